@@ -10,7 +10,8 @@ SHARED := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill training_kill) storage/test_shards \
 	storage/test_migrations exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync \
 	annotation/page/test_serving servers/test_review_campaign servers/test_review_page_faults \
-	annotation/test_follow flows/test_readers erasure/test_forget
+	annotation/test_follow flows/test_readers erasure/test_forget \
+	flows/test_hostile_files
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations real-benchmark soak audit coverage docs clean
 
 venv: .venv/ready

@@ -14,6 +14,7 @@ from annotation.review_state import gather
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.storage import evidence_check as evidence, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -98,7 +99,7 @@ def _place(ws: Workspace) -> Path:
 
 def read(ws: Workspace) -> dict[str, list[str]]:
     path = _place(ws)
-    found = whole_object(path.read_bytes()) if path.exists() else {}
+    found = whole_object(read_plain(path)) if path.exists() else {}
     if found is None or not all(isinstance(s, list) and all(isinstance(t, str) for t in s) for s in found.values()):
         raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again")
     return found

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from exports.digests import RowDigest
 from exports.manifest_types import Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
+from saferec_builder.core.plain_files import read_plain
 
 MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
 SIGNATURE = f"{SUMS}.sig"  # not part of what it signs
@@ -220,7 +221,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The release's manifest, or an error that says what is wrong with it."""
     path = folder / MANIFEST
     try:
-        data = strict_json(path.read_text(encoding="utf-8"))
+        data = strict_json(read_plain(path).decode("utf-8"))
         return Manifest.model_validate({**data, "schema_": data["schema"]})
     except (FileNotFoundError, NotADirectoryError):
         remedy = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"

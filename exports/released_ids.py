@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exports.formats import ITEMS, NAMED, Content
-from saferec_builder.core.errors import ReleaseError, strict_json
+from saferec_builder import sources
+from saferec_builder.core.errors import ReleaseError, SourceError, strict_json
 from saferec_builder.storage.schema import SPAN, keyed_digest
 from saferec_builder.storage.whole_files import write_private
 from saferec_builder.storage.workspace import Workspace
@@ -115,7 +116,7 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
     """KEY of a key file; ReleaseError where it is none, or says that it is of another release than this `NAME VERSION`
     (one of an older program says nothing)."""
     try:
-        found = pl.read_parquet(path, glob=False)
+        found = pl.read_parquet(sources.bounded_parquet(path), glob=False)
         said = (pq.read_schema(path).metadata or {}).get(b"release", b"").decode("utf-8", "replace")
         if of and said not in ("", of):
             raise ReleaseError(
@@ -124,7 +125,7 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
         missing = {"cuts", "numbers", *NAMED, "lists"} - {*found.columns}  # of an earlier version
         found = found.with_columns(pl.lit(None).alias(name) for name in missing)
         return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
-    except (OSError, pl.exceptions.PolarsError) as fault:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, SourceError) as fault:
         raise ReleaseError(
             f"{path}: not a key file ({str(fault).splitlines()[0]}): give the file VERSION.key.parquet that whoever"
             " published the release keeps beside it"

@@ -166,7 +166,7 @@ def _schema(draft: Draft, path: Path) -> pa.Schema:
 
 def _one(draft: Draft, config: str) -> Path | None:
     paths = (draft[0] / data_file(config, split) for split in draft[1]["counts"].get(config, {}))
-    return next((path for path in paths if path.exists()), None)
+    return next((path for path in paths if path.is_file()), None)
 
 
 def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
@@ -210,10 +210,12 @@ def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.Dat
     for split, rows in draft[1]["counts"].get(config, {}).items():
         path = draft[0] / data_file(config, split)
         if rows or path.exists():
+            if not path.is_file():  # a pipe never ends
+                raise _damaged(path, draft[0])
             try:
                 part = pl.read_parquet(path, columns=columns, glob=False).with_columns(split=pl.lit(split))
                 parts.append(pl.concat([*(one.clear() for one in parts[:1]), part]))  # all splits have one shape
-            except (pl.exceptions.PolarsError, OSError):
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):  # a time of no zone is a panic
                 raise _damaged(path, draft[0]) from None
     if parts:
         return pl.concat(parts)

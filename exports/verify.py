@@ -115,7 +115,7 @@ def _check_certificate(folder: Path) -> None:
 def _sums(folder: Path) -> dict[str, str]:
     path = folder / SUMS
     try:
-        lines = read_plain(path).decode().splitlines()
+        lines = read_plain(path).decode().removesuffix("\n").split("\n")  # as `sha256sum -c` reads them
     except (OSError, UnicodeDecodeError):
         raise ReleaseError(f"{path}: missing or not a text: build or fetch the release again") from None
     pairs = [line.split("  ", 1) for line in lines]

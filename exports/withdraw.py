@@ -13,6 +13,7 @@ from exports.card import escape
 from exports.folder import versions
 from exports.hub import KIND, WITHDRAWN, client, explained, on_main, withdrawn
 from saferec_builder.core.errors import HubError, ReleaseError, StoreError, UsageError, whole_object
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, alone
 
@@ -175,7 +176,7 @@ def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
 def reasons(releases: Path) -> dict[str, str]:
     """version -> why it was withdrawn, as this workspace knows."""
     path = releases / FILE
-    found = whole_object(path.read_bytes()) if path.exists() else {}
+    found = whole_object(read_plain(path)) if path.exists() else {}
     if found is None:
         raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again")
     return {str(version): str(reason) for version, reason in found.items()}

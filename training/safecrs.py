@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from saferec_builder.core.errors import SafeRecError, plain
+from saferec_builder.core.os_error_messages import MEMORY
 from training.release_from_hub import is_name
 from training.settings import ONE_OF
 
@@ -109,6 +110,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if fault.errno not in REFUSALS or fault.filename is None:
             raise
         return refused(f"{fault.filename}: {fault.strerror}: {REFUSALS[fault.errno]}")
+    except MemoryError:
+        return refused(MEMORY)
     except KeyboardInterrupt:
         return 130
     return 0

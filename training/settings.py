@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.plain_files import read_plain
 
 if TYPE_CHECKING:
     from transformers import TrainingArguments
@@ -60,6 +61,7 @@ ONE_OF = {
     "rewards": ("ours", "paper"),
     "items": ("text", "tokens", "trie"),
 }
+LARGEST = 2**20  # bytes of a config: YAML is read slowly
 LEAST: dict[str, float] = dict.fromkeys(("caution", "thin", "repeat", "says", "lora", "lam", "rho", "clip"), 0)
 LEAST |= {"validate": 1, "new_tokens": 1, "batch": 1}
 
@@ -99,11 +101,16 @@ def file(name: str) -> tuple[Path, Settings]:
 
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else CONFIGS / f"{name}.yaml"
     try:
-        found = yaml.safe_load(path.read_text("utf-8")) or {}
+        raw = read_plain(path)
+        if len(raw) > LARGEST:
+            raise TrainingError(f"{path}: {len(raw):,} bytes, expected a config of at most {LARGEST:,}")
+        found = yaml.safe_load(raw.decode()) or {}
     except FileNotFoundError:
         there = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.yaml")))
         raise TrainingError(f"{path}: no such config: expected a YAML file, or one of {there}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+    except OSError as fault:
+        raise TrainingError(f"{path}: cannot be read: {fault.strerror}: expected a YAML file") from None
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as fault:  # an odd key or date is one of the last
         raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
     if not isinstance(found, dict) or not isinstance(found.get("saferec", {}), dict):
         raise TrainingError(f"{path}: expected TRL arguments as `name: value`, and ours under `saferec:`")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -66,7 +67,7 @@ def _place(ws: Workspace) -> Path:
 
 def _read(ws: Workspace) -> dict[str, Any]:
     path = _place(ws)
-    found = whole_object(path.read_bytes()) if path.exists() else {"address": "", "people": {}}
+    found = whole_object(read_plain(path)) if path.exists() else {"address": "", "people": {}}
     if found is None or not isinstance(found.get("people"), dict) or not isinstance(found.get("address"), str):
         raise StoreError(f"{path}: damaged: delete it, and `review serve` makes everybody a new link")
     return found

@@ -7,6 +7,8 @@ import shutil
 
 FULL = "make room and run the same command again: it does what is missing"
 BARRED = "let yourself write there (or read it), or give another folder"
+PLAIN = "put a plain file there"
+MEMORY = "not enough memory: give smaller files, or use a machine that has more"
 WHAT_NEXT = {
     errno.ENOSPC: FULL,
     errno.EDQUOT: FULL,
@@ -14,6 +16,9 @@ WHAT_NEXT = {
     errno.EROFS: BARRED,
     errno.EACCES: BARRED,
     errno.EPERM: BARRED,
+    errno.EISDIR: PLAIN,
+    errno.ELOOP: PLAIN,
+    errno.ESPIPE: PLAIN,
     errno.EIO: "the disk fails: copy the workspace to another one",
     errno.EMFILE: "raise the limit on open files (ulimit -n) and run it again",
     errno.ENFILE: "close programs and run it again",
@@ -26,6 +31,8 @@ NAMELESS = ("No usable temporary directory", "Invalid thrift: transport error")
 
 def line(fault: Exception) -> str | None:
     """What the machine refused and what to do next; None where it is no refusal but a bug."""
+    if isinstance(fault, MemoryError):
+        return MEMORY
     known = WORDS.search(str(fault))
     number = getattr(fault, "errno", None) or (int(known[1]) if known else None)
     if any(words in str(fault) for words in NAMELESS):

@@ -80,8 +80,8 @@ def load(path: Path | None = None) -> Taxonomy:
 @lru_cache(maxsize=8)
 def _parsed(path: Path, content: bytes) -> Taxonomy:
     try:
-        data = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
+        data = tomllib.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, numbers or brackets without end
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     rows = data.get("trait", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypeVar
@@ -175,9 +176,6 @@ class _Packed(gzip.GzipFile):
         super().__init__(fileobj=file)
         self.left = most
 
-    def readline(self, size: int | None = -1) -> bytes:
-        return self._counted(super().readline(size))
-
     def read1(self, size: int = -1) -> bytes:
         return self._counted(super().read1(size))
 
@@ -244,16 +242,31 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Row | Left]]:
 
 
 def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
-    """(number, line) of a file; what is too long to be a row is passed over without ever being in memory."""
-    number = 0
-    while line := file.readline(LONGEST):
-        number += 1
-        if len(line) < LONGEST or line.endswith(b"\n"):
-            yield number, line
+    """(number, line) of each line of a file that is not empty, without its end.
+
+    Empty ones are passed over quickly, for a few packed bytes can stand for millions of them; what is too long to be a
+    row is never in memory.
+    """
+    number, rest, skipping = 0, b"", False
+    too_long = Left("line too long", f"expected at most {LONGEST:,} bytes")
+    for block in iter(partial(file.read1, 2**20), b""):  # type: ignore[attr-defined]
+        if not rest and not skipping and block.count(b"\n") == len(block):
+            number += len(block)
             continue
-        while line and not line.endswith(b"\n"):
-            line = file.readline(LONGEST)
-        yield number, Left("line too long", f"expected at most {LONGEST:,} bytes")
+        ended = block.split(b"\n")
+        ended[0] = rest + ended[0]
+        rest = ended.pop()
+        for line in ended:
+            number += 1
+            if skipping or len(line) > LONGEST:
+                yield number, too_long
+                skipping = False
+            elif line:
+                yield number, line
+        if skipping or len(rest) > LONGEST:
+            skipping, rest = True, b""
+    if skipping or rest:
+        yield number + 1, too_long if skipping else rest
 
 
 def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Row | Left:
@@ -275,9 +288,9 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
         reader = (
-            csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+            csv.reader(_bounded(file), delimiter="\t", quoting=csv.QUOTE_NONE)
             if tabs
-            else csv.reader(file, delimiter=delimiter, strict=True)
+            else csv.reader(_bounded(file), delimiter=delimiter, strict=True)
         )
         records = (record for _, record in _csv_records(reader))
         first = next(records, [])
@@ -301,6 +314,17 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
+
+
+def _bounded(file: TextIOWrapper) -> Iterator[str]:
+    """The lines of a file; of what is too long to be a row, which is never in memory, one that no csv reader takes."""
+    while line := file.readline(LONGEST):
+        if len(line) < LONGEST or line.endswith("\n"):
+            yield line
+            continue
+        while line and not line.endswith("\n"):
+            line = file.readline(LONGEST)
+        yield "x" * (csv.field_size_limit() + 1) + "\n"
 
 
 def _spelling(path: Path) -> tuple[str, str]:

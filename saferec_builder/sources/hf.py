@@ -14,15 +14,17 @@ import yaml
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
-from saferec_builder.sources import Read, Row, Rows, conversation_rows as conversations, messages
+from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, messages
 
 SOURCE = "hf"
 COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")
 _ROLES = {"human": "user", "seeker": "user", "gpt": "assistant", "bot": "assistant", "recommender": "assistant"}
 _KINDS = dict.fromkeys((".json", ".jsonl", ".ndjson"), "json") | dict.fromkeys((".csv", ".tsv"), "csv")
 _KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
-# what `datasets` raises of odd data; of an odd header of a card the last three
-_FAULTS = (ValueError, OSError, KeyError, ImportError, StopIteration, yaml.YAMLError, TypeError, AttributeError)
+# what `datasets` raises of odd data; of an odd header of a card the last four
+_FAULTS: tuple[type[Exception], ...] = (ValueError, OSError, KeyError, ImportError, StopIteration, OverflowError)
+_FAULTS += (yaml.YAMLError, TypeError, AttributeError, RecursionError)
+_DEEP = 500  # brackets in a line, from which on they are counted: deep ones end the process in the library's reader
 
 
 def read(name: str, columns: dict[str, str], split: str) -> Read:
@@ -106,6 +108,22 @@ def _no_key_twice(path: Path) -> None:
             pass
 
 
+def _not_deep(path: Path) -> None:
+    """Stops at JSON that is nested without end."""
+    for file in sorted(path.rglob("*.*")) if path.is_dir() else [path]:
+        if _KINDS.get(file.suffix) != "json" or not file.is_file():
+            continue
+        with sources.opened(file) as opened:
+            for number, line in sources.lines(opened):
+                if isinstance(line, Left) and file.suffix != ".json":  # an array may stand in one line
+                    raise SourceError(f"mine hf {file}:{number}: {line}: {line.detail}: take the line out")
+                if isinstance(line, Left) or line.count(b"[") + line.count(b"{") < _DEEP:
+                    continue
+                found = sources.json_object(line)
+                if isinstance(found, Left) and "recursion" in found.detail:
+                    raise SourceError(f"mine hf {file}:{number}: brackets without end: take the line out")
+
+
 def _inside(folder: Path, files: Mapping[str, Iterable[str]] | None) -> None:
     """Stops where the card of a folder names data that lies elsewhere: it is not what the user gave to be read."""
     home = os.path.abspath(folder)
@@ -119,13 +137,17 @@ def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Row]:
         import datasets
     except ImportError:
         raise UsageError("mine hf needs the library datasets: pip install 'saferec-builder[hub]'") from None
+    datasets.disable_progress_bars()  # they are not ours
     with tempfile.TemporaryDirectory(prefix="saferec-") as cache:  # its tables of raw texts go with it
         yield from _opened(datasets, name, split, columns, cache)
 
 
 def _opened(datasets: ModuleType, name: str, split: str, columns: dict[str, str], cache: str) -> Iterator[Row]:
     path = Path(name)
+    if path.suffix in _KINDS and not path.is_dir():  # the Hub has no such names: it would be asked for a long time
+        sources.existing(path)
     _no_key_twice(path)
+    _not_deep(path)
     for packed in path.rglob("*.parquet") if path.is_dir() else [path] * (path.suffix == ".parquet"):
         sources.bounded_parquet(packed)
     try:
@@ -147,4 +169,13 @@ def _opened(datasets: ModuleType, name: str, split: str, columns: dict[str, str]
                 f"mine hf {name}: no column {theirs!r}, found {', '.join(found.column_names)}: say which one holds the"
                 f" {ours} with --column {ours}=NAME"
             )
-    yield from found
+    number = 0
+    try:
+        for row in found:
+            number += 1
+            yield row
+    except _FAULTS as fault:
+        why = f"cannot be read after row {number} ({sources.readable(str(fault))})"
+        raise SourceError(
+            f"mine hf {name}: {why}: expected text, lists and numbers: give the rows as JSON lines"
+        ) from None

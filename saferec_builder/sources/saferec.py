@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import BaseModel, BeforeValidator, Field
 
 from saferec_builder import sources
@@ -138,12 +139,20 @@ def _sample(row: object) -> Row | Left:
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
+    number = 0
     try:
-        frame = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as fault:
-        raise SourceError(f"{path}: not a parquet file ({sources.readable(str(fault))})") from None
-    for number, row in enumerate(frame.iter_rows(named=True), 1):
-        yield f"{path.name}:{number}", row
+        for batch in pq.ParquetFile(path).iter_batches(1_000):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{path.name}:{number}", row
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        OverflowError,
+    ) as fault:  # a time of no zone, text that is not UTF-8
+        why = f"cannot be read after row {number} ({sources.readable(str(fault))})"
+        raise SourceError(f"{path}: {why}: expected text, lists and numbers: give the rows as JSON lines") from None
 
 
 def _conversation(place: str, row: _Row) -> Rows:

@@ -207,13 +207,11 @@ def read(folder: Path) -> Config:
     """The workspace's saferec.toml; a fault names the section, what was found and what is expected."""
     path = folder / FILE
     try:
-        return Config.model_validate(tomllib.loads(read_plain(path).decode()))
+        return Config.model_validate(tomllib.loads(read_plain(path).decode("utf-8-sig")))
     except FileNotFoundError:
         raise UsageError(f"{folder} is no workspace ({FILE} is missing): run `saferec-build init {folder}`") from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
-        raise UsageError(f"{path}: not a TOML file: {fault}") from None
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
@@ -224,6 +222,8 @@ def read(folder: Path) -> Config:
         secret = first["loc"][0] == "store" or "headers" in first["loc"]
         found = "" if secret else f"; found {str(first['input'])[:100]!r}"
         raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
+    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, numbers or brackets without end
+        raise UsageError(f"{path}: not a TOML file: {fault}") from None
 
 
 def _names(section: tuple[int | str, ...]) -> list[str]:

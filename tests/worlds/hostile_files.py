@@ -1,0 +1,304 @@
+"""Every kind of file that a command reads, damaged in every way that fits it: several hundred cases.
+
+A case is a file of a few good rows, one of them (or the whole) damaged. `least` says how many rows are in it still: a
+command that ends well has to account for each of them, as a row or as a drop with its reason.
+"""
+
+import gzip
+import io
+import json
+import os
+import shutil
+import string
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import zstandard
+
+from saferec_builder.core import taxonomy
+from saferec_builder.storage import workspace as store
+from tests.worlds import reddit_dump, release_world as world
+from tests.worlds.catalog_files import BASICS, VOTES, media
+from tests.worlds.damages import ANY, FOR, JSON, NAMES, PARQUET, PLACES, YAML, at_row
+from tests.worlds.once import command
+from tests.worlds.source_lines import OFFICIAL, REDIAL, chat
+
+ROWS = 6
+MEANT = {("reddit", "a pipe"), ("reddit zst", "a pipe")}  # dumps may be unpacked into one
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file: its place in the case's folder, a good one, and the command that reads it ({} is its path)."""
+
+    path: str
+    words: str
+    form: str  # jsonl, json, csv, tsv, toml, yaml, parquet or text
+    good: bytes = b""  # nothing: it lies in the workspace already
+    counted: bool = False  # the command says how many rows came in
+
+
+def lines(rows: list[object]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+def table(head: str, row: str) -> bytes:
+    return (
+        head.rstrip("\n") + "\n" + "".join(string.Template(row).substitute(n=n) + "\n" for n in range(ROWS))
+    ).encode()
+
+
+def parquet(rows: list[dict[str, object]]) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+CHATS = [json.loads(chat(f"a{n}", f"A film without gore, number {n}?", "Heat (1995)")) for n in range(ROWS)]
+NUMBERED = range(ROWS)
+ASKED = [OFFICIAL | {"prompt": [{"role": "user", "content": f"A calm film, {n}"}]} for n in NUMBERED]
+OFFICIAL_TEXTS = [{key: json.dumps(value) for key, value in row.items()} for row in ASKED]  # as tables without nesting
+POSTS = lines([reddit_dump.submission(n) for n in NUMBERED])
+TALKS = [{"id": f"a{n}", "messages": [{"role": "user", "content": f"A film, {n}?"}]} for n in NUMBERED]
+FILMS = {str(n): {"name": f"Alien {n} (1979)", "genre": ["Horror"], "plot": "p"} for n in NUMBERED}
+VIEWED = [media(n, f"Alien {n}", stats=[("Is there blood", 3, 1)]) for n in NUMBERED]
+SHOWN = [{"model": "m", "id": str(n), "titles": [world.film("A"), world.film("D")]} for n in NUMBERED]
+RELEASE = "ws/releases/1.0.0"
+UTTERED = "dialog_id,utterance_index,speaker,text"
+SAID = "dialog_id\tutt_id\tspeaker\tturn_id\ttext\tmovies"
+
+SIZES = (  # of a model, as its config.json has them
+    b"shape: {vocab_size: 128, hidden_size: 64, intermediate_size: 64, num_hidden_layers: 2,"
+    b" num_attention_heads: 2, num_key_value_heads: 2}\n"
+)
+
+KINDS = {
+    "messages": Kind("t.jsonl", "mine messages {}", "jsonl", lines(CHATS), True),
+    "opendialkg": Kind("t.jsonl", "mine opendialkg {}", "jsonl", lines(CHATS), True),
+    "redial": Kind(
+        "t.jsonl", "mine redial {}", "jsonl", lines([REDIAL | {"conversationId": n} for n in NUMBERED]), True
+    ),
+    "saferec": Kind("t.jsonl", "mine saferec {}", "jsonl", lines(ASKED), True),
+    "saferec table": Kind("t.parquet", "mine saferec {}", "parquet", parquet(OFFICIAL_TEXTS), True),
+    "hf lines": Kind("t.jsonl", "mine hf {}", "jsonl", lines(TALKS), True),
+    "hf table": Kind("t.parquet", "mine hf {}", "parquet", parquet(TALKS), True),
+    "hf card": Kind(
+        "d/README.md",
+        "mine hf d",
+        "yaml",
+        b"---\nconfigs:\n- config_name: default\n  data_files:\n  - split: train\n    path: a.jsonl\n---\n# A\n",
+    ),
+    "inspired": Kind("t.tsv", "mine inspired {}", "tsv", table(SAID, "d$n\t0\tSEEKER\t0\tA film, $n?\t"), True),
+    "ccpe": Kind("t.csv", "mine ccpe {}", "csv", table(UTTERED, "d$n,0,USER,A film; $n?"), True),
+    "reddit": Kind("RS.ndjson", "mine reddit {} --workers 1", "jsonl", POSTS),
+    "reddit zst": Kind("RS.zst", "mine reddit {} --workers 1", "zst", zstandard.compress(POSTS)),
+    "items": Kind("t.csv", "catalog add csv {}", "csv", table("domain,title,year", "film,Film no $n,2003"), True),
+    "warnings": Kind(
+        "t.csv", "catalog add warnings {}", "csv", table(VOTES, "Film no $n,2003,,film,blood,3,1,,"), True
+    ),
+    "guide": Kind(
+        "t.csv", "catalog add parent-guide {}", "csv", table("title,year,violence", "Film no $n,2003,Severe"), True
+    ),
+    "guide json": Kind(
+        "t.json",
+        "catalog add parent-guide {}",
+        "json",
+        json.dumps([{"title": f"It {n}", "year": "1990", "violence": "Severe"} for n in NUMBERED]).encode(),
+        True,
+    ),
+    "reasons": Kind(
+        "t.csv",
+        "catalog add rating-reasons {}",
+        "csv",
+        table("title,year,rating,reason", "Film no $n,2003,R,for strong bloody violence"),
+        True,
+    ),
+    "keywords": Kind(
+        "t.csv", "catalog add keywords {}", "csv", table("title,year,keywords", "Film no $n,2003,gore"), True
+    ),
+    "esrb": Kind(
+        "t.csv",
+        "catalog add esrb {}",
+        "csv",
+        table("certificate,game,esrb_rating,platform_name", "$n,Chess no $n,E,PC"),
+    ),
+    "movielens": Kind(
+        "ml/movies.csv",
+        "catalog add movielens ml",
+        "csv",
+        table("movieId,title,genres", "$n,It $n (1990),Horror"),
+        True,
+    ),
+    "links": Kind("ml/links.csv", "catalog add movielens ml", "csv", table("movieId,imdbId,tmdbId", "$n,10$n,20$n")),
+    "imdb": Kind(
+        "t.tsv",
+        "catalog add imdb {}",
+        "tsv",
+        table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror"),
+        True,
+    ),
+    "imdb gz": Kind(
+        "t.tsv.gz",
+        "catalog add imdb {}",
+        "gz",
+        gzip.compress(table(BASICS, "tt000000$n\tmovie\tIt $n\tIt $n\t0\t1990\t\\N\t90\tHorror")),
+        True,
+    ),
+    "redial films": Kind("id2info.json", "catalog add redial {}", "json", json.dumps(FILMS).encode(), True),
+    "ddd": Kind("t.json", "catalog add ddd {}", "json", json.dumps(VIEWED).encode()),
+    "demo items": Kind(
+        "t.jsonl",
+        "catalog add demo {}",
+        "jsonl",
+        lines([{"title": f"It {n}", "year": 1990, "domain": "film"} for n in NUMBERED]),
+        True,
+    ),
+    "lists": Kind("t.jsonl", "screen {}", "jsonl", lines(SHOWN), True),
+    "settings": Kind("ws/saferec.toml", "status", "toml"),
+    "traits": Kind("ws/traits.toml", "status", "toml"),
+    "removals": Kind(
+        "ws/removals.csv", "mine messages talk.jsonl", "csv", table("source,source_id,author", "messages,gone$n,")
+    ),
+    "sheet": Kind("ws/review/ann.csv", "review pull --tool files {}", "csv"),
+    "manifest": Kind(f"{RELEASE}/manifest.json", f"verify {RELEASE}", "json"),
+    "sums": Kind(f"{RELEASE}/SHA256SUMS", f"verify {RELEASE}", "text"),
+    "shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"verify {RELEASE}", "parquet"),
+    "withdrawn": Kind("ws/releases/withdrawn.json", "publish 1.0.0 --to out", "json", b'{"0.9.0": "wrong"}'),
+    "opt-outs": Kind(
+        "ws/.opt-outs.json", "review push --tool files --reviewer ann --reviewer bo", "json", b'{"ann": ["gore"]}'
+    ),
+    "compared manifest": Kind(f"{RELEASE}/manifest.json", f"diff {RELEASE} ws/releases/1.1.0", "json"),
+    "compared shard": Kind(f"{RELEASE}/data/labels/train.parquet", f"diff {RELEASE} ws/releases/1.1.0", "parquet"),
+    "answers": Kind(
+        "t.jsonl",
+        f"diff {RELEASE} ws/releases/1.1.0 --predictions {{}}",
+        "jsonl",
+        lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED]),
+    ),
+    "key file": Kind("ws/releases/1.0.0.key.parquet", f"rebuild {RELEASE} --to out --key {{}}", "parquet"),
+    "rebuilt manifest": Kind(
+        f"{RELEASE}/manifest.json", f"rebuild {RELEASE} --to out --key ws/releases/1.0.0.key.parquet", "json"
+    ),
+    "recipe": Kind(
+        "t.yaml", "train memory --config {}", "yaml", SIZES + b"learning_rate: 1.0e-4\nsaferec: {lora: 16}\n"
+    ),
+    "trained on": Kind(
+        f"{RELEASE}/manifest.json",
+        f"train evaluate --release {RELEASE} --predictions answers.jsonl --output out",
+        "json",
+    ),
+    "predictions": Kind(
+        "t.jsonl",
+        f"train evaluate --release {RELEASE} --predictions {{}} --output out",
+        "jsonl",
+        lines([{"id": f"c{n}", "text": "1. Heat (1995)"} for n in NUMBERED]),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command in the folder `at`, and how many rows its file has still."""
+
+    name: str
+    kind: Kind
+    at: Path
+    words: list[str]
+    least: int
+
+
+def made() -> list[tuple[str, str]]:
+    """Every (kind, damage) that fits."""
+    found = []
+    for name, kind in KINDS.items():
+        damages = [*ANY, *PLACES, *FOR[kind.form], *(JSON if kind.form in ("jsonl", "json") else ())]
+        damages += [*YAML] if kind.form == "yaml" else []
+        damages += [*NAMES] if kind.path.startswith("t.") and "{}" in kind.words else []
+        damages = [one for one in damages if (name, one) not in MEANT]
+        found += [(name, damage) for damage in damages]
+    return found
+
+
+def prepared(at: Path, template: Path, name: str, damage: str) -> Case | None:
+    """A case in a new folder; None where the damage changes nothing in this kind of file."""
+    kind = KINDS[name]
+    shutil.copytree(template, at)
+    path = at / kind.path
+    path.parent.mkdir(exist_ok=True)
+    raw = kind.good or path.read_bytes()
+    path.unlink(missing_ok=True)
+    least = 0
+    if damage in PLACES:
+        PLACES[damage](path)
+    elif damage in NAMES:
+        path = at / os.fsdecode(NAMES[damage] + path.suffix.encode())
+        path.write_bytes(raw)
+    elif (new := damaged(kind, damage, raw)) != raw:
+        path.write_bytes(new)
+        least = rows_in(kind, damage, new)
+    else:
+        return None
+    words = [path.relative_to(at).as_posix() if word == "{}" else word for word in kind.words.split()]
+    ours = [] if words[0] == "train" else ["--json"] if words[0] == "verify" else ["-C", "ws", "--json"]
+    return Case(f"{name}, {damage}", kind, at, [*words, *ours], least)
+
+
+def damaged(kind: Kind, damage: str, raw: bytes) -> bytes:
+    if damage in ANY or damage in FOR[kind.form]:
+        return (ANY | FOR[kind.form])[damage](raw)
+    if damage in YAML:
+        text = YAML[damage].encode()
+        header = b"---\nconfigs:\n  %s\n---\n" % text.replace(b"\n", b"\n  ")
+        return header if kind.path.endswith(".md") else SIZES + text if b": " in text else text
+    change = JSON[damage]
+    if kind.form == "jsonl":
+        return at_row(lambda row: change(row.decode()).encode())(raw)
+    held = json.loads(raw)
+    if isinstance(held, list):
+        return ("[" + ",".join([*(json.dumps(one) for one in held[1:]), change(json.dumps(held[0]))]) + "]").encode()
+    if name := next((key for key, value in held.items() if isinstance(value, dict) and key.isdigit()), ""):
+        rest = json.dumps({key: value for key, value in held.items() if key != name})
+        return (rest[:-1] + f', "{name}": {change(json.dumps(held[name]))}' + "}").encode()
+    return change(json.dumps(held)).encode()
+
+
+def rows_in(kind: Kind, damage: str, raw: bytes) -> int:
+    """How many rows the command has to account for: by its lines, or by what parquet says of itself."""
+    if kind is KINDS["removals"]:  # each whose row is whole has to be left out
+        return sum(line in kind.good.splitlines()[1:] for line in raw.splitlines())
+    if not kind.counted:
+        return 0
+    if (
+        kind.form in ("jsonl", "csv", "tsv") and b"\0" not in raw
+    ):  # a code of two bytes a letter has other ends of lines
+        return max(0, sum(bool(line.strip()) for line in raw.split(b"\n")) - (kind.form != "jsonl"))
+    if kind.form == "parquet" and damage in PARQUET:
+        try:
+            return int(pq.ParquetFile(io.BytesIO(raw)).metadata.num_rows)
+        except (pa.ArrowException, OSError):
+            return 0
+    return ROWS if damage in JSON else 0
+
+
+def template(at: Path) -> Path:
+    """A workspace with two releases without texts, files of reviewers, and conversations beside it."""
+    command("init", at / "ws")
+    rows, said = world.requests(12)
+    ws = world.fill(store.Workspace.open(at / "ws"), [row | {"source": "hf:chats"} for row in rows], said)
+    settings = at / "ws/saferec.toml"
+    own = settings.read_text().replace("[release]", "[release]\nmin_seekers = 1")
+    settings.write_text(own.replace("[taxonomy]", '[taxonomy]\npath = "traits.toml"'))
+    shutil.copy(taxonomy.EMBEDDED, at / "ws/traits.toml")
+    command("propose", "-C", ws.root)
+    command("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root)
+    for version in ("1.0.0", "1.1.0"):
+        command("release", version, "-C", ws.root)
+    gone = [{**CHATS[n], "id": f"gone{n}"} for n in NUMBERED]
+    (at / "talk.jsonl").write_bytes(lines([*CHATS, *gone]))
+    for folder, name, content in (("d", "a.jsonl", lines(TALKS)), ("ml", "movies.csv", KINDS["movielens"].good)):
+        (at / folder).mkdir()
+        (at / folder / name).write_bytes(content)
+    (at / "answers.jsonl").write_bytes(lines([{"id": f"c{n:03d}", "text": "1. Heat (1995)"} for n in NUMBERED]))
+    return at
