@@ -15,7 +15,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from annotation.follow import follow
+from annotation.review_destinations import LabelStudio
 from annotation.tools import label_studio_client as adapter, local_label_studio as managed, sync
+from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.faulty import FAULTS, MORE, Proxy
@@ -49,11 +52,11 @@ class Broken:
     def run(self, verb: str) -> Ran:
         return self.cli(*self.words(verb))  # type: ignore[operator]
 
-    def killed(self, verb: str) -> None:
+    def killed(self, verb: str, *more: str) -> None:
         """The command in a process of its own; the proxy kills it at the request that the plan says."""
         code = "from saferec_builder.cli.app import main; main()"
         process = subprocess.Popen(
-            [sys.executable, "-c", code, *self.words(verb)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            [sys.executable, "-c", code, *self.words(verb), *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         self.proxy.victim = process.pid
         process.wait()
@@ -115,6 +118,43 @@ def test_every_answer_comes_back_once(broken, injected):
         assert broken.run("pull").json["added"] == 0
     print(f"on pull: {dict(proxy.met)}")
     injected("faults before Label Studio, on pull", proxy.met.total())
+
+
+def test_who_follows_gets_every_answer_once(broken, injected):
+    """Faults meet the looks and the pulls of `pull --follow`, at any of their requests; some kill it."""
+    ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(3)
+    (ws.root / "label-studio").symlink_to(tool.home)
+    assert broken.run("push").code == 0
+    proxy.methods = ("GET",)
+    server, looks = LabelStudio(proxy.url, tool.facts["token"]), iter(())
+    wanted, turn = Counter[tuple[str, str]](), 0
+
+    def look() -> None:
+        nonlocal looks
+        try:
+            next(looks)
+        except (ReviewError, StopIteration):  # an error before its first pull ends it: its owner starts it anew
+            looks = follow(ws, server, every=0)
+
+    while (faults := proxy.met.total() - proxy.met["pass"]) < FEW:
+        turn += 1
+        verdict = Verdict({"gore": "blood"}) if turn % 2 else Verdict(unsure=["gore"])
+        for name in PEOPLE:
+            tool.answer(name, lambda subject, asked, said=verdict: said if subject == "c1" else None)
+        wanted += Counter((name, "present" if turn % 2 else "unsure") for name in PEOPLE)
+        if rng.random() < 0.2:
+            proxy.faults.extend(["pass"] * rng.randrange(7) + ["kill"])
+            broken.killed("pull", "--follow")
+        for _ in range(rng.randint(2, 8)):
+            proxy.faults.extend(["pass"] * rng.randrange(4) + [rng.choice(FAULTS)])
+        while proxy.faults:
+            look()
+        for _ in "abc":
+            look()
+        gore = store.read(ws, tables.REVIEWS).filter(trait="gore")
+        assert Counter(gore.select("reviewer", "verdict").iter_rows()) == wanted, proxy.met
+    print(f"on pull --follow: {dict(proxy.met)}")
+    injected("faults before Label Studio, on pull --follow", faults)
 
 
 def standing(broken: Broken, name: str) -> Counter[str]:
