@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from annotation.tools import (
 )
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, shown
+from annotation.tools.tasks_and_answers import TASK, Pulled, Task, Turns, base_id, keyed_id, shown
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -272,7 +272,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     _check_accounts(desk, known, names)
     people = server.names(known, names)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
-    pulled = Pulled(tool=server.tool)
+    pulled = Pulled(tool=server.tool, missing=_missing(desk, server.tool, projects))
     ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
     try:
         some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
@@ -299,6 +299,15 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
         if response.outcome in (sheets.READ, sheets.RATHER_NOT) and len(pulled.drops) == dropped:
             pulled.mend(task)
     return pulled
+
+
+def _missing(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str, int]:
+    """reviewer -> tasks without an answer in a project that is not there, nor another in its stead."""
+    sent = tables.last(workspace.read(desk.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
+    gone = sent.filter(~pl.col("place").str.replace(r" \S*$", "").is_in([p.place.rpartition(" ")[0] for p in projects]))
+    tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.select(TASK).iter_rows())
+    lost = {tasks[base] for base in map(base_id, gone["task"]) if base in tasks}
+    return dict(Counter(sorted(task.reviewer for task in lost if astuple(task) not in answered)))
 
 
 def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:
