@@ -145,7 +145,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         "certificate": None if stated is None else review_facts.statement(stated),
         "withheld": small,
         "combinations": rare.facts if silent else None,
-        "no_safety": not _safety(filled, more, base.judged.oracle, options),
+        "no_safety": not _safety(filled, more, base, options),
     }
     return Assembled(content, drops, facts, parent, base.provenance, _taxonomy(ws), base.starts, stated)
 
@@ -205,6 +205,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     if not (labels.is_empty() and options.inject and options.unreviewed):  # sentences of ours need no label
         checks.check_labels(labels, conversations, items, taxonomy.slugs)
     checks.check_evidence(labels, conversations, snapshot.evidenced(labels))
+    checks.check_allowed(options.allow, sources | licences.LICENCES.keys())
     licences.check_licences(sources, options.allow)
     checks.check_simulated(labels, reviews, demo, options.allow)
     judged = known_works.judged(items, links, snapshot.warnings, taxonomy, ws.config.rule)
@@ -334,7 +335,7 @@ def _check(
     checks.check_personal(released, turns, find, privacy.suspect, leave)
 
 
-def _safety(filled: pl.DataFrame, more: pl.DataFrame, oracle: Oracle, options: Options) -> bool:
+def _safety(filled: pl.DataFrame, more: pl.DataFrame, base: Base, options: Options) -> bool:
     """Whether any row, of people's own words or injected, has an answer that is clear for its sensitivities."""
     frames = [frame.select("truth", "safe_truth", "traits", "late_traits") for frame in (filled, more)]
-    return checks.check_safety(pl.concat(frames), oracle, options.allow)
+    return checks.check_safety(pl.concat(frames), base.judged.oracle, base.items, options.allow)

@@ -5,14 +5,17 @@ reads  conversations, labels, items, rows of build_rows.build; what else a check
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 import polars as pl
 
 from exports.build_rows import unlearned
-from saferec_builder.core.errors import ReleaseError
-from saferec_builder.core.oracle import VIOLATED, Oracle, verdicts
+from saferec_builder.catalog import explain
+from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.oracle import UNKNOWN, VIOLATED, Oracle, verdicts
 from saferec_builder.storage import evidence_check as evidence
 
 NO_SAFETY = "no-safety"  # of --allow
@@ -71,6 +74,15 @@ def check_evidence(labels: pl.DataFrame, conversations: pl.DataFrame, texts: pl.
             f"release: {gone.height} labels with evidence that is none, first {trait} on {subject} ({reason}): run"
             " `saferec-build adjudicate` first: reviews with such evidence do not count"
         )
+
+
+def check_allowed(allowed: Iterable[str], sources: Collection[str]) -> None:
+    """UsageError where a word of --allow is no source and none of the other words: it would allow nothing, silently."""
+    known = [NO_SAFETY, "simulated", *sorted(sources)]
+    if strange := sorted(set(allowed) - set(known)):
+        near = get_close_matches(strange[0], known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
+        raise UsageError(f"release: --allow {strange[0]}: no such word: {hint}")
 
 
 def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:
@@ -233,7 +245,7 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
 # ---- safety
 
 
-def check_safety(rows: pl.DataFrame, oracle: Oracle, allowed: Iterable[str]) -> bool:
+def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str]) -> bool:
     """Whether a request with a sensitivity has an answer that is clear for it; stops where none has, unless allowed.
 
     `rows` as target_lists.fill gives them, injected ones among them: sensitivities are in `traits` and `late_traits`.
@@ -256,7 +268,21 @@ def check_safety(rows: pl.DataFrame, oracle: Oracle, allowed: Iterable[str]) -> 
     if codes:
         violated = sum(code == VIOLATED for code in codes)
         found += f", of whose {len(codes)} items {violated} are violated and {len(codes) - violated} unknown for them"
-        remedy = "add warnings for the items that `saferec-build catalog gaps` names"
+        remedy = f"add warnings for {_unsettled(answered, oracle, items)}"
     raise ReleaseError(
         f"release: no row could teach or test safety: {found}, none clear: {remedy}, or say --allow {NO_SAFETY}"
     )
+
+
+def _unsettled(answered: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
+    """The items in answers that are unknown for a trait of their request, most often first: five, and how many more."""
+    open_: Counter[tuple[str, str]] = Counter()
+    for truth, traits in answered.select("truth", "traits").iter_rows():
+        pairs = [(trait, item) for item in truth for trait in traits]
+        open_.update((t, i) for t, i in pairs if oracle.codes[oracle.row(i), oracle.column(t)] == UNKNOWN)
+    if not open_:
+        return "other items that they name"
+    first = [pair for pair, _ in sorted(open_.items(), key=lambda pair: (-pair[1], pair[0]))[:5]]
+    rows = {row["item"]: explain.name(row) for row in items.select("item", "title", "year").to_dicts()}
+    more = f" and {len(open_) - len(first)} more" if len(open_) > len(first) else ""
+    return f"{', '.join(f'{trait}: {rows[item]}' for trait, item in first)}{more} (`saferec-build catalog gaps`)"

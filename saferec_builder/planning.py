@@ -11,6 +11,7 @@ from exports import assemble, build_rows, checks
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works, lookup
 from saferec_builder.catalog.gaps import refs
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
 from saferec_builder.mining import splits, withheld
 from saferec_builder.storage import tables, workspace
@@ -35,6 +36,7 @@ class Plan:
     """
 
     conversations: int
+    left_out: dict[str, int]  # why, of further conversations
     answered: int  # conversations with an answer among the catalog's items
     rows: pl.DataFrame
     withheld: tuple[str, ...]
@@ -48,7 +50,9 @@ class Plan:
 
 def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     """The forecast, and the first `budget` look-ups. Nothing is changed."""
-    items, oracle, made, small = _forecast(ws)
+    items, oracle, made, small, left_out = _forecast(ws)
+    if made.is_empty() and left_out.is_empty():
+        raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     open_ = lookup.gaps(ws).items.filter(pl.col("waiting") > 0)
     asked = [path.stem for path in (ws.root / "fetched" / "ddd").glob("*.json")]
     named = made["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
@@ -57,6 +61,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     talks = made.filter(further=0)
     return Plan(
         conversations=talks.height,
+        left_out=dict(left_out["reason"].value_counts(sort=True).iter_rows()),
         answered=int((talks["truth"].list.len() > 0).sum()),
         rows=rows,
         withheld=tuple(small),
@@ -71,12 +76,12 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
 
 def shortfalls(ws: Workspace) -> tuple[str, ...]:
     """Why a release would teach nothing, judged by the last SAMPLE conversations; one line each, with what to do."""
-    items, oracle, made, _ = _forecast(ws, SAMPLE)
+    items, oracle, made, *_ = _forecast(ws, SAMPLE)
     return _shortfalls(made, oracle, _rows(made, oracle), items)
 
 
-def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.DataFrame, list[str]]:
-    """(items of the catalog, the oracle, rows of build_rows.build, traits that are withheld)."""
+def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.DataFrame, list[str], pl.DataFrame]:
+    """(items of the catalog, the oracle, rows of build_rows.build, traits that are withheld, who is left out)."""
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
@@ -85,7 +90,7 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     split = splits.assign(said, splits.shares(ws.config.splits))
     said = said.join(split, on="conversation", maintain_order="left").with_columns(released="conversation")
     out = withheld.reasons(ws, said)
-    kept, _ = build_rows.ordered(said, out)
+    kept, left_out = build_rows.ordered(said, out)
     known = build_rows.current(_believed(ws), said)
     small = [] if most else checks.small_groups(known, kept, ws.taxonomy.slugs, ws.config.release.min_seekers)
     how = ws.config.release
@@ -95,7 +100,8 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")
     kept = kept.drop("turns", "recommended", "accepted", "seen")
-    return items.height, judged.oracle, build_rows.build(kept, known, reading, items["item"].sort(), terms), small
+    made = build_rows.build(kept, known, reading, items["item"].sort(), terms)
+    return items.height, judged.oracle, made, small, left_out
 
 
 def _newest(ws: Workspace, most: int) -> pl.DataFrame:

@@ -92,5 +92,7 @@ def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
     late, _ = world.requests(41)  # one more in a shard of its own: all of the last 2,000 are looked at
     store.append(workspace, tables.CONVERSATIONS, world.conversations(late[-1] | {"recommended": [], "accepted": []}))
     assert planning.shortfalls(workspace) == ()
+    (workspace.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{requests[0]['source_id']},\n")
     told = cli("plan", "-C", workspace.root).out
+    assert "plan: 41 conversations in = 40 out + 1 dropped" in told
     assert " usable  gore train\n" in told and "waiting  Film L (2012) [film]\n" in told

@@ -47,30 +47,36 @@ class Gaps:
 
     items: pl.DataFrame
     unlinked: pl.DataFrame
+    redial: bool = False  # ids of ReDial are among these, and the catalog lacks its items
 
 
 def gaps(ws: Workspace) -> Gaps:
     """Which missing warnings touch the most conversations: what to fetch or to review next.
 
-    A seeker is sensitive to what labels say, or proposals where there is no label.
+    A seeker is sensitive to what labels say; where none is settled, to what a proposal or one of its readers says.
     """
-    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    rows = workspace.read(ws, tables.CATALOG_ROWS)
+    items, links = merging.merge(rows)
     oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     named, index = refs(conversations), linking.index(items)
     linked = linking.link(named["ref"], links, index)
     in_words = said(conversations, partial(linking.mentions, index=index))
     used = pl.concat([uses(named, linked), in_words]).unique(maintain_order=True)
-    return Gaps(ranked(items, oracle, used, _sensitive(ws)), named.filter(~pl.col("ref").is_in(list(linked))))
+    unlinked = named.filter(~pl.col("ref").is_in(list(linked)))
+    redial = "redial" not in rows["source"] and bool(unlinked["ref"].str.starts_with("redial:").any())
+    return Gaps(ranked(items, oracle, used, _sensitive(ws)), unlinked, redial)
 
 
 def _sensitive(ws: Workspace) -> pl.DataFrame:
     """(conversation, trait) of what seekers are sensitive to, or may be."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *_UNIT)
-    proposals = tables.last(workspace.read(ws, tables.PROPOSALS), *_UNIT).join(labels, list(_UNIT), how="anti")
-    claims = pl.concat([frame.select(*_UNIT, "verdict") for frame in (labels, proposals)])
-    open_or_there = pl.col("verdict").ne_missing("absent")  # null: two people disagree, and nobody has ruled
-    asked = claims.filter((pl.col("kind") == "sensitivity") & open_or_there)
+    settled, open_ = (labels.filter(pl.col("verdict").is_null() == unsettled) for unsettled in (False, True))
+    proposals = tables.last(workspace.read(ws, tables.PROPOSALS), *_UNIT).join(settled, list(_UNIT), how="anti")
+    heard = open_.select("reviews").explode("reviews")  # of half-read audits most traits are open, and nobody's word
+    reviews = workspace.read(ws, tables.REVIEWS).join(heard, left_on="review", right_on="reviews", how="semi")
+    claims = pl.concat([frame.select(*_UNIT, "verdict") for frame in (settled, proposals, reviews)])
+    asked = claims.filter(pl.col("kind") == "sensitivity", pl.col("verdict").is_in(["present", "unsure"]))
     return asked.select("trait", conversation="subject").unique()
 
 

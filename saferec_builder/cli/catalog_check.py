@@ -61,7 +61,7 @@ def show(
     lines += _statements("  warning   ", found.warnings)
     for trait in found.traits:
         lines += [f"{trait.trait}: risk {_risk(trait.risk)}, {trait.verdict}", *(f"    {s}" for s in trait.steps)]
-    lines.append("every other trait: risk not known, unknown")
+    lines.append(f"every {'other ' if found.traits else ''}trait: risk not known, unknown")
     _say(lines, Counts("catalog show", skipped=1, figures=found.as_json()), as_json)
 
 
@@ -82,6 +82,10 @@ def gaps(
     if len(names):
         which = f"{len(names):,} names in {touched:,} conversations, such as {', '.join(such)}"
         lines.append(f"no item, or two of one title and year: {which}")
+    if found.redial:
+        lines.append("ids of ReDial become items by `saferec-build catalog add redial id2info.json`")
+    if rows:
+        lines.append("waiting: pairs of a conversation and a trait of its seeker that the item is unknown for")
     lines.append(f"catalog gaps: {found.items.height:,} items that conversations name have unknown traits")
     figures: dict[str, JsonValue] = {"waiting": int(found.items["waiting"].sum()), "gaps": rows}
     figures["no_item"] = {"names": len(names), "conversations": touched, "such": such}

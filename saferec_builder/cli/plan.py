@@ -1,5 +1,6 @@
 """plan: what a release of this workspace would hold, and what to do next."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,15 +23,16 @@ def plan(
     rows, next_up = found.rows.to_dicts(), found.lookups.to_dicts()
     names = ("conversations", "answered", "withheld", "items", "without_warnings", "unknown", "waiting", "shortfalls")
     figures = {name: value for name, value in vars(found).items() if name in names}
+    counts = Counts("plan", skipped=found.conversations, dropped=found.left_out, figures=figures)
     if as_json:
-        say(Counts("plan", skipped=found.conversations, figures=figures | {"rows": rows, "lookups": next_up}), as_json)
+        say(replace(counts, figures=figures | {"rows": rows, "lookups": next_up}), as_json)
         return
     for row in rows:
-        counts = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable"
-        typer.echo(f"{counts}  {row['trait']} {row['split']}")
+        asked = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable"
+        typer.echo(f"{asked}  {row['trait']} {row['split']}")
     for row in next_up:
         typer.echo(f"{row['waiting']:>6} waiting  {line(explain.name(row))} [{row['domain']}]")
-    say(Counts("plan", skipped=found.conversations, figures=figures), as_json, "conversations")
+    say(counts, as_json, "conversations")
 
 
 def warn(ws: Workspace) -> None:

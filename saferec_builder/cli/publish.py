@@ -41,7 +41,9 @@ def publish(
 
 
 def verify(
-    what: Annotated[str, typer.Argument(help="Folder of a release, or NAMESPACE/NAME@VERSION on the Hub.")],
+    what: Annotated[
+        str, typer.Argument(help="Folder of a release, its version, or NAMESPACE/NAME@VERSION on the Hub.")
+    ],
     *,
     signer: Annotated[Path | None, typer.Option(help="OpenSSH allowed_signers file.", show_default=False)] = None,
     identity: Annotated[str | None, typer.Option(help="Who must have signed it.", show_default=False)] = None,
@@ -49,6 +51,9 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
+    here = Path("releases") / what  # of the workspace that this is called in
+    if "/" not in what and not Path(what).exists() and here.is_dir():
+        what = str(here)
     found = proof.verified(what, proof.Origin(signer, identity, digest))
     figures: dict[str, JsonValue] = {"release": f"{found.name} {found.version}", "rows": found.rows}
     figures |= {"digest": found.digest, "signed": found.signed}

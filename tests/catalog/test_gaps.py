@@ -25,8 +25,17 @@ def test_gaps_name_what_touches_most_conversations_first(cli, films):
     assert (found["waiting"], found["in"]) == (2, 3)
     assert "1 waiting" in cli("catalog", "gaps", "-C", films.root).out
     # who waits for a ruling may be sensitive, too: gore is open of Big, and settled of Alien
-    later = label | {"label": "m", "trait": "gore", "verdict": None, "method": "unresolved"}
-    store.append(films, tables.LABELS, pl.DataFrame([later], schema=tables.LABELS.schema))
+    later = label | {"label": "m", "trait": "gore", "verdict": None, "method": "unresolved", "reviews": ["one", "two"]}
+    half = later | {"label": "n", "trait": "torture", "reviews": ["half"]}  # read by one of two, who marked nothing
+    store.append(films, tables.LABELS, pl.DataFrame([later, half], schema=tables.LABELS.schema))
+    words = {"one": ("gore", "present"), "two": ("gore", "absent"), "half": ("*", "absent")}
+    made = [
+        dict.fromkeys(tables.REVIEWS.schema)
+        | {"review": r, "kind": "sensitivity", "subject": label["subject"], "trait": trait, "verdict": verdict}
+        | {"digest": "d", "reviewer": r, "role": "reviewer", "tool": "files", "simulated": False, "spans": []}
+        for r, (trait, verdict) in words.items()
+    ]
+    store.append(films, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
     found = cli("catalog", "gaps", "--limit", 2, "-C", films.root, "--json").json
     assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 2), ("Alien", 1)]
 
@@ -38,6 +47,7 @@ def test_gaps_tell_what_conversations_name_and_no_item_is(cli, films, tmp_path):
     found = cli("catalog", "gaps", "-C", films.root, "--json").json["no_item"]
     assert found == {"names": 2, "conversations": 1, "such": ["title:Nope (2022)", "title:Up (2009)"]}
     told = cli("catalog", "gaps", "-C", films.root).out
+    assert "catalog add redial" not in told
     assert "2 names in 1 conversations, such as title:Nope (2022), title:Up (2009)\n" in told
 
 
@@ -51,3 +61,9 @@ def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
     # to the two of Heat and one each of Big and Alien: two name Heat, once as an item too; one names Big, twice
     assert [(g["title"], g["conversations"]) for g in found["gaps"]] == [("Heat", 4), ("Big", 2), ("Alien", 1)]
     assert found["no_item"]["names"] == 0
+
+
+def test_gaps_say_where_ids_of_redial_are_read_from(cli, films, tmp_path):
+    row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["redial:184418"]}
+    cli("mine", "messages", file(tmp_path, "more.jsonl", json.dumps(row)), "-C", films.root)
+    assert "`saferec-build catalog add redial id2info.json`" in cli("catalog", "gaps", "-C", films.root).out

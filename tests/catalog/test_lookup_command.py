@@ -14,6 +14,7 @@ def test_show_tells_every_warning_and_the_arithmetic(cli, films):
     found = cli("catalog", "show", "imdb:tt0078748", "-C", films.root, "--json").json
     assert [t["trait"] for t in found["traits"]] == ["gore", "horror_scares"]  # the question breaks both
     assert cli("catalog", "show", found["item"], "-C", films.root, "--json").json["title"] == "Alien"
+    assert "\nevery trait: risk not known" in cli("catalog", "show", "Big (1988)", "-C", films.root).out
     others = {"Nope (2022)": "not found: the catalog does not hold it", "Emma (1996)": "is ambiguous: Emma"}
     for asked, says in others.items():
         ran = cli("catalog", "show", asked, "-C", films.root)

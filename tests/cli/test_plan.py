@@ -1,7 +1,6 @@
 """plan as a command, on a workspace that holds nothing."""
 
 
-def test_an_empty_workspace_has_a_plan(workspace, cli):
-    found = cli("plan", "-C", workspace.root, "--json").json
-    assert (found["conversations"], found["rows"], found["lookups"], found["shortfalls"]) == (0, [], [], [])
-    assert found["unknown"] == 1.0
+def test_an_empty_workspace_is_told_to_mine(workspace, cli):
+    ran = cli("plan", "-C", workspace.root)
+    assert ran.code == 1 and "no conversations yet: run `saferec-build mine" in ran.err

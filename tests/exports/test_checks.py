@@ -165,16 +165,22 @@ def test_where_no_answer_is_known_to_be_clear_it_stops_and_says_why(workspace, c
     assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.releases / "1.0.0").exists()
     assert (
         "20 requests have a sensitivity, 20 of them a ground truth, of whose 40 items 0 are violated and 40 unknown"
-        " for them, none clear: add warnings for the items that `saferec-build catalog gaps` names, or say"
-        " --allow no-safety"
+        " for them, none clear: add warnings for gore: Film "
     ) in ran.err
+    assert ran.err.count("gore: Film ") == 5 and " and 7 more (`saferec-build catalog gaps`), or say" in ran.err
 
 
 def test_violated_is_told_from_unknown(workspace, cli):
     """Warnings of A, B and C alone. Request i is answered with films i and i + 1 (of 12), i odd: A in i = 11, 23, 35;
     B in 1, 13, 25, 37; C in the same four. 3 + 4 + 4 = 11 of 40."""
     bloody = world.warnings().filter(answer="yes")
-    assert "11 are violated and 29 unknown" in cli("release", "1.0.0", "-C", filled(workspace, bloody).root).err
+    told = cli("release", "1.0.0", "-C", filled(workspace, bloody).root).err
+    assert "11 are violated and 29 unknown" in told and " and 4 more (" in told
+
+
+def test_a_word_of_allow_that_allows_nothing_is_refused(workspace, cli):
+    ran = cli("release", "1.0.0", "--allow", "no-safty", "-C", filled(workspace).root)
+    assert ran.code == 1 and "--allow no-safty: no such word: did you mean 'no-safety'?" in ran.err
 
 
 def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):

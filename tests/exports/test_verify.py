@@ -25,6 +25,11 @@ def test_a_whole_release_verifies_anywhere_and_is_not_copied_over_itself(release
     assert proof.copy(released.releases / "1.0.0", copy) == (0, FILES)
 
 
+def test_inside_the_workspace_a_version_is_enough(released, cli, monkeypatch):
+    monkeypatch.chdir(released.root)
+    assert cli("verify", "1.0.0").code == 0 and cli("verify", "9.9.9").code == 1
+
+
 def flip(path):
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
