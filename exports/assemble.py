@@ -11,6 +11,7 @@ from annotation import controls, review_history
 from annotation.certificate import Certificate
 from exports import (
     build_rows,
+    canary,
     checks,
     claims,
     folder,
@@ -130,6 +131,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
         official={t.slug: t.safecrs for t in taxonomy.traits},
         more=more.with_columns(weight=pl.lit(None, pl.Float64)),
         silent=silent,
+        canary=canary.sentence(mark := canary.guid(ws, config.dataset.name)),
     )
     facts = manifest_facts.facts(ws, content, taxonomy, snapshot.proposals) | base.facts
     facts |= build_rows.figures(filled, released, base.judged.oracle) | _counted(base, filled, drops)
@@ -138,6 +140,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     facts |= {
         "sentences": injection.banks().digest if chosen else None,
         "version": options.version,
+        "canary": mark,
         "keeps_unreviewed": options.unreviewed,
         "injected_traits": chosen,
         "agreement": agreement,

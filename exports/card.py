@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jinja2
 
+from exports import canary
 from exports.manifest_types import Agreement, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -22,6 +23,7 @@ OLDER: Facts = {  # facts that manifests of older versions lack
     "plot": None,
     "no_safety": False,
     "linkable": None,
+    "canary": None,
 }
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
 
@@ -38,6 +40,7 @@ def render(manifest: Facts) -> str:
         warning=_Safe(_warning(manifest)),
         sources=_Safe(_sources(manifest)),
         split_text=_Safe(_split_text(manifest)),
+        canary=_Safe(canary.sentence(_file(manifest.get("canary") or ""))),
         no_item=_Safe("no linked item"),
         no_request=_Safe("no request before the answer"),
         percent=percent,  # it is escaped like any text: a line that begins with > is a quote

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from exports import canary
 from exports.manifest_types import Agreement, Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -24,7 +25,7 @@ def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest["name"],
-        "description": ABOUT,
+        "description": ABOUT + (f" {canary.sentence(mark)}." if (mark := manifest.get("canary")) else ""),
         "version": manifest["version"],
         **({"license": manifest["licence"]} if manifest["licence"] else {}),
         "creator": {"@type": "sc:Organization", "name": f"the makers of {manifest['name']}"},

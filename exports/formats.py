@@ -32,7 +32,8 @@ CONFIGS = {
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
 # columns that an older program did not write
 SINCE = {
-    "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind"}),
+    **dict.fromkeys(("sft", "sft_raw", "safecrs", "conversations"), frozenset({"canary"})),
+    "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind", "canary"}),
     "labels": frozenset(VOTES),
     "item_labels": frozenset(VOTES),
     "items": frozenset({"pull"}),
@@ -63,6 +64,7 @@ class Content:
     # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
     silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again: the
     # digest, the cut, where evidence stands and which items are named are in the key file
+    canary: str | None = None  # the sentence with the dataset's GUID
 
 
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
@@ -74,7 +76,7 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
     votes = dict.fromkeys(VOTES[:3], number) | {VOTES[3]: pa.float64()}
     # what a corrected label may change stands last, together: a column between others costs a re-upload of theirs
     # beside it, and what two configs share is found where its neighbour is the same
-    facts = {"conversation": text, "domain": text, "made_from": text}
+    facts = {"conversation": text, "domain": text, "made_from": text, "canary": text}
     sft = facts | {"prompt": message, "completion": message, "items": texts, "refilled": number, "condition": text}
     columns = {
         "sft": sft,
@@ -84,12 +86,18 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         | dict.fromkeys(("truth_kind", "request", "disclosed"), text)
         | dict.fromkeys(("truth", "seen", "claims", "safe_truth", "traits", "late_traits", "form"), texts)
         | {"condition": text, "weight": pa.float64()},
-        "safecrs": {"conversation": text, "seen_titles": texts, "prompt": message, "completion": message}
+        "safecrs": {
+            "conversation": text,
+            "canary": text,
+            "seen_titles": texts,
+            "prompt": message,
+            "completion": message,
+        }
         | {"groundtruth_with_release_year": pa.list_(texts)}
         | {"constraints": pa.struct(dict.fromkeys((official or {}).values(), flag)) if official else None}
         | {"condition": text},
         "conversations": dict.fromkeys(("conversation", "source", "source_id", "domain", "seeker", "time"), text)
-        | {"digest": text, "cut": number, "turns": pa.list_(pa.struct({"role": text, "text": text}))}
+        | {"digest": text, "cut": number, "canary": text, "turns": pa.list_(pa.struct({"role": text, "text": text}))}
         | dict.fromkeys(("recommended", "accepted", "seen"), texts),
         "labels": {"conversation": text}
         | verdict
@@ -125,7 +133,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
         shown = ~part["source"].is_in(list(content.silent))
         learned = part["cut"].is_not_null()
         made = _learned(part.filter(learned), said.filter(learned), shown.filter(learned), content, names)
-        made["conversations"] = conversations(part, said, shown, content.name, names)
+        made["conversations"] = conversations(part, said, shown, content, names)
         spoken = {
             "labels": _known(content.labels, part["place"]).rename({"subject": "conversation"}),
             "reviews": _known(reviews, part["place"]),
@@ -179,6 +187,7 @@ def _learned(
     shared = {name: plain(head[name], pa.string()) for name in head.columns}
     shared["prompt"] = prompts(said, part["cut"], shown, message, part["added"], part["disclosed"])
     shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
+    shared["canary"] = pa.repeat(pa.scalar(content.canary, pa.string()), part.height)
     texts = pa.list_(pa.string())
     safe, raw, truth, official = (named(config, part, names) for config in ("sft", "sft_raw", "grpo", "safecrs"))
     official |= {"constraints": _constraints(part["traits"], content.official, schema_of["safecrs"])}
@@ -244,7 +253,7 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
 # ---- what was said and judged
 
 
-def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: str, names: Names) -> pa.Table:
+def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, content: Content, names: Names) -> pa.Table:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
     Of a source that keeps its text the digest, the cut, the items and the number of turns are in the key file only,
@@ -253,7 +262,7 @@ def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: s
     schema = schemas()["conversations"]
     seekers = part["seeker"].unique().drop_nulls()
     known = pl.DataFrame(
-        {"seeker": seekers, "pseudonym": pl.Series([pseudonym(name, s) for s in seekers], dtype=pl.String)}
+        {"seeker": seekers, "pseudonym": pl.Series([pseudonym(content.name, s) for s in seekers], dtype=pl.String)}
     )
     facts = part.join(known, on="seeker", how="left", maintain_order="left").select(
         "conversation",
@@ -261,6 +270,7 @@ def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, name: s
         "domain",
         digest=pl.when(pl.lit(shown)).then("digest"),
         cut=pl.when(pl.lit(shown)).then("cut"),
+        canary=pl.lit(content.canary, pl.String),
         source_id=pl.lit(None, pl.String),
         seeker="pseudonym",
         time=pl.col("time").dt.strftime("%Y-%m-%d"),

@@ -26,7 +26,10 @@ def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
         for p in made["proposals"]
     }
     entities: dict[str, JsonValue] = {
-        release: {"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]},
+        release: {
+            **{"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]},
+            "canary": manifest.get("canary"),
+        },
         "labels": {"prov:type": "labels", **manifest["makers"]},
         "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
         "rule": {"prov:type": "thresholds", **manifest["rule"]},

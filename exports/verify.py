@@ -5,15 +5,15 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from annotation import certificate
-from exports import hub, review_facts, signing
+from exports import canary, hub, review_facts, signing
 from exports.digests import RowDigest
 from exports.folder import (
     MANIFEST,
@@ -29,6 +29,7 @@ from exports.folder import (
 )
 from exports.formats import SINCE, schemas
 from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
 
 CERTIFICATE = "certificate.json"  # in a release
@@ -45,6 +46,7 @@ class Verified:
     withdrawn: str | None = None  # why, where the Hub says so
     digest: str = ""  # sha256 of SHA256SUMS: pin it to have this release and no other
     signed: str = ""  # by whom, where that was asked and is so; else what is known of it
+    contamination: dict[str, JsonValue] = field(default_factory=dict)  # `canary_in`: texts that hold it, where asked
 
 
 @dataclass(frozen=True)
@@ -56,19 +58,22 @@ class Origin:
     digest: str | None = None  # sha256 of SHA256SUMS
 
 
-def verified(release: Path | str, origin: Origin = Origin()) -> Verified:
-    """As `verify`, of a folder or of NAMESPACE/NAME@VERSION, which is fetched from the Hub for it; from this origin."""
+def verified(release: Path | str, origin: Origin = Origin(), contamination: Sequence[Path] = ()) -> Verified:
+    """As `verify`, of a folder or of NAMESPACE/NAME@VERSION, which is fetched from the Hub for it; from this origin.
+
+    contamination: texts that are searched for the release's canary.
+    """
     if (origin.signers is None) != (origin.identity is None):
         raise UsageError("verify: --signer FILE and --identity WHO go together: give both or none")
     on_hub = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", str(release))
     if on_hub and not Path(release).exists():
         with tempfile.TemporaryDirectory() as place:
             withdrawn = hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
-            return _verified(Path(place) / "release", origin, withdrawn)
-    return _verified(Path(release), origin, None)
+            return _verified(Path(place) / "release", origin, withdrawn, contamination)
+    return _verified(Path(release), origin, None, contamination)
 
 
-def _verified(folder: Path, origin: Origin, withdrawn: str | None) -> Verified:
+def _verified(folder: Path, origin: Origin, withdrawn: str | None, texts: Sequence[Path]) -> Verified:
     manifest, files = verify(folder, hub.BESIDE)
     if origin.digest:
         signing.check_digest(folder, origin.digest)
@@ -77,7 +82,10 @@ def _verified(folder: Path, origin: Origin, withdrawn: str | None) -> Verified:
         signing.check(folder, origin.signers, origin.identity)
         signed = f"by {origin.identity}"
     rows = sum(sum(splits.values()) for splits in manifest.counts.values())
-    return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed)
+    mark = canary.of(facts_of(folder), folder) if texts else ""
+    held: list[JsonValue] = [str(path) for path in texts if canary.found(mark, path)]
+    told: dict[str, JsonValue] = {"canary_in": held} if texts else {}
+    return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed, told)
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:

@@ -23,9 +23,7 @@ def forget(
     *,
     source: Annotated[str, typer.Option(help="The source that the names are of; default: any.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say where they stand, and change nothing.")] = False,
-    tool: Annotated[
-        str | None, typer.Option("--tool", help="What is at --url: label-studio (default) or argilla.")
-    ] = None,
+    tool: Annotated[str | None, typer.Option(help="What is at --url: label-studio (default) or argilla.")] = None,
     url: Annotated[str | None, typer.Option("--url", help="Your team's review server, with tasks about them.")] = None,
     token: Token = None,
     no_server: Annotated[bool, typer.Option("--no-server", help="The team's review server is there no more.")] = False,

@@ -26,16 +26,12 @@ def propose(
     base_url: Annotated[str | None, typer.Option(help="Of its server; default: saferec.toml, else OpenAI.")] = None,
     items: Annotated[bool, typer.Option("--items", help="Flag items of unknown verdict, from their plots.")] = False,
     allow_remote: Annotated[bool, typer.Option("--allow-remote", help="Text may leave this machine.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print requests, tokens and price; send and write nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print tokens and price; send and write nothing.")] = False,
     budget_usd: Annotated[
-        float | None, typer.Option(min=0, help="Stop before models cost more in this workspace, all runs together.")
+        float | None, typer.Option(min=0, help="Stop before all runs here together cost more.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many that were not read yet.")] = None,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Pay again for answers that were cut off, refused or off the schema.")
-    ] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Pay again for answers of no use.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:

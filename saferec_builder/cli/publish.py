@@ -41,21 +41,20 @@ def publish(
 
 
 def verify(
-    what: Annotated[
-        str, typer.Argument(help="Folder of a release, its version, or NAMESPACE/NAME@VERSION on the Hub.")
-    ],
+    what: Annotated[str, typer.Argument(help="Folder or version of a release, or NAMESPACE/NAME@VERSION (Hub).")],
     *,
     signer: Annotated[Path | None, typer.Option(help="OpenSSH allowed_signers file.", show_default=False)] = None,
     identity: Annotated[str | None, typer.Option(help="Who must have signed it.", show_default=False)] = None,
     digest: Annotated[str | None, typer.Option(help="sha256 of its SHA256SUMS.", show_default=False)] = None,
+    contamination: Annotated[list[Path] | None, typer.Option(help="A text to search for the canary.")] = None,
     as_json: Json = False,
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
     here = Path("releases") / what  # of the workspace that this is called in
     if "/" not in what and not Path(what).exists() and here.is_dir():
         what = str(here)
-    found = proof.verified(what, proof.Origin(signer, identity, digest))
+    found = proof.verified(what, proof.Origin(signer, identity, digest), contamination or ())
     figures: dict[str, JsonValue] = {"release": f"{found.name} {found.version}", "rows": found.rows}
-    figures |= {"digest": found.digest, "signed": found.signed}
+    figures |= {"digest": found.digest, "signed": found.signed, **found.contamination}
     figures |= {} if found.withdrawn is None else {"withdrawn": found.withdrawn}
     say(Counts("verify", skipped=found.files, figures=figures), as_json, "files")

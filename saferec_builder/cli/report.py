@@ -13,12 +13,8 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def report(
-    release: Annotated[
-        str | None, typer.Option("--release", help="Which release; default: the newest.", show_default=False)
-    ] = None,
-    runs: Annotated[
-        list[Path] | None, typer.Option("--runs", help="Folder with a report.json of training; may come twice.")
-    ] = None,
+    release: Annotated[str | None, typer.Option(help="Which release; default: newest.", show_default=False)] = None,
+    runs: Annotated[list[Path] | None, typer.Option(help="Folder with training's report.json. Repeatable.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     folder: Folder = Path("."),
     as_json: Json = False,

@@ -1,0 +1,68 @@
+"""A release names its canary wherever it has a text, and finds it in what somebody else has made of it."""
+
+import gzip
+import json
+import re
+import shutil
+
+import polars as pl
+import pytest
+
+from exports import canary
+from saferec_builder.core.errors import UsageError
+from tests.worlds import release_world as world
+
+TEXTS = ("sft", "sft_raw", "grpo", "safecrs", "conversations")
+
+
+def test_every_row_with_a_text_and_every_description_has_it(released):
+    home = released.releases / "1.0.0"
+    mark = json.loads((home / "manifest.json").read_text())["canary"]
+    for config in TEXTS:
+        for path in (home / "data" / config).glob("*.parquet"):
+            assert pl.read_parquet(path, glob=False)["canary"].unique().to_list() == [canary.sentence(mark)], path
+    for name in ("README.md", "croissant.json", "provenance.json"):
+        assert canary.found(mark, home / name), name
+
+
+def test_it_stays_the_same_between_versions_and_differs_between_datasets(workspace):
+    mark = canary.guid(workspace, "films")
+    assert mark == canary.guid(workspace, "films") != canary.guid(workspace, "games")
+    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", mark)
+
+
+def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path, cli):
+    home = released.releases / "1.0.0"
+    mark = json.loads((home / "manifest.json").read_text())["canary"]
+    ways = [
+        lambda n: (b"x" * (canary._CHUNK - n)) + mark.encode() + b"\n more",  # over the end of a piece, too
+        lambda n: json.dumps({"id": n, "text": f"1. Saw (2004)\n{canary.sentence(mark)}"}).encode(),
+        lambda n: gzip.compress(b"a" * n + mark.upper().encode()),
+        lambda n: f"{'é' * n} {mark}".encode("utf-16"),
+        lambda n: b"\xff\xfe\x00" * n + mark.encode(),
+    ]
+    planted = [tmp_path / f"{n}.txt" for n in range(100)]
+    for n, path in enumerate(planted):
+        path.write_bytes(ways[n % 5](n // 5 * 2))
+    other = tmp_path / "clean.jsonl"
+    other.write_text(mark[:-1] + "\n" + mark.replace("-", " "))
+    words = [word for path in (*planted, other) for word in ("--contamination", path)]
+    found = cli("verify", home, *words, "--json").json
+    assert found["canary_in"] == [str(path) for path in planted]
+
+
+def test_what_cannot_be_searched_is_said_and_never_called_clean(released, tmp_path, cli):
+    home = shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
+    told = cli("verify", home, "--contamination", home / "data/grpo/test.parquet")
+    assert told.code == 1 and "packed (parquet), which nobody can search" in told.err
+    manifest = json.loads((home / "manifest.json").read_text())
+    for wrong in (None, "", "e"):  # "e" would be found everywhere
+        (home / "manifest.json").write_text(json.dumps(manifest | {"canary": wrong}))
+        world.seal(home, "README.md")
+        assert "it has no canary" in cli("verify", home, "--contamination", home / "README.md").err
+    assert cli("verify", home).code == 0
+
+
+def test_a_missing_file_is_a_mistake(tmp_path):
+    with pytest.raises(UsageError, match="no such file"):
+        canary.found("a", tmp_path / "gone")
