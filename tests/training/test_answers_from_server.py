@@ -116,7 +116,7 @@ def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monk
     assert asked["messages"][0]["content"] == "Name 4 films {plainly}." and model.keys[0] == "gk-secret"
     expected = {"temperature": 0, "max_tokens": 8192, "top_p": 0.95, "chat_template_kwargs": {"enable_thinking": False}}
     assert {name: asked[name] for name in asked if name not in ("model", "messages")} == expected
-    (kept,) = (tmp_path / "out").glob("*.jsonl")
+    (kept,) = (tmp_path / "out").glob("m@*.jsonl")
     assert "gk-secret" not in kept.read_text()
     settings[3] = "max_tokens=16384"  # answers to other requests are no answers to these
     assert main(["evaluate", *fixed, *settings]) == 0 and len(model.seen) == 4
@@ -151,7 +151,7 @@ def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
     # u7 alone is left: d of d and e; with u8's nothing it was .25, half of the answers invalid
     assert run["cut"] == 2 and run["n"] == guard["n"] == 1
     assert run["metrics"]["recall@4"]["mean"] == 0.5 and run["metrics"]["invalid@4"]["mean"] == 0
-    (kept,) = (tmp_path / "out").glob("*.jsonl")
+    (kept,) = (tmp_path / "out").glob("m@*.jsonl")
     (tmp_path / "lost.jsonl").write_text(kept.read_text().replace("1. Item D (2004)", ""))
     words = ["evaluate", "--release", str(tmp_path / "release"), "--predictions", str(tmp_path / "lost.jsonl")]
     assert main([*words, "--output", str(tmp_path / "none")]) == 1
