@@ -5,7 +5,6 @@ Answers are asked for as `evaluate --server` asks, and judged by its rule: scori
 
 from math import nan
 
-import numpy as np
 from inspect_ai import Task, task
 from inspect_ai.dataset import Sample
 from inspect_ai.model import ChatMessageAssistant, ChatMessageSystem, ChatMessageUser, GenerateConfig
@@ -14,7 +13,7 @@ from inspect_ai.solver import TaskState
 
 from training.answers_from_server import DEFAULTS, messages
 from training.data import Release, Row, open_release, rows, with_prompt
-from training.harness.scoring import score_one
+from training.harness import scoring
 from training.release_from_hub import folder
 
 ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
@@ -34,11 +33,10 @@ def saferec(release: str, split: str = "test") -> Task:
 
 @metric  # type: ignore[untyped-decorator]
 def users_mean() -> Metric:
-    """Over the users whom a figure applies to; NaN where there are none."""
+    """As scoring.users_mean."""
 
     def mean(scores: list[SampleScore]) -> float:
-        values = np.array([score.score.as_float() for score in scores])
-        return float(np.nanmean(values)) if not np.isnan(values).all() else nan
+        return scoring.users_mean([score.score.as_float() for score in scores])
 
     return mean
 
@@ -49,7 +47,7 @@ def as_evaluate(release: Release, table: list[Row]) -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         text = state.output.completion
-        found = score_one(by_id[str(state.sample_id)], text, release)
+        found = scoring.score_one(by_id[str(state.sample_id)], text, release)
         return Score(value={name: nan if value is None else value for name, value in found.items()}, answer=text)
 
     return score

@@ -7,14 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from typing import Any
 
-import numpy as np
 from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
 
 from saferec_builder.core.errors import TrainingError
 from training.answers_from_server import ASKED, DEFAULTS, Asking, messages
 from training.data import open_release, rows, with_prompt
-from training.harness.scoring import score_one
+from training.harness.scoring import score_one, users_mean
 from training.release_from_hub import folder
 
 OURS = {
@@ -62,8 +61,3 @@ class SafeRec(ConfigurableTask):  # type: ignore[misc]
 
     def higher_is_better(self) -> dict[str, bool]:
         return {}
-
-
-def users_mean(values: Sequence[float]) -> float:
-    """Over the users whom a figure applies to; NaN where there are none."""
-    return float(np.nanmean(values)) if not np.isnan(values).all() else nan

@@ -5,6 +5,7 @@ gives  {metric: value} as metrics.per_user defines them; None where a metric doe
 """
 
 from collections.abc import Mapping, Sequence
+from math import nan
 
 import numpy as np
 
@@ -21,6 +22,11 @@ def score_one(row: Row, text: str, release: Release) -> Scores:
     """The metrics of one answer, unrounded; no text is an error."""
     found, _ = values([ranked(text, row, release.find)], [row], release.oracle, release.k)
     return by_user(found)[0]
+
+
+def users_mean(values: Sequence[float]) -> float:
+    """Over the users whom a figure applies to; NaN where there are none."""
+    return float(np.nanmean(values)) if not np.isnan(values).all() else nan
 
 
 def ranked(answer: str | Ranked, row: Row, find: Find | None) -> Ranked:
