@@ -66,10 +66,17 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     skipped = len(pulled.answers) - added + pulled.repeated
     figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}
     figures |= {"tasks_of_the_version_before": pulled.unkeyed} if pulled.unkeyed else {}
+    advice = []
     if pulled.missing:
-        who = f"of {' and '.join(pulled.missing)} are not on the server any more"
-        advice = f"projects {who}: `saferec-build review push` to the same people makes them again, with what is open"
-        figures |= {"gone_unanswered": dict(pulled.missing), "next": advice}
+        figures |= {"gone_unanswered": dict(pulled.missing)}
+        advice.append(f"projects of {' and '.join(pulled.missing)} are not on the server any more")
+    if pulled.edited:
+        figures |= {"edited_projects": list(pulled.edited)}
+        who = " and ".join(pulled.edited)
+        advice.append(f"somebody edited projects of {who}: nothing is taken any more of what is answered there")
+    if advice:
+        then = "`saferec-build review push` to the same people makes new ones, with what is open"
+        figures |= {"next": f"{'; '.join(advice)}: {then}"}
     counts = Counts("review pull", added, skipped, dropped, figures)
     return PullResult(counts, rejected, pulled.empty)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
-from annotation import outbox, review_history
+from annotation import outbox, review_history, sent_pages
 from annotation.review_destinations import Argilla, LabelStudio
 from annotation.review_state import Desk
 from annotation.tools import (
@@ -40,7 +40,11 @@ class Client(sync.Remote, Protocol):
 
     def place(self, mark: str, role: str, cards: int) -> str: ...
     def projects(self, mark: str) -> list[sync.Project]: ...
-    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project: ...
+    def project(
+        self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
+    ) -> sync.Project: ...
+    def project_page(self, mark: str, taxonomy: Taxonomy) -> str: ...
+    def project_page_there(self, project: sync.Project) -> str: ...
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
     def page_of(self, task: sync.Payload) -> str: ...
     def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
@@ -116,7 +120,8 @@ def send(
             here = [replace(each, key=each.former) if each.former in ledger.there else each for each in here]
             tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in here}
             new = [sheet for sheet in here if sheet.key not in ledger.there]
-            _keep(desk, new, {sheet.key: server.page_of(tasks[sheet.key]) for sheet in new})
+            pages = {sheet.key: server.page_of(tasks[sheet.key]) for sheet in new}
+            sent_pages.keep(desk.ws, new, pages, desk.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
             # in other words before, if the taxonomy was another one; or answered in other words since
             asked = {base_id(key) for key in tasks}
@@ -135,17 +140,24 @@ def _projects(
 ) -> list[tuple[sync.Project, list[Sheet]]]:
     """Somebody's projects, each with the tasks that belong there; made where there are some and there is none.
 
-    What lies open in those of another layout, or for other traits, is taken back; what was answered there is not asked
-    again.
+    What lies open in those of another layout, for other traits, or that somebody edited, is taken back; what was
+    answered there is not asked again, unless it was rejected.
     """
     mark = _mark(desk.ws, name)
     there = server.projects(mark)
+    closed = sent_pages.edited(desk.ws, there, server.project_page_there)
+    done.edited += len(sent_pages.without_another(there, closed))
     # a place may depend on the number of cards: up to three, up to eight, more (argilla.SIZES)
     places = {server.place(mark, role, n) for role in ("reviewer", "adjudicator") for n in range(10)}
-    homes = {place: list[Sheet]() for place in sorted(places) if any(p.place.startswith(place) for p in there)}
+    still = [p for p in there if p.id not in closed]
+    homes = {place: list[Sheet]() for place in sorted(places) if any(p.place.startswith(place) for p in still)}
     for sheet in mine:
         homes.setdefault(server.place(mark, sheet.task.role, len(sheet.units)), []).append(sheet)
-    found = [(server.project(place, name, account, desk.taxonomy), here) for place, here in homes.items()]
+    found = []
+    for place, here in homes.items():
+        same = [p for p in still if p.place.startswith(place)]
+        sent_pages.note(desk.ws, place, server.project_page(place, desk.taxonomy), map(server.project_page_there, same))
+        found.append((server.project(place, name, account, desk.taxonomy, closed), here))
     answered = set[str]()
     for left in there:
         if left.id not in {project.id for project, _ in found}:
@@ -154,14 +166,6 @@ def _projects(
             done.taken_back += sync.withdraw(server, left.id, set(ledger.there), ledger)
             answered |= ledger.there.keys()
     return [(project, [each for each in here if not {each.key, each.former} & answered]) for project, here in found]
-
-
-def _keep(desk: Desk, new: list[Sheet], pages: dict[str, str]) -> None:
-    """Writes down what these tasks ask and show, before anybody is asked."""
-    frame = pl.DataFrame([*pages.items()], schema=tables.TASK_PAGES.schema, orient="row")
-    workspace.append(desk.ws, tables.TASK_PAGES, frame)
-    rows = [sheets.record(sheet, guideline(), desk.taxonomy) for sheet in new]
-    workspace.append(desk.ws, tables.KEYED, pl.DataFrame(rows, schema=tables.KEYED.schema, orient="row"))
 
 
 def settle(ws: Workspace, server: Client) -> None:
@@ -274,8 +278,10 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool, missing=_missing(desk, server.tool, projects))
     ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
+    some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
+    closed = sent_pages.edited(desk.ws, [p for p in projects if p.id in some], server.project_page_there)
+    pulled.edited = _whose(desk.ws, names, sent_pages.without_another(projects, closed))
     try:
-        some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
         there = [
             each
             for project in projects
@@ -284,14 +290,18 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
         ]
     finally:
         managed.clear_exports(home(desk.ws))
-    every = list(_as_asked(desk.ws, server.tool, there, pulled))
+    every = list(sent_pages.as_asked(desk.ws, server.tool, there, pulled, closed))
     desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
     tasks, before = shown(desk.assignments, desk.texts), review_history.answered(desk.reviews)
+    had = set(desk.reviews.drop_nulls("time").select("kind", "subject", "reviewer", "time").iter_rows())
     for response in _in_order(every, desk.taxonomy.digest):  # what was asked and said last counts
         task, dropped = tasks.get(base_id(response.key)), len(pulled.drops)
         if task is None:
             pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
             continue
+        same = (task.kind, task.subject, response.who, response.time) in had
+        if same and response.changed == sent_pages.OTHER_PAGE:
+            response.changed = ""  # it was taken before somebody edited the page
         traits = before.get((task.kind, task.subject, response.who, task.role), {})
         if response.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
             traits = {trait: lists for trait, lists in traits.items() if response.taxonomy in lists}
@@ -301,10 +311,17 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     return pulled
 
 
+def _whose(ws: Workspace, names: list[str], marks: set[str]) -> list[str]:
+    """The reviewers whose projects these are."""
+    mine = {name: _mark(ws, name).replace(" ", "-") for name in names}
+    return [name for name in names if any(mark.startswith(mine[name]) for mark in marks)]
+
+
 def _missing(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str, int]:
     """reviewer -> tasks without an answer in a project that is not there, nor another in its stead."""
     sent = tables.last(workspace.read(desk.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
-    gone = sent.filter(~pl.col("place").str.replace(r" \S*$", "").is_in([p.place.rpartition(" ")[0] for p in projects]))
+    marks = {project.mark for project in projects}
+    gone = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
     tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.select(TASK).iter_rows())
     lost = {tasks[base] for base in map(base_id, gone["task"]) if base in tasks}
     return dict(Counter(sorted(task.reviewer for task in lost if astuple(task) not in answered)))
@@ -319,27 +336,6 @@ def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:
 def _in_order(every: list[Response], taxonomy: str) -> list[Response]:
     first = datetime.min.replace(tzinfo=UTC)
     return sorted(every, key=lambda each: (each.taxonomy == taxonomy, each.time or first))
-
-
-def _as_asked(ws: Workspace, tool: str, found: Iterable[Response], pulled: Pulled) -> Iterator[Response]:
-    """The responses to tasks of ours, each with what it was asked by our own record, whatever the server says now.
-
-    Tasks of the version before have no record; those that the ledger knows are taken as they stand there.
-    """
-    keyed = tables.last(workspace.read(ws, tables.KEYED), "task").rows_by_key(["task"], named=True, unique=True)
-    sent = set(workspace.read(ws, tables.SENT).filter(tool=tool)["task"])
-    pages = set(workspace.read(ws, tables.TASK_PAGES).select("task", "page").iter_rows())
-    known = {task for task, _ in pages}
-    for each in found:
-        each.changed = each.key in known and (each.key, each.page) not in pages
-        if row := keyed.get(each.key):
-            facts = {"asked": row["asked"], "shown": frozenset(row["shown"])}
-            yield replace(each, **facts, guideline=row["guideline"], taxonomy=row["taxonomy"])
-        elif each.key in sent:
-            pulled.unkeyed += 1
-            yield each
-        else:
-            pulled.drop(each.place, "not pushed", f"task {each.key!r} was never pushed from this workspace")
 
 
 def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:

@@ -80,17 +80,27 @@ class Server:
         ours = [found for found in sets if rooms.get(found.workspace_id, "").startswith(_slug(mark))]
         ours.sort(key=lambda found: str(found.inserted_at))
         return [
-            sync.Project(str(s.id), s.name, rooms[s.workspace_id], (str(s.workspace_id),), s.last_activity_at)
+            sync.Project(
+                str(s.id), s.name, rooms[s.workspace_id], (str(s.workspace_id), s.guidelines or ""), s.last_activity_at
+            )
             for s in ours
         ]
 
     def place(self, mark: str, role: str, cards: int) -> str:
         return _slug(place(mark, role, cards))
 
-    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
+    def project_page(self, mark: str, taxonomy: Taxonomy) -> str:
+        """Names what `project` makes it show."""
+        return _page(_asked_at(mark, taxonomy), of_tool("In Argilla"))
+
+    def project_page_there(self, project: sync.Project) -> str:
+        return _page([question.model_dump() for question in self._there(project.id)], project.setup[1])
+
+    def project(
+        self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
+    ) -> sync.Project:
         """The reviewer's data set for these traits, made where there is none, in a workspace that they can enter."""
-        user, size = self._user(account), mark.rpartition("-")[2]
-        asked = questions(taxonomy, int(size) if size.isdigit() else len(taxonomy.traits))
+        user, size, asked = self._user(account), mark.rpartition("-")[2], _asked_at(mark, taxonomy)
         title = f"{'Disputes' if f'-{ADJUDICATOR}-' in mark else 'Conversations'} for {name}"
         if size != str(SIZES[0]):
             title += f", {size} questions each"
@@ -98,7 +108,13 @@ class Server:
             lambda word: [made for made in self.projects(word) if self._fits(made.id, asked)],
             lambda word: self._make(_slug(word), title, asked),
             mark,
+            closed,
         )
+        if found.setup[1].strip() != of_tool("In Argilla").strip():
+            with self._asked(f"put the guidelines of data set {found.id} right") as api:
+                there = api.datasets.get(UUID(found.id))
+                there.guidelines = of_tool("In Argilla")
+                api.datasets.update(there)
         with self._asked(f"let {account} into their workspace") as api:
             room = UUID(found.setup[0])
             if user not in [user.id for user in api.users.list_by_workspace_id(room)]:
@@ -134,8 +150,7 @@ class Server:
         from argilla._models import QuestionModel
 
         expected = {question["name"]: QuestionModel(**question) for question in asked}
-        with self._asked(f"list the questions of data set {project}") as api:
-            there = {question.name: question for question in api.questions.list(UUID(project))}
+        there = {question.name: question for question in self._there(project)}
         if any(_options(there.get(name)).keys() != _options(question).keys() for name, question in expected.items()):
             return False
         for name, question in expected.items():
@@ -144,6 +159,10 @@ class Server:
                 with self._asked(f"put the options of data set {project} right") as api:
                     api.questions.update(there[name])
         return True
+
+    def _there(self, project: str) -> "list[QuestionModel]":
+        with self._asked(f"list the questions of data set {project}") as api:
+            return list(api.questions.list(UUID(project)))
 
     def _make(self, room_name: str, title: str, asked: list[dict[str, Any]]) -> sync.Project:
         """What breaks on the way leaves a draft in a workspace of its own, which nobody looks at again."""
@@ -161,7 +180,7 @@ class Server:
                 question.dataset_id = made.id
                 api.questions.create(question)
             api.datasets.publish(made.id)
-        return sync.Project(str(made.id), name, room_name, (str(room.id),))
+        return sync.Project(str(made.id), name, room_name, (str(room.id), page))
 
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
         return record_of(sheet, guideline, taxonomy)
@@ -187,8 +206,7 @@ class Server:
     def _ids(self, project: str) -> dict[str, UUID]:
         """The data set's questions by name."""
         if project not in self._questions:
-            with self._asked(f"list the questions of data set {project}") as api:
-                self._questions[project] = {asked.name: asked.id for asked in api.questions.list(UUID(project))}
+            self._questions[project] = {asked.name: asked.id for asked in self._there(project)}
         return self._questions[project]
 
     def records(self, project: str) -> Iterator[dict[str, Any]]:
@@ -230,6 +248,7 @@ class Server:
                 cards, key = f"-{LAYOUT}-" in project.place, keys.get(record["id"])
                 for response in responses_of(record, people, project.name, ours, key, cards=cards):
                     response.link = f"{self.url}/dataset/{project.id}/annotation-mode"
+                    response.project = project.id
                     yield response
         except failures.Missing:
             return  # deleted between the list and now
@@ -243,6 +262,25 @@ def names_of(people: dict[str, str], accounts: dict[str, str], names: Iterable[s
         user: by_account[known] if known in by_account else f"user-{user[:8]}" if known in names else known
         for user, known in people.items()
     }
+
+
+def _asked_at(mark: str, taxonomy: Taxonomy) -> list[dict[str, Any]]:
+    """What the data sets of this mark ask."""
+    size = mark.rpartition("-")[2]
+    return questions(taxonomy, int(size) if size.isdigit() else len(taxonomy.traits))
+
+
+def _page(asked: list[dict[str, Any]], guidelines: str) -> str:
+    """Of each question what people see: the server keeps more besides."""
+    shown = {
+        q["name"]: [
+            q["title"],
+            q["required"],
+            [[o["value"], o.get("text"), o.get("description")] for o in q["settings"].get("options") or []],
+        ]
+        for q in asked
+    }
+    return page_digest([shown, guidelines.strip()])
 
 
 def _options(question: "QuestionModel | None") -> dict[str, tuple[str | None, ...]]:

@@ -11,7 +11,7 @@ from annotation.tools import server_errors as failures, sync
 from annotation.tools.guidelines import of_tool
 from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, page_of, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
-from annotation.tools.task_conversion import Ours, Response, Sheet
+from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -95,13 +95,22 @@ class Server:
     def place(self, mark: str, role: str, cards: int) -> str:
         return place(mark, role)
 
-    def project(self, mark: str, name: str, account: str, taxonomy: Taxonomy) -> sync.Project:
+    def project(
+        self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
+    ) -> sync.Project:
         """The reviewer's project, made or mended; the account needs nothing more, the open edition shares all."""
         ruling = mark.endswith(ADJUDICATOR)
         config, title = interface(taxonomy, ruling), f"{'Disputes' if ruling else 'Conversations'} for {name}"
-        found = sync.project(self.projects, lambda word: self.make(title, word, config), mark)
+        found = sync.project(self.projects, lambda word: self.make(title, word, config), mark, closed)
         self.mend(found, config)
         return found
+
+    def project_page(self, mark: str, taxonomy: Taxonomy) -> str:
+        """Names what `project` makes it show."""
+        return _page(interface(taxonomy, mark.endswith(ADJUDICATOR)), instructions())
+
+    def project_page_there(self, project: sync.Project) -> str:
+        return _page(*project.setup)
 
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
         return task_of(sheet, taxonomy)
@@ -154,6 +163,7 @@ class Server:
             key = keys.get(str(task["id"]))
             for response in responses_of(task, known, project.id, ours, cards=cards, key=key):
                 response.link = f"{self.url}/projects/{project.id}/data?task={task['id']}"
+                response.project = project.id
                 yield response
 
     def invite(self) -> str:
@@ -232,7 +242,11 @@ class Server:
 def _project(found: Any) -> sync.Project:
     place = str(found.description or "").split("\n")[0]
     setup = (str(found.label_config or ""), str(found.expert_instruction or ""))
-    return sync.Project(str(found.id), str(found.title), place, setup)
+    return sync.Project(str(found.id), str(found.title), place, setup, made=str(found.created_at))
+
+
+def _page(config: str, guidelines: str) -> str:
+    return page_digest([config.strip(), guidelines])
 
 
 def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:

@@ -72,6 +72,7 @@ class Pushed:
     added: int = 0
     skipped: int = 0
     found: int = 0  # were on the server, though the ledger did not know
+    edited: int = 0  # of their projects, found with another page than was sent: another is opened in their stead
     gone: int = 0  # the ledger knew them, the server does not hold them any more
     twins: int = 0  # second copies without an answer, deleted
     taken_back: int = 0
@@ -191,15 +192,28 @@ class Project:
     place: str
     setup: tuple[str, ...] = ()  # what its tool needs to know of it besides
     active: datetime | None = None  # when somebody last was at work there, where its tool says so
+    made: str = ""  # when it was made, where ids are given out again on a server that was wiped
+
+    @property
+    def mark(self) -> str:
+        return mark_of(self.place)
 
 
-def project(find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str) -> Project:
-    """The project whose place begins with `mark`, made where there is none; the oldest where there are several.
+def mark_of(place: str) -> str:
+    """It without its random word: whose project it is, and for what."""
+    return place.replace(" ", "-").rpartition("-")[0]
+
+
+def project(
+    find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str, closed: Container[str] = ()
+) -> Project:
+    """The project whose place begins with `mark`, made where there is none; the oldest where there are several. None of
+    those in `closed` (ids).
 
     It ends with a random word, so that a server that was wiped is never taken for the one before.
     """
     for attempt in range(ATTEMPTS):
-        if found := find(mark):
+        if found := [each for each in find(mark) if each.id not in closed]:
             return found[0]
         try:
             made = make(f"{mark} {secrets.token_hex(6)}")

@@ -79,7 +79,8 @@ class Response:
     shown: frozenset[str] = frozenset()  # `mark` of the spans that were there before the person came
     forged: str = ""  # why it is not the word of `who`
     page: str = ""  # `page_digest` of what the task shows there now
-    changed: bool = False  # that is not what was sent
+    project: str = ""  # its id there
+    changed: str = ""  # what there is not as it was sent
     note: str | None = None
     seconds: float | None = None
     time: datetime | None = None
@@ -249,7 +250,8 @@ def take(
         pulled.add(response.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
         return
     if response.changed:
-        pulled.drop(response.place, CHANGED, "somebody changed the text or the question: it is asked anew", *author)
+        when = f" (answered {response.time.isoformat(timespec='seconds')})" if response.time else ""
+        pulled.drop(response.place, CHANGED, f"{response.changed}{when}: it is asked anew", *author)
         return
     response, ruling = ticked(response), task.role == "adjudicator"
     asked = {t for t in response.asked if t in taxonomy.slugs}

@@ -139,10 +139,10 @@ TASK_PAGES = Table(
     "db",
     ("task", "page"),
     {
-        "task": (pl.String, "key of the task"),
-        "page": (pl.String, "digest of what a review server was sent to show for it"),
+        "task": (pl.String, "key of the task; of a project's own page its mark: whose it is, keyed, and for what"),
+        "page": (pl.String, "digest of what a review server was sent to show; `edited` once that was"),
     },
-    "What each task on a review server showed: an answer to one that was changed there goes back to its author.",
+    "What tasks and projects on a review server showed: an answer to what was changed there goes back to its author.",
 )
 
 REJECTED = Table(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from annotation import servers
+from annotation import sent_pages, servers
 from annotation.review_state import gather
 from annotation.tools.task_conversion import RATHER_NOT
 from annotation.tools.tasks_and_answers import asked_id
@@ -119,7 +119,7 @@ def test_tasks_of_the_version_before_stay_and_are_answered_once(
     """It kept no record of what a task asked, and its keys need no secret: those that the ledger knows are taken."""
     with monkeypatch.context() as before:
         before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked))
-        before.setattr(servers, "_keep", lambda *_: None)
+        before.setattr(sent_pages, "keep", lambda *_: None)
         review("push", *TWO)
     memory.answers = {n: Verdict() for n, (_, _, name) in memory.held.items() if name == "ann"}
     assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}

@@ -7,63 +7,26 @@ import pytest
 
 from annotation.follow import follow
 from annotation.review_destinations import Argilla, LabelStudio
-from annotation.tools import local_label_studio as managed, task_conversion as sheets
+from annotation.tools import (
+    argilla_client,
+    label_studio_client,
+    local_label_studio as managed,
+    task_conversion as sheets,
+)
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_page, review_world
+from tests.worlds import review_world
 from tests.worlds.csv_rows import rows_of
+from tests.worlds.pushes import TWO
+from tests.worlds.review_tools import SERVERS, says
 from tests.worlds.review_world import Verdict, subject_of, taxonomy
-from tests.worlds.settings import review_settings
 
 OWN = ("files", "page")  # nothing is on a server
-TWO = ("--reviewer", "ann", "--reviewer", "bo")
 YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
-
-
-SERVERS = [pytest.param(name, marks=pytest.mark.servers) for name in ("label-studio", "argilla")]
-
-
-@pytest.fixture(params=["files", "page", *SERVERS])
-def tool(request, ws):
-    """A driver: what people do in the tool, and the words that name it on the command line."""
-    if request.param == "files":
-        return review_world.Files(ws)
-    if request.param == "argilla":
-        server = request.getfixturevalue("argilla_server")
-        return review_world.Argilla(ws, server.url, server.key)
-    if request.param == "page":
-        return review_page.Page(ws)
-    home, facts = request.getfixturevalue("label_studio")
-    (ws.root / "label-studio").symlink_to(home)
-    return review_world.LabelStudio(ws, home, facts)
-
-
-@pytest.fixture
-def review(cli, ws, tool):
-    def run(verb: str, *words: object) -> dict:
-        if tool.name == "page" and verb == "pull":
-            return tool.pull()
-        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
-        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
-        return ran.json
-
-    return run
 
 
 def rows(ws: store.Workspace) -> dict[tuple[str, str, str], tuple[str, list[str]]]:
     found = store.read(ws, tables.REVIEWS).rows_by_key(["reviewer", "subject", "trait"], named=True)
     return {key: (said[-1]["verdict"], [s["quote"] for s in said[-1]["spans"] or []]) for key, said in found.items()}
-
-
-def says(said: dict[str, dict[str, str]]):
-    return lambda subject, asked: Verdict(said.get(subject, {}))
 
 
 def test_pushed_tasks_reach_their_people_and_nobody_else(ws, tool, review):
@@ -333,63 +296,32 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
 
 
-@pytest.mark.slow
-def test_twenty_flags_come_back_into_the_catalog(ws, tool, review, cli, monkeypatch):
-    """Gore is proposed of 20 films; both readers find it in the first ten, and bo alone in the eleventh."""
-    plots = {review_world.item(n): f"Number {n:03}: a village, and perhaps blood." for n in range(20)}
-    monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
-    review_world.flag(ws, plots, [*plots], "blood")
+@pytest.mark.parametrize("tool", SERVERS, indirect=True)
+def test_guidelines_that_changed_are_shown(ws, tool, review, monkeypatch):
     review("push", *TWO)
-    for who, holds in (("ann", 10), ("bo", 11)):
-        there = {*[*plots][:holds]}
-        tool.answer(who, lambda c, asked, there=there: Verdict({"gore": "blood"} if c in there else {}))
-    review("pull")
-    assert cli("adjudicate", "-C", ws.root, "--json").json["warnings_from_item_labels"] == 19
-    for n, word in ((0, "violated"), (9, "violated"), (10, "unknown"), (11, "clear"), (19, "clear")):
-        told = cli("catalog", "check", f"Film {n:03} (2000)", "--trait", "gore", "-C", ws.root)
-        assert f"verdict  {word}" in told.out, (n, told.out)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
-def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, review, cli, monkeypatch):
-    """200 items are flagged with gore, 150 of them rightly; in 10 of 100 others the plot has a needle that nobody
-    proposed. The audit draws half of these: what it finds bounds what the rest may hold."""
-    plots = {
-        tables.digest("item", "csv", f"{n:03}"): f"Number {n:03}: a village, {'blood' if n < 150 else 'peace'}"
-        f"{' and a needle' if n >= 290 else ''}."
-        for n in range(300)
-    }
-    monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | plots)
-    review_world.flag(ws, plots, [*plots][:200], "a village")
-    review_settings(ws.root, audit=0.5)
-    (ws.root / ".secret").write_bytes(bytes(32))  # of the draw
+    tool.answer("ann", says(YES))
+    for client in (argilla_client, label_studio_client):
+        monkeypatch.setattr(client, "of_tool", lambda heading: "# Quite other guidelines")
     review("push", *TWO)
-    passed = []
+    (project,) = tool.projects("ann")
+    assert "Quite other guidelines" in project.setup[1]
+    assert review("pull")["dropped"] == {}  # these were sent, as the former were
 
-    def person(subject: str, asked: list[str], who: str = "") -> Verdict | None:
-        if subject not in plots:
-            return None
-        found = {"gore": "blood"} if "blood" in plots[subject] else {}
-        needle = {"needles": "needle"} if "needle" in plots[subject] else {}
-        if needle and who == "bo" and not passed:  # bo reads past the first needle that he comes to
-            passed.append(subject)
-            needle = {}
-        return Verdict(found | needle)
 
-    for who in ("ann", "bo"):
-        assert tool.answer(who, lambda subject, asked, who=who: person(subject, asked, who)) > 200
-    review("pull")
-    told = cli("adjudicate", "--json", "-C", ws.root).json["items"]
-    gore, needles = told["missed"]["gore"], told["missed"]["needles"]
-    people = told["population"]
-    assert (people["subjects"], people["claimed"], people["zone"]) == (300, 200, 100)
-    assert (gore["found"], gore["open"], gore["share"]) == (150, 0, gore["most"] / (gore["most"] + 150))
-    assert 0 < needles["labels"] < 10 and needles["most"] >= 10 - needles["labels"]
-    there, flagged = 160, 150 + needles["labels"]
-    assert told["missed_of_all"]["share"] >= (there - flagged) / there
-    assert not any(bound["certified"] for bound in told["missed"].values())  # nobody measured what these readers miss
-    status = cli("review", "status", "-C", ws.root)
-    assert status.code == 0 and f"missed share of gore (items): {gore['words']}" in status.out
-    assert f"missed share of any flag of items: {told['missed_of_all']['words']}" in status.out
-    assert review("push", *TWO, "--adjudicator", "cy")["new"] == {"disagreement": 1}  # it was nobody's before
+@pytest.mark.parametrize("tool", SERVERS, indirect=True)
+def test_what_is_answered_once_the_guidelines_were_edited_is_held_back(ws, tool, review):
+    review("push", *TWO)
+    tool.answer("ann", lambda subject, asked: Verdict(YES["c1"]) if subject == "c1" else None)
+    assert "gone_unanswered" not in review("pull")
+    (project,) = tool.projects("ann")
+    if tool.name == "argilla":
+        tool.rest(tool.server.token, "PATCH", f"/api/v1/datasets/{project.id}", {"guidelines": "Yes means no."})
+    else:
+        tool.rest("PATCH", f"/api/projects/{project.id}", {"expert_instruction": "Yes means no."})
+    tool.answer("ann", lambda subject, asked: Verdict(YES["c2"]) if subject == "c2" else None)
+    tool.answer("bo", says(YES))
+    told = review("pull")
+    assert (told["dropped"], told["edited_projects"]) == ({"changed there": 1}, ["ann"])
+    assert {key[:2] for key in rows(ws)} == {("ann", "c1"), ("bo", "c1"), ("bo", "c2")}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "skipped": 0, "edited": 1}
+    assert len(tool.projects("ann")) == 2 and review("push", *TWO)["sent"]["ann"]["added"] == 0

@@ -31,6 +31,7 @@ class Memory:
         self.answers = dict[str, Verdict]()  # task -> what its person said
         self.words = dict[str, dict[str, Any]]()  # task -> what else stands in that response
         self.late = list[tuple[str, dict[str, Any]]]()
+        self.pages = dict[str, str]()  # project -> what somebody edited its page to
         self.touches = dict[str, datetime]()  # task -> when somebody answered it
         self.unread = 0  # so many times answers cannot be read
 
@@ -45,8 +46,14 @@ class Memory:
     def place(self, mark: str, role: str, cards: int) -> str:
         return mark
 
-    def project(self, mark: str, name: str, account: str, taxonomy: Any) -> sync.Project:
-        return sync.project(self.projects, lambda word: self._make(word, name), mark)
+    def project(self, mark: str, name: str, account: str, taxonomy: Any, closed: Collection[str] = ()) -> sync.Project:
+        return sync.project(self.projects, lambda word: self._make(word, name), mark, closed)
+
+    def project_page(self, mark: str, taxonomy: Any) -> str:
+        return "as sent"
+
+    def project_page_there(self, project: sync.Project) -> str:
+        return self.pages.get(project.id, "as sent")
 
     def _make(self, place: str, name: str) -> sync.Project:
         self.made[place] = name
@@ -124,7 +131,8 @@ class Memory:
                 spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
                 told = {"key": task["key"], "who": people.get(name, "user-unknown"), "place": f"memory {remote}"}
                 told |= {"outcome": said.outcome, "asked": task["asked"], "taxonomy": task["taxonomy"]}
-                told |= {"present": list(said.present), "spans": spans}
+                told |= {"present": list(said.present), "spans": spans, "project": place}
+                told |= {"time": self.touches.get(remote)}
                 yield sheets.Response(**told | self.words.get(remote, {}))
 
     def tasks(self) -> Counter[tuple[str, str]]:

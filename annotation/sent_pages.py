@@ -1,0 +1,99 @@
+"""What review servers were sent to show: each task's question, and the page of each project (interface, guidelines).
+
+keep      before a task is sent
+note      before a project is made or mended
+edited    the projects whose page is none that was sent: whoever logs in to an open Label Studio may change it, and with
+          it what an answer means
+as_asked  answers, each with what its task asked by this record; what was answered on another page is held back
+
+A project that was found edited stays so: nothing more is taken from it, even if its page is put back, since nobody
+knows which of its answers were given on which page. The next push opens another project in its stead.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import polars as pl
+
+from annotation.tools import sync, task_conversion as sheets
+from annotation.tools.guidelines import guideline
+from annotation.tools.task_conversion import Response, Sheet
+from annotation.tools.tasks_and_answers import Pulled
+from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.workspace import Workspace
+
+EDITED = "edited"  # stands where a page's digest does; no digest is like it
+OTHER_TASK = "somebody changed the text or the question"
+OTHER_PAGE = "somebody edited the interface or the guidelines of its project"
+
+
+def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Taxonomy) -> None:
+    """Writes down what these tasks ask and show; `pages`: by the key of a task."""
+    _write(ws, [*pages.items()])
+    rows = [sheets.record(sheet, guideline(), taxonomy) for sheet in new]
+    workspace.append(ws, tables.KEYED, pl.DataFrame(rows, schema=tables.KEYED.schema, orient="row"))
+
+
+def note(ws: Workspace, mark: str, page: str, found: Iterable[str]) -> None:
+    """Writes down a page that projects of this mark are about to show. `found`: what those show that are there, which
+    is taken as sent where there is no record at all: the version before kept none."""
+    mark = mark.replace(" ", "-")
+    pages = {page} if mark in _pages(ws) else {*found, page}
+    _write(ws, [(mark, each) for each in pages])
+
+
+def edited(ws: Workspace, projects: Iterable[sync.Project], page: Callable[[sync.Project], str]) -> set[str]:
+    """The ids of those that were edited, by now or when they were looked at before. `page`: what one shows now."""
+    pages, found = _pages(ws), dict[str, str]()
+    for project in projects:
+        known = pages.get(project.mark)
+        # not by its place: that stands in its description, which can be edited as well
+        name = f"{project.mark} {project.id} {project.made}"
+        if name in pages or (known and page(project) not in known):
+            found[project.id] = name
+    _write(ws, [(name, EDITED) for name in found.values()])
+    return {*found}
+
+
+def as_asked(
+    ws: Workspace, tool: str, found: Iterable[Response], pulled: Pulled, closed: Collection[str]
+) -> Iterator[Response]:
+    """The responses to tasks of ours, each with what it was asked by our own record, whatever the server says now;
+    `closed` are the edited projects (ids).
+
+    Tasks of the version before have no record; those that the ledger knows are taken as they stand there.
+    """
+    keyed = tables.last(workspace.read(ws, tables.KEYED), "task").rows_by_key(["task"], named=True, unique=True)
+    sent = set(workspace.read(ws, tables.SENT).filter(tool=tool)["task"])
+    pages = _pages(ws)
+    for each in found:
+        other = each.key in pages and each.page not in pages[each.key]
+        each.changed = OTHER_PAGE if each.project in closed else OTHER_TASK if other else ""
+        if row := keyed.get(each.key):
+            facts = {"asked": row["asked"], "shown": frozenset(row["shown"])}
+            yield replace(each, **facts, guideline=row["guideline"], taxonomy=row["taxonomy"])
+        elif each.key in sent:
+            pulled.unkeyed += 1
+            yield each
+        else:
+            pulled.drop(each.place, "not pushed", f"task {each.key!r} was never pushed from this workspace")
+
+
+def without_another(projects: Iterable[sync.Project], closed: Collection[str]) -> set[str]:
+    """The marks of edited projects in whose stead no push has opened another yet."""
+    projects = list(projects)
+    return {p.mark for p in projects if p.id in closed} - {p.mark for p in projects if p.id not in closed}
+
+
+def _pages(ws: Workspace) -> Mapping[str, set[str]]:
+    """Key of a task, or place of a project -> the pages that it was sent to show."""
+    found: dict[str, set[str]] = {}
+    for key, page in workspace.read(ws, tables.TASK_PAGES).select("task", "page").iter_rows():
+        found.setdefault(key, set()).add(page)
+    return found
+
+
+def _write(ws: Workspace, rows: list[tuple[str, str]]) -> None:
+    frame = pl.DataFrame(sorted(rows), schema=tables.TASK_PAGES.schema, orient="row")
+    workspace.append(ws, tables.TASK_PAGES, frame)

@@ -1,0 +1,95 @@
+"""A project whose page somebody edited on the server: what is answered there is held back, and nothing else is lost."""
+
+from typing import Any
+
+import pytest
+
+from annotation import sent_pages
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
+from tests.worlds.pushes import ALL
+from tests.worlds.review_memory import Memory
+from tests.worlds.review_world import Verdict
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Any:
+    return review_world.reviewing(cli, ws)
+
+
+def open_for(memory: Memory, name: str) -> list[str]:
+    return [task for task, (_, _, who) in memory.held.items() if who == name and task not in memory.answers]
+
+
+def rows(ws: store.Workspace) -> set[tuple[str, str]]:
+    """Who read what."""
+    return set(store.read(ws, tables.REVIEWS).filter(trait="*").select("reviewer", "subject").iter_rows())
+
+
+@pytest.mark.parametrize("mended", ["by the next push", "by hand"])
+def test_what_was_answered_on_an_edited_page_is_asked_anew(ws, review, memory, mended) -> None:
+    """ann has answered one task when her page is edited, and answers another on it; bo's page is as it was."""
+    review("push", *ALL)
+    first, second, *_ = open_for(memory, "ann")
+    memory.answer(first, Verdict())
+    review("pull")
+    hers, before = memory.held[first][0], rows(ws)
+    memory.pages[hers] = "Yes means no."
+    memory.answer(second, Verdict())
+    memory.answer(open_for(memory, "bo")[0], Verdict())
+    if mended == "by the next push":
+        assert review("push", *ALL)["sent"]["ann"] == {"added": 2, "skipped": 0, "edited": 1, "taken_back": 2}
+        told = review("pull")
+        assert "edited_projects" not in told  # she has another one
+    else:
+        told = review("pull")
+        assert told["edited_projects"] == ["ann"] and "makes new ones" in told["next"]
+        del memory.pages[hers]
+        told = review("pull")
+    assert told["dropped"] == {"changed there": 1}
+    (drop,) = store.read(ws, tables.DROPS).iter_rows(named=True)
+    assert drop["detail"] == (
+        "somebody edited the interface or the guidelines of its project "
+        f"(answered {memory.touches[second].isoformat()}): it is asked anew (ann)"
+    )
+    assert {subject for who, subject in rows(ws) if who == "ann"} == {subject for _, subject in before}
+    assert len(rows(ws)) == 2
+    sent = review("push", *ALL)["sent"]["ann"]
+    assert sent["added"] == (1 if mended == "by the next push" else 3)
+    memory.pages.clear()
+    anew = open_for(memory, "ann")
+    assert len(anew) == 3 and all(memory.held[task][0] != hers for task in anew)
+    (why,) = [task["ask"] for task in (memory.held[n][1] for n in anew) if "could not be taken" in task["ask"]]
+    assert why.startswith("Your last answer could not be taken") and "somebody edited the interface" in why
+    for task in anew:
+        memory.answer(task, Verdict())
+    told = review("pull")
+    assert told["dropped"] == {} and len(rows(ws)) == 5
+    assert review("pull")["added"] == 0
+    again = review("push", *ALL)["sent"]
+    assert {name: counts["added"] for name, counts in again.items()} == {"ann": 0, "bo": 0}
+    assert "edited" not in again["ann"]
+
+
+def test_a_project_of_before_the_record_is_taken_as_it_is_found(ws, review, memory, monkeypatch) -> None:
+    """The version before kept no record of pages, and sent another one; what is edited from then on is seen."""
+    with monkeypatch.context() as before:
+        before.setattr(sent_pages, "note", lambda *_: None)
+        review("push", *ALL)
+    (hers,) = {project for project, _, who in memory.held.values() if who == "ann"}
+    memory.pages[hers] = "of the version before"
+    first, second, third, _ = open_for(memory, "ann")
+    memory.answer(first, Verdict())
+    assert review("pull")["dropped"] == {}
+    review("push", *ALL)
+    memory.answer(second, Verdict())
+    assert review("pull")["dropped"] == {} and len(rows(ws)) == 2
+    memory.pages[hers] = "Yes means no."
+    memory.answer(third, Verdict())
+    assert review("pull")["dropped"] == {"changed there": 1} and len(rows(ws)) == 2

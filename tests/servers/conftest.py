@@ -1,0 +1,42 @@
+"""A workspace of TEXTS, and each review tool in turn."""
+
+import pytest
+
+from saferec_builder.storage import workspace as store
+from tests.worlds import review_page, review_world
+from tests.worlds.review_tools import SERVERS
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    review_world.fill(workspace)
+    return workspace
+
+
+@pytest.fixture(params=["files", "page", *SERVERS])
+def tool(request, ws):
+    """A driver: what people do in the tool, and the words that name it on the command line."""
+    if request.param == "files":
+        return review_world.Files(ws)
+    if request.param == "argilla":
+        server = request.getfixturevalue("argilla_server")
+        return review_world.Argilla(ws, server.url, server.key)
+    if request.param == "page":
+        return review_page.Page(ws)
+    home, facts = request.getfixturevalue("label_studio")
+    (ws.root / "label-studio").symlink_to(home)
+    return review_world.LabelStudio(ws, home, facts)
+
+
+@pytest.fixture
+def review(cli, ws, tool):
+    def run(verb: str, *words: object) -> dict:
+        if tool.name == "page" and verb == "pull":
+            return tool.pull()
+        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
+        assert ran.code == 0, ran.err
+        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
+        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
+        return ran.json
+
+    return run
