@@ -1,11 +1,14 @@
-"""A workspace that an earlier program filled (schema 1, before the packages moved) goes on as it is.
+"""Workspaces that earlier programs filled (schema 1, before the packages moved) go on as they are.
 
 tests/data/workspace_schema_1.tar.xz: the demo's hand-written conversations and ten generated ones, reviewed by
 simulated people through files and released as 1.0.0; everything in it is invented.
+
+tests/data/workspace_handed_out.tar.xz: work that commit ed7e146 handed out and nobody pulled. Of eight invented
+conversations ann and bo have four on a Label Studio (server.json is what it holds), cy and di the others in sheets; cy
+has filled in hers.
 """
 
 import shutil
-import tarfile
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +17,8 @@ import pytest
 from exports import released_ids
 from saferec_builder.storage import tables, workspace as store
 from tests import DATA
+from tests.worlds.before import HANDED_OUT, all_rows, are_as_they_were, unpacked
+from tests.worlds.csv_rows import edit
 from tests.worlds.settings import review_settings
 
 pytestmark = pytest.mark.slow  # the whole way, command by command
@@ -26,9 +31,7 @@ OLD = DATA / "workspace_schema_1.tar.xz"
 
 @pytest.fixture
 def old(tmp_path: Path) -> store.Workspace:
-    with tarfile.open(OLD) as packed:
-        packed.extractall(tmp_path / "ws", **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # 3.11.4
-    return store.Workspace.open(tmp_path / "ws")
+    return unpacked(OLD, tmp_path)
 
 
 def test_every_table_is_read(old: store.Workspace) -> None:
@@ -38,7 +41,7 @@ def test_every_table_is_read(old: store.Workspace) -> None:
 
 
 def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
-    before = {name: store.read(old, table) for name, table in tables.TABLES.items()}
+    before = all_rows(old)
     at = ["-C", old.root]
     people = ["--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy"]
     told = cli("review", "status", *at, "--json").json  # nobody has a place in a draw: what is unknown is open
@@ -60,10 +63,7 @@ def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
     assert small.code == 1 and "take 2.0.0 or higher" in small.err  # its ids are keyed now
     again = cli("release", "2.0.0", *words)
     assert again.code == 0, again.err
-    for name, frame in before.items():
-        found = store.read(old, tables.TABLES[name])
-        assert found.head(frame.height).equals(frame), name  # not a row changed
-        assert found.height == frame.height or name in ("drops", "design", "keyed", "labels", "assignments"), name
+    assert are_as_they_were(old, before) <= {"drops", "design", "keyed", "labels", "assignments"}
     told = cli("diff", "1.0.0", "2.0.0", *at, "--json").json
     assert told["rows"]["conversations"] == {"added": 258, "removed": 258, "changed": 0}
     assert not any(told["rows"]["items"].values()) and not any(told["rows"]["item_labels"].values())
@@ -87,3 +87,32 @@ def test_its_release_can_be_made_anew_with_the_same_rows_under_keyed_ids(old: st
             assert now["weight"].null_count() == now.height
         rows = [sorted(map(repr, frame.select(was.columns).iter_rows())) for frame in (was, now)]
         assert rows[0] == rows[1], path
+
+
+def test_sheets_that_it_handed_out_are_taken_once(tmp_path: Path, cli) -> None:
+    """They have no keys. cy's comes back before the next push, di's after it, when there is a new one with keys."""
+    ws = unpacked(HANDED_OUT, tmp_path)
+    before, at = all_rows(ws), ("-C", ws.root, "--json")
+    cy, di = ws.root / "review" / "cy.csv", tmp_path / "di-old.csv"
+
+    def pull(path: Path) -> tuple[int, dict[str, int], int | None]:
+        told = cli("review", "pull", "--tool", "files", path, *at)
+        assert told.code == 0, told.err
+        return told.json["added"], told.json["dropped"], told.json.get("tasks_of_the_version_before")
+
+    assert pull(cy) == (6, {}, 4)  # `*` of four, and a trait of two
+    assert pull(cy)[:2] == (0, {})
+    shutil.move(ws.root / "review" / "di.csv", di)
+    pushed = cli("review", "push", "--tool", "files", "--reviewer", "cy", "--reviewer", "di", "--all", *at).json
+    assert (pushed["added"], pushed["rows"]) == (0, {"cy": 0, "di": 6})
+    edit(di, lambda row: {"verdict": "none" if row["trait"] == "*" else "absent"})
+    assert pull(di) == (6, {}, 4)
+    assert pull(di)[:2] == (0, {})
+    reviews = store.read(ws, tables.REVIEWS)
+    assert reviews.n_unique(["subject", "trait", "reviewer"]) == reviews.height == 12
+    gore = reviews.filter(subject="d1", trait="gore").select("reviewer", "verdict").rows()
+    assert dict(gore) == {"cy": "present", "di": "absent"}
+    edit(di, lambda row: {"verdict": "absent" if row["trait"] == "*" else "unsure"})  # who knows an id forges nothing
+    assert pull(di)[0] == 0
+    assert store.read(ws, tables.REVIEWS).equals(reviews)
+    assert are_as_they_were(ws, before) <= {"reviews", "keyed", "drops", "asked"}
