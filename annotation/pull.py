@@ -66,6 +66,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     skipped = len(pulled.answers) - added + pulled.repeated
     figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}
     figures |= {"tasks_of_the_version_before": pulled.unkeyed} if pulled.unkeyed else {}
+    figures |= {"answers_gone_there": dict(pulled.vanished)} if pulled.vanished else {}
     advice = []
     if pulled.missing:
         figures |= {"gone_unanswered": dict(pulled.missing)}

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
-from annotation import outbox, review_history, sent_pages
+from annotation import losses, outbox, review_history, sent_pages
 from annotation.review_destinations import Argilla, LabelStudio
 from annotation.review_state import Desk
 from annotation.tools import (
@@ -23,7 +23,7 @@ from annotation.tools import (
 )
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
-from annotation.tools.tasks_and_answers import TASK, Pulled, Task, Turns, base_id, keyed_id, shown
+from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, shown
 from saferec_builder import catalog
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -276,7 +276,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     _check_accounts(desk, known, names)
     people = server.names(known, names)
     stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
-    pulled = Pulled(tool=server.tool, missing=_missing(desk, server.tool, projects))
+    pulled = Pulled(tool=server.tool, missing=losses.unanswered(desk, server.tool, projects))
     ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
     some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
     closed = sent_pages.edited(desk.ws, [p for p in projects if p.id in some], server.project_page_there)
@@ -291,7 +291,10 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     finally:
         managed.clear_exports(home(desk.ws))
     every = list(sent_pages.as_asked(desk.ws, server.tool, there, pulled, closed))
-    desk = outbox.adopted(desk, seen={base_id(each.key) for each in every})
+    seen = {base_id(each.key) for each in every}
+    if only is None:
+        pulled.vanished = losses.answers(desk, server.tool, projects, seen)
+    desk = outbox.adopted(desk, seen=seen)
     tasks, before = shown(desk.assignments, desk.texts), review_history.answered(desk.reviews)
     had = set(desk.reviews.drop_nulls("time").select("kind", "subject", "reviewer", "time").iter_rows())
     for response in _in_order(every, desk.taxonomy.digest):  # what was asked and said last counts
@@ -315,16 +318,6 @@ def _whose(ws: Workspace, names: list[str], marks: set[str]) -> list[str]:
     """The reviewers whose projects these are."""
     mine = {name: _mark(ws, name).replace(" ", "-") for name in names}
     return [name for name in names if any(mark.startswith(mine[name]) for mark in marks)]
-
-
-def _missing(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str, int]:
-    """reviewer -> tasks without an answer in a project that is not there, nor another in its stead."""
-    sent = tables.last(workspace.read(desk.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
-    marks = {project.mark for project in projects}
-    gone = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
-    tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.select(TASK).iter_rows())
-    lost = {tasks[base] for base in map(base_id, gone["task"]) if base in tasks}
-    return dict(Counter(sorted(task.reviewer for task in lost if astuple(task) not in answered)))
 
 
 def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:

@@ -276,6 +276,11 @@ def _review(ws: Workspace) -> Iterator[Finding]:
         up = managed.healthy(facts["url"])
         state = (OK, f"{_place(facts['url'])} answers") if up else (NOTE, "not running", "saferec-build review up")
         yield Finding("label studio", *state)
+        if len(facts["accounts"]) > 1:
+            say = f"{len(facts['accounts'])} people share it, and each can change what the others have there"
+            yield Finding(
+                "label studio", NOTE, say, "`review pull` names what was changed; `review serve` keeps them apart"
+            )
     elif not managed.installed():
         yield Finding("label studio", NOTE, "not installed", "`saferec-build review up` installs and starts one")
     if ws.config.review.accounts:

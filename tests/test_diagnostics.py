@@ -49,6 +49,18 @@ def test_a_new_workspace_lacks_nothing(workspace: store.Workspace, cli: Cli) -> 
     assert {"python", "disk", "memory", "database"} <= set(checks(cli("doctor", "-C", workspace.root, "--json")))
 
 
+def test_people_who_share_a_label_studio_are_told_that_it_keeps_nobody_apart(
+    workspace: store.Workspace, cli: Cli
+) -> None:
+    (workspace.root / "label-studio").mkdir()
+    facts: dict[str, Any] = {"url": "http://127.0.0.1:9", "email": "o", "password": "p", "token": "t", "accounts": {}}
+    for name in ("ann", "bo"):
+        facts["accounts"][name] = {"email": name, "password": "p"}
+        (workspace.root / "label-studio" / "server.json").write_text(json.dumps(facts))
+        told = cli("doctor", "-C", workspace.root).out
+        assert ("2 people share it" in told) == (name == "bo"), told
+
+
 def test_without_a_workspace_it_looks_at_the_machine(tmp_path: Any, cli: Cli) -> None:
     ran = cli("doctor", "-C", tmp_path)
     assert ran.code == 0 and "saferec-build init" in ran.out

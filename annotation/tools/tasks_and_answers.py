@@ -133,6 +133,7 @@ class Pulled:
     unkeyed: int = 0  # answers to tasks that the version before handed out: taken by their assignment
     once: set[tuple[str, ...]] = field(default_factory=set)  # of `answers`: to such tasks, in files
     missing: dict[str, int] = field(default_factory=dict)  # reviewer -> unanswered tasks of projects that are gone
+    vanished: dict[str, int] = field(default_factory=dict)  # reviewer -> tasks whose pulled answers are gone there
     edited: list[str] = field(default_factory=list)  # reviewers whose project has another page than was sent
     repeated: int = 0  # answers that a later row gives again, word for word
 

@@ -13,7 +13,6 @@ from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import workspace as store
 from tests.worlds import review_world
-from tests.worlds.pushes import ALL
 
 
 @pytest.fixture
@@ -74,20 +73,3 @@ def test_what_a_push_is_not_given(ws: store.Workspace, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no .csv file in this folder"):
         pull(ws, Files(tmp_path))
     assert "secret" not in f"{LabelStudio('https://a', 'secret')}{Argilla('https://a', 'secret')}"
-
-
-def test_whose_project_was_deleted_is_named_until_it_is_there_again(workspace, cli, memory):
-    review_world.fill(workspace)
-    look = ("review", "pull", "--url", "http://memory", "--token", "t", "-C", workspace.root, "--json")
-    assert cli("review", "push", *ALL, "-C", workspace.root).code == 0
-    (gone,) = [place for place, name in memory.made.items() if "ann" in name]
-    ann = [(remote, task["subject"]) for remote, (place, task, _) in memory.held.items() if place == gone]
-    memory.answer(dict((c, r) for r, c in ann)["c3"], review_world.Verdict())
-    assert "next" not in cli(*look).json
-    del memory.made[gone]
-    for remote, _ in ann:
-        memory.held.pop(remote)
-    told = cli(*look).json
-    assert told["gone_unanswered"] == {"ann": 3} and "projects of ann are not on the server" in told["next"]
-    assert cli("review", "push", *ALL, "-C", workspace.root).code == 0
-    assert "next" not in cli(*look).json

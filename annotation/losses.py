@@ -1,0 +1,39 @@
+"""What a review server does not hold any more: projects, and answers that were pulled from it."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import astuple
+
+import polars as pl
+
+from annotation.review_state import Desk
+from annotation.tools import sync
+from annotation.tools.tasks_and_answers import TASK, base_id, shown
+from saferec_builder.storage import tables, workspace
+
+
+def unanswered(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str, int]:
+    """reviewer -> tasks without an answer in a project that is not there, nor another in its stead."""
+    sent, marks = _there(desk, tool), {project.mark for project in projects}
+    gone = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
+    tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.select(TASK).iter_rows())
+    lost = {tasks[base] for base in map(base_id, gone["task"]) if base in tasks}
+    return _counts(task.reviewer for task in lost if astuple(task) not in answered)
+
+
+def answers(desk: Desk, tool: str, projects: list[sync.Project], seen: Collection[str]) -> dict[str, int]:
+    """reviewer -> tasks of these projects that have no answer there now, though one was pulled. `seen`: ids of those
+    that have."""
+    sent = _there(desk, tool).filter(pl.col("place").is_in([project.place for project in projects]))
+    tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.filter(tool=tool).select(TASK).iter_rows())
+    left = {tasks[base] for base in map(base_id, sent["task"]) if base in tasks and base not in seen}
+    return _counts(task.reviewer for task in left if astuple(task) in answered)
+
+
+def _there(desk: Desk, tool: str) -> pl.DataFrame:
+    """What the ledger believes to be on the server."""
+    return tables.last(workspace.read(desk.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
+
+
+def _counts(reviewers: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(reviewers).items()))

@@ -1,0 +1,38 @@
+"""Projects and answers that somebody deleted on a review server are named."""
+
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
+from tests.worlds.pushes import ALL
+
+
+def test_whose_project_was_deleted_is_named_until_it_is_there_again(workspace, cli, memory):
+    review_world.fill(workspace)
+    look = ("review", "pull", "--url", "http://memory", "--token", "t", "-C", workspace.root, "--json")
+    assert cli("review", "push", *ALL, "-C", workspace.root).code == 0
+    (gone,) = [place for place, name in memory.made.items() if "ann" in name]
+    ann = [(remote, task["subject"]) for remote, (place, task, _) in memory.held.items() if place == gone]
+    memory.answer(dict((c, r) for r, c in ann)["c3"], review_world.Verdict())
+    assert "next" not in cli(*look).json
+    del memory.made[gone]
+    for remote, _ in ann:
+        memory.held.pop(remote)
+    told = cli(*look).json
+    assert told["gone_unanswered"] == {"ann": 3} and "projects of ann are not on the server" in told["next"]
+    assert cli("review", "push", *ALL, "-C", workspace.root).code == 0
+    assert "next" not in cli(*look).json
+
+
+def test_an_answer_that_was_pulled_and_is_gone_is_named_and_counts(workspace, cli, memory):
+    review_world.fill(workspace)
+    review = review_world.reviewing(cli, workspace)
+    review("push", *ALL)
+    for name in ("ann", "bo"):
+        memory.answer(
+            next(remote for remote, (_, _, who) in memory.held.items() if who == name), review_world.Verdict()
+        )
+    assert "answers_gone_there" not in review("pull")
+    kept = store.read(workspace, tables.REVIEWS)
+    del memory.answers[next(remote for remote, (_, _, who) in memory.held.items() if who == "bo")]
+    told = review("pull")
+    assert (told["answers_gone_there"], told["added"]) == ({"bo": 1}, 0)
+    assert store.read(workspace, tables.REVIEWS).equals(kept)
