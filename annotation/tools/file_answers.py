@@ -147,9 +147,11 @@ def _whole(
 ) -> list[dict[str, Any]]:
     """`_answers`; with a `*` also what its reader left out of it."""
     answers = _answers(line, task, spans, taxonomy)
-    if not line.is_rest or task.kind != "sensitivity":
+    if not line.is_rest:
         return answers
     _check_whole(line, task, own, known, taxonomy)
+    if task.kind != "sensitivity":
+        return answers
     return [*_left_out(line, task, answers, own, known, taxonomy), *answers]
 
 

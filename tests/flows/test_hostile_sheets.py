@@ -5,6 +5,7 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from annotation import pull as incoming, push as handing
@@ -13,8 +14,9 @@ from annotation.tools.guidelines import guideline
 from annotation.tools.tasks_and_answers import base_id, keyed_id, sheet_id, task_id
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TEXTS, TWO, yes
+from tests.worlds.reviewing import TEXTS, TWO, claim, yes
 
 Rows = list[dict[str, str]]
 SECRET = bytes(32)  # of another workspace
@@ -51,8 +53,9 @@ def text(rows: Rows, **how: str) -> str:
     return out.getvalue()
 
 
-# Bo's four answers: gore in c1 and accidents in c2 are present, the rest of both is absent. How many of them are taken:
-# where a row is lost, the `*` of its task waits with it, so two are left.
+# Bo's four answers: gore in c1 and accidents in c2 are present, the rest of both is absent; and four on two films with
+# these very texts for plots. How many of them are taken, of either kind: where a row is lost, the `*` of its task waits
+# with it, so two are left.
 ROWS: dict[str, tuple[Callable[[Rows], Rows], int]] = {
     "nothing": (lambda rows: rows, 4),
     # whose task it is
@@ -128,8 +131,16 @@ BYTES: dict[str, tuple[Callable[[str], bytes], int]] = {
 }
 
 
+FILMS = {"c1": review_world.item(0), "c2": review_world.item(1)}
+
+
 @pytest.fixture
-def bo(ws: store.Workspace, review: Callable[..., object]) -> Path:
+def bo(ws: store.Workspace, review: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> Path:
+    plots = {film: TEXTS[c] for c, film in FILMS.items()}
+    monkeypatch.setattr(review_world, "TEXTS", plots)
+    review_world.flag(ws, plots, [FILMS["c1"]], "blood")
+    doubt = claim(FILMS["c2"], "accidents_disasters", "unsure", "crash", "item_flag", TEXTS["c2"])
+    store.append(ws, tables.PROPOSALS, pl.DataFrame([doubt], schema=tables.PROPOSALS.schema))
     review("push", *TWO)
     edit(ws.root / "review" / "bo.csv", yes)
     return ws.root / "review" / "bo.csv"
@@ -151,13 +162,15 @@ def test_nothing_forged_nothing_lost_without_a_word(ws: store.Workspace, bo: Pat
         else:
             found, named = list(pulled.answers.values()), [row[3] for row in pulled.drops]
         for answer in found:
+            answer["subject"] = {film: c for c, film in FILMS.items()}.get(answer["subject"], answer["subject"])
             assert (answer["reviewer"], answer["role"], answer["tool"]) == ("bo", "reviewer", "files"), name
             assert (answer["guideline"], answer["taxonomy"]) == (guideline(), desk.taxonomy.digest), name
             assert said[answer["subject"], answer["trait"]] == answer["verdict"], name
             for span in answer["spans"]:
                 assert TEXTS[answer["subject"]][span["start"] : span["end"]] == span["quote"], name
-        if len(found) != taken or (taken < 4 and name not in ("no rows", "empty") and not named):
-            failed.append((name, taken, len(found), named))
+        kinds = {kind: sum(answer["kind"] == kind for answer in found) for kind in ("sensitivity", "item_flag")}
+        if {*kinds.values()} != {taken} or (taken < 4 and name not in ("no rows", "empty") and not named):
+            failed.append((name, taken, kinds, named))
     assert not failed
 
 
