@@ -220,7 +220,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
-        "licences": licences.terms(sources),
+        "licences": licences.terms(sources | {*snapshot.warnings["source"].unique()}),
         "split_rule": splits.rule(conversations),
         "split_starts": [t.date().isoformat() if t else None for t in starts],
         "parent": before.get("version"),

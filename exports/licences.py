@@ -11,7 +11,7 @@ from saferec_builder.core.errors import ReleaseError
 @dataclass(frozen=True)
 class Licence:
     name: str
-    share: str  # text: may be passed on | ids: only what points to it | no
+    share: str  # text: may be passed on | ids: only what points to it | no | verdicts: statements, never passed on
     say: str = ""  # what its licence asks to be said
 
 

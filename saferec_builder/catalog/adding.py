@@ -106,16 +106,19 @@ def _of_items(ws: Workspace) -> dict[str, JsonValue]:
 
 
 def _of_warnings(ws: Workspace, warnings: pl.DataFrame) -> dict[str, JsonValue]:
-    """How many items the catalog has, and how many of the warnings just read speak of no item or to no trait.
+    """How many items the catalog has, and how many of the statements just read speak of no item or to no trait.
 
-    Both with the first few of them: another spelling of a title or a question is seen, not guessed.
+    Both with the first few of them: another spelling of a title or a question is seen, not guessed. Of keywords and
+    reasons, that they clear nothing: who adds no other statements has no item to recommend to anybody with a trait.
     """
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     lost = warnings.join(verdicts.meant(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
+    if warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
+        figures["clears"] = "no item: a film of which they say nothing may have it all the same"
     for name, examples, rows, column in (
-        ("no_item_yet", "such_items", lost, "ref"),
-        ("topic_no_trait_asks_about", "such_topics", verdicts.unasked(warnings, ws.taxonomy), "topic"),
+        ("on_no_item_here", "such_items", lost, "ref"),
+        ("on_what_no_trait_asks", "such_topics", verdicts.unasked(warnings, ws.taxonomy), "topic"),
     ):
         figures[name] = rows.height
         if rows.height:

@@ -40,7 +40,9 @@ def add(
     Rows that cannot be read are counted and kept with their reason; a row that is there already is left as it is.
     """
     ws = Workspace.open(folder)
-    say(adding.add_catalog(ws, source, paths, progress=bar("catalog", "file")), as_json)
+    counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "file"))
+    # a row of a file makes several statements, or none
+    say(counts, as_json, "statements and unused rows" if source in adding.WARNINGS else "rows")
     onward(ws, as_json)
 
 

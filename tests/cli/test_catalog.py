@@ -23,17 +23,25 @@ def catalogued(cli, workspace, tmp_path):
 def test_add_counts_and_a_rerun_adds_nothing(cli, catalogued, tmp_path):
     ran = cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root, "--json").json
     counts = {"command": "catalog add", "in": 3, "out": 3, "added": 0, "skipped": 3, "dropped": {}, "items": 4}
-    nobodys = {"no_item_yet": 1, "such_items": ["title:Heat (1995)"]}
-    assert ran == counts | nobodys | {"topic_no_trait_asks_about": 1, "such_topics": ["Is it in space"]}
+    nobodys = {"on_no_item_here": 1, "such_items": ["title:Heat (1995)"]}
+    assert ran == counts | nobodys | {"on_what_no_trait_asks": 1, "such_topics": ["Is it in space"]}
     assert store.read(catalogued, tables.WARNINGS).height == 3  # kept, so that a later taxonomy may ask
 
 
 def test_a_statement_that_a_later_one_replaces_has_its_item(cli, catalogued, tmp_path):
-    """The same page counted twice, and two ids of one item: `no_item_yet` is of those that name nobody."""
+    """The same page counted twice, and two ids of one item: `on_no_item_here` is of those that name nobody."""
     rows = "".join(f"{named},Does the dog die,0,{n},,\n" for n, named in ((8, "Alien,1979,,"), (9, ",,tt78748,")))
     path = file(tmp_path, "again.csv", VOTES + rows + "Heat,1995,,,Does the dog die,1,1,,\n")
     ran = cli("catalog", "add", "warnings", path, "-C", catalogued.root, "--json").json
-    assert (ran["added"], ran["no_item_yet"]) == (3, 1)  # Heat
+    assert (ran["added"], ran["on_no_item_here"]) == (3, 1)  # Heat
+
+
+def test_keywords_are_said_to_clear_nothing(cli, catalogued, tmp_path):
+    """Whoever added them alone thought the items were known; nothing could be recommended to anybody with a trait."""
+    path = file(tmp_path, "words.csv", "imdb,keywords\ntt0078748,gore|blood splatter\ntt0116191,love\n")
+    ran = cli("catalog", "add", "keywords", path, "-C", catalogued.root)
+    assert "clears: no item" in ran.out and "statements and unused rows in = " in ran.out
+    assert "clears" not in cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root).out
 
 
 def test_rejected_rows_are_kept(cli, workspace, tmp_path):

@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from exports import released_ids
+from exports import licences, released_ids
+from saferec_builder.sources import doesthedogdie, esrb, keywords, parent_guide, rating_reasons, warnings_csv
 from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
 
@@ -13,6 +14,24 @@ def test_every_source_that_this_program_makes_has_terms(workspace, cli):
     assert cli("catalog", "apart", "csv:A", "-C", ws.root).code == cli("release", "1.0.0", "-C", ws.root).code == 0
     assert "apart" in manifest(ws)["licences"]
     assert not [s for s, terms in manifest(ws)["licences"].items() if "unknown" in terms["licence"]]
+
+
+def test_the_card_names_whose_statements_judged_the_items_and_what_they_cannot_say(workspace, cli):
+    """It told of conversations and titles alone: TMDB asks to be named, and keywords clear nothing."""
+    ws = world.fill(workspace, *world.requests())
+    table = ws.root / "keywords.csv"
+    table.write_text("imdb,keywords\ntt0000001,gore|blood\n")
+    assert (
+        cli("catalog", "add", "keywords", table, "-C", ws.root).code == cli("release", "1.0.0", "-C", ws.root).code == 0
+    )
+    terms, card = manifest(ws)["licences"], (ws.releases / "1.0.0/README.md").read_text()
+    assert "TMDB" in terms["keywords"]["licence"] and "not endorsed or certified by TMDB" in card
+    assert "they make it `violated`, never `clear`" in card
+    assert licences.LICENCES.keys() >= {
+        *(read.SOURCE for read in (doesthedogdie, esrb, parent_guide, rating_reasons, warnings_csv)),
+        *keywords.SOURCES.values(),
+        "review",
+    }
 
 
 def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
