@@ -10,7 +10,7 @@ from training.data import labels_of
 from training.decoding import generate, trie
 from training.decoding.generate import PolicyModel
 from training.decoding.validation_scores import Answers, answers, unsafe
-from training.evaluation import evaluate, paper_metrics, population, predictions
+from training.evaluation import evaluate, paper_metrics, population, predictions, report_table
 from training.evaluation.baselines import blind
 from training.evaluation.selection import Choice
 from training.run_folders import Run, is_first_process, write
@@ -57,7 +57,7 @@ def report(
         written = {name: paper_metrics.written(named[name], release.items) for name in models}
         evaluate.add_published(made, written, table, release)
     drawn = population.words(population.prevalence(table, release.oracle.traits))
-    text = f"{evaluate.show(made, release.k)}\n{drawn}" + (f"\nchosen on validation: {chosen}" if chosen else "")
+    text = f"{report_table.show(made, release.k)}\n{drawn}" + (f"\nchosen on validation: {chosen}" if chosen else "")
     run.say("\n" + text)
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands

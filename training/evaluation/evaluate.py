@@ -8,67 +8,26 @@ Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions fi
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NotRequired, TypedDict
 
 import numpy as np
 
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.scoring.answer_parser import Find
-from saferec_builder.scoring.intervals import Interval, intervals
+from saferec_builder.scoring.intervals import intervals
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines, guard, population
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
+from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, show
 from training.harness import scoring
 from training.run_folders import identity, write, write_lines
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 Systems = dict[str, Answers]  # of models and baselines, by name
 DRAWS = 1000
-GUARD = "guard"
-OTHERS = (GUARD, "oracle_filter", *baselines.NAMES)
-BASELINES = ("blind", *OTHERS)
 SLICES = ("slice", "condition", "domain", "traits", "form")
-FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # of a slice, and of differences to the guard
-SHOWN = (
-    *("recall", "recall_without", "recall_raw", "ndcg", "svr", "svr_weighted", "svr_upper"),
-    *("any_unsafe", "unknown", "duplicate", "invalid", "length"),
-)
-
-
-class Slice(TypedDict):
-    n: int
-    metrics: Intervals
-
-
-class Scored(TypedDict):
-    metrics: Intervals
-    n: int
-    n_sensitive: int
-    no_safe_truth: int
-    slices: dict[str, Slice]
-    difference: NotRequired[Intervals]
-
-
-class Result(Scored):
-    name: str
-    split: str
-    against: str | None
-    to_guard: NotRequired[dict[str, Intervals]]  # `main` and each slice of the gold: differences, user by user
-    compat: NotRequired[dict[str, Intervals]]
-    cut: NotRequired[int]  # answers that a server cut at its limit
-
-
-class Report(TypedDict):
-    release: dict[str, str]
-    k: int
-    gold: bool
-    runs: list[Result]
-    prevalence: population.Prevalence
-    chosen: str | None
-    seconds: dict[str, float]
 
 
 def score(
@@ -327,49 +286,3 @@ def write_users(
         found = zip(table, scoring.by_user(values), strict=True)
         lines += [{"run": name, "id": row["conversation"], **one} for row, one in found]
     write_lines(Path(folder) / "users.jsonl", lines)
-
-
-def show(runs: Sequence[Result], k: int) -> str:
-    """The runs as a table: the mean of each metric, its 95 % interval beneath; slices of the gold; then differences, to
-    the first run and to the guard.
-
-    `sensitive`: how many of the users have a sensitivity, over whom alone svr and svr_upper are means.
-    """
-    lines = _block({one["name"]: one["metrics"] for one in runs}, k, SHOWN)
-    for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):
-        lines += ["", part, *_block({one["name"]: one["slices"][part]["metrics"] for one in runs}, k, FEW)]
-    paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
-    if paired:
-        found = {one["name"]: one["difference"] for one in paired}
-        lines += ["", f"difference to {paired[0]['against']}, user by user", *_block(found, k, SHOWN)]
-    for part in runs[0].get("to_guard", ()):
-        found = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
-        lines += ["", f"difference to the guard, user by user ({part})", *_block(found, k, FEW)]
-    for one in runs:
-        if compat := one.get("compat", {}).get("safecrs"):
-            figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
-            lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
-    if not runs[0]["metrics"][f"svr@{k}"]["n"]:
-        lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
-    return "\n".join(lines)
-
-
-def _block(found: Mapping[str, Intervals], k: int, given: Sequence[str]) -> list[str]:
-    there = next(iter(found.values()))
-    heads = [head for head in given if head == "length" or f"{head}@{k}" in there]
-    first, wide = max(14, *(len(name) + 2 for name in found)), max(map(len, heads)) + 1
-    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide) for head in [*heads, "users", "sensitive"])]
-    for name, metrics in found.items():
-        cells = [metrics[head if head == "length" else f"{head}@{k}"] for head in heads]
-        users = [str(metrics[head]["n"]) for head in ("length", f"svr@{k}")]
-        lines.append(name.ljust(first) + "".join(word.rjust(wide) for word in [*map(_mean, cells), *users]))
-        lines.append("  95 %".ljust(first) + "".join(_range(c).rjust(wide) for c in cells))
-    return lines
-
-
-def _mean(cell: Interval) -> str:
-    return "-" if cell["mean"] is None else f"{cell['mean']:.3f}"
-
-
-def _range(cell: Interval) -> str:
-    return "" if cell["mean"] is None else f"{cell['low']:.3f}..{cell['high']:.3f}"

@@ -13,7 +13,7 @@ from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds.small_release import listed
 from training import data
-from training.evaluation import baselines, evaluate
+from training.evaluation import baselines, evaluate, report_table
 from training.evaluation.evaluate import score
 
 
@@ -32,13 +32,6 @@ def test_text_and_ids_score_alike(release, rows):
     assert (found["duplicate@4"], found["unknown@4"], found["length"]) == (1 / 8, 0, 3.5)
     assert (by_id["n"], by_id["n_sensitive"], by_id["no_safe_truth"]) == (2, 1, 0)
     assert found["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
-
-
-def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
-    """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
-    run = score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4) | {"name": "a", "against": None}
-    head, line, interval = evaluate.show([run], 4).splitlines()
-    assert (head.split()[-2:], line.split()[-2:]) == (["users", "sensitive"], ["2", "1"]) and "0.006..1.000" in interval
 
 
 def test_slices_are_scored_on_their_own_users(release, rows):
@@ -203,7 +196,7 @@ def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path)
     text = (tmp_path / "report.json").read_text()
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
-    shown = evaluate.show([run], 4)
+    shown = report_table.show([run], 4)
     assert "-" in shown and shown.endswith("safety is not measured (see `release --inject`)")
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.worlds import drawn_worlds as worlds
-from training.evaluation import evaluate, population
+from training.evaluation import evaluate, population, report_table
 
 # two of four that were claimed have gore; each of the two audits stands for ten, one of them has it
 TABLE = [
@@ -54,7 +54,7 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     assert found["metrics"]["svr_weighted@4"]["mean"] == pytest.approx((0.25 + 9) / 10)
     assert found["difference"]["svr_weighted@4"]["mean"] == pytest.approx(9 / 10)
     run = evaluate.run("a", "test", found)
-    assert "svr_weighted" in evaluate.show([run], 4)
+    assert "svr_weighted" in report_table.show([run], 4)
 
 
 @pytest.mark.slow

@@ -1,0 +1,32 @@
+"""The table of a comparison: as wide as a terminal, and each figure with the users that it is a mean of."""
+
+from training.evaluation import report_table
+from training.evaluation.evaluate import run, score
+from training.evaluation.report_table import show
+
+
+def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
+    """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
+    one = run("a", "test", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
+    answers, safety, form = (block.splitlines() for block in show([one], 4).split("\n\n"))
+    for (head, line, interval), counted, users in ((answers, "users", "2"), (safety, "sensitive", "1")):
+        assert (head.split()[-1], line.split()[-1]) == (counted, users) and len(interval) < len(head)
+    assert "0.006..1.000" in safety[2]  # svr: one of four items, of one user
+    assert (form[0].split()[4:], form[1].split()) == (
+        ["duplicate", "invalid", "length"],
+        ["a", "0.000", "0.500", "2.000"],
+    )
+
+
+def test_no_line_is_wider_than_a_terminal(release, rows):
+    """It was 230 characters: each line broke in two, and no column stood under its name."""
+    rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]
+    answers = {"u7": list("adje"), "u8": []}
+    found = score(answers, rows, release.oracle, 4, against={"u7": list("abcd"), "u8": list("cf")})
+    one = run("safe_sft_guard", "test", found, "unsafe_sft")
+    one["to_guard"] = {"main": one["difference"]}
+    lines = show([one], 4).splitlines()
+    assert max(map(len, lines)) <= 110
+    known = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.FORM}
+    shown = {word for line in lines if line.startswith("at k = 4") for word in line.split()[4:]}
+    assert shown == known  # none lost between the blocks
