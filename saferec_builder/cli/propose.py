@@ -48,7 +48,7 @@ def propose(
         budget_usd=budget_usd,
         limit=limit,
         retry_failed=retry_failed,
-        progress=None if as_json else bar("propose", "read"),
+        progress=None if as_json else bar("propose", "step"),
     )
     say(made.counts, as_json, made.unit)
     warn(ws)

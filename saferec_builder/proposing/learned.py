@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import learning_examples
 from saferec_builder.proposing.corpus import Corpus
@@ -65,6 +66,7 @@ class Learned:
 
     examples: Examples
     groups: dict[str, str]
+    progress: Progress | None = None
 
     @property
     def version(self) -> str:
@@ -79,7 +81,7 @@ class Learned:
         """Model n has not seen fold n."""
         e = self.examples
         labels = [str(n) for n in range(e.truth.shape[1])]
-        return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=e.own)
+        return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=e.own, progress=self.progress)
 
     @cached_property
     def scores(self) -> Floats:
@@ -132,9 +134,9 @@ class Learned:
         return learning_examples.fold(self.groups.get(conversation, conversation))
 
 
-def of(corpus: Corpus) -> Learned:
-    """The learned proposer of this workspace."""
-    return Learned(learning_examples.gather(corpus), learning_examples.groups(corpus))
+def of(corpus: Corpus, progress: Progress | None = None) -> Learned:
+    """The learned proposer of this workspace; progress: of its training, which takes minutes after many reviews."""
+    return Learned(learning_examples.gather(corpus), learning_examples.groups(corpus), progress)
 
 
 def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, float]:

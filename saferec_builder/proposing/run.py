@@ -55,14 +55,15 @@ def propose(
     proposals, readings, asked, replies, spend and drops; what was read before is not read again.
     limit: texts of each proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run
     sends and writes nothing: its figures are requests, tokens and price. retry_failed: ask again where an answer was
-    paid for and of no use, three times in all. progress: called for each proposer with how many are to read.
+    paid for and of no use, three times in all. progress: called for each proposer with how many are to read, and before
+    `learned` is trained with how many models that are.
     Raises UsageError where there is nothing to read or an option is wrong, and, without allow_remote, before text
     would leave this machine; ProposerError where a server cannot be used.
     """
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
     steps = [proposers.again(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
-    steps, learner = _with_learned(texts, steps, by_default=proposer is None)
+    steps, learner = _with_learned(texts, steps, progress, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
     proposers.priced(steps, budget)
@@ -82,7 +83,9 @@ def propose(
     return ProposeResult(counts, sum(job.spent for job in made), "readings" if len(made) > 1 else noun)
 
 
-def _with_learned(texts: corpus.Corpus, steps: list[Step], *, by_default: bool) -> tuple[list[Step], Learned | None]:
+def _with_learned(
+    texts: corpus.Corpus, steps: list[Step], progress: Progress | None, *, by_default: bool
+) -> tuple[list[Step], Learned | None]:
     """The steps with `learned` as it learns from this workspace; by default it comes beside the rules once it is ready.
     Where it has read everything it is not trained to be asked.
     """
@@ -93,7 +96,7 @@ def _with_learned(texts: corpus.Corpus, steps: list[Step], *, by_default: bool) 
         )
     if not named and (not by_default or texts.kind == "item_flag" or not human_labels.labels(texts).present):
         return steps, None
-    learner = learned.of(texts)
+    learner = learned.of(texts, progress)
     step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
     if named:
         return [step if other.way == "learned" else other for other in steps], learner

@@ -17,6 +17,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from saferec_builder.core.progress import Progress, counted
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -78,13 +80,15 @@ def cross_fit(
     *,
     own: Sequence[bool] | None = None,
     c: float = 10.0,
+    progress: Progress | None = None,
 ) -> tuple[LinearText, ...]:
     """Model n is fitted as by `fit` on all texts but those of fold n, so that it scores these as texts that it has not
-    seen; a text of fold -1 is in every model. The terms and how rare they are come from all texts."""
+    seen; a text of fold -1 is in every model. The terms and how rare they are come from all texts. progress: a step
+    is a model."""
     ready, fold, known = _prepared(texts, own, True), np.asarray(folds), np.asarray(truth, dtype=np.float64)
     models: list[LinearText] = []
     starts: list[Floats | None] = [None] * len(labels)  # a fold's minimum lies near that of the fold before
-    for n in range(int(fold.max(initial=0)) + 1):
+    for n in counted(range(int(fold.max(initial=0)) + 1), progress):
         mine = np.where((fold == n)[:, None], np.nan, known).T
         solved = [_solve(ready.rows, column, c, start, ROUGH) for column, start in zip(mine, starts, strict=True)]
         models.append(ready.model(labels, solved))

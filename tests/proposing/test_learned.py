@@ -7,9 +7,11 @@ import pytest
 from saferec_builder.core.errors import UsageError
 from saferec_builder.proposing import learned
 from saferec_builder.proposing.evaluation import score
+from saferec_builder.proposing.learning_examples import FOLDS
 from saferec_builder.proposing.run import propose
 from saferec_builder.scoring import linear_text
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.bars import Bar, drawn
 from tests.worlds.learned_world import few_messages, label, world
 
 
@@ -23,8 +25,9 @@ def rows(ws: store.Workspace, **which: str) -> pl.DataFrame:
 
 
 def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(workspace: store.Workspace) -> None:
-    texts = world(workspace, 130, 6)
-    told = propose(workspace).counts
+    texts, bars = world(workspace, 130, 6), list[Bar]()
+    told = propose(workspace, progress=drawn(bars)).counts
+    assert (bars[0].total, bars[0].done) == (FOLDS, FOLDS)  # minutes of training, with nothing to be seen, once
     assert str(told.figures["of_learned"]).startswith("proposes beside the rules: cross-validated precision 1.00")
     assert rows(workspace).height == len(texts) * len(workspace.taxonomy.slugs)  # a score for each of both
     claims = rows(workspace, verdict="present").filter(pl.col("subject").is_in([f"c{n}" for n in range(130, 136)]))
