@@ -164,12 +164,12 @@ def words(bound: Bound) -> str:
     return f"{most} ({need}{goal})"
 
 
-def item_lines(items: LabelBounds | None) -> list[str]:
-    """What the flags of items miss: of each trait that was flagged, and of any."""
+def of_items(items: LabelBounds | None) -> dict[str, str]:
+    """What the flags of items miss, in words: of each trait that was flagged, and of any."""
     flagged = {slug: bound for slug, bound in items.traits.items() if bound.labels or bound.misses} if items else {}
     pooled = {ANY_FLAG: items.pooled} if items else {}
     named = {f"{slug} (items)": bound for slug, bound in flagged.items()} | pooled
-    return [f"missed share of {name}: {words(bound)}" for name, bound in named.items()]
+    return {name: words(bound) for name, bound in named.items()}
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:

@@ -30,7 +30,7 @@ class Plan:
 
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
               (with an answer that is clear for all of the request's traits)
-    withheld  traits of fewer seekers than [release] min_seekers: no release shows them
+    too_few_people  traits of fewer seekers than [release] min_seekers: no release shows them
     lookups   gaps.GAPS of items that somebody waits for and that DoesTheDogDie was not asked for: most pairs of a
               conversation and a trait first
     """
@@ -39,7 +39,7 @@ class Plan:
     left_out: dict[str, int]  # why, of further conversations
     answered: int  # conversations with an answer among the catalog's items
     rows: pl.DataFrame
-    withheld: tuple[str, ...]
+    too_few_people: tuple[str, ...]
     items: int  # that answers name
     without_warnings: int  # of these: no trait is settled
     unknown: float  # share of unknown among (item, trait) of these; 1 without an item
@@ -64,7 +64,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         left_out=dict(left_out["reason"].value_counts(sort=True).iter_rows()),
         answered=int((talks["truth"].list.len() > 0).sum()),
         rows=rows,
-        withheld=tuple(small),
+        too_few_people=tuple(small),
         items=len(named),
         without_warnings=int((codes == UNKNOWN).all(axis=1).sum()),
         unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,

@@ -42,7 +42,7 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     assert usable < asked  # A, B and C are bloody: A with B, or B with C, is no use
     assert asked == 20 if requests_of == "conversation" else 30 < asked < 40  # K is no new film where the list has it
     assert (before.conversations, before.answered, before.items, before.shortfalls) == (40, 40, 12, ())
-    assert "gore" not in before.withheld and len(before.withheld) == 19
+    assert "gore" not in before.too_few_people and len(before.too_few_people) == 19
 
 
 def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was_asked_for(workspace):

@@ -49,7 +49,7 @@ def _lines(done: Adjudication) -> list[str]:
     found += [f"missed share of {slug}: {recall.words(bound)}" for slug, bound in bounds.traits.items()]
     found.append(f"missed share of {recall.POOLED}: {recall.words(bounds.pooled)}")
     found.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}")
-    found += recall.item_lines(bounds.items)
+    found += [f"missed share of {name}: {words}" for name, words in recall.of_items(bounds.items).items()]
     rechecked = {slug: share for slug, share in bounds.false.items() if share.rechecked}
     found += [f"false share of {slug}: {precision.words(share)}" for slug, share in rechecked.items()]
     if bounds.false_pooled:

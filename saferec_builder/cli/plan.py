@@ -21,7 +21,7 @@ def plan(
     """Forecast a release as if reviewers agreed with every proposal, and list the look-ups that settle most."""
     found = planning.plan(Workspace.open(folder), budget=budget)
     rows, next_up = found.rows.to_dicts(), found.lookups.to_dicts()
-    names = ("conversations", "answered", "withheld", "items", "without_warnings", "unknown", "waiting", "shortfalls")
+    names = ("conversations", "answered", "too_few_people", "items", "without_warnings", "unknown", "waiting", "shortfalls")
     figures = {name: value for name, value in vars(found).items() if name in names}
     counts = Counts("plan", skipped=found.conversations, dropped=found.left_out, figures=figures)
     if as_json:

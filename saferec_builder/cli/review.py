@@ -7,17 +7,15 @@ import typer
 
 from annotation import (
     certificate,
-    controls,
     follow as following,
-    precision_bounds,
     pull as pulling,
     push as pushing,
-    recall_bounds,
     reviewer_opt_outs as opt_outs,
     servers,
+    status_text,
 )
 from annotation.page import links, serving
-from annotation.progress import ReviewStatus, review_status
+from annotation.progress import review_status
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from saferec_builder.cli import interrupts
 from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
@@ -192,39 +190,20 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     Per trait: queue, agreement, bounds. Per reviewer: tasks, speed, gold and decoys.
     """
     found = review_status(Workspace.open(folder))
-    figures: dict[str, JsonValue] = {"reviewers": found.reviewers, "left_out": found.left_out}
-    bounds = found.bounds
+    bounds, figures = found.bounds, dict[str, JsonValue]()
     if as_json:
+        figures |= {"reviewers": found.reviewers, "left_out": found.left_out}
         figures |= {"traits": {row.pop("trait"): row for row in found.traits.to_dicts()}}
         figures |= certificate.of(bounds).model_dump(include=certificate.BOUNDS)
     else:
-        _table(found)
+        typer.echo("\n".join(map(line, status_text.lines(found))))
+        figures |= {"left_out": found.left_out} if found.left_out else {}
     figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
     figures |= {"alarms": found.alarms} if found.alarms else {}
     figures |= {"next": found.next} if found.next else {}
     worth = f"`review push --band {found.band}`, with `audit = 0` until that is read"
     figures |= {"worth_reading_by_score": worth} if found.band else {}
-    say(Counts("review status", skipped=found.units, figures=figures), as_json, "units reviewed")
-
-
-def _table(found: ReviewStatus) -> None:
-    bounds, alphas = found.bounds, dict(found.agreement.select("trait", "alpha").iter_rows())
-    names = [name for name in found.traits.columns if name != "trait"]
-    missed = {slug: recall_bounds.words(bound) for slug, bound in bounds.traits.items()}
-    wide = max(map(len, ["missed", *(missed.get(slug, "") for slug in found.traits["trait"])]))
-    typer.echo(f"{'trait':<22}" + "".join(f"{name:>10}" for name in names) + f"{'alpha':>8}  {'missed':<{wide}}  false")
-    for row in found.traits.iter_rows(named=True):
-        slug, alpha = row["trait"], alphas.get(row["trait"])
-        false = precision_bounds.words(bounds.false[slug]) if slug in bounds.false else ""
-        numbers = "".join(f"{row[name]:>10,}" for name in names) + f"{'n/a' if alpha is None else f'{alpha:.2f}':>8}"
-        typer.echo(f"{slug:<22}{numbers}  {missed.get(slug, ''):<{wide}}  {false}".rstrip())
-    if bounds.false_pooled:
-        typer.echo(f"false of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
-    together = f"within the limit together: {len(bounds.together)} traits"
-    typer.echo(f"missed of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}; {together}")
-    typer.echo(f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}")
-    for text in recall_bounds.item_lines(bounds.items):
-        typer.echo(text)
+    say(Counts("review status", skipped=found.units, figures=figures), as_json, "")
 
 
 @app.command("opt-out")

@@ -8,6 +8,7 @@ import pytest
 
 from annotation import precision_bounds as precision, recall_bounds as bounds
 from annotation.aggregation import adjudicate as judge
+from annotation.progress import review_status
 from annotation.routing import texts
 from annotation.task_assignment import Plan, by_turn
 from saferec_builder.core import taxonomy as traits
@@ -196,7 +197,9 @@ def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     assert {labels(ws)[unit] for unit in present} == {("absent", "adjudicated")}
     held = json.loads(Path(ws.root, "certificates.json").read_text())
     assert (held["false_of_all"]["labels"], held["false_of_all"]["overturned"]) == (0, len(present))
-    assert "false of any sensitivity" in cli("review", "status", "-C", ws.root).out
+    shown = cli("review", "status", "-C", ws.root).out.splitlines()
+    (told,) = [line for line in shown if line.startswith("any sensitivity ")]
+    assert told.split("  ")[-1].strip() == precision.words(review_status(ws).bounds.false_pooled)
     assert store.read(ws, tables.ASSIGNMENTS).filter(why="recheck").height
 
 

@@ -33,5 +33,5 @@ def test_status_counts_units(ws, cli, review):
     people = {name: (facts["tasks"], facts["open"]) for name, facts in told["reviewers"].items()}
     assert people == {"ann": (2, 0), "bo": (2, 1)}
     text = cli("review", "status", "-C", ws.root).out
-    (line,) = [line.split() for line in text.splitlines() if line.startswith("gore ")]
+    line = next(line.split() for line in text.splitlines() if line.startswith("gore "))
     assert line[:7] == ["gore", *"11111", "n/a"]  # agreement cannot be told: one unit

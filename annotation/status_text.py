@@ -1,0 +1,62 @@
+"""`review status` as text: four tables, no line much wider than a terminal."""
+
+from collections.abc import Iterable, Sequence
+
+from annotation import controls, precision_bounds, recall_bounds
+from annotation.progress import ReviewStatus
+
+Cells = Sequence[str]
+
+
+def lines(found: ReviewStatus) -> list[str]:
+    """How far each trait is read and how well people agree, what labels miss and claim wrongly at most, and people."""
+    bounds, alphas = found.bounds, dict(found.agreement.select("trait", "alpha").iter_rows())
+    columns = found.traits.columns
+    read = [
+        [row["trait"], *(f"{row[name]:,}" for name in columns[1:]), _alpha(alphas.get(row["trait"]))]
+        for row in found.traits.iter_rows(named=True)
+    ]
+    missed = {**bounds.traits, recall_bounds.POOLED: bounds.pooled}
+    false = {**bounds.false, **({precision_bounds.POOLED: bounds.false_pooled} if bounds.false_pooled else {})}
+    most = [
+        [name, recall_bounds.words(bound), *([precision_bounds.words(false[name])] if name in false else [])]
+        for name, bound in missed.items()
+    ]
+    most += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
+    together = f"within the limit together: {len(bounds.together)} traits"
+    said = [*_table([*columns, "alpha"], read), ""] if read else []
+    said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
+    said += [f"{together}; missed of what is there: {controls.words(bounds.apart, bounds.blind)}"]
+    return [*said, "", *_people(found)] if found.reviewers else said
+
+
+def _people(found: ReviewStatus) -> list[str]:
+    names = list(dict.fromkeys(name for row in found.reviewers.values() for name in row))
+    rows = [[who, *(_cell(row.get(name)) for name in names)] for who, row in found.reviewers.items()]
+    return _table(["reviewer", *(name.replace("_", " ") for name in names)], rows)
+
+
+def _table(heads: Cells, rows: Iterable[Cells], words: int = 1) -> list[str]:
+    """Columns as wide as what is in them: the first `words` of them words, on the left, the others numbers."""
+    every = [heads, *rows]
+    wide = [max(len(row[n]) for row in every if len(row) > n) for n in range(len(heads))]
+    aligned = ["<" if n < words else ">" for n in range(len(heads))]
+    return ["  ".join(map(_put, aligned, row, wide)).rstrip() for row in every]
+
+
+def _put(aligned: str, word: str, wide: int) -> str:
+    return f"{word:{aligned}{wide}}"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").removesuffix(".")
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _alpha(value: float | None) -> str:
+    return "n/a" if value is None else f"{round(value, 2) + 0.0:.2f}"  # no -0.00

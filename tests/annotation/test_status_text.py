@@ -1,0 +1,49 @@
+"""`review status` as people read it: tables as wide as a terminal, a row for each trait and each reviewer."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+
+from annotation import status_text
+from annotation.progress import review_status
+from saferec_builder.storage.workspace import Workspace
+
+
+@pytest.fixture
+def text(workspace: Workspace) -> list[str]:
+    """A trait of each kind, and two people of whom different things are known."""
+    found = review_status(workspace)
+    counts = {"proposed": 1_234, "assigned": 7, "begun": 0, "read": 7, "disputed": 1}
+    traits = pl.DataFrame([{"trait": "accidents_disasters", **counts}, {"trait": "gore", **counts}])
+    alpha = [{"trait": "gore", "alpha": -0.001}, {"trait": "accidents_disasters", "alpha": None}]
+    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "with_the_model": 0.998, "flagged": ["decoys", "speed"]}
+    people = {"ann": ann, "bo": {"tasks": 2, "open": 0, "rejected": 1}}
+    return status_text.lines(replace(found, traits=traits, agreement=pl.DataFrame(alpha), reviewers=people))
+
+
+def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str]) -> None:
+    """Reviewers stood in one line of 300 characters; an alpha of -0.001 read -0.00."""
+    rows = {line.split()[0]: line.split() for line in text if line}
+    assert rows["trait"] == ["trait", "proposed", "assigned", "begun", "read", "disputed", "alpha"]
+    assert [line.split() for line in text if line.startswith("gore")][0] == [
+        "gore",
+        "1,234",
+        "7",
+        "0",
+        "7",
+        "1",
+        "0.00",
+    ]
+    assert [line.split()[-1] for line in text if line.startswith("accidents_disasters")][0] == "n/a"
+    (head,) = [line for line in text if line.startswith("reviewer")]
+    assert head.split("  ")[0] == "reviewer" and "with the model" in head
+    assert rows["ann"] == ["ann", "14,145", "3", "22", "0.998", "decoys,", "speed", "-"]
+    assert rows["bo"] == ["bo", "2", "0", "-", "-", "-", "1"]
+    assert max(map(len, text)) <= 120
+
+
+def test_what_is_missed_stands_beside_what_is_false(text: list[str]) -> None:
+    at = next(n for n, line in enumerate(text) if line.startswith("share of"))
+    assert text[at].split("  ")[0] == "share of" and text[at].endswith("labelled wrongly at most")
+    assert any(line.startswith("any sensitivity") for line in text[at:])
