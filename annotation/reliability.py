@@ -15,6 +15,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 UNIT = ("kind", "subject", "trait")
 ROUNDS = 50
 SMOOTH = 0.01
@@ -22,39 +24,53 @@ SMOOTH = 0.01
 
 @dataclass(frozen=True)
 class Ranking:
+    """skill: reviewer -> share of verdicts that the model takes for true; sure: UNIT and `sure`, the probability of the
+    likeliest verdict."""
+
     skill: dict[str, float]
-    sure: dict[tuple[str, ...], float]
+    sure: pl.DataFrame
 
 
 def rank(votes: pl.DataFrame) -> Ranking | None:
     """None where nobody's work was read by a second person."""
     if votes.is_empty() or votes.group_by(UNIT).len()["len"].max() == 1:
         return None
-    rows = votes.select(*UNIT, "reviewer", "verdict").sort(*UNIT, "reviewer").rows()
-    units = {unit: n for n, unit in enumerate(dict.fromkeys(row[:3] for row in rows))}
-    names, values = (sorted({row[at] for row in rows}) for at in (3, 4))
-    unit = np.array([units[row[:3]] for row in rows])
-    who = np.array([names.index(row[3]) for row in rows])
-    answer = np.array([values.index(row[4]) for row in rows])
-    likely = _dawid_skene(unit, who, answer, (len(units), len(names), len(values)))
-    right = likely.argmax(axis=1)[unit] == answer
-    skill = {name: round(float(right[who == n].mean()), 4) for n, name in enumerate(names)}
-    return Ranking(skill, dict(zip(units, likely.max(axis=1).tolist(), strict=True)))
+    names, values = (votes[column].unique().sort().to_list() for column in ("reviewer", "verdict"))
+    who, answer = (
+        pl.col(column).replace_strict(known, range(len(known)), return_dtype=pl.Int64)
+        for column, known in (("reviewer", names), ("verdict", values))
+    )
+    code = (who * len(values) + answer).sort()
+    # units that the same people answered alike are one: of 280,000 there are some dozens
+    units = votes.group_by(UNIT, maintain_order=True).agg(code=code, key=code.cast(pl.String).str.join(","))
+    kinds = units.group_by("key", maintain_order=True).agg(pl.col("code").first(), weight=pl.len())
+    each = kinds.with_row_index("kind").explode("code")
+    kind, coded, weight = (each[name].to_numpy().astype(np.int64) for name in ("kind", "code", "weight"))
+    shape = (kinds.height, len(names), len(values))
+    likely = _dawid_skene(kind, coded // len(values), coded % len(values), weight, shape)
+    right = likely.argmax(axis=1)[kind] == coded % len(values)
+    skill = {
+        name: round(float(np.average(right[mine], weights=weight[mine])), 4)
+        for n, name in enumerate(names)
+        for mine in [coded // len(values) == n]
+    }
+    known_kinds = kinds.select("key", sure=pl.Series(likely.max(axis=1)))
+    return Ranking(skill, units.join(known_kinds, on="key", how="left").select(*UNIT, "sure"))
 
 
-def _dawid_skene(
-    unit: NDArray[np.int64], who: NDArray[np.int64], answer: NDArray[np.int64], shape: tuple[int, int, int]
-) -> NDArray[np.float64]:
-    """P(verdict) per unit by expectation and maximisation, from the share of votes for each."""
+def _dawid_skene(unit: Ints, who: Ints, answer: Ints, weight: Ints, shape: tuple[int, int, int]) -> Floats:
+    """P(verdict) per unit by expectation and maximisation, from the share of votes for each; a vote counts `weight`."""
     units, people, values = shape
     likely = np.zeros((units, values))
     np.add.at(likely, (unit, answer), 1.0)
     likely /= likely.sum(axis=1, keepdims=True)
+    often = np.ones(units)
+    often[unit] = weight
     for _ in range(ROUNDS):
         confusion = np.full((people, values, values), SMOOTH)  # who, truth, said
-        np.add.at(confusion.transpose(0, 2, 1), (who, answer), likely[unit])
+        np.add.at(confusion.transpose(0, 2, 1), (who, answer), likely[unit] * weight[:, None])
         confusion /= confusion.sum(axis=2, keepdims=True)
-        logs = np.tile(np.log(likely.mean(axis=0) + 1e-12), (units, 1))
+        logs = np.tile(np.log(np.average(likely, axis=0, weights=often) + 1e-12), (units, 1))
         np.add.at(logs, unit, np.log(confusion[who, :, answer]))
         likely = np.exp(logs - logs.max(axis=1, keepdims=True))
         likely /= likely.sum(axis=1, keepdims=True)
@@ -63,9 +79,7 @@ def _dawid_skene(
 
 def closest_first(disputed: pl.DataFrame, ranking: Ranking | None) -> pl.DataFrame:
     """The disputed units, those first about which the votes leave most doubt."""
-    if ranking is None:
+    if ranking is None or disputed.is_empty():
         return disputed
-    sure = [ranking.sure.get(unit, 0.0) for unit in disputed.select(UNIT).iter_rows()]
-    return (
-        disputed.with_columns(pl.Series("sure", sure, dtype=pl.Float64)).sort("sure", maintain_order=True).drop("sure")
-    )
+    known = disputed.join(ranking.sure, on=UNIT, how="left", maintain_order="left")
+    return known.sort(pl.col("sure").fill_null(0.0), maintain_order=True).drop("sure")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 
 import polars as pl
 
@@ -56,7 +56,7 @@ class Desk:
         """TEXTS with all turns: read when it is asked for first, then held."""
         return self.whole()
 
-    @property
+    @cached_property
     def disputed(self) -> pl.DataFrame:
         """UNIT of what waits for an adjudicator."""
         return aggregation.disputed(self.votes, self.ws.config.review.readers)
@@ -120,8 +120,10 @@ def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.D
 
 def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
     """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
-    ranking = reliability.rank(aggregation.by_reviewers(desk.votes))
-    disputed, readers = reliability.closest_first(desk.disputed, ranking), desk.ws.config.review.readers
+    disputed = desk.disputed
+    if disputed.height > 1:
+        disputed = reliability.closest_first(disputed, reliability.rank(aggregation.by_reviewers(desk.votes)))
+    readers = desk.ws.config.review.readers
     return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share, readers)])
 
 

@@ -25,29 +25,26 @@ class Status:
     next: str
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """Tasks that are open, and units whose readers disagree and that no adjudicator was given yet."""
+
+    tasks: int
+    disputed: int
+
+
 def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
-    releases = sorted(manifest.parent.name for manifest in ws.releases.glob("*/manifest.json"))
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
-    rows = {name: _rows(ws, table) for name, table in tables.TABLES.items()}
-    unanswered = _unanswered(ws) if rows["assignments"] else 0
-    return Status(rows, releases, bills, unanswered, _next(rows, unanswered, releases, on_page=_on_page(ws)))
+    rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
+    waiting = _waiting(ws) if rows["assignments"] else Waiting(0, 0)
+    return Status(rows, _releases(ws), bills, waiting.tasks, next_step(ws, waiting))
 
 
-def _unanswered(ws: Workspace) -> int:
-    units = review_state.open_units(review_state.gather(ws), opt_outs.avoided(ws))
-    return units.select("kind", "subject", "reviewer").n_unique()
-
-
-def _on_page(ws: Workspace) -> bool:
-    """People answer on the page of `review serve` and nowhere else: there is nothing to pull."""
-    return set(workspace.read(ws, tables.SENT)["tool"]) == {"page"} and not any((ws.root / "review").glob("*.csv"))
-
-
-def _next(rows: dict[str, int], unanswered: int, releases: list[str], *, on_page: bool = False) -> str:
-    """The first step of the line that has nothing to show yet."""
+def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
+    """The first step of the line that has nothing to show yet; then what waits for people, then the releases."""
     collect = "`saferec-build review pull`, with the `--tool` of the push"
-    collect = "`saferec-build review serve`, where people answer" if on_page else collect
+    collect = "`saferec-build review serve`, where people answer" if _on_page(ws) else collect
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
         "conversations": "read conversations: `saferec-build mine`",
@@ -57,16 +54,28 @@ def _next(rows: dict[str, int], unanswered: int, releases: list[str], *, on_page
         "labels": "make labels of the answers: `saferec-build adjudicate`",
     }
     for table, step in steps.items():
-        if not rows[table]:
+        if not workspace.count(ws, tables.TABLES[table]):
             return step
-    if unanswered:
-        return f"{unanswered:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
-    if not releases:
+    waiting = waiting or _waiting(ws)
+    if waiting.tasks:
+        return f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
+    if waiting.disputed:
+        return f"{waiting.disputed:,} disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
+    if not _releases(ws):
         return "see what a release would hold: `saferec-build release --explain`"
     return "look at the result: `saferec-build report`"
 
 
-def _rows(ws: Workspace, table: tables.Table) -> int:
-    if table.place == "db":
-        return workspace.read(ws, table).height
-    return sum(part.height for part in workspace.parts(ws, table, *table.key))
+def _waiting(ws: Workspace) -> Waiting:
+    desk = review_state.gather(ws)
+    units = review_state.open_units(desk, opt_outs.avoided(ws))
+    return Waiting(units.select("kind", "subject", "reviewer").n_unique(), desk.disputed.height)
+
+
+def _releases(ws: Workspace) -> list[str]:
+    return sorted(manifest.parent.name for manifest in ws.releases.glob("*/manifest.json"))
+
+
+def _on_page(ws: Workspace) -> bool:
+    """People answer on the page of `review serve` and nowhere else: there is nothing to pull."""
+    return set(workspace.read(ws, tables.SENT)["tool"]) == {"page"} and not any((ws.root / "review").glob("*.csv"))

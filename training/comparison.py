@@ -39,7 +39,7 @@ def report(
     settings: Settings,
     published: bool = False,
     known: Callable[[], evaluate.Systems] | None = None,
-) -> evaluate.Report | None:
+) -> report_table.Report | None:
     """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
 
     All are compared with the first model, and the models with the guard. known = `systems` of the first models.

@@ -11,7 +11,7 @@ from training.data import Row, repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel, close_thoughts
 from training.decoding.validation_scores import Score, scorer
-from training.evaluation.evaluate import Report
+from training.evaluation.report_table import Report
 from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
 from training.process_setup import beside

@@ -21,8 +21,7 @@ def plan(
     """Forecast a release as if reviewers agreed with every proposal, and list the look-ups that settle most."""
     found = planning.plan(Workspace.open(folder), budget=budget)
     rows, next_up = found.rows.to_dicts(), found.lookups.to_dicts()
-    names = ("conversations", "answered", "too_few_people", "items", "without_warnings", "unknown", "waiting", "shortfalls")
-    figures = {name: value for name, value in vars(found).items() if name in names}
+    figures = {name: value for name, value in vars(found).items() if name not in ("left_out", "rows", "lookups")}
     counts = Counts("plan", skipped=found.conversations, dropped=found.left_out, figures=figures)
     if as_json:
         say(replace(counts, figures=figures | {"rows": rows, "lookups": next_up}), as_json)

@@ -28,7 +28,7 @@ def init(
 def onward(ws: workspace.Workspace, as_json: bool) -> None:
     """The last line of a step for people: the next one."""
     if not as_json:
-        typer.echo(f"next: {summary.status(ws).next}")
+        typer.echo(f"next: {summary.next_step(ws)}")
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:

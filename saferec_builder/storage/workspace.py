@@ -128,6 +128,13 @@ def parts(ws: Workspace, table: tables.Table, *columns: str) -> Iterator[pl.Data
     return shards.parts(ws.root, table, *columns)
 
 
+def count(ws: Workspace, table: tables.Table) -> int:
+    """Rows of a table, without holding them."""
+    if table.place == "db":
+        return database.count(ws.database, table)
+    return sum(part.height for part in parts(ws, table, *table.key))
+
+
 def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFrame | None = None) -> int:
     """Adds the rows whose key is not there yet, all or none, and says how many that were.
 
