@@ -49,13 +49,15 @@ class Verdict(_Strict):
 
 
 class Given(_Strict):
-    """What the page sends. `n`: how many answers this person gave to this task before; `nonce` names the sending."""
+    """What the page sends. `n`: how many answers this person gave to this task before; `nonce` names the sending;
+    `blind`: what an adjudicator said before they saw the votes, and changed then."""
 
     task: str
     n: Offset
     nonce: Annotated[str, Field(min_length=8, max_length=64)]
     outcome: Literal["read", "rather_not"]
     verdicts: dict[str, Verdict] = {}
+    blind: dict[str, Verdict] = {}
     note: Annotated[str, Field(max_length=4_000)] = ""
     seconds: Annotated[float, Field(ge=0, lt=86_400)] | None = None
 
@@ -132,13 +134,16 @@ class Tasks:
         text = self._desk.texts.filter(kind=task.kind, subject=task.subject, digest=task.digest)
         turns: Turns = (text["turns"][0].to_list() if text.height else None) or []
         before = review_history.answered(mine).get((task.kind, task.subject, task.reviewer, task.role), {})
-        pulled = Pulled(tool=links.TOOL)
         stamp = {"tool": links.TOOL, "guideline": self._guideline, "simulated": False}
         stamp["taxonomy"] = self._desk.taxonomy.digest
-        sheets.take(pulled, _response(sheet, given, turns), task, turns, set(before), stamp, self._desk.taxonomy)
-        if pulled.drops:
-            raise Refused(*pulled.drops[0][3:])
-        rows = pull.new(replace(self._desk, reviews=mine), pulled)
+        first = given.model_copy(update={"verdicts": given.verdicts | given.blind})
+        rows = mine.clear()
+        for said in (first, given) if task.role == "adjudicator" else (given,):  # both are kept, the last one counts
+            pulled = Pulled(tool=links.TOOL)
+            sheets.take(pulled, _response(sheet, said, turns), task, turns, set(before), stamp, self._desk.taxonomy)
+            if pulled.drops:
+                raise Refused(*pulled.drops[0][3:])
+            rows = pl.concat([rows, pull.new(replace(self._desk, reviews=pl.concat([mine, rows])), pulled)])
         workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
         rejections.keep(self.ws, pulled)
         self._reviews = pl.concat([self._reviews, rows])

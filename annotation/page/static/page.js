@@ -228,6 +228,7 @@ function turn(n) {
 
 function answer(slug, verdict) {
   const { said, pick } = S.cur, each = said.get(slug);
+  if (S.cur.task.rules && each.verdict && each.verdict !== verdict && !needs(each)) each.blind ??= spoken(each); // the votes are seen
   if (each.added && verdict === "absent") said.delete(slug);
   else each.verdict = verdict;
   if (pick !== slug || verdict === "absent") S.cur.pick = null;
@@ -406,15 +407,20 @@ function done() {
   say([...said.values()][open].verdict ? "Mark the words that show it first." : "One more answer first: yes, no or unsure.");
 }
 
+function spoken({ verdict, form, spans }) {
+  return { verdict, form: verdict === "present" ? form : null, spans: verdict === "absent" ? [] : spans };
+}
+
 function finish(outcome) {
   if (!ready()) return;
   const { task, said, note, since } = S.cur, read = outcome === "read";
   if (task.right) return feedback(task, said, read);
-  const verdicts = Object.fromEntries([...said].filter(() => read).map(([slug, { verdict, form, spans }]) =>
-    [slug, { verdict, form: verdict === "present" ? form : null, spans: verdict === "absent" ? [] : spans }]));
+  const kept = (of) => Object.fromEntries([...said].filter(([, each]) => read && of(each)).map(([slug, each]) => [slug, of(each)]));
+  const verdicts = kept(spoken), blind = kept((each) => each.blind);
+  for (const each of said.values()) each.blind = null; // sent once
   const seconds = Math.min(86399, Math.round((performance.now() - since) / 100) / 10); // a tab left open for days
   const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join("-");
-  const sent = { task, said, note, body: { task: task.key, n: task.n, nonce, outcome, verdicts, note: read ? note : "", seconds } };
+  const sent = { task, said, note, body: { task: task.key, n: task.n, nonce, outcome, verdicts, blind, note: read ? note : "", seconds } };
   task.n += 1;
   S.unsent.push(sent);
   S.past.push(sent);

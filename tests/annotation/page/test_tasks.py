@@ -153,8 +153,11 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     (task,) = page.first("cy")["tasks"]
     assert task["rules"] and [card["trait"] for card in task["cards"]] == ["gore"]
     assert sorted(task["cards"][0]["said"]) == ["absent", "present, explicit: “blood”"]
-    left = answer(page, task, name="cy")
-    assert (left["left"], said(ws, "cy")) == (0, {("c1", "gore"): ("present", ["blood"])})
+    first = {"gore": {"verdict": "absent"}}  # before the votes were seen
+    assert answer(page, task, name="cy", blind=first)["left"] == 0
+    assert said(ws, "cy") == {("c1", "gore"): ("present", ["blood"])}
+    rows = store.read(ws, tables.REVIEWS).filter(reviewer="cy")
+    assert rows["verdict"].to_list() == ["absent", "present"]
 
 
 def test_a_push_to_the_page_is_assigned_once_and_a_killed_one_is_adopted(ws, monkeypatch) -> None:
