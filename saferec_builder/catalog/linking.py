@@ -7,9 +7,12 @@ import re
 from collections.abc import Iterable, Mapping
 
 import polars as pl
+from ahocorasick_rs import AhoCorasick
 
 from saferec_builder.core import titles
 from saferec_builder.core.undated import Work
+from saferec_builder.scoring import mention_finder
+from saferec_builder.scoring.mention_finder import Finder
 
 _MOST_WORDS = 12  # of a title before its year in running text
 _BEFORE = re.compile(r"(?:(?!['’]\d)[^\w(\[#])*")  # what stands before a title and is no part of it
@@ -21,6 +24,14 @@ def index(items: pl.DataFrame, works: Mapping[str, Work] | None = None) -> title
     built = titles.index(items.select("item", "title", "year", "domain", "aliases").iter_rows())
     built.works = works or {}
     return built
+
+
+def finder(
+    items: pl.DataFrame, weighed: Mapping[str, float] | None = None, works: Mapping[str, Work] | None = None
+) -> Finder:
+    """Finds the items of `merge` in free text (mention_finder.in_text): one automaton over every title and alias."""
+    names = (name for title, aliases in items.select("title", "aliases").iter_rows() for name in (title, *aliases))
+    return mention_finder.finder(index(items, works), names, AhoCorasick, weighed)
 
 
 def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None) -> dict[str, str]:

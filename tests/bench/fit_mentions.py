@@ -1,6 +1,6 @@
 """python -m tests.bench.fit_mentions: fits the weights of the mention finder on the halves that are tuned on.
 
-Writes catalog/mention_finder.toml. Places that overlap a gold title without being it teach nothing. The
+Writes scoring/mention_finder.toml. Places that overlap a gold title without being it teach nothing. The
 other halves are not read.
 """
 
@@ -12,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from saferec_builder.catalog import mention_finder as mentions
-from saferec_builder.catalog.title_evidence import evidence
+from saferec_builder import catalog
 from saferec_builder.core import titles
+from saferec_builder.scoring import mention_finder as mentions
+from saferec_builder.scoring.title_evidence import evidence
 from tests.bench import linking_gold as gold
 
 TARGET = Path(mentions.__file__).with_name("mention_finder.toml")
@@ -22,7 +23,7 @@ RARE = 40  # a sign seen less often than this gets no weight
 BARE = 0.15  # people leave articles away
 RIDGE = 3.0
 HEAD = """\
-# Weights of what speaks for a title in free text (catalog/mention_finder.py): log odds, the sum decides.
+# Weights of what speaks for a title in free text (scoring/mention_finder.py): log odds, the sum decides.
 # Made by `python -m tests.bench.fit_mentions`; do not edit by hand.
 
 [weights]
@@ -33,7 +34,7 @@ def main() -> None:
     folder = Path(os.environ["SAFEREC_REAL_DATA"])
     seen: list[tuple[list[str], bool]] = []
     for items in (gold.items_7k(folder), gold.items_39k(folder)):
-        finder = mentions.finder(items, {"bias": 0.0})
+        finder = catalog.finder(items, {"bias": 0.0})
         turns = [t for t in gold.redial_turns(folder, bare=BARE) if t.half == gold.TUNED]
         seen += [row for turn in turns for shape in shapes(turn) for row in taught(finder, shape)]
     names, fitted = fit(seen)

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from saferec_builder.catalog import title_words as words
 from saferec_builder.core import titles
+from saferec_builder.scoring import title_words as words
 
 
 @example("a''b a'’b")  # two marks part a word, one does not

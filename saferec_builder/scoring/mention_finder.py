@@ -1,4 +1,4 @@
-"""Finds mentions of the catalog's titles in free text, and keeps those with enough evidence.
+"""Finds mentions of a catalog's titles in free text, and keeps those with enough evidence.
 
 The evidence of a place (see evidence) is weighed by a logistic regression (mention_finder.toml), fitted on one half of
 real turns and reported on the other: tests/bench/fit_mentions.py and bench_linking.py. A year beside the title decides.
@@ -6,20 +6,15 @@ real turns and reported on the other: tests/bench/fit_mentions.py and bench_link
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
-import polars as pl
-from ahocorasick_rs import AhoCorasick
-
-from saferec_builder.catalog.linking import index
-from saferec_builder.catalog.title_evidence import ARTICLES, Place, evidence, is_else, rarity
-from saferec_builder.catalog.title_words import Text, as_words
 from saferec_builder.core import titles
-from saferec_builder.core.undated import Work
+from saferec_builder.scoring.title_evidence import ARTICLES, Place, evidence, is_else, rarity
+from saferec_builder.scoring.title_words import Text, as_words
 
 _HERE = Path(__file__).parent
 _NUMBERED = frozenset("([0123456789")
@@ -45,36 +40,64 @@ class Mention(NamedTuple):
         return "found" if self.item else "ambiguous"
 
 
+class Search(Protocol):
+    """Where forms, each between two spaces, stand in a text: ahocorasick_rs.AhoCorasick, or `Forms`."""
+
+    def find_matches_as_indexes(self, text: str, overlapping: bool = False) -> Iterable[tuple[int, int, int]]:
+        """(number of the form, start, end) in the order of the ends."""
+
+
 @dataclass(frozen=True)
 class Finder:
-    """Build with `finder`, ask with `in_text`; it holds an automaton, so each process builds its own."""
+    """Build with `finder`, ask with `in_text`; it may hold an automaton, so each process builds its own."""
 
     index: titles.Index
     forms: Sequence[str]
     small: frozenset[str]  # forms of small words alone
     endings: frozenset[str]  # last words of forms
     articled: frozenset[str]  # forms whose titles all begin with an article: "the game", not "game"
-    automaton: Any
+    automaton: Search
     weights: Mapping[str, float]
 
 
 def finder(
-    items: pl.DataFrame, weighed: Mapping[str, float] | None = None, works: Mapping[str, Work] | None = None
+    index: titles.Index,
+    names: Iterable[str],
+    search: Callable[[Sequence[str]], Search] | None = None,
+    weighed: Mapping[str, float] | None = None,
 ) -> Finder:
-    """From the items of `merge`: one automaton over every title and alias; `works` as in linking.index."""
-    found = index(items, works)
-    forms = [form for form in found.by_title if len(form) > 1 or form.isdigit()]
+    """From the titles and aliases of an index. search: what looks for so many forms, `Forms` where none is given."""
+    forms = [form for form in index.by_title if len(form) > 1 or form.isdigit()]
     articled: dict[str, bool] = {}
-    for title, aliases in items.select("title", "aliases").iter_rows():
-        for name in (title, *aliases):
-            form = titles.normal(titles.split_year(name)[0])
-            starts = name.casefold().split(" ", 1)[0] in ARTICLES
-            articled[form] = articled.get(form, True) and starts
-    automaton = AhoCorasick([f" {form} " for form in forms])
+    for name in names:
+        form = titles.normal(titles.split_year(name)[0])
+        starts = name.casefold().split(" ", 1)[0] in ARTICLES
+        articled[form] = articled.get(form, True) and starts
     small = frozenset(form for form in forms if not any(map(rarity, form.split())))
     needs = frozenset(form for form, yes in articled.items() if yes)
     endings = frozenset(form.rpartition(" ")[2] for form in forms)
-    return Finder(found, forms, small, endings, needs, automaton, weighed or weights())
+    found = (search or Forms)([f" {form} " for form in forms])
+    return Finder(index, forms, small, endings, needs, found, weighed or weights())
+
+
+class Forms:
+    """A Search in plain Python: as quick as an automaton where texts are short, and built at once."""
+
+    def __init__(self, forms: Sequence[str]) -> None:
+        self.numbers = {form.strip(): n for n, form in enumerate(forms)}
+        self.lengths: dict[str, set[int]] = {}  # last word -> how many words its forms have
+        for form in self.numbers:
+            self.lengths.setdefault(form.rpartition(" ")[2], set()).add(form.count(" ") + 1)
+
+    def find_matches_as_indexes(self, text: str, overlapping: bool = False) -> Iterator[tuple[int, int, int]]:
+        starts = [0, *(n + 1 for n, letter in enumerate(text) if letter == " ")]
+        words = text.split(" ")
+        for last, word in enumerate(words):
+            for length in self.lengths.get(word, ()):
+                first = last - length + 1
+                form = text[starts[first] : starts[last] + len(word)] if first > 0 else ""
+                if form in self.numbers:
+                    yield self.numbers[form], starts[first] - 1, starts[last] + len(word) + 1
 
 
 def in_text(finder: Finder, text: str) -> list[Mention]:

@@ -1,9 +1,14 @@
 """Titles in free text: what counts as one, where it begins and ends, and that nobody is guessed."""
 
+from random import Random
+
 import polars as pl
 import pytest
+from ahocorasick_rs import AhoCorasick
 
 from saferec_builder import catalog
+from saferec_builder.scoring import mention_finder
+from saferec_builder.scoring.mention_finder import Forms
 from saferec_builder.sources import item_rows as made
 
 FILMS = [
@@ -110,3 +115,21 @@ def test_half_a_number_is_one_word_and_three_of_a_title():
     text = 'both "8½" and "2 Fast", not 8½ fast'
     assert [text[m.start : m.end] for m in catalog.in_text(shelf, text)][:2] == ["8½", "2 Fast"]
     assert not [m for m in catalog.in_text(shelf, "½ fast") if m.start == 0]
+
+
+def test_the_plain_search_finds_what_the_automaton_finds():
+    forms = [" a ", " a b ", " b ", " b a b ", " c ", " ab "]
+    automaton, random = AhoCorasick(forms), Random(1)
+    for _ in range(200):
+        text = f" {' '.join(random.choice(['a', 'b', 'ab', 'd', 'c']) for _ in range(random.randint(0, 8)))} "
+        theirs = sorted(automaton.find_matches_as_indexes(text, overlapping=True))
+        assert sorted(Forms(forms).find_matches_as_indexes(text)) == theirs, text
+
+
+def test_a_finder_without_an_automaton_finds_the_same(shelf):
+    index, text = (
+        shelf[0].index,
+        "Like Blade Runner 2049, but '71 and Spider-Man: Homecoming's end",
+    )
+    plain = mention_finder.finder(index, [f"{title} ({year})" for title, year in FILMS])
+    assert catalog.in_text(plain, text) == catalog.in_text(shelf[0], text) != []

@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from saferec_builder.catalog.title_words import Text
+from saferec_builder.scoring.title_words import Text
 
 _HERE = Path(__file__).parent
 _QUOTES = {'"': '"', "“": "”", "‘": "’", "'": "'", "*": "*", "_": "_", "«": "»", "”": "”"}
