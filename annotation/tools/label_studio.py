@@ -24,6 +24,7 @@ from annotation.tools.task_conversion import (
     about,
     list_of,
     marks_of,
+    opinions,
     page_digest,
     points,
     text_of,
@@ -52,6 +53,10 @@ END = (  # of a reader, of an adjudicator
     "Submit (Ctrl+Enter): this is my decision. Skip (Ctrl+Space): I would rather not see this.",
 )
 
+SAID = """
+          <View visibleWhen="choice-selected" whenTagName="verdict_{{i}}">
+            <Text name="said_{{i}}" value="$cards[{{i}}].said"/>
+          </View>"""  # of an adjudicator's card: the votes, once it is answered
 SMALL = "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4"  # a header that reads like a line of text
 
 
@@ -81,6 +86,7 @@ def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
         "small": SMALL,
     }
     text = part("interface.xml").replace("{more}", part("adjudicator.xml" if ruling else "reviewer.xml"))
+    text = text.replace("{said}", SAID if ruling else "")
     # at once, since a taxonomy may hold such a word itself
     return re.sub(r"\{(" + "|".join(parts) + r")\}", lambda found: parts[found[1]], text)
 
@@ -114,7 +120,10 @@ def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
         {"value": name, "alias": f"{trait.slug} {verdict}"} | ({"hotkey": keys[n]} if keys else {})
         for n, (name, verdict) in enumerate(CHOICES)
     ]
-    return {"name": trait.name, "about": "\n".join(about(unit, sheet, taxonomy)), "choices": choices}
+    votes = opinions(unit)
+    lines = [line for line in about(unit, sheet, taxonomy) if line not in votes]
+    said = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
+    return {"name": trait.name, "about": "\n".join(lines), "choices": choices} | said
 
 
 def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:

@@ -156,6 +156,29 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     assert pulled(ws, "c2") == {"*": (None, [], None)}
 
 
+def test_an_adjudicator_in_label_studio_answers_before_the_votes(ws, studio, page, cli):
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "bo", *words).code == 0
+    studio.answer("ann", lambda subject, asked: review_world.Verdict({"gore": "blood"} if subject == "c1" else {}))
+    studio.answer("bo", lambda subject, asked: review_world.Verdict())
+    assert cli("review", "pull", *words).code == 0
+    assert cli("review", "push", "--adjudicator", "cy", *words).code == 0
+    log_in(page, studio, "cy")
+    (task,) = studio._tasks("cy")
+    page.goto(f"{studio.facts['url']}/projects/{studio.project('cy').id}/data?task={task['id']}")
+    page.locator(".saferec-card", has_text="Blood and gore").wait_for()
+    votes = page.get_by_text("Reviewers said")
+    page.wait_for_timeout(1_000)
+    assert [each.is_visible() for each in votes.all()] == [False]
+    page.keyboard.press("n")
+    votes.wait_for(state="visible")
+    page.keyboard.press("y")
+    page.keyboard.press("Control+Enter")
+    wait(page, lambda: studio._tasks("cy")[0]["total_annotations"])
+    assert cli("review", "pull", *words).code == 0
+    assert pulled(ws, "c1")["gore"] == ("present", ["blood"], "explicit")
+
+
 def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
     assert cli("review", "push", "--reviewer", "ann", "-C", ws.root).code == 0
     log_in(page, studio, "ann")

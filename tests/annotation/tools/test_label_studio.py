@@ -71,7 +71,8 @@ def test_a_card_says_in_words_what_is_asked():
     ]
     again = sheet(own_verdict="unsure", own_spans=[], said=["absent", "present: “blood”"])
     (card,) = label_studio.task_of(again, TAXONOMY)["data"]["cards"]
-    assert "You answered: Unsure." in card["about"] and "Reviewers said: absent; present: “blood”" in card["about"]
+    assert card["about"].endswith("You answered: Unsure.")  # an adjudicator sees the votes once it is answered
+    assert card["said"] == "Reviewers said: absent; present: “blood”. You may change your answer."
 
 
 @pytest.mark.parametrize(("editor", "why"), [(None, "imported"), (2, "user-2 wrote over it"), ({"id": 1}, "")])
