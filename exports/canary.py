@@ -1,4 +1,4 @@
-"""The canary of a dataset: a GUID beside its texts, by which a corpus or the answers of a model can be searched.
+"""The canary of a dataset: a GUID in its rows, by which a corpus or the answers of a model can be searched.
 
 It is the same in all versions, a keyed digest of the dataset's name: who lacks the workspace's secret cannot plant it.
 """

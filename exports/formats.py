@@ -34,9 +34,10 @@ VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
 SINCE = {
     **dict.fromkeys(("sft", "sft_raw", "safecrs", "conversations"), frozenset({"canary"})),
     "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind", "canary"}),
-    "labels": frozenset(VOTES),
-    "item_labels": frozenset(VOTES),
-    "items": frozenset({"pull"}),
+    "labels": frozenset({*VOTES, "canary"}),
+    "reviews": frozenset({"canary"}),
+    "item_labels": frozenset({*VOTES, "canary"}),
+    "items": frozenset({"pull", "canary"}),
 }
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 _REFILLED = ("safe_refilled", "raw_refilled")
@@ -103,15 +104,16 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
         | verdict
         | {"form": text, "method": text, "agreement": pa.float64(), "certificate": text, "spans": pa.list_(span)}
         | {"reviewers": number, "basis": text, "simulated": flag}
-        | votes,
+        | votes
+        | {"canary": text},
         "reviews": {"kind": text, "subject": text}
         | verdict
         | {"form": text, "spans": pa.list_(span), "reviewer": text, "role": text, "guideline": text}
-        | {"simulated": flag},
+        | {"simulated": flag, "canary": text},
         "items": {"item": text, "domain": text, "title": text, "year": number}
         | dict.fromkeys(("refs", "violated", "clear", "risk_traits"), texts)
-        | {"risk_values": pa.list_(pa.float64()), "pull": pa.float64()},
-        "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag} | votes,
+        | {"risk_values": pa.list_(pa.float64()), "pull": pa.float64(), "canary": text},
+        "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag} | votes | {"canary": text},
     }
     return {
         name: pa.schema({column: kind for column, kind in fields.items() if kind is not None})
@@ -140,7 +142,7 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
         }
         quiet = set(part.filter(~shown)["conversation"])
         for name, frame in spoken.items():
-            made[name] = arrow(_without_evidence(frame, quiet) if quiet else frame, schema_of[name])
+            made[name] = _marked(_without_evidence(frame, quiet) if quiet else frame, schema_of[name], content)
         yield made
     for ours in (False, True) if content.more.height else ():
         these = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == ours)
@@ -156,10 +158,14 @@ def catalog(content: Content) -> dict[str, pa.Table]:
     chosen = content.item_labels.select("trait", "verdict", "method", "simulated", *VOTES, item="subject")
     reviews = content.reviews.filter(pl.col("kind") == "item_flag").sort("subject", "trait", "reviewer", "role")
     return {
-        "items": arrow(items(content), schema_of["items"]),
-        "item_labels": arrow(chosen.sort("item", "trait"), schema_of["item_labels"]),
-        "reviews": arrow(reviews, schema_of["reviews"]),
+        "items": _marked(items(content), schema_of["items"], content),
+        "item_labels": _marked(chosen.sort("item", "trait"), schema_of["item_labels"], content),
+        "reviews": _marked(reviews, schema_of["reviews"], content),
     }
+
+
+def _marked(frame: pl.DataFrame, schema: pa.Schema, content: Content) -> pa.Table:
+    return arrow(frame.with_columns(canary=pl.lit(content.canary, pl.String)), schema)
 
 
 def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:

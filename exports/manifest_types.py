@@ -63,7 +63,7 @@ class Facts(TypedDict, total=False):
     """The keys in their order in the file; what an older program wrote may lack some."""
 
     name: str
-    canary: str | None  # the GUID that stands in every row with a text
+    canary: str | None  # the GUID that stands in every row
     schema: int
     created: str | None  # the newest request
     url: str
