@@ -157,7 +157,9 @@ def _projects(
     for place, here in homes.items():
         same = [p for p in still if p.place.startswith(place)]
         sent_pages.note(desk.ws, place, server.project_page(place, desk.taxonomy), map(server.project_page_there, same))
-        found.append((server.project(place, name, account, desk.taxonomy, closed), here))
+        made = server.project(place, name, account, desk.taxonomy, closed)
+        sent_pages.note(desk.ws, place, server.project_page_there(made), ())  # another version may keep it otherwise
+        found.append((made, here))
     answered = set[str]()
     for left in there:
         if left.id not in {project.id for project, _ in found}:

@@ -122,7 +122,7 @@ def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
     ]
     votes = opinions(unit)
     lines = [line for line in about(unit, sheet, taxonomy) if line not in votes]
-    said = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
+    said: dict[str, JsonValue] = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
     return {"name": trait.name, "about": "\n".join(lines), "choices": choices} | said
 
 

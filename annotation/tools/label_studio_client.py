@@ -102,8 +102,7 @@ class Server:
         ruling = mark.endswith(ADJUDICATOR)
         config, title = interface(taxonomy, ruling), f"{'Disputes' if ruling else 'Conversations'} for {name}"
         found = sync.project(self.projects, lambda word: self.make(title, word, config), mark, closed)
-        self.mend(found, config)
-        return found
+        return self.mend(found, config)
 
     def project_page(self, mark: str, taxonomy: Taxonomy) -> str:
         """Names what `project` makes it show."""
@@ -190,15 +189,16 @@ class Server:
         self._given(made.id)
         return _project(made)
 
-    def mend(self, project: sync.Project, config: str) -> None:
-        """Puts our interface and guidelines there where somebody edited them, or the taxonomy or they changed."""
+    def mend(self, project: sync.Project, config: str) -> sync.Project:
+        """Puts our interface and guidelines there where the taxonomy or they changed."""
         shown, read = project.setup or ("", "")
-        if shown.strip() != config.strip():
-            with self._asked(f"put the interface of project {project.id} back") as client:
-                client.projects.update(int(project.id), label_config=config)
-        if read != instructions():
-            with self._asked(f"put the guidelines of project {project.id} right") as client:
-                client.projects.update(int(project.id), expert_instruction=instructions(), show_instruction=True)
+        new: dict[str, Any] = {"label_config": config} if shown.strip() != config.strip() else {}
+        new |= {"expert_instruction": instructions(), "show_instruction": True} if read != instructions() else {}
+        if not new:
+            return project
+        with self._asked(f"put the page of project {project.id} right") as client:
+            client.projects.update(int(project.id), **new)
+            return _project(client.projects.get(int(project.id)))
 
     def count(self, project: str) -> int:
         with self._asked(f"count the tasks of project {project}") as client:

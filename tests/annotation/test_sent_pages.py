@@ -93,3 +93,16 @@ def test_a_project_of_before_the_record_is_taken_as_it_is_found(ws, review, memo
     memory.pages[hers] = "Yes means no."
     memory.answer(third, Verdict())
     assert review("pull")["dropped"] == {"changed there": 1} and len(rows(ws)) == 2
+
+
+def test_a_server_that_keeps_a_page_in_its_own_spelling_is_no_editor(ws, review, memory, monkeypatch) -> None:
+    """Another version of a server may write the interface otherwise: every push would have opened new projects."""
+    spelt = type(memory).project_page_there
+    monkeypatch.setattr(type(memory), "project_page_there", lambda own, project: f"<!-- v2 -->{spelt(own, project)}")
+    review("push", *ALL)
+    task = open_for(memory, "ann")[0]
+    memory.answer(task, Verdict())
+    assert review("pull")["dropped"] == {} and len(rows(ws)) == 1
+    assert "edited" not in review("push", *ALL)["sent"]["ann"]
+    memory.pages[memory.held[task][0]] = "Yes means no."
+    assert review("pull")["edited_projects"] == ["ann"]
