@@ -11,7 +11,7 @@ FAULTY := $(addprefix flows/test_,damage kill bad_day team_database propose_kill
 	storage/test_migrations exports/test_hub exports/test_hub_faults annotation/test_outbox annotation/tools/test_sync \
 	annotation/page/test_serving servers/test_review_campaign servers/test_review_page_faults \
 	annotation/test_follow flows/test_readers erasure/test_forget \
-	flows/test_hostile_files
+	flows/test_hostile_files mining/test_rules_version
 .PHONY: venv demo test quick lint test-servers bench bench-training ablations real-benchmark soak audit coverage docs clean
 
 venv: .venv/ready

@@ -11,7 +11,8 @@ import polars as pl
 
 from saferec_builder.storage import tables
 
-Hide = Callable[[pl.Series], tuple[pl.Series, Counter[str]]]  # texts -> (texts with placeholders, how many of what)
+# (texts, conversation of each) -> (texts with placeholders, how many of what)
+Hide = Callable[[pl.Series, pl.Series], tuple[pl.Series, Counter[str]]]
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
@@ -68,7 +69,7 @@ def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
     """
     turns = read.with_row_index("_row").select("_row", "turns").explode("turns", empty_as_null=False)
     texts = turns["turns"].struct.field("text")
-    clean, counts = hide(texts)
+    clean, counts = hide(texts, turns["_row"])
     changed = turns["_row"].filter(clean != texts)
     if changed.is_empty():
         return read.with_columns(replaced=pl.lit(0, pl.Int32)), counts

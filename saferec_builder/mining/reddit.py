@@ -183,12 +183,13 @@ def _wished(posts: pl.DataFrame, removals: wishes.Removals) -> tuple[pl.DataFram
 
 
 def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFrame:
-    hide = partial(privacy.redact_all, titles=titles(job.items))
-    for column in ("title", "text", "flair"):  # in some forums authors write their own flair
-        clean, found = hide(posts[column])
-        posts = posts.with_columns(clean.alias(column))
-        counts.update({f"replaced_{kind}": n for kind, n in found.items()})
-    named = posts.with_columns(source=pl.lit(reddit.SOURCE))
+    columns = ("title", "text", "flair")  # in some forums authors write their own flair
+    number = pl.int_range(posts.height, eager=True)
+    talks = pl.concat([number] * len(columns))
+    clean, found = privacy.redact_all(pl.concat([posts[c].rename("") for c in columns]), talks, titles(job.items))
+    counts.update({f"replaced_{kind}": n for kind, n in found.items()})
+    hidden = {c: clean.slice(n * posts.height, posts.height) for n, c in enumerate(columns)}
+    named = posts.with_columns(source=pl.lit(reddit.SOURCE), **hidden)
     return mine.pseudonyms(named, job.secret, "author").select(list(reddit.POSTS))
 
 

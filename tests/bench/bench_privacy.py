@@ -1,10 +1,17 @@
 """Personal data in texts by writers who knew no rule: recall and precision per kind.
 
 The figures are of the half of privacy_apart.jsonl that nobody read while the rules were changed. `read` are texts that
-were read then: the other half, and all of privacy_strangers.jsonl.
+were read then: the other half, and all of privacy_strangers.jsonl. `real_names` are names found in the half of the real
+conversations that in_passing.py was not fitted on, where nearly every name is an actor's or a character's.
 """
 
+import os
+from pathlib import Path
+
+import polars as pl
+
 from saferec_builder.mining import privacy
+from tests.bench import real_talk
 from tests.bench.figures import figure
 from tests.worlds.privacy_lines import APART, measured, strangers
 
@@ -16,6 +23,8 @@ def main() -> None:
     texts = list(strangers(APART))
     tell(texts[HALF:], "", (">= .85", ">= .93", ">= .90", ">= .80"))
     tell([*texts[:HALF], *strangers()], "read_", ("reported",) * 4)
+    if folder := os.environ.get("SAFEREC_REAL_DATA"):
+        real(Path(folder))
 
 
 def tell(lines: list[tuple[str, list[tuple[int, int, str]]]], of: str, goals: tuple[str, str, str, str]) -> None:
@@ -32,3 +41,12 @@ def tell(lines: list[tuple[str, list[tuple[int, int, str]]]], of: str, goals: tu
     figure(f"privacy.{of}address_recall", recall("address"), "of all", "none: apart")
     for kind in privacy.KINDS:
         print(f"  {kind}: {covered[kind]} of {marked[kind]}, {right[kind]} of {found[kind]} found right")
+
+
+def real(folder: Path) -> None:
+    talks = [talk for talk in real_talk.conversations(folder) if not real_talk.fitted_on(talk[1])]
+    texts = pl.Series([text for *_, said in talks for text in said])
+    numbers = pl.Series([n for n, (*_, said) in enumerate(talks) for _ in said])
+    found = privacy.redact_all(texts, numbers, leave={"handle"})[1]["name"]
+    figure("privacy.real_names", 1000 * found / len(talks), "a 1,000", "none")
+    print(f"  {found} names in {len(talks)} conversations")

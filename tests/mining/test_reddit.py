@@ -24,7 +24,7 @@ def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace,
     rs = reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S])
     rc = reddit_dump.write(tmp_path / "RC_2022-08.ndjson", THREAD)
     with monkeypatch.context() as before:
-        before.setattr(privacy, "redact_all", lambda texts, titles=None: (texts, Counter()))
+        before.setattr(privacy, "redact_all", lambda texts, talks, titles=None: (texts, Counter()))
         before.setattr(privacy, "rules", lambda: "of an earlier version")
         mined(cli, workspace, rs, rc)
         assert "jo@example.org" in str(current(workspace)["turns"].to_list())

@@ -3,6 +3,8 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 from tests import DATA
 
@@ -13,10 +15,10 @@ APART = DATA / "privacy_apart.jsonl"  # by another; of its two halves only the f
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
-def labelled(path=LINES):
+def labelled(path: Path = LINES) -> Iterator[tuple[str, list[tuple[int, int, str]]]]:
     """(text, [(start, end, kind)]) of each line; odd ones of LINES were not looked at while the rules were written."""
     for line in path.read_text(encoding="utf-8").splitlines():
-        text, spans, at = "", [], 0
+        text, at, spans = "", 0, list[tuple[int, int, str]]()
         line = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), line.replace("\\n", "\n"))
         for mark in MARK.finditer(line):
             text += line[at : mark.start()]

@@ -10,18 +10,19 @@ import hashlib
 import ipaddress
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from functools import cache
 
 import polars as pl
 
 from saferec_builder.mining import rules_version as versions
-from saferec_builder.mining.privacy import folding, names
+from saferec_builder.mining.privacy import folding, in_passing, names
 from saferec_builder.mining.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
-_LIKE_TITLES = ("name", "address", "handle")
+_PASSING = "name in passing"  # a kind of its own until titles are told from names
+_LIKE_TITLES = ("name", _PASSING, "address", "handle")
 _REACHES = ("email", "phone", "card", "address")  # a text with one of these is a letter, not talk about casts
 Spans = Iterable[tuple[int, int]]
 Found = tuple[int, int, str]  # start, end, kind
@@ -148,14 +149,17 @@ _LIVES = re.compile(
 )
 
 
-def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> list[Found]:
+def find(
+    text: str, titles: Titles | None = None, leave: Container[str] = (), known: Collection[str] = ()
+) -> list[Found]:
     """Every piece of personal data in a text, in order, none overlapping; a title of the catalog is none.
 
-    `leave` names kinds that mean something else in a source: ReDial writes @ before a film.
+    `leave` names kinds that mean something else in a source: ReDial writes @ before a film. `known` are names that were
+    found elsewhere in the same talk.
     """
     plain = Folded(text)
     taken: list[Found] = []  # in order, for a log that somebody pasted may hold thousands
-    for start, end, kind in _every(plain.text):
+    for start, end, kind in _every(plain.text, known):
         at = bisect_left(taken, (end,))
         if kind not in leave and (not at or taken[at - 1][1] <= start):
             taken.insert(at, (start, end, kind))
@@ -163,6 +167,7 @@ def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) ->
     if titles and any(kind in _LIKE_TITLES for *_, kind in here):
         is_title = _titled(text, frozenset(titles(text)))
         here = [f for f in here if f[2] not in _LIKE_TITLES or not is_title(f)]
+    here = [(start, end, "name" if kind == _PASSING else kind) for start, end, kind in here]
     hidden = [found.span() for found in _PLACEHOLDER.finditer(text)] if here else []
     last = (bisect_right(hidden, (f[0], len(text))) - 1 for f in here)  # the last placeholder that begins before it
     return [f for f, n in zip(here, last, strict=True) if n < 0 or hidden[n][1] < f[1]]
@@ -171,7 +176,8 @@ def find(text: str, titles: Titles | None = None, leave: Container[str] = ()) ->
 def _titled(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
     """Is it a title, each letter of it: an address or a handle in which one stands is more than that.
 
-    A single given name is one only where the title goes on, with its year or another word: Emma is a film, too.
+    A single given name is one only where the title goes on, with its year or another word: Emma is a film, too. Only in
+    passing it is one, for there the film is likelier.
     """
     inside = bytearray(len(text))
     for start, end in named:
@@ -194,10 +200,17 @@ def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) 
     A placeholder may show what stood in its shadow, so the search goes on until it finds nothing: a release that looks
     again finds nothing either.
     """
+    return _redact(text, titles, leave, set())
+
+
+def _redact(text: str, titles: Titles | None, leave: Container[str], known: set[str]) -> tuple[str, Counter[str]]:
+    """`redact`; the names that are found join the known ones."""
     counts: Counter[str] = Counter()
-    while found := find(text, titles, leave):
+    while found := find(text, titles, leave, known):
         parts, at = list[str](), 0
         for start, end, kind in found:
+            if kind == "name":
+                known.add(names.first(text[start:end]))
             parts += (text[at:start], f"[{kind}]")
             at = end
         text = "".join((*parts, text[at:]))
@@ -206,28 +219,37 @@ def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) 
 
 
 def redact_all(
-    texts: pl.Series, titles: Titles | None = None, leave: Container[str] = ()
+    texts: pl.Series, talks: pl.Series | None = None, titles: Titles | None = None, leave: Container[str] = ()
 ) -> tuple[pl.Series, Counter[str]]:
-    """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search."""
+    """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search.
+
+    `talks`: the conversation of each text. A name that is found in one of its texts is hidden in all of them.
+    """
     counts: Counter[str] = Counter()
-    at = _any_of(texts, (*_SHAPED, *names.MAYBE)).arg_true()
-    if at.is_empty():
-        return texts, counts
-    changed = []
-    for text in texts.gather(at):
-        clean, kinds = redact(text, titles, leave)
-        counts.update(kinds)
-        changed.append(clean)
-    return texts.clone().scatter(at, changed), counts
+    known = defaultdict[object, set[str]](set)
+
+    def hide(at: pl.Series) -> pl.Series:
+        changed = []
+        for text, talk in zip(texts.gather(at), at if talks is None else talks.gather(at), strict=True):
+            clean, kinds = _redact(text, titles, leave, known[talk])
+            counts.update(kinds)
+            changed.append(clean)
+        return texts.clone().scatter(at, changed) if changed else texts
+
+    plain = fold_all(texts)
+    texts = hide((_any_of(plain, (*_SHAPED, *names.MAYBE)) | in_passing.somewhere(plain)).arg_true())
+    named = [talk for talk, some in known.items() if some]
+    if talks is not None and named:
+        texts = hide((talks.is_in(pl.Series(named, dtype=talks.dtype).implode()) & texts.is_not_null()).arg_true())
+    return texts, counts
 
 
 def suspect(texts: pl.Series) -> pl.Series:
     """Which of many texts may hold something of a structured kind: `find` finds none in the others."""
-    return _any_of(texts, _SHAPED)
+    return _any_of(fold_all(texts), _SHAPED)
 
 
-def _any_of(texts: pl.Series, patterns: Iterable[str]) -> pl.Series:
-    plain = fold_all(texts)
+def _any_of(plain: pl.Series, patterns: Iterable[str]) -> pl.Series:
     return pl.select(pl.any_horizontal(map(plain.str.contains, patterns))).to_series()
 
 
@@ -235,13 +257,15 @@ def _any_of(texts: pl.Series, patterns: Iterable[str]) -> pl.Series:
 def rules() -> str:
     """The name of this search: what went through another one is mined again."""
     given = versions.samples("privacy")
-    titled, left = given.pop("titled"), given.pop("left")
+    titled, left, talks = given.pop("titled"), given.pop("left"), given.pop("conversations")
     clean, counts = redact_all(pl.Series([text for texts in given.values() for text in texts]))
     beside = [redact(text, _standing(titles))[0] for text, *titles in titled]
-    answers = [clean.to_list(), counts, beside, [redact(text, leave={"handle"})[0] for text in left]]
-    given_names = (" ".join(sorted(some)) for some in names.known())  # too many to look for each in each
-    known = [hashlib.blake2b(some.encode()).hexdigest() for some in given_names]
-    return versions.named(answers, globals(), vars(names), vars(folding), {"given": known})
+    numbers = pl.Series([n for n, talk in enumerate(talks) for _ in talk])
+    together = redact_all(pl.Series([text for talk in talks for text in talk]), numbers)[0].to_list()
+    answers = [clean.to_list(), counts, beside, together, [redact(text, leave={"handle"})[0] for text in left]]
+    lists = [*map(sorted, names.known()), *(sorted(map(str, part.items())) for part in in_passing.model())]
+    known = [hashlib.blake2b(" ".join(some).encode()).hexdigest() for some in lists]  # too many for a look at each
+    return versions.named(answers, globals(), vars(names), vars(in_passing), vars(folding), {"given": known})
 
 
 def _standing(titles: Iterable[str]) -> Titles:
@@ -249,7 +273,7 @@ def _standing(titles: Iterable[str]) -> Titles:
     return lambda text: [(at, at + len(title)) for title in titles if (at := text.find(title)) >= 0]
 
 
-def _every(text: str) -> Iterator[Found]:
+def _every(text: str, known: Collection[str]) -> Iterator[Found]:
     """Candidates, the surer kind first; a house number and a postcode are no phone.
 
     No pattern runs over a text that lacks the character which all its matches have.
@@ -262,6 +286,8 @@ def _every(text: str) -> Iterator[Found]:
         yield start, end, "name"
     for start, end in names.beside(text) if reached else ():
         yield start, end, "name"
+    for start, end in (*in_passing.find(text), *in_passing.again(text, known)):
+        yield start, end, _PASSING
 
 
 def _structured(text: str) -> Iterator[Found]:

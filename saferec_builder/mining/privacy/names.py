@@ -100,7 +100,7 @@ _DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
 _TAIL = 100  # a signature stands at the end
 
 # Capitalised words that follow such openings without being anybody's name.
-_NEVER = frozenset(
+NEVER = frozenset(
     """same me nothing right over nobody over-here we've i'm i’m it's that's there's he's she's
     don't doesn't didn't can't
     a an and the not in on at to for from so very too just also still really all any been being by good fine great
@@ -113,7 +113,7 @@ _NEVER = frozenset(
     could should may might can do does did only as when where who what why how my your his her their our me us them
     crazy old later back when maybe more less most like love hate loves likes hates wants needs watch watching saw
     seen monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
-    september october november december christmas halloween easter blu-ray dvd tv pc ps4 ps5 xbox""".split()
+    september october november december christmas halloween easter blu-ray dvd tv pc ps4 ps5 xbox visa""".split()
 )
 
 
@@ -166,7 +166,7 @@ def beside(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of full names in a text that tells how to reach or to pay somebody: a letter, no list of casts."""
     for found in _WHOLE.finditer(text):
         of_a_film = _OF_A_FILM.search(text, max(0, found.start() - 20), found.start())
-        if not of_a_film and found["name"].split()[0].casefold() not in _NEVER and _given(found["name"]):
+        if not of_a_film and found["name"].split()[0].casefold() not in NEVER and _given(found["name"]):
             yield found.span("name")
 
 
@@ -175,14 +175,19 @@ def is_given(name: str) -> bool:
     return " " not in name and _given(name)
 
 
+def first(name: str) -> str:
+    """The first word of a name, without Mr or Dr, in lower case."""
+    return re.split(r"[ .]", re.sub(f"^{_TITLE}", "", name), maxsplit=1)[0].casefold()
+
+
 def _given(name: str, *, sure: bool = True) -> bool:
     """Is the first word a given name; where it is not `sure`, common words do not count."""
     every, only = known()
-    first = _bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
+    first = bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
     return first in every if sure and name[0].isupper() else first in only
 
 
-def _bare(word: str) -> str:
+def bare(word: str) -> str:
     """zoe of zoë: the list has no accents."""
     if word.isascii():
         return word
@@ -192,7 +197,7 @@ def _bare(word: str) -> str:
 def _plausible(name: str) -> bool:
     """No common word, nothing shouted; a lower-case name has three letters or more."""
     words = name.casefold().split()
-    if words[0] in _NEVER or (not name[0].isupper() and len(words[0]) < 3):
+    if words[0] in NEVER or (not name[0].isupper() and len(words[0]) < 3):
         return False
     return _given(name) or not name.split()[0].isupper() or len(name) < 3
 
@@ -215,7 +220,7 @@ def _others(text: str, at: int) -> Iterator[tuple[int, int]]:
     while found := _MORE.match(text, at):
         if not _given(found["name"]) and not text[found.end() :].startswith((" (", " are", " and", ",")):
             return
-        if found["name"].casefold() in _NEVER:
+        if found["name"].casefold() in NEVER:
             return
         yield found.span("name")
         at = found.end()

@@ -1,0 +1,38 @@
+"""The real conversations and posts as texts, in two halves by the id of each: one to fit on, one to count on."""
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from saferec_builder.sources import ccpe, inspired, opendialkg, redial
+
+FILES = (
+    *((redial.read, f"redial/{name}_data.jsonl") for name in ("ievalm_valid", "raw_subset_train", "raw_subset_valid")),
+    (inspired.read, "inspired/dev.tsv"),
+    (ccpe.read, "ccpe/ccpe_dialogues.csv"),
+    (opendialkg.read, "opendialkg/conversations.jsonl.gz"),
+)
+
+
+def conversations(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """(source, id, texts of its turns); each once."""
+    seen = set[str]()
+    for read, name in FILES:
+        for row in read(folder / name).rows.select("source", "conversation", "turns").iter_rows(named=True):
+            if row["conversation"] not in seen:
+                seen.add(row["conversation"])
+                yield row["source"], row["conversation"], [turn["text"] for turn in row["turns"]]
+
+
+def posts(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
+    """(reddit, id, title and text)."""
+    with gzip.open(folder / "reddit_requests" / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            yield "reddit", row["id"], [text for text in (row["title"], row["text"]) if text]
+
+
+def fitted_on(name: str) -> bool:
+    """Is this conversation or post of the half that weights are fitted on?"""
+    return zlib.crc32(name.encode()) % 2 == 0
