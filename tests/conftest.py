@@ -1,9 +1,11 @@
 """What every test may ask for: a workspace, the command line as its user meets it, the real data where it is."""
 
 import contextlib
+import gc
 import io
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -111,6 +113,23 @@ TOGETHER = {
     "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
     "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
 }
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file of which `-m` leaves out every test is not loaded: torch, transformers and TRL take ten seconds."""
+    if collection_path.suffix != ".py":
+        return None
+    marked = re.search(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", collection_path.read_text(), re.MULTILINE)
+    return True if marked and f"not {marked[1]}" in config.option.markexpr else None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    gc.disable()  # all that is made is kept: to look through it again and again takes a fifth of the time
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

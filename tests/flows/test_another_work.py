@@ -19,12 +19,7 @@ from saferec_builder.scoring import answer_parser as answers
 from saferec_builder.scoring.metrics import columns, judge
 from saferec_builder.sources import doesthedogdie_api as fetch
 from saferec_builder.storage import tables
-from tests.worlds import small_release
-from training import data
-from training.decoding.generate import PolicyModel
 from training.evaluation import baselines, rewards
-from training.evaluation.rewards import Weights
-from training.trainers import gdpo
 
 NAMES = ("Amber Hill", "Cold Lake", "The Eel Quest", "Glass Road", "Lago Frio")
 YEARS = tuple(range(1990, 1996))
@@ -83,7 +78,7 @@ def words(title, domain, oracle, index):
     judged = judge([ranked], columns([row]), oracle, 1)
     metric = "violated" if judged.violated[0, 0] else "unknown" if judged.unsure[0, 0] else "clear"
     # at rank 1: -1 violated, -.5 unknown, 0 clear
-    reward = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, Weights(rho=0.5))[0]]
+    reward = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, rewards.Weights(rho=0.5))[0]]
     kept = "clear" if baselines.oracle_filter([ranked], [row], oracle, 1)["u"] else "out"
     bulk = VERDICTS[violations.verdicts(oracle, ranked, ["needles"])[0]]
     alone = violations.verdict(oracle, ranked[0], ["needles"])
@@ -242,20 +237,6 @@ def test_one_item_asked_alone_is_judged_as_among_many(width):
     assert words == [VERDICTS[code] for code in violations.verdicts(known, asked, ["t0"])]
     assert words == ["clear", "unknown", "violated", "unknown"]
     assert violations.verdict(known, titles.Near("a"), []) == "clear"  # of somebody without a trait
-
-
-def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path):
-    # b violates by our verdict (votes) and has a risk of .5 at most; a has .7 (a weak guide alone) and is unknown to us
-    folder = small_release.write(tmp_path / "small")
-    release = data.open_release(folder)
-    risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
-    release = data.Release(**{**vars(release), "risks": risks})
-    functions = gdpo.functions(PolicyModel(None, None, None), release, "paper", Weights())
-    safety = next(f for f in functions if f.__name__ == "safety")
-    row = data.rows(folder, "grpo", "test")[0]
-    texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]
-    users = {name: [row[name]] * len(texts) for name in ("traits", "truth", "safe_truth", "seen", "domain")}
-    assert safety(texts, **users) == [-1, 0, -1, 0, 0]  # j has no risk, and an invented title is safe too
 
 
 @pytest.mark.parametrize(

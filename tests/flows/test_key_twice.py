@@ -34,7 +34,6 @@ from tests.worlds import release_world as world
 from tests.worlds.reddit_dump import submission
 from tests.worlds.settings import review_settings
 from training import data
-from training.decoding import constrained as decoding
 
 TALK = '[{"role": "user", "content": "A film without blood?"}]'
 
@@ -126,7 +125,6 @@ READERS: dict[str, tuple[str, Any, type[Exception]]] = {
     "a manifest, to train on": ("manifest.json", lambda path: data._manifest(path.parent), TrainingError),
     "a report of runs": ("report.json", report.read_runs, ReleaseError),
     "the state of a server": ("server.json", lambda path: managed.state(path.parent), ReviewError),
-    "a table of item tokens": (decoding.FILE, lambda path: decoding.load(path.parent), TrainingError),
     "films of ReDial": ("films.json", redial_items.read, SourceError),
     "predictions or gold": ("p.jsonl", lambda path: list(data.jsonl(path)), TrainingError),
     # of two lists for one name the last would count: somebody would be shown what they cannot bear
@@ -137,7 +135,6 @@ GOOD = {
     | {"counts": {}, "files": {}, "k": 1, "traits": []},
     "report.json": {"release": {"name": "n", "version": "1.0.0"}, "k": 1, "gold": False, "runs": []},
     "server.json": {"url": "u", "pid": 1},
-    decoding.FILE: {"tokens": {}, "traits": {}, "k": 1, "end": 2, "nothing": 3, "said": 4},
     "films.json": {"111": "Heat (1995)"},
     "p.jsonl": {"conversation": "c1", "text": "a"},
     ".opt-outs.json": {"ann": ["gore"]},

@@ -2,17 +2,16 @@
 
 import copy
 from pathlib import Path
+from typing import Any
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from tests.doc_pages import DOCS
 
 NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 
-def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
+def shown(notebook: Any) -> list[list[str]]:
     """What each cell of code shows as text; warnings of libraries left out."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return [
@@ -24,6 +23,9 @@ def shown(notebook: nbformat.NotebookNode) -> list[list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_gives_what_it_shows(path: Path, tmp_path: Path) -> None:
+    import nbformat  # takes seconds to load
+    from nbclient import NotebookClient
+
     stored = nbformat.read(path, as_version=4)
     nbformat.validate(stored)
     ran = copy.deepcopy(stored)

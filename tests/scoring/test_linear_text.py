@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 from saferec_builder.scoring import linear_text
 
@@ -28,6 +27,8 @@ def test_a_text_becomes_words_pairs_and_characters() -> None:
 
 def test_the_fit_is_scikit_learns_minimum() -> None:
     """Features of its own vocabulary with the column `own` behind them, solved by another program."""
+    from sklearn.linear_model import LogisticRegression  # takes seconds to load
+
     truth = np.array([[1.0], [1], [0], [0], [0], [NAN]])
     own = [True, False, True, False, True, True]
     model = linear_text.fit(TEXTS, truth, ["gore"], own=own)

@@ -34,6 +34,7 @@ def test_a_change_is_a_key_and_a_value() -> None:
     assert (found["clip"], found["mode"], found["lam"]) == (0.5, "grpo", 2)
 
 
+@pytest.mark.training  # TRL takes seconds to load
 @pytest.mark.parametrize("said", ["learning_rate=fast", "packing=ture"])
 def test_a_word_for_one_of_trls_numbers_is_said(tmp_path: Path, said: str) -> None:
     trl = pytest.importorskip("trl")

@@ -19,6 +19,8 @@ from training.decoding.constrained import (
     save,
 )
 
+pytestmark = pytest.mark.training  # torch and transformers take seconds to load
+
 # tokens: 0 pad, 1 end, 2 a word, 3..6 the items a..d; lists of two
 CATALOGUE = Catalogue({"a": 3, "b": 4, "c": 5, "d": 6}, k=2, end=1)
 SIZE = 7
@@ -132,6 +134,8 @@ def test_the_table_survives_saving_and_a_broken_one_says_so(tmp_path: Path) -> N
     assert load(tmp_path) is None
     save(tmp_path, CATALOGUE)
     assert load(tmp_path) == CATALOGUE
-    (tmp_path / "items.json").write_text(json.dumps({"k": 2}))
-    with pytest.raises(TrainingError, match=r"items\.json: not a table of item tokens"):
-        load(tmp_path)
+    twice = (tmp_path / "items.json").read_text().replace('"k":', '"k": 3, "k":')
+    for broken in (json.dumps({"k": 2}), twice):
+        (tmp_path / "items.json").write_text(broken)
+        with pytest.raises(TrainingError, match=r"items\.json: not a table of item tokens"):
+            load(tmp_path)

@@ -9,6 +9,8 @@ import torch
 from training.decoding.constrained import Catalogue
 from training.trainers import advantages
 
+pytestmark = pytest.mark.training  # torch and TRL take seconds to load
+
 GDPO, GRPO = advantages.MODES["gdpo"], advantages.MODES["grpo"]
 
 

@@ -11,10 +11,13 @@ import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests.conftest import Patch
+from tests.worlds import small_release
 from training import data, settings
 from training.decoding import generate, rollouts
 from training.evaluation import rewards
 from training.trainers import advantages, gdpo
+
+pytestmark = pytest.mark.training
 
 
 def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[str, Any]:
@@ -46,7 +49,6 @@ def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[
     return caught
 
 
-@pytest.mark.training
 @pytest.mark.parametrize("mode", ["gdpo", "grpo"])
 def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path, mode: str) -> None:
     caught = run(world, monkeypatch, tmp_path, f"saferec.mode={mode}")
@@ -56,7 +58,6 @@ def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path
         assert torch.allclose(ours, output["advantages"], atol=1e-4)
 
 
-@pytest.mark.training
 def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(
     world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
@@ -77,7 +78,6 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
     return {name: value.detach().clone() for name, value in caught["trainer"].model.state_dict().items()}
 
 
-@pytest.mark.training
 def test_an_adapter_with_rows_of_items_learns_without_masks_too(
     world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
@@ -90,7 +90,6 @@ def test_an_adapter_with_rows_of_items_learns_without_masks_too(
     assert done["steps"] == 2 and max(line.get("grad_norm", 0) for line in done["log"]) > 0
 
 
-@pytest.mark.training
 def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
     world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
@@ -121,3 +120,17 @@ def test_what_we_override_of_trl_is_listed_and_there() -> None:
     for other, name in ((Renamed, "_generate_single_turn"), (Changed, "_calculate_rewards")):
         with pytest.raises(TrainingError, match=rf"GRPOTrainer\.{name}\(.*is not there: expected a version"):
             gdpo.refuse_another_trl(other)
+
+
+def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path: Path) -> None:
+    # b violates by our verdict (votes) and has a risk of .5 at most; a has .7 (a weak guide alone) and is unknown to us
+    folder = small_release.write(tmp_path / "small")
+    release = data.open_release(folder)
+    risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
+    release = data.Release(**{**vars(release), "risks": risks})
+    functions = gdpo.functions(generate.PolicyModel(None, None, None), release, "paper", rewards.Weights())  # type: ignore[arg-type]
+    safety = next(f for f in functions if f.__name__ == "safety")
+    row = data.rows(folder, "grpo", "test")[0]
+    texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]
+    users = {name: [row[name]] * len(texts) for name in ("traits", "truth", "safe_truth", "seen", "domain")}
+    assert safety(texts, **users) == [-1, 0, -1, 0, 0]  # j has no risk, and an invented title is safe too
