@@ -30,8 +30,9 @@ def _flags(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", 
 
 
 def run(given: argparse.Namespace) -> None:
-    """All three models, and the report."""
-    files = {name: getattr(given, name) or given.config or name for name in ("sft_raw", "sft", "gdpo")}
+    """All four models, and the report."""
+    lists = {"sft_raw": "sft_raw", "sft": "sft", "student": "guard"}  # stage -> the rows that it learns
+    files = {name: getattr(given, name) or given.config or name for name in ("sft_raw", "sft", "gdpo", "student")}
     changes: dict[str, list[str]] = {name: [] for name in files}
     for change in given.changes:
         place, dot, rest = change.partition(".")
@@ -39,16 +40,17 @@ def run(given: argparse.Namespace) -> None:
             raise TrainingError(
                 f"--set {change}: expected it after {', '.join(files)}, both or all, as in sft.learning_rate=1e-3"
             )
-        for name in {"both": ("sft_raw", "sft"), "all": tuple(files)}.get(place, (place,)):
+        for name in {"both": settings.SFTS, "all": tuple(files)}.get(place, (place,)):
             changes[name].append(rest)
     for name in files:
         changes[name] += _flags(given, ("items",))
     changes["gdpo"] += _flags(given)
-    found = [settings.read(files[name], changes[name], name) for name in files]
-    for name, settled in zip(("sft_raw", "sft"), found, strict=False):
-        if (rows := settled["saferec"]["rows"]) != name:  # what our own configs say, and another may leave out
+    each = {name: settings.read(files[name], changes[name], name) for name in files}
+    found = list(each.values())
+    for name, wanted in lists.items():  # what our own configs say, and another may leave out
+        if (rows := each[name]["saferec"]["rows"]) != wanted:
             raise TrainingError(
-                f"{files[name]}: {name} would learn the rows {rows}: expected `rows: {name}` under saferec"
+                f"{files[name]}: {name} would learn the rows {rows}: expected `rows: {wanted}` under saferec"
             )
     for name in ("num_train_epochs", "max_steps"):
         if found[0].get(name) != found[1].get(name):

@@ -7,10 +7,11 @@ from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report, systems
-from training.data import Row, repeated, with_gold, without_refills
+from training.data import repeated, with_gold, without_refills
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel, close_thoughts
 from training.decoding.validation_scores import Score, scorer
+from training.evaluation import guard
 from training.evaluation.report_table import Report
 from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
@@ -41,7 +42,7 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
-    """A stage of supervised fine-tuning on the lists that `saferec.rows` names."""
+    """A stage of supervised fine-tuning on the lists that `saferec.rows` names: Safe-SFT, or a student of the guard."""
     refuse("sft", settings, _has_item_tokens(model, settings))
     sft.arguments(settings, run.output / name, run.seed)  # before a folder is cleared
     model = start(run, model, settings)
@@ -50,8 +51,12 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         options = ours(settings)
         policy = _to_teach(load_policy(run, model, settings, _dtype(settings)), options.says)
         close_thoughts(policy.tokenizer)
-        traits = {row["conversation"]: row["traits"] for row in run.rows("grpo", "train")}
-        table: list[Row] = [{**row, "traits": traits[row["conversation"]]} for row in run.rows(options.rows, "train")]
+        requests = run.rows("grpo", "train")
+        traits = {row["conversation"]: row["traits"] for row in requests}
+        if options.rows == "guard":
+            table = guard.fit(run.release).taught(requests)
+        else:
+            table = [{**row, "traits": traits[row["conversation"]]} for row in run.rows(options.rows, "train")]
         if not options.refill:
             table = without_refills(table, run.release.items)
         table = repeated(table, options.repeat)
@@ -76,19 +81,26 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 
 def whole(
-    run: Run, model: str, unsafe_sft: Settings, safe_sft: Settings, safe_gdpo: Settings, *, processes: int = 1
+    run: Run,
+    model: str,
+    unsafe_sft: Settings,
+    safe_sft: Settings,
+    safe_gdpo: Settings,
+    student: Settings,
+    *,
+    processes: int = 1,
 ) -> Report | None:
-    """sft, safe_sft and safe_gdpo from it; all judged on the test split beside the baselines. Returns the report.
+    """sft, safe_sft, safe_gdpo from it, and student; all judged on the test split beside the baselines, in a report.
 
     processes = 2: what needs not wait for the other is done in a second one, with the same figures.
-    chosen = of safe_sft and safe_gdpo on validation the safer one that does not find less: see evaluation/selection.py.
+    chosen = of the safe ones the safest on validation that does not find less than sft: see evaluation/selection.py.
     """
     # what the end will not bear is said before two models are trained, and before any folder is cleared
-    for name in ("sft", "safe_sft", "safe_gdpo"):
+    for name in ("sft", "safe_sft", "safe_gdpo", "student"):
         run.refuse_overwriting(run.output / name, [model])
-    for verb, found in (("sft", unsafe_sft), ("sft", safe_sft), ("gdpo", safe_gdpo)):
+    for verb, found in (("sft", unsafe_sft), ("sft", safe_sft), ("gdpo", safe_gdpo), ("sft", student)):
         refuse(verb, found, _has_item_tokens(model, safe_sft))
-    for found in (unsafe_sft, safe_sft):
+    for found in (unsafe_sft, safe_sft, student):
         sft.arguments(found, run.output, run.seed)
     _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
     run.rows("grpo", "validation")
@@ -101,8 +113,11 @@ def whole(
         safe = later(train_sft, run, "safe_sft", begin, safe_sft)
         models = {"sft": str(train_sft(run, "sft", begin, unsafe_sft)), "safe_sft": str(safe())}
         run.cards["safe_sft"] = read_card(run.output / "safe_sft")
+        taught = later(train_sft, run, "student", begin, student)
         known = later(systems, run, {**models}, safe_sft)
         models["safe_gdpo"] = str(train_gdpo(run, "safe_gdpo", models["safe_sft"], safe_gdpo))
+        models["student"] = str(taught())
+        run.cards["student"] = read_card(run.output / "student")
         found = {n: _validated(run, n) for n in models}
         chosen = choose(found.pop("sft"), found, run.release.k)
         return report(run, models, chosen, safe_sft, known=known)

@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     for verb, what in (
         ("sft", "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up"),
         ("gdpo", "go on from a Safe-SFT model with three rewards: relevance, safety, count"),
-        ("run", "sft without safety, Safe-SFT, Safe-GDPO, all evaluated on the test split"),
+        ("run", "sft without safety, Safe-SFT, Safe-GDPO, the guard's student, all evaluated on the test split"),
         ("evaluate", "score a model, or a file of answers, on the test split"),
     ):
         one = verbs.add_parser(verb, help=what, description=what)
@@ -64,12 +64,14 @@ def _settings(one: argparse.ArgumentParser, verb: str) -> None:
     if verb == "evaluate":
         change += "; of a --server prompt, headers, timeout, or what requests to it hold, as max_tokens=4096"
     if verb == "run":
-        for stage in ("sft-raw", "sft", "gdpo"):
+        for stage in ("sft-raw", "sft", "gdpo", "student"):
             one.add_argument(f"--{stage}", metavar="CONFIG", help=f"config of {stage}")
-        one.add_argument("--config", metavar="RECIPE", help="of all three, such as llama-3.1-8b")
-        two = "2: train both SFTs at once, and judge while Safe-GDPO trains; twice the memory (default 1)"
+        one.add_argument("--config", metavar="RECIPE", help="of all four, such as llama-3.1-8b")
+        two = "2: train two SFTs at once, and the student while Safe-GDPO trains; twice the memory (default 1)"
         one.add_argument("--processes", type=int, choices=[1, 2], default=1, help=two)
-        change = "as above, after sft_raw. / sft. / gdpo., both. (SFTs) or all. (stages): both.num_train_epochs=2"
+        change = (
+            "as above, after a stage, both. (SFTs) or all. (stages): sft.learning_rate=1e-3, both.num_train_epochs=2"
+        )
     else:
         default = "gdpo" if verb == "gdpo" else "sft"
         one.add_argument(

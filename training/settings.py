@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
 
 CONFIGS = Path(__file__).with_name("configs")
-PARTS = ("all", "both", "sft_raw", "sft", "gdpo")  # of a recipe
+PARTS = ("all", "both", "sft_raw", "sft", "gdpo", "student")  # of a recipe
+SFTS = ("sft_raw", "sft", "student")
 Settings = dict[str, Any]  # arguments of TRL's by name, and what `Ours` has under `saferec`
 Arguments = TypeVar("Arguments", bound="TrainingArguments")
 
@@ -27,7 +28,7 @@ Arguments = TypeVar("Arguments", bound="TrainingArguments")
 class Ours:
     """What may stand under `saferec`, and what it is by default."""
 
-    rows: str = "sft"  # config of the release to learn lists from
+    rows: str = "sft"  # config of the release to learn lists from, or `guard`: the lists that the guard would make
     refill: bool = True  # whether lists that lost items to safety are learnt as refilled to k, or as what was left
     prefer: str = "safe"  # which checkpoint is best on validation: see decoding/validation_scores.py
     caution: float = 3.0  # what one point of svr_upper costs in points of recall, where `safe` is preferred
@@ -54,7 +55,7 @@ class Ours:
 
 DEFAULTS: dict[str, JsonValue] = asdict(Ours())
 ONE_OF = {
-    "rows": ("sft", "sft_raw"),
+    "rows": ("sft", "sft_raw", "guard"),
     "prefer": ("safe", "raw"),
     "mode": ("gdpo", "grpo"),
     "credit": ("sequence", "rank"),
@@ -73,14 +74,14 @@ def ours(settings: Settings) -> Ours:
 def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings:
     """The settings in a file, or in training/configs/NAME.yaml, with each "key=value" or "saferec.key=value" put in.
 
-    A recipe has parts `all`, `both` (SFTs) and of each stage, which stand over the config of that `stage`.
+    A recipe has parts `all`, `both` (what all of SFTS have) and of each stage, which stand over the config of `stage`.
     """
     path, found = file(name)
     if set(PARTS) & set(found):
         if unknown := set(found) - {*PARTS, "shape"}:
             raise TrainingError(f"{path}: {min(unknown)}: expected shape, {', '.join(PARTS)} in a recipe")
         _, base = file(stage)
-        for part in ("all", *(["both"] if stage in ("sft", "sft_raw") else []), stage):
+        for part in ("all", *(["both"] if stage in SFTS else []), stage):
             more = found.get(part, {})
             base |= {**more, "saferec": {**base["saferec"], **more.get("saferec", {})}}
         found = base

@@ -30,6 +30,7 @@ KNOWN = {
     "sft": "SFT without safety",
     "safe_sft": "Safe-SFT",
     "safe_gdpo": "Safe-SFT + GDPO",
+    "student": "Student of the guard",
 }
 RAW = "sft"  # what the others are compared with
 BASELINES = {  # as training names them

@@ -14,7 +14,7 @@ def demo(
     to: Annotated[Path, typer.Option(help="Folder of the demo.")] = Path("saferec-demo"),
     generated: Annotated[int, typer.Option(help="Generated conversations beside the 260 hand-written ones.")] = 13700,
     inputs_only: Annotated[bool, typer.Option("--inputs-only", help="Write the input files and stop.")] = False,
-    training: Annotated[bool, typer.Option(help="Also train and evaluate three models (about ten minutes).")] = True,
+    training: Annotated[bool, typer.Option(help="Also train and evaluate four models (some twelve minutes).")] = True,
 ) -> None:
     """Run the whole line on invented conversations with simulated reviewers.
 

@@ -21,7 +21,7 @@ from training.evaluation.baselines import NAMES
 from training.run_folders import Run
 
 pytestmark = pytest.mark.training
-MODELS = ("sft", "safe_sft", "safe_gdpo")
+MODELS = ("sft", "safe_sft", "safe_gdpo", "student")
 SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.per_device_train_batch_size=8")
 
 
@@ -54,11 +54,11 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     metrics = report["runs"][0]["metrics"]
     expected = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
     assert expected <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
-    assert report["chosen"] in ("safe_sft", "safe_gdpo") and report["gold"] is True
+    assert report["chosen"] in MODELS[1:] and report["gold"] is True
     # the masks hold: four distinct items, none that was seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
     again = whole(folder)
-    assert again.returncode == 0 and again.stdout.count("finished before") == 4, again.stdout
+    assert again.returncode == 0 and again.stdout.count("finished before") == 5, again.stdout
     assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
 
 
@@ -71,7 +71,8 @@ def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: 
     assert [(n, c["key"]) for n, c in cards[0].items()] == [(n, c["key"]) for n, c in cards[1].items()]
     said = two.stdout.splitlines()
     places = [said.index(f"{stage}:") for stage in ("start", *MODELS)]
-    assert places == [0, 1, 4, 7] and all(line.startswith("  step ") for line in [*said[2:4], *said[5:7], said[8]])
+    steps = [*said[2:4], *said[5:7], *said[8:10], *said[11:13]]
+    assert places == [0, 1, 4, 7, 10] and all(line.startswith("  step ") for line in steps)
     assert two.stdout.split("at k = 4")[1] == alone.stdout.split("at k = 4")[1]
 
 

@@ -62,6 +62,18 @@ class Guard:
         every = zip(table, self.heard(table), strict=True)
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in every}
 
+    def taught(self, table: Sequence[Row]) -> list[Row]:
+        """The rows as a student learns them: each with the k most relevant items that are clear for the traits that it
+        is labelled with, heard or not. Without those for which nothing is clear.
+        """
+        found = []
+        for row in table:
+            (items,) = self._lists(row, row["traits"], [0.0])
+            text = "\n".join(f"{n}. {self.release.items[item].name}" for n, item in enumerate(items, 1))
+            more = Row(items=items, completion=[{"role": "assistant", "content": text}], refilled=0)
+            found += [row | more] if items else []
+        return found
+
     def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
         """Another recommender's lists, one per request, made safe for what the requests disclose.
 

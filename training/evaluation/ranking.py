@@ -49,7 +49,8 @@ class Ranker:
         return _scaled(found)
 
     def _ridge(self, row: Row) -> Floats:
-        known = [self.features[name] for name in _named(row) if name in self.features]
+        # a set has another order in each process, and a sum of floats another last digit: ties would fall otherwise
+        known = sorted(self.features[name] for name in _named(row) if name in self.features)
         return _scaled(self.weights[known].sum(axis=0))
 
     def _beside(self, row: Row) -> Floats:

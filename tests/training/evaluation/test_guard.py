@@ -48,6 +48,20 @@ def test_its_lists_are_clear_of_the_domain_and_unseen(guard, rows):
     assert set(both["u7"]) == set("fh")  # shorter than four, never unsafe
 
 
+def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or_not(guard, rows):
+    deaf = dataclasses.replace(guard, hearing=None, caution=3.0)
+    mute = [{**row, "claims": []} for row in rows]
+    none = {**mute[0], "seen": [*"defghi"]}  # all films that are clear for gore
+    first, second = deaf.taught([*mute, none])
+    # u7 has gore, which a deaf guard does not hear; u8 has nothing, and no caution takes an item from its list
+    assert first["conversation"] == "u7" and len(first["items"]) == 4 and set(first["items"]) <= set("defhi")
+    assert len(second["items"]) == 4 and not set(second["items"]) & set("dkl")
+    assert first["completion"][0]["content"] == "\n".join(
+        f"{n}. {guard.release.items[item].name}" for n, item in enumerate(first["items"], 1)
+    )
+    assert first["refilled"] == 0
+
+
 def test_lists_of_others_keep_their_order_and_their_length(guard):
     hurt, plain = asked("x", ["gore"]), asked("Something good, please.")
     guard = dataclasses.replace(guard, hearing=None)
