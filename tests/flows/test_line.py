@@ -33,11 +33,11 @@ def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -
 def test_real_dialogues_go_through_the_whole_line(workspace: store.Workspace, cli: Cli, real_data: Path) -> None:
     redial, at = real_data / "redial", ("-C", workspace.root, "--json")
     dumps = sorted(redial.glob("*.jsonl"))
-    mined = run(cli, "mine", "redial", *dumps, *at)
-    # 1,600 rows, 1,550 distinct ids: 50 stand twice
-    assert (mined["in"], mined["out"], mined["dropped"]) == (1600, 1550, {"same id": 50})
     run(cli, "catalog", "add", "movielens", real_data / "movielens_small", *at)
     run(cli, "catalog", "add", "redial", redial / "ievalm_id2info.json", *at)
+    mined = run(cli, "mine", "redial", *dumps, *at)  # after the catalog: four of its titles are taken for names else
+    # 1,600 rows, 1,550 distinct ids: 50 stand twice
+    assert (mined["in"], mined["out"], mined["dropped"]) == (1600, 1550, {"same id": 50})
     run(cli, "propose", *at)
     push = ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy", *at)
     run(cli, *push)
