@@ -4,6 +4,7 @@ Not mutmut, which runs tests: here a fault is held against the answers that it c
 """
 
 import ast
+import gc
 import inspect
 import re
 import signal
@@ -81,17 +82,23 @@ def outcome(answer: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """By a timer of its own: the suite has that of the wall clock."""
+    """By a timer of its own: the suite has that of the wall clock. An error in a callback of the garbage collector (a
+    plugin may have one) or in a destructor is swallowed: so none is collected, and the timer goes off again.
+    """
 
     def late(_signal: int, _frame: FrameType | None) -> None:
         raise Endless
 
     former = signal.signal(signal.SIGVTALRM, late)
-    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+    collects = gc.isenabled()
+    gc.disable()
+    signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS, SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        if collects:
+            gc.enable()
         signal.signal(signal.SIGVTALRM, former)
 
 
