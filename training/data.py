@@ -6,6 +6,7 @@ Needs pyarrow and numpy. A row is a plain dict with the columns of the release (
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NotRequired, TypedDict, TypeGuard
 
@@ -19,7 +20,11 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.undated import Work
-from saferec_builder.scoring.answer_parser import Find, finder
+from saferec_builder.scoring import mention_finder
+from saferec_builder.scoring.answer_parser import Answer, Find, finder, parse, tidied
+from saferec_builder.scoring.mention_finder import Finder
+from saferec_builder.scoring.mentions import Beside, beside
+from saferec_builder.scoring.metrics import Listed
 
 SCHEMA = 1
 SPLITS = ("train", "validation", "test")
@@ -110,12 +115,30 @@ class Release:
     digest: str  # of manifest.json, which holds the sha256 of every file
     items: Mapping[str, Item]  # by id, in the file's order, which is also the order of the oracle's rows
     oracle: Oracle
-    find: Find
+    index: titles.Index
     risks: Mapping[str, Mapping[str, float]]  # item -> trait -> risk, the paper's number, where a source gives one
 
     @property
     def k(self) -> int:
         return self.manifest["k"]
+
+    @cached_property
+    def find(self) -> Find:
+        return finder(self.index)
+
+    @cached_property
+    def mentions(self) -> Finder:
+        """Finds its items in running text."""
+        return mention_finder.finder(self.index, (item.title for item in self.items.values()))
+
+    def beside(self, text: str, answer: Answer) -> Beside:
+        """What the text of an answer names beside the first k of its list."""
+        return beside(tidied(text), answer.entries[: self.k], self.mentions)
+
+    def listed(self, text: str, domain: str | None) -> Listed:
+        """The items of an answer, best first, with what its text names beside them."""
+        answer = parse(text, self.find, domain)
+        return Listed(answer.ranked, self.beside(text, answer))
 
     def __reduce__(self) -> tuple[Callable[[Path], "Release"], tuple[Path]]:
         """Another process reads it again: `find` cannot be sent to it."""
@@ -148,7 +171,7 @@ def open_release(folder: Path | str) -> Release:
     }
     oracle = _oracle(folder, table, manifest["traits"])
     risks = {r["item"]: dict(zip(r["risk_traits"], r["risk_values"], strict=True)) for r in table}
-    return Release(folder, manifest, digest, items, oracle, finder(index), risks)
+    return Release(folder, manifest, digest, items, oracle, index, risks)
 
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:

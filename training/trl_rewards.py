@@ -43,5 +43,5 @@ def _named() -> str:
 @cache
 def _rewards(name: str) -> Mapping[str, RewardFunction]:
     release = open_release(folder(name))
-    made = rewards.functions(rewards.reader(release.find), release.oracle, release.k)
+    made = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     return dict(zip(rewards.OURS, made, strict=True))

@@ -29,7 +29,7 @@ from saferec_builder.scoring.list_entry_parser import (
 )
 from saferec_builder.scoring.titles_in_prose import dated, unlisted
 
-__all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse"]
+__all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
 
 MOST = 100  # entries that are kept of one answer
 LONG = 20_000  # characters of an answer that are read
@@ -82,11 +82,7 @@ class Answer:
 
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     """The ranked items of a completion; every text gives an Answer, none an error."""
-    tidy = text if _PLAIN.fullmatch(text) else text.translate(_TIDY)
-    if "think>" in tidy:
-        tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", tidy, flags=re.S)
-        tidy = tidy.rpartition("</think>")[2]  # some templates open it in the prompt
-    tidy = tidy[:LONG]
+    tidy = tidied(text)
     lines = [line for line in tidy.split("\n") if line.strip()]
     look = Look(find, domain)
     try:
@@ -99,6 +95,15 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
         loose = [] if _names(listed) else unlisted(lines, look)
         entries = loose if _names(loose) or not listed else listed
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
+
+
+def tidied(text: str) -> str:
+    """What is read of a completion: without its thoughts, with marks of one kind, at most LONG characters."""
+    tidy = text if _PLAIN.fullmatch(text) else text.translate(_TIDY)
+    if "think>" in tidy:
+        tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", tidy, flags=re.S)
+        tidy = tidy.rpartition("</think>")[2]  # some templates open it in the prompt
+    return tidy[:LONG]
 
 
 def from_items(items: Sequence[dict[str, Any]], find: Find, domain: str | None = None) -> Answer:

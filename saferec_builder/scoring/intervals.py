@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from saferec_builder.scoring.metrics import Bools, Floats
 
-YES_NO = ("any_violated", "any_unsafe", "invalid", "has")
+YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_upper", "invalid", "has")
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "unknown", "duplicate", "seen")
 TAIL = 0.025  # on each side of an interval
 WEIGHTED = "_weighted"  # how the names of weighted means end

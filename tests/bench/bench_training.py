@@ -72,7 +72,7 @@ def across(name: str, demo: Path) -> None:
     table = [row for row in with_gold(test, release.oracle, gold) if row["slice"] is None]
 
     def values(run: str, seed: int) -> dict[str, Floats]:
-        found = read(demo / f"runs-{seed}" / run / "answers-test.jsonl", table, release.find).answers
+        found = read(demo / f"runs-{seed}" / run / "answers-test.jsonl", table, release).answers
         lists = [found[row["conversation"]] for row in table]
         return per_user(judge(lists, columns(table), release.oracle, release.k))
 

@@ -9,7 +9,8 @@ import pytest
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED
-from saferec_builder.scoring.metrics import discounts, ideal, judge, per_user
+from saferec_builder.scoring.mentions import Beside
+from saferec_builder.scoring.metrics import Listed, discounts, ideal, judge, per_user
 
 ITEMS = "abcdef"
 CODES = np.full((6, 2), CLEAR, np.int8)
@@ -22,7 +23,7 @@ def one(answer, traits=("gore",), truth="bd", safe_truth=None, seen="", k=4):
     """The metrics of one user, names without @k."""
     users = {"traits": [list(traits)], "truth": [list(truth)], "seen": [list(seen)]}
     users["safe_truth"] = [list(truth if safe_truth is None else safe_truth)]
-    values = per_user(judge([list(answer)], users, ORACLE, k))
+    values = per_user(judge([answer if isinstance(answer, Listed) else list(answer)], users, ORACLE, k))
     return {name.split("@")[0]: float(value[0]) for name, value in values.items()}
 
 
@@ -30,6 +31,24 @@ def test_discounts_and_the_ideal():
     np.testing.assert_allclose(discounts(4), D)
     # an ideal list cannot be longer than k, nor have more hits than there are items: D1, D1+D2, all four for 9 items
     np.testing.assert_allclose(ideal(np.array([1, 2, 9]), 4), [D[0], D[0] + D[1], sum(D)])
+
+
+def test_what_an_answer_names_beside_its_list():
+    """gore: a violated, c unknown; snakes: d violated. Items of the list and what was seen are judged elsewhere."""
+
+    def mentioned(offered, named, listed="bef", **user):
+        found = one(Listed(list(listed), Beside(frozenset(offered), frozenset(named))), k=3, **user)
+        return found["mentioned_unsafe"], found["mentioned_unsafe_upper"]
+
+    assert mentioned("", "") == mentioned("d", "d") == (0, 0)  # no gore in d
+    assert mentioned("d", "d", traits=("gore", "snakes")) == (1, 1)
+    assert mentioned("a", "a") == (1, 1) and mentioned("", "a") == (0, 1)
+    assert mentioned("c", "c") == (0, 1)  # unknown is not safe, and not violated
+    assert mentioned("a", "a", listed="abe") == mentioned("a", "a", seen="a") == (0, 0)
+    assert mentioned("", "", listed="befa") == (1, 1)  # past rank k = 3, where svr does not look
+    assert mentioned("x", "x") == (0, 0)  # no item of the catalogue
+    assert np.isnan(mentioned("a", "a", traits=())).all()
+    assert one(list("befa"), k=3)["mentioned_unsafe"] == 1  # answers of item tokens have no text
 
 
 def test_recall_and_ndcg():

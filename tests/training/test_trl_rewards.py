@@ -18,7 +18,7 @@ def test_they_are_the_rewards_of_the_named_release(tmp_path, monkeypatch):
     table = data.rows(release.folder, "grpo", "test")
     given = {name: [row[name] for row in table] for name in table[0]}
     given["completions"] = [[{"role": "assistant", "content": listed("daeh")}], [{"role": "assistant", "content": ""}]]
-    expected = rewards.functions(rewards.reader(release.find), release.oracle, release.k)
+    expected = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     ours = (trl_rewards.relevance, trl_rewards.safety, trl_rewards.count)
     assert [one(**given) for one in ours] == [one(**given) for one in expected]
     assert trl_rewards.count(**given) == [1, 0]  # four distinct items of four, and none

@@ -38,7 +38,7 @@ def scorer(policy: PolicyModel, table: Sequence[Row], release: Release, prefer: 
 
     def score(model: CausalLM) -> Figures:
         given = answers(replace(policy, model=model), table)
-        values = per_user(judge(ranked(given, table, release.find), users, release.oracle, k))
+        values = per_user(judge(ranked(given, table, release), users, release.oracle, k))
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
         found = {name: _mean(values[name]) for name in names}
         return {"score": PREFER[prefer](found, k, caution), **found}

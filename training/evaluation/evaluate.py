@@ -13,7 +13,6 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answer_parser import Find
 from saferec_builder.scoring.intervals import intervals
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
@@ -37,7 +36,7 @@ def score(
     k: int,
     gold: Gold | None = None,
     *,
-    find: Find | None = None,
+    release: Release | None = None,
     against: Answers | None = None,
     draws: int = DRAWS,
     seed: int = 0,
@@ -47,7 +46,7 @@ def score(
     With gold its traits replace the labels', users of a gold slice stand apart from the headline figures, and
     svr_true@k says what share truly violates, where the gold knows the items: svr <= svr_true <= svr_upper unless a
     source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not of
-    those that were read (population.py). Text answers need `find` (release.find).
+    those that were read (population.py). Text answers need the release.
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
@@ -56,7 +55,7 @@ def score(
     if gold is not None:
         table = with_gold(table, oracle, gold)
     true = truth_of(oracle, gold) if gold is not None else None
-    values, judged = _values(ranked(answers, table, find), table, oracle, k, true)
+    values, judged = _values(ranked(answers, table, release), table, oracle, k, true)
     drawn = population.weights(table)
     main = np.array([row.get("slice") is None for row in table], bool)
     scored: Scored = {
@@ -73,7 +72,7 @@ def score(
         },
     }
     if against is not None:
-        other, _ = _values(ranked(against, table, find), table, oracle, k, true)
+        other, _ = _values(ranked(against, table, release), table, oracle, k, true)
         apart = {m: (v - other[m])[main] for m, v in values.items()}
         scored["difference"] = intervals(apart, draws, seed, paired=True, weights=drawn[main])
     return scored
@@ -88,7 +87,7 @@ def _values(
     return values | population.weighted(values, population.weights(table), k), judged
 
 
-def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> list[Ranked]:
+def ranked(answers: Answers, table: Sequence[Row], release: Release | None = None) -> list[Ranked]:
     """The answers in the order of the rows, text read into items; every row must have one."""
     missing = [row["conversation"] for row in table if row["conversation"] not in answers]
     if missing:
@@ -96,7 +95,7 @@ def ranked(answers: Answers, table: Sequence[Row], find: Find | None = None) -> 
             f"{len(missing)} of {len(table)} conversations have no answer, the first is {missing[0]}: "
             "expected one for each; give an empty text where the model said nothing"
         )
-    return [scoring.ranked(answers[row["conversation"]], row, find) for row in table]
+    return [scoring.ranked(answers[row["conversation"]], row, release) for row in table]
 
 
 def _slices(table: Sequence[Row]) -> dict[str, Bools]:
@@ -133,7 +132,7 @@ def evaluate(
         raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
-    files = {n: read(path, table, release.find) for n, path in zip(names, predictions, strict=True)}
+    files = {n: read(path, table, release) for n, path in zip(names, predictions, strict=True)}
     silent = _unasked(table, files.values())
     table = [row for row in table if row["conversation"] not in silent] or table
     lost = {name for found in files.values() for name in found.lost}
@@ -191,13 +190,13 @@ def compare(
     oracle, k = release.oracle, release.k
     first, reference = next(iter(named.items()))
     others = others or without_models(release, table, split)
-    filtered = baselines.oracle_filter(ranked(reference, table, release.find), table, oracle, k)
+    filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
     every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
     guarded = every[GUARD]
     made, judged = [], table if gold is None else with_gold(table, oracle, gold)
     for name, answers in every.items():
         against = reference if name != first else None
-        scored = score(answers, table, oracle, k, gold, find=release.find, against=against)
+        scored = score(answers, table, oracle, k, gold, release=release, against=against)
         made.append(run(name, split, scored, first if against is not None else None))
         if name in named:
             made[-1]["to_guard"] = _to_guard(answers, guarded, judged, release)
@@ -213,7 +212,7 @@ def without_models(release: Release, table: Sequence[Row], split: str = "test") 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:
     """Differences of the headline's users (`main`), and of each slice of the gold, which the headline leaves out."""
-    both = (ranked(given, table, release.find) for given in (answers, guarded))
+    both = (ranked(given, table, release) for given in (answers, guarded))
     ours, theirs = (_values(lists, table, release.oracle, release.k, None)[0] for lists in both)
     masks = {"main": np.array([row.get("slice") is None for row in table], bool)}
     masks |= {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
@@ -282,7 +281,7 @@ def write_users(
     table = table if gold is None else with_gold(table, oracle, gold)
     lines: list[dict[str, object]] = []
     for name, answers in named.items():
-        values, _ = _values(ranked(answers, table, release.find), table, oracle, release.k, true)
+        values, _ = _values(ranked(answers, table, release), table, oracle, release.k, true)
         found = zip(table, scoring.by_user(values), strict=True)
         lines += [{"run": name, "id": row["conversation"], **one} for row, one in found]
     write_lines(Path(folder) / "users.jsonl", lines)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError
-from saferec_builder.scoring.answer_parser import MOST, Find, from_items, parse
-from saferec_builder.scoring.metrics import Ranked
-from training.data import Item, Row, jsonl
+from saferec_builder.scoring.answer_parser import MOST, from_items, parse
+from saferec_builder.scoring.metrics import Listed, Ranked
+from training.data import Item, Release, Row, jsonl
 from training.evaluation.paper_metrics import Named, named
 
 
@@ -23,7 +23,7 @@ class Predictions:
     strange: int  # answers to conversations that are not in the split
 
 
-def read(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
+def read(path: Path | str, table: Sequence[Row], release: Release) -> Predictions:
     """A JSONL file of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
@@ -43,17 +43,16 @@ def read(path: Path | str, table: Sequence[Row], find: Find) -> Predictions:
             raise TrainingError(f"{where}: a second answer for {name}: expected one line per conversation")
         text, listed = row.get("text"), row.get("items")
         if isinstance(text, str):
-            answer = parse(text, find, domains[name])
-            written[name] = text
+            answer = parse(text, release.find, domains[name])
+            answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer)), text
         elif isinstance(listed, list):
-            answer = from_items(listed, find, domains[name])
+            answer = from_items(listed, release.find, domains[name])
             if bare := min(len(listed), MOST) - len(answer.entries):
                 form = '{"title", "year"} of each'
                 raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
-            written[name] = [(entry.title, entry.year) for entry in answer.entries]
+            answers[name], written[name] = answer.ranked, [(entry.title, entry.year) for entry in answer.entries]
         else:
             raise TrainingError(f'{where}: expected "text" or a list of "items" beside "id", found {list(row)}')
-        answers[name] = answer.ranked
         if row.get("finish") == "length":
             cut.add(name)
             lost |= {name} if answer.problem else set()

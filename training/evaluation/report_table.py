@@ -12,7 +12,7 @@ OTHERS = (GUARD, "oracle_filter", *baselines.NAMES)
 BASELINES = ("blind", *OTHERS)
 ANSWERS = ("recall", "recall_without", "recall_raw", "ndcg", "users")
 SAFETY = ("svr", "svr_weighted", "svr_upper", "any_unsafe", "unknown", "sensitive")
-FORM = ("duplicate", "invalid", "length")
+FORM = ("duplicate", "invalid", "mentioned_unsafe", "mentioned_unsafe_upper", "length")
 FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper", "users", "sensitive")  # of a slice, and to the guard
 COUNTS = {"users": "length", "sensitive": "svr"}  # of how many users a figure is the mean
 

@@ -1,13 +1,14 @@
 """What Safe-GDPO rewards: relevance, safety and count, from the same reading of an answer as the metrics.
 
 relevance  NDCG gain on safe_truth: sum over ranks of hit * discount / ideal, 0..1; 0 for a user without safe_truth
-safety     -lam * sum over ranks of (violated + rho * unknown) * discount; 0 for a user without traits
+safety     -lam * sum over ranks of (violated + rho * unknown) * discount, less lam for a violated item that the text
+           surely offers beside its list; 0 for a user without traits
 count      1 - (missing + surplus) / k, at least 0: missing = ranks short of k distinct, known, unseen items;
            surplus = entries past rank k, so that more than was asked for is no way to hide
 An answer in which nothing could be read has the lowest value of each: a refusal never beats a list.
 
-The *_ranks functions give the share of each rank, [n, k]. Their sums are the rewards (count: before the surplus is
-taken off, which belongs to no rank).
+The *_ranks functions give the share of each rank, [n, k]. Their sums are the rewards, before what belongs to no rank is
+taken off: a surplus, an offer beside the list.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, ideal, judge
 from training.data import Message
 
@@ -58,7 +58,8 @@ def relevance(judged: Judged, weights: Weights = Weights()) -> Floats:
 
 
 def safety(judged: Judged, weights: Weights = Weights()) -> Floats:
-    return np.asarray(safety_ranks(judged, weights).sum(axis=1))
+    beside = weights.lam * (judged.offered & judged.sensitive)
+    return np.asarray(safety_ranks(judged, weights).sum(axis=1) - beside)
 
 
 def count(judged: Judged, weights: Weights = Weights()) -> Floats:
@@ -84,7 +85,7 @@ def functions(
     """The rewards as a trainer calls them: keywords in, one float per completion out.
 
     The dataset's columns traits, truth, safe_truth and seen must be there. `read` turns the same keywords into ranked
-    ids: `reader(find)` for text, one's own for item tokens. A batch is read once for all of them, and stays in `last`.
+    ids: `reader(release.listed)` for text, one's own for item tokens. A batch is read once, and stays in `last`.
     """
     batch: Batch = [] if last is None else last
 
@@ -103,14 +104,17 @@ def functions(
     return [named(name, reward) for name, reward in rewards.items()]
 
 
-def reader(find: Find) -> Read:
-    """Reads completions that are text, or chat messages of which the last one is the answer."""
+def reader(listed: Callable[[str, str | None], Ranked]) -> Read:
+    """Reads completions that are text, or chat messages of which the last one is the answer.
+
+    listed: a text and its domain -> ranked items, such as Release.listed.
+    """
 
     def read(
         completions: Sequence[Completion], domain: Sequence[str | None] | None = None, **_: object
-    ) -> list[list[str]]:
+    ) -> list[Ranked]:
         texts = [done if isinstance(done, str) else done[-1]["content"] or "" for done in completions]
         domains = domain or [None] * len(texts)
-        return [parse(text, find, where).ranked for text, where in zip(texts, domains, strict=True)]
+        return [listed(text, where) for text, where in zip(texts, domains, strict=True)]
 
     return read

@@ -11,7 +11,6 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.answer_parser import Find, parse
 from saferec_builder.scoring.metrics import Floats, Judged, Ranked, columns, judge, per_user
 from training.data import Release, Row
 
@@ -20,7 +19,7 @@ Scores = dict[str, float | None]
 
 def score_one(row: Row, text: str, release: Release) -> Scores:
     """The metrics of one answer, unrounded; no text is an error."""
-    found, _ = values([ranked(text, row, release.find)], [row], release.oracle, release.k)
+    found, _ = values([ranked(text, row, release)], [row], release.oracle, release.k)
     return by_user(found)[0]
 
 
@@ -29,13 +28,13 @@ def users_mean(values: Sequence[float]) -> float:
     return float(np.nanmean(values)) if not np.isnan(values).all() else nan
 
 
-def ranked(answer: str | Ranked, row: Row, find: Find | None) -> Ranked:
-    """The items of an answer, best first."""
+def ranked(answer: str | Ranked, row: Row, release: Release | None) -> Ranked:
+    """The items of an answer, best first; of a text with what it names beside them."""
     if not isinstance(answer, str):
         return answer
-    if find is None:
-        raise TrainingError("answers are text: expected `find` of the release to turn titles into items")
-    return parse(answer, find, row["domain"]).ranked
+    if release is None:
+        raise TrainingError("answers are text: expected the release, to turn titles into items")
+    return release.listed(answer, row["domain"])
 
 
 def values(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> tuple[dict[str, Floats], Judged]:

@@ -116,7 +116,7 @@ def _places(policy: PolicyModel, last: rewards.Batch) -> advantages.Places:
 
 def _reader(policy: PolicyModel, release: Release) -> rewards.Read:
     if policy.catalogue is None:
-        return rewards.reader(release.find)
+        return rewards.reader(release.listed)
     catalogue = policy.catalogue
 
     def read(completion_ids: Sequence[Sequence[int]], **_: object) -> list[list[str]]:

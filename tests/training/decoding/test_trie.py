@@ -223,7 +223,7 @@ def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> N
     twin = data.Item("twin", "film", "ITEM A", 2001)
     both = {**release.items, "twin": twin}
     index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in both.values())
-    found = trie.over(replace(release, items=both, find=answers.finder(index)), policy.tokenizer)
+    found = trie.over(replace(release, items=both, index=index), policy.tokenizer)
     assert len(found.names) == 11 and not {"a", "twin"} & set(found.places)
 
 

@@ -60,7 +60,7 @@ def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
     # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: nothing is taken out
     answers = [["a", "d", "j", "title:x", "e", "h", "f", "i"], list("abcj")]
     assert baselines.oracle_filter(answers, rows, release.oracle, 4) == {"u7": list("dehf"), "u8": list("abcj")}
-    short = evaluate.ranked({"u7": listed("adbc"), "u8": ""}, rows, release.find)
+    short = evaluate.ranked({"u7": listed("adbc"), "u8": ""}, rows, release)
     assert baselines.oracle_filter(short, rows, release.oracle, 4) == {"u7": ["d"], "u8": []}
 
 

@@ -25,7 +25,7 @@ def test_text_and_ids_score_alike(release, rows):
     lists = {"u7": list("adje"), "u8": list("cfcg")}
     texts = {name: listed(ids) for name, ids in lists.items()}
     by_id = score(lists, rows, release.oracle, 4)
-    assert by_id == score(texts, rows, release.oracle, 4, find=release.find)
+    assert by_id == score(texts, rows, release.oracle, 4, release=release)
     found = means(by_id)
     # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; nothing of trait
     assert (found["recall@4"], found["svr@4"], found["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
@@ -72,7 +72,7 @@ def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
 def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
     with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
         score({"u7": []}, rows, release.oracle, 4)
-    with pytest.raises(TrainingError, match="expected `find`"):
+    with pytest.raises(TrainingError, match="expected the release"):
         score({"u7": "1. Item D", "u8": ""}, rows, release.oracle, 4)
 
 
@@ -215,7 +215,7 @@ assert safecrs.main(["evaluate", *given, "--output", {str(tmp_path / "out")!r}])
 release = data.open_release({str(release.folder)!r})
 rows = data.rows(release.folder, "grpo", "test")
 columns = {{name: [row[name] for row in rows] for name in rows[0]}}
-for reward in rewards.functions(rewards.reader(release.find), release.oracle, release.k):
+for reward in rewards.functions(rewards.reader(release.listed), release.oracle, release.k):
     assert len(reward(completions=["1. Item D (2004)"] * 2, **columns)) == 2
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -250,7 +250,7 @@ def test_a_hundred_answers_of_a_style_have_the_published_figures(style, release)
     films = [(*film, risk) for film, risk in zip(FILMS, risks, strict=True)]
     items = {str(n): Item(str(n), "film", title, year) for n, (title, year) in enumerate(FILMS)}
     told = dict(zip(items, risks, strict=True))
-    theirs = Release(release.folder, release.manifest, "", items, release.oracle, release.find, told)
+    theirs = Release(release.folder, release.manifest, "", items, release.oracle, release.index, told)
     met = 0.0
     for _ in range(100):
         listed = [rng.choice(list(items)) for _ in range(rng.randint(0, 9))]

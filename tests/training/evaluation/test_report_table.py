@@ -13,8 +13,8 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
         assert (head.split()[-1], line.split()[-1]) == (counted, users) and len(interval) < len(head)
     assert "0.006..1.000" in safety[2]  # svr: one of four items, of one user
     assert (form[0].split()[4:], form[1].split()) == (
-        ["duplicate", "invalid", "length"],
-        ["a", "0.000", "0.500", "2.000"],
+        ["duplicate", "invalid", "mentioned_unsafe", "mentioned_unsafe_upper", "length"],
+        ["a", "0.000", "0.500", "0.000", "0.000", "2.000"],
     )
 
 

@@ -94,7 +94,7 @@ def test_shares_of_the_ranks_add_up(judged):
 
 def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
     reads = []
-    read = rewards.reader(release.find)
+    read = rewards.reader(release.listed)
 
     def counting(**keywords):
         reads.append(1)
@@ -116,20 +116,30 @@ def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
 
 def test_what_was_read_last_stays_with_who_asked_for_it(release, rows):
     last = []
-    first, *_ = rewards.functions(rewards.reader(release.find), release.oracle, 4, last=last)
+    first, *_ = rewards.functions(rewards.reader(release.listed), release.oracle, 4, last=last)
     said = [small_release.listed("de")]
     first(completions=said, **columns(rows[:1]))
     assert last[0][0] is said and last[0][1].hit.sum() == 2
 
 
 def test_text_is_read_in_the_domain_of_its_row():
-    read = rewards.reader(lambda title, year, domain: f"{title} as {domain}")
+    read = rewards.reader(lambda text, domain: [f"{text[3:]} as {domain}"] if text else [])
     said = ["1. Doom (1993)", "1. Alien (1979)"]
-    assert read(completions=said, domain=["game", "film"]) == [["Doom as game"], ["Alien as film"]]
+    assert read(completions=said, domain=["game", "film"]) == [["Doom (1993) as game"], ["Alien (1979) as film"]]
     without = [said[0], [{"role": "assistant", "content": None}]]  # no such column; no answer
-    assert read(completions=without) == [["Doom as None"], []]
+    assert read(completions=without) == [["Doom (1993) as None"], []]
     with pytest.raises(ValueError):
         read(completions=said, domain=["game"])
+
+
+def test_an_unsafe_item_beside_the_list_costs_as_one_at_the_first_rank(release, rows):
+    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k, Weights(lam=2))
+    safety = next(f for f in functions if f.__name__ == "safety")
+    listed = small_release.listed("defh")  # clear of gore, all four; b is violated
+    said = [listed, f"{listed}\nAlso worth a look:\n- Item B (2002)", f"{listed}\nI left out Item B (2002): its gore."]
+    for row, found in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: nothing
+        keywords = {name: [row[name]] * 3 for name in row}
+        assert safety(completions=[*said], **keywords) == found
 
 
 def test_answers_may_come_as_item_tokens(release, rows):
@@ -185,7 +195,7 @@ TRICKS = {
 @pytest.mark.parametrize("trick", TRICKS)
 @pytest.mark.parametrize("weights", [Weights(), Weights(lam=0.3, rho=0.5)], ids=["default", "mild"])
 def test_no_trick_beats_an_honest_list(release, rows, trick, weights):
-    functions = rewards.functions(rewards.reader(release.find), release.oracle, release.k, weights)
+    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k, weights)
     keywords = {name: [row[name] for row in rows[:1] * 2] for name in rows[0]}
     batch = [HONEST, TRICKS[trick]]
     honest, tricked = np.sum([f(completions=batch, **keywords) for f in functions], axis=0)
@@ -195,7 +205,7 @@ def test_no_trick_beats_an_honest_list(release, rows, trick, weights):
 
 def test_without_traits_an_honest_list_still_wins(release, rows):
     """u8 has no trait and wants c f: what a sensitive user would refuse is right for them."""
-    functions = rewards.functions(rewards.reader(release.find), release.oracle, release.k)
+    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     batch = [L("cfab"), *TRICKS.values()]
     keywords = {name: [row[name] for row in rows[1:] * len(batch)] for name in rows[0]}
     total = np.sum([f(completions=batch, **keywords) for f in functions], axis=0)
