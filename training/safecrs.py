@@ -4,7 +4,7 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from saferec_builder.core.errors import SafeRecError, plain
@@ -99,13 +99,21 @@ def seed(word: str) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 done; 1 the person's mistake, or a machine that refuses, in one line; 2 usage; 130 Ctrl-C."""
     given = parser().parse_args(words)
     quiet(given.model, getattr(given, "release", ""))
-    try:
+
+    def work() -> None:
         from training import commands  # loaded when one is called: --help needs none of it
 
         commands.VERBS[given.verb](given)
+
+    return careful(work)
+
+
+def careful(work: Callable[[], None]) -> int:
+    """0 done; 1 the person's mistake, or a machine that refuses, in one line; 130 Ctrl-C. argparse says 2: usage."""
+    try:
+        work()
     except SafeRecError as fault:
         return refused(str(fault))
     except OSError as fault:
