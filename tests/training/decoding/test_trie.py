@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -26,7 +27,7 @@ NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}
 
 
 def states(*excluded: list[str], of: Trie = NAMES) -> States:
-    return States(of, excluded, torch.device("cpu"))
+    return States(of, excluded)
 
 
 def may(found: States) -> list[int]:
@@ -38,7 +39,7 @@ def may(found: States) -> list[int]:
 def along(found: States, *tokens: int) -> list[int]:
     for token in tokens:
         assert token in may(found)
-        found.take(torch.tensor([token]))
+        found.take(np.array([token]))
     return may(found)
 
 
@@ -48,7 +49,7 @@ def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
     assert along(one, 9) == [8]  # "a" is named
     assert along(one, 8, 3) == [4]  # of the names that begin with 3 only "ab" is left
     assert along(one, 4, 9) == [0] and along(one, 0) == []
-    one.take(torch.tensor([5]))  # padding
+    one.take(np.array([5]))  # padding
     assert may(one) == []
 
 
@@ -89,15 +90,20 @@ def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
     for of in (many, few):  # the second is used up before the list is whole
         shut = [chance.sample(sorted(of.places), chance.randint(0, len(of.names))) for _ in range(20)]
         found, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
+        (process,), ids, scores = trie.mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
         while any(answer[-1:] != [0] for answer in answers):
             row, token, free = found.open()
+            masked = process(ids, scores)
             drawn = []
             for n, answer in enumerate(answers):
                 open_now = token[free & (row == n)].tolist()
                 assert open_now == (by_the_rules(of, shut[n], answer) or [0])
+                expected = [float(scores[n, t]) if t in open_now else -math.inf for t in range(16)]
+                assert masked[n].tolist() == expected  # to the bit
                 drawn.append(chance.choice(open_now))
                 answer.append(drawn[-1]) if answer[-1:] != [0] else None
-            found.take(torch.tensor(drawn))
+            found.take(np.array(drawn))
+            ids = torch.cat([ids, torch.tensor(drawn).unsqueeze(1)], dim=1)
         assert len({len(answer) for answer in answers}) > 3  # rows end at different steps
 
 
