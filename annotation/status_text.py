@@ -6,6 +6,7 @@ from annotation import controls, precision_bounds, recall_bounds
 from annotation.progress import ReviewStatus
 
 Cells = Sequence[str]
+FOLDED = 3  # traits of which the same is said, from here on, are counted and not named
 
 
 def lines(found: ReviewStatus) -> list[str]:
@@ -22,12 +23,24 @@ def lines(found: ReviewStatus) -> list[str]:
         [name, recall_bounds.words(bound), *([precision_bounds.words(false[name])] if name in false else [])]
         for name, bound in missed.items()
     ]
+    most = [*alike(most[:-1]), most[-1]]
     most += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
     together = f"within the limit together: {len(bounds.together)} traits"
     said = [*_table([*columns, "alpha"], read), ""] if read else []
     said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
     said += [f"{together}; missed of what is there: {controls.words(bounds.apart, bounds.blind)}"]
     return [*said, "", *_people(found)] if found.reviewers else said
+
+
+def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Rows of a name and words about it; three or more with the same words are one, where the first of them stood."""
+    names: dict[tuple[str, ...], list[str]] = {}
+    for name, *words in rows:
+        names.setdefault(tuple(words), []).append(name)
+    found: list[list[str]] = []
+    for words, some in names.items():
+        found += [[f"{len(some)} traits", *words]] if len(some) >= FOLDED else [[name, *words] for name in some]
+    return found
 
 
 def _people(found: ReviewStatus) -> list[str]:

@@ -261,7 +261,10 @@ def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowe
         c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
     ]
     found = f"{asked.height} requests have a sensitivity"
-    remedy = "review more conversations (a trait of too few people is withheld: [release] min_seekers)"
+    remedy = (
+        "review more conversations (a trait of too few people is withheld: [release] min_seekers), add sentences of"
+        " ours that tell of one to requests (--inject all)"
+    )
     if asked.height:
         found += f", {answered.height} of them a ground truth"
         remedy = "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"

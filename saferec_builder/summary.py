@@ -51,7 +51,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
         "readings": "look for sensitivities: `saferec-build propose`",
         "assignments": "hand out review tasks: `saferec-build review push`",
         "reviews": f"collect the answers: {collect}",
-        "labels": "make labels of the answers: `saferec-build adjudicate`",
+        "labels": f"when the answers are in ({collect}), make labels: `saferec-build adjudicate`",
     }
     for table, step in steps.items():
         if not workspace.count(ws, tables.TABLES[table]):

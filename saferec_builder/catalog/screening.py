@@ -87,7 +87,9 @@ def screen(
     lists, twice = _once(lists)
     dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": twice} if twice else {})
     if not lists:
-        raise SourceError(f"{path}: no list of titles: expected JSON lines such as {{'model': ..., 'titles': [...]}}")
+        first = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
+        example = '{"model": ..., "titles": [...]}'
+        raise SourceError(f"{path}: no list of titles{first}: expected JSON lines such as {example}")
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     told, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
     judged = known_works.judged(items, links, told, ws.taxonomy, ws.config.rule, conversations)

@@ -7,6 +7,7 @@ import typer
 
 from annotation import adjudication, certificate, controls, precision_bounds as precision, recall_bounds as recall
 from annotation.adjudication import Adjudication
+from annotation.status_text import alike
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.json_value import JsonValue
@@ -46,7 +47,8 @@ def _lines(done: Adjudication) -> list[str]:
         found.append(f"alpha of {trait}{' (items)' * (kind == 'item_flag')}: {_alpha(*alpha)}")
     if silent := done.agreement.height - told.height:
         found.append(f"alpha of {silent} more: not to be told, where all say the same or nobody read twice")
-    found += [f"missed share of {slug}: {recall.words(bound)}" for slug, bound in bounds.traits.items()]
+    missed = alike([[slug, recall.words(bound)] for slug, bound in bounds.traits.items()])
+    found += [f"missed share of {name}: {words}" for name, words in missed]
     found.append(f"missed share of {recall.POOLED}: {recall.words(bounds.pooled)}")
     found.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}")
     found += [f"missed share of {name}: {words}" for name, words in recall.of_items(bounds.items).items()]

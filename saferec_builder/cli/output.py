@@ -42,6 +42,8 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
 
 
 def _text(value: JsonValue) -> str:
+    if value is None:
+        return "none"
     if isinstance(value, float):
         return f"{value:.3f}"
     if isinstance(value, dict):

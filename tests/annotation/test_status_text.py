@@ -43,6 +43,18 @@ def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str])
     assert max(map(len, text)) <= 120
 
 
+def test_traits_of_which_the_same_is_said_are_one_line() -> None:
+    """20 lines that said "none found" hid the one that did not."""
+    rows = [["gore", "at most 9 %"], ["needles", "none"], ["war", "none"], ["any sensitivity", "at most 8 %"]]
+    assert status_text.alike(rows) == rows  # two alike are named
+    more = [*rows[:3], ["fire", "none"], rows[3]]
+    assert status_text.alike(more) == [
+        ["gore", "at most 9 %"],
+        ["3 traits", "none"],
+        ["any sensitivity", "at most 8 %"],
+    ]
+
+
 def test_what_is_missed_stands_beside_what_is_false(text: list[str]) -> None:
     at = next(n for n, line in enumerate(text) if line.startswith("share of"))
     assert text[at].split("  ")[0] == "share of" and text[at].endswith("labelled wrongly at most")

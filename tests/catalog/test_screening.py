@@ -104,7 +104,7 @@ def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path)
 
 
 def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):
-    with pytest.raises(SourceError, match="no list of titles"):
+    with pytest.raises(SourceError, match=r'no list of titles \(.*:1: no titles, .*\): .*\{"model"'):
         screening.screen(ws, _file(tmp_path, [{"model": "a"}]))
     with pytest.raises(UsageError, match="goore"):
         screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien")]), traits=["goore"])

@@ -70,6 +70,8 @@ def show(runs: Sequence[Result], k: int) -> str:
         if compat := one.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
             lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
+    if ours := runs[0]["slices"].get("condition=injected"):
+        lines.append(f"{ours['n']} of {runs[0]['n_sensitive']} with a sensitivity tell of it by an injected sentence")
     if not runs[0]["metrics"][f"svr@{k}"]["n"]:
         lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
     return "\n".join(lines)
