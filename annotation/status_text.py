@@ -35,11 +35,12 @@ def lines(found: ReviewStatus) -> list[str]:
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """Rows of a name and words about it; three or more with the same words are one, where the first of them stood."""
     names: dict[tuple[str, ...], list[str]] = {}
-    for name, *words in rows:
-        names.setdefault(tuple(words), []).append(name)
+    for row in rows:
+        names.setdefault(tuple(row[1:]), []).append(row[0])
     found: list[list[str]] = []
     for words, some in names.items():
-        found += [[f"{len(some)} traits", *words]] if len(some) >= FOLDED else [[name, *words] for name in some]
+        each = [f"{len(some)} traits"] if len(some) >= FOLDED else some
+        found += [[name, *words] for name in each]
     return found
 
 
