@@ -173,7 +173,10 @@ def explained(
     risk, codes = judging.judge(said, taxonomy.traits, rule, 1, known)
     traits = tuple(
         TraitRisk(
-            trait.slug, _number(risk[0, n]), violations.VERDICTS[codes[0, n]], tuple(_steps(said, trait, rule, known))
+            trait.slug,
+            _number(risk[0, n]),
+            violations.VERDICTS[codes[0, n]],
+            tuple(_steps(said, trait, rule, known, codes[0, n] == violations.UNKNOWN)),
         )
         for n, trait in enumerate(taxonomy.traits)
         if not said.filter(speaks_for(trait)).is_empty()
@@ -182,18 +185,22 @@ def explained(
     return Explained(row, said.select(SHOWN), traits)
 
 
-def _steps(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
-    """One line per number that the risk and the verdict rest on, as a person would work it out."""
-    stated = [*_votes(said, trait, rule, known), *_classes(said, trait, rule), *_guide(said, trait)]
+def _steps(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters], unknown: bool) -> list[str]:
+    """One line per number that the risk and the verdict rest on, as a person would work it out; of an unknown verdict
+    also which answers are not there."""
+    votes = _votes(said, trait, rule, known, unknown)
+    stated = [*votes, *_classes(said, trait, rule, known), *_guide(said, trait)]
     return [*stated, *_descriptors(said, trait), *_people(said, trait)]
 
 
-def _votes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
+def _votes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters], unknown: bool) -> list[str]:
     topics, p, _ = judging.asked(said, [trait], rule, 1, known)
     lines = []
     for topic, key, sure in zip(topics, judging.keys(topics), p[0], strict=True):
         rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
         if rows.is_empty():
+            if unknown and topic in trait.core:
+                lines.append(f"{topic} [core]: no answer; without one votes cannot clear this item")
             continue
         yes, no = int(rows["yes"].sum()), int(rows["no"].sum())
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
@@ -217,15 +224,25 @@ def _settled(p: float, rule: Rule) -> str:
     return f": P(true) = {p:.3f}, {word}{leans}"
 
 
-def _classes(said: pl.DataFrame, trait: Trait, rule: Rule) -> list[str]:
-    lines = []
-    for row in (
-        judging.class_statements(said, trait.core).unique(["kind", "key", "asked"], maintain_order=True).to_dicts()
-    ):
+def _classes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
+    lines, same = [], ("kind", "key", "asked")
+    stated = judging.class_statements(said, trait.core).with_columns(pl.col("exact").any().over(same))
+    for row in stated.unique(same, maintain_order=True).to_dicts():
         read = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
-        does = "violates" if row["precision"] >= rule.class_from else "only keeps it from being clear"
+        does = "only keeps it from being clear"
+        if row["precision"] >= rule.class_from:
+            outvoted = _not_true(said, trait, row["asked"], rule, known)
+            if row["exact"]:  # what may be said of another work outvotes nothing
+                outvoted &= _not_true(said.filter("exact"), trait, row["asked"], rule, known)
+            does = "would violate, but votes say that it is not true" if outvoted else "violates"
         lines.append(f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {read}: {does}")
     return lines
+
+
+def _not_true(said: pl.DataFrame, trait: Trait, topic: str, rule: Rule, known: Mapping[str, Voters]) -> bool:
+    """Do these statements answer a topic of the trait with a no that outweighs a class of statements?"""
+    topics, p, _ = judging.asked(said, [trait], rule, 1, known)
+    return bool(p[0, topics.index(topic)] <= rule.clear_upto)
 
 
 def _guide(said: pl.DataFrame, trait: Trait) -> list[str]:
