@@ -3,26 +3,29 @@
 reads  items, links, warnings
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
 
 from saferec_builder.catalog import known_works, verdicts as judging
-from saferec_builder.catalog.linking import index, link
+from saferec_builder.catalog.linking import index
 from saferec_builder.catalog.merging import ItemRow
 from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
 from saferec_builder.core.vote_model import Voters
+from saferec_builder.sources import refs
 from saferec_builder.storage import tables
 
 SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved", "exact")
 _EVIDENCE = pl.Schema([(c, pl.Boolean() if c == "exact" else tables.WARNINGS.schema[c]) for c in SHOWN])
+_IMDB = re.compile(r"(?:imdb:)?(tt0*[1-9]\d{0,8})")  # as people write it, with or without the zeros
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,7 @@ class Verdict:
     item, title of the one item that is meant; None where the catalog holds none, or several
     match       found | ambiguous | not_found
     exact       False where the item may be another work, which is then never clear
-    candidates  (item, title, domain) where several items share the title; of a title that is not there, like ones
+    candidates  (item, title, domain, ref) where several items share the title; of a title that is not there, like ones
     """
 
     word: str = violations.VERDICTS[violations.UNKNOWN]
@@ -73,7 +76,7 @@ def judged(
     *,
     rule: Rule = Rule(),
 ) -> Verdict:
-    """The verdict on one "Title (Year)"; a title that `items` does not hold, or holds twice, is unknown.
+    """The verdict on one "Title (Year)", or id; a title that `items` does not hold, or holds twice, is unknown.
 
     Without a year it is what the likeliest work is (core/undated.py); any other that is likely meant may violate.
     """
@@ -81,7 +84,7 @@ def judged(
     every = judging.statements(items, links, warnings, by_title)
     name_, year = titles.split_year(title)
     by_title.works = known_works.works(items, known_works.known(items, links, every)) if year is None else {}
-    match = titles.find(by_title, name_, year, domain)
+    match = _by_id(title, items, links) or titles.find(by_title, name_, year, domain)
     near = candidates(match.candidates or (() if match.item else alike(title, items)), items)
     found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
     meant = match.candidates or ((match.item,) if match.item else ())
@@ -110,10 +113,17 @@ def alike(title: str, items: pl.DataFrame) -> list[str]:
 
 
 def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """(item, title, domain) of these items, in their order; the title with its year."""
+    """(item, title, domain, ref) of these items, each once and in their order; the title with its year.
+
+    ref: what `resolved` takes for this item alone, its IMDb id or else its item id.
+    """
     rows = {row["item"]: row for row in items.filter(pl.col("item").is_in(list(wanted))).to_dicts()}
-    named = [(item, name(rows[item]), rows[item]["domain"]) for item in wanted]
-    return pl.DataFrame(named, schema=dict.fromkeys(("item", "title", "domain"), pl.String), orient="row")
+    named = [(item, name(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
+    return pl.DataFrame(named, schema=dict.fromkeys(("item", "title", "domain", "ref"), pl.String), orient="row")
+
+
+def _ref(item: Mapping[str, Any]) -> str:
+    return next((ref for ref in item["refs"] or () if ref.startswith("imdb:")), str(item["item"]))
 
 
 def _number(risk: float) -> float | None:
@@ -275,10 +285,15 @@ def _people(said: pl.DataFrame, trait: Trait) -> list[str]:
 
 
 def resolved(asked: str, domain: str | None, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match:
-    """What a person means by an item id, a ref or "Title (Year)"."""
+    """What a person means by an item id, a ref, a bare IMDb id or "Title (Year)"."""
+    by_id = _by_id(asked, items, links)
+    return by_id or titles.find(index(items), *titles.split_year(asked.removeprefix("title:")), domain)
+
+
+def _by_id(asked: str, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match | None:
+    """The item of an item id, a ref or a bare IMDb id such as tt0078748; None where it is none."""
     if not items.filter(pl.col("item") == asked).is_empty():
         return titles.Match("found", asked)
-    known = link([asked], links, titles.Index())
-    if asked in known:
-        return titles.Match("found", known[asked])
-    return titles.find(index(items), *titles.split_year(asked.removeprefix("title:")), domain)
+    imdb = _IMDB.fullmatch(asked.strip().lower())
+    known = links.filter(pl.col("ref") == (refs.imdb(imdb[1]) if imdb else asked))
+    return None if known.is_empty() else titles.Match("found", known["item"][0])

@@ -17,6 +17,7 @@ _UNIT = ("kind", "subject", "trait")
 
 def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -> Verdict:
     """Does the item called "Title (Year)" break this trait (a slug)? `domain` tells a film and a game of one title.
+    An id as `show` takes it will do, too.
 
     A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait.
     """
@@ -26,7 +27,7 @@ def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -
 
 
 def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
-    """All that is known of one item ("Title (Year)", a ref such as imdb:tt0078748, or an item id).
+    """All that is known of one item ("Title (Year)", a ref such as imdb:tt0078748, tt0078748, an item id).
 
     UsageError: the catalog does not hold it, or several that could be meant.
     """
@@ -34,7 +35,8 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
     match = explain.resolved(item, domain, items, links)
     if match.item is None:
         near = match.candidates or explain.alike(item, items)
-        which = "; ".join(f"{c['title']} [{c['domain']}]" for c in explain.candidates(near, items).to_dicts())
+        like = explain.candidates(near, items).to_dicts()
+        which = "; ".join(f"{c['title']} [{c['domain']}] {c['ref']}" for c in like)
         more = f": {which}; say which by its id" if match.candidates else ": the catalog does not hold it"
         more += f"; did you mean {which}?" if which and not match.candidates else ""
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")

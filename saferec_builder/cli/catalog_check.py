@@ -28,7 +28,7 @@ Of = Annotated[Domain | None, typer.Option("--domain", help="Where a film and a 
 
 
 def check(
-    title: Annotated[str, typer.Argument(help='An item: "Title (Year)".')],
+    title: Annotated[str, typer.Argument(help='An item: "Title (Year)", or an id such as imdb:tt0078748.')],
     trait: Annotated[str, typer.Option(help="Slug of the sensitivity.", show_default=False)],
     domain: Of = None,
     folder: Folder = Path("."),
@@ -42,7 +42,7 @@ def check(
     near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
     lines = [f"item     {found.title or 'none'}", f"match    {found.match}{near}", f"trait    {found.trait}"]
     which = "did you mean" if found.match == "not_found" else "candidate"
-    lines += [f"  {which}  {c['title']} [{c['domain']}]" for c in found.candidates.to_dicts()]
+    lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}" for c in found.candidates.to_dicts()]
     lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_statements("  source   ", found.evidence)]
     _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)
 

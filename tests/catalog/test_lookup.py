@@ -5,9 +5,10 @@ import re
 
 import pytest
 
-from saferec_builder.catalog import adding, lookup
+from saferec_builder.catalog import adding, explain, lookup, merging
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest
+from saferec_builder.storage import tables, workspace as store
 
 ITEMS = (
     "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,\n"
@@ -48,6 +49,29 @@ def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_n
         assert found.evidence.schema == known.evidence.schema and found.evidence.is_empty()
         with pytest.raises(UsageError, match=re.escape(candidates[0] if candidates else "does not hold it")):
             lookup.show(ws, title)
+
+
+def test_an_id_is_understood_as_people_write_it(ws):
+    alien = lookup.show(ws, "Alien (1979)").item["item"]
+    for asked in ("imdb:tt0078748", "tt0078748", "TT78748", " tt0078748", alien):
+        assert lookup.show(ws, asked).item["item"] == lookup.check(ws, asked, "gore").item == alien
+    assert lookup.check(ws, "tt0078748", "gore").word == "violated"
+    with pytest.raises(UsageError, match="does not hold it"):
+        lookup.show(ws, "tt0000000")
+
+
+def test_each_candidate_has_an_id_that_tells_it_from_the_others(ws, tmp_path):
+    (tmp_path / "more.csv").write_text("domain,title,year\nfilm,The Emma,1996\n")
+    adding.add_catalog(ws, "csv", [tmp_path / "more.csv"])
+    near = lookup.check(ws, "Emma (1996)", "gore").candidates
+    refs = near["ref"].to_list()
+    assert {"imdb:tt0116191", "imdb:tt0118308"} < set(refs) and len(set(refs)) == 3
+    assert [lookup.show(ws, ref).item["item"] for ref in refs] == near["item"].to_list()
+    with pytest.raises(UsageError, match=r"Emma \(1996\) \[film\] imdb:tt0116191; .*; say which by its id"):
+        lookup.show(ws, "Emma (1996)")
+    items, _ = merging.merge(store.read(ws, tables.CATALOG_ROWS))
+    twice = [near["item"][0]] * 2
+    assert explain.candidates(twice, items)["ref"].to_list() == refs[:1]
 
 
 def test_what_is_known_and_what_is_missing(ws):

@@ -77,6 +77,9 @@ def test_check_never_guesses(cli, catalogued):
     emma = check("Emma (1996)")
     assert (emma["match"], emma["verdict"], emma["item"]) == ("ambiguous", "unknown", None)
     assert [c["title"] for c in emma["candidates"]] == ["Emma (1996)", "The Emma (1996)"]
+    assert [c["ref"] for c in emma["candidates"]] == ["imdb:tt0116191", "imdb:tt0118308"]
+    text = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", catalogued.root).out
+    assert "candidate  The Emma (1996) [film] imdb:tt0118308" in text
     silent = check("Emma (1999)")
     assert (silent["match"], silent["verdict"], silent["sources"]) == ("found", "unknown", [])
 
