@@ -19,9 +19,9 @@ def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -
     """Does the item called "Title (Year)" break this trait (a slug)? `domain` tells a film and a game of one title.
     An id as `show` takes it will do, too.
 
-    A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait.
+    A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait; an empty catalog.
     """
-    asked, (items, links) = ws.taxonomy[trait], merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    asked, (items, links) = ws.taxonomy[trait], _merged(ws)
     warnings = workspace.read(ws, tables.WARNINGS)
     return explain.judged(title, domain, asked, items, links, warnings, rule=ws.config.rule)
 
@@ -31,7 +31,7 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
 
     UsageError: the catalog does not hold it, or several that could be meant.
     """
-    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    items, links = _merged(ws)
     match = explain.resolved(item, domain, items, links)
     if match.item is None:
         near = match.candidates or explain.alike(item, items)
@@ -41,6 +41,13 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
         more += f"; did you mean {which}?" if which and not match.candidates else ""
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
     return explain.explained(match.item, items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+
+
+def _merged(ws: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:
+    rows = workspace.read(ws, tables.CATALOG_ROWS)
+    if rows.is_empty():
+        raise UsageError(f"{ws.root}: the catalog is empty: run `saferec-build catalog add SOURCE PATH` first")
+    return merging.merge(rows)
 
 
 @dataclass(frozen=True)
@@ -56,11 +63,14 @@ def gaps(ws: Workspace) -> Gaps:
     """Which missing warnings touch the most conversations: what to fetch or to review next.
 
     A seeker is sensitive to what labels say; where none is settled, to what a proposal or one of its readers says.
+    UsageError: no conversation was mined yet.
     """
+    conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
+    if conversations.is_empty():
+        raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     rows = workspace.read(ws, tables.CATALOG_ROWS)
     items, links = merging.merge(rows)
     oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
-    conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     named, index = refs(conversations), linking.index(items)
     linked = linking.link(named["ref"], links, index)
     in_words = said(conversations, partial(linking.mentions, index=index))

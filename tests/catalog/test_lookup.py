@@ -80,3 +80,13 @@ def test_what_is_known_and_what_is_missing(ws):
     assert found.items.select("title", "conversations").rows() == [("Heat", 1)]
     assert found.unlinked["ref"].to_list() == ["title:Nope (2022)"]
     assert (lookup.merges(ws).joined.height, lookup.merges(ws).conflicts.height) == (0, 0)
+
+
+def test_without_a_catalog_or_conversations_it_is_said_what_to_run(workspace, tmp_path):
+    for look in (lambda: lookup.check(workspace, "Alien (1979)", "gore"), lambda: lookup.show(workspace, "Alien")):
+        with pytest.raises(UsageError, match="the catalog is empty: run `saferec-build catalog add SOURCE PATH` first"):
+            look()
+    (tmp_path / "items.csv").write_text(ITEMS)
+    adding.add_catalog(workspace, "csv", [tmp_path / "items.csv"])
+    with pytest.raises(UsageError, match="no conversations yet: run `saferec-build mine SOURCE PATH` first"):
+        lookup.gaps(workspace)
