@@ -4,6 +4,7 @@ import polars as pl
 
 from annotation.review_state import gather
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.taxonomy import unknown_trait
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace
@@ -27,7 +28,7 @@ def browse(
         raise UsageError(f"{verdict}: no verdict with evidence: expected {' or '.join(VERDICTS)}")
     slugs = [trait] if trait else list(ws.taxonomy.slugs)
     if trait and trait not in ws.taxonomy.slugs:
-        raise UsageError(f"unknown trait {trait!r}: expected one of {', '.join(ws.taxonomy.slugs)}")
+        raise unknown_trait(trait, ws.taxonomy.slugs)
     desk = gather(ws)
     found = _newest(desk.proposals if stage == "proposals" else desk.labels, slugs).filter(verdict=verdict)
     rows = withheld.without(

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.taxonomy import Trait
+from saferec_builder.core.taxonomy import Trait, unknown_trait
 from saferec_builder.core.titles import Near
 
 VERDICTS = ("unknown", "clear", "violated")
@@ -125,7 +125,7 @@ class Oracle:
 
     def column(self, trait: str) -> int:
         if trait not in self.traits:
-            raise UsageError(f"unknown trait {trait!r}: expected one of {', '.join(self.traits)}")
+            raise unknown_trait(trait, self.traits)
         return self.traits[trait]
 
     def rows(self, items: Iterable[str | None]) -> NDArray[np.intp]:

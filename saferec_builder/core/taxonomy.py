@@ -6,7 +6,9 @@ Reads a TOML file (the embedded traits.toml or the user's own); only the standar
 import hashlib
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
@@ -55,12 +57,20 @@ class Taxonomy:
         for trait in self.traits:
             if trait.slug == slug:
                 return trait
-        raise UsageError(f"unknown trait {slug!r}: expected one of {', '.join(self.slugs)}")
+        raise unknown_trait(slug, self.slugs)
 
     @property
     def topics(self) -> tuple[str, ...]:
         """Every topic that any trait asks about, in first-seen order."""
         return tuple(dict.fromkeys(topic for t in self.traits for topic in t.topics))
+
+
+def unknown_trait(slug: str, slugs: Iterable[str]) -> UsageError:
+    """What to raise where no trait has this slug: the one that is spelt nearly so, if any, and all that there are."""
+    known = list(slugs)
+    near = get_close_matches(slug.strip().lower().replace(" ", "_"), known, 1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return UsageError(f"unknown trait {slug!r}: {hint}expected one of {', '.join(known)}")
 
 
 def load(path: Path | None = None) -> Taxonomy:

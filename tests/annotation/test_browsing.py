@@ -36,6 +36,11 @@ def test_what_is_not_there_is_one_line(ws, words):
         browse(ws, **words)
 
 
+def test_a_misspelt_trait_is_asked_back(ws):
+    with pytest.raises(SafeRecError, match="unknown trait 'gor': did you mean gore"):
+        browse(ws, trait="gor")
+
+
 def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, cli):
     review("push", *TWO)
     for name in ("ann", "bo"):

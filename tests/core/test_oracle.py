@@ -158,6 +158,8 @@ def test_nobody_knows_an_invented_item_and_unknown_is_not_safe():
 def test_a_misspelt_trait_is_an_error():
     with pytest.raises(UsageError, match="unknown trait 'z': expected one of x, y$"):
         violations.verdicts(ORACLE, ["a"], ["z"])
+    with pytest.raises(UsageError, match="unknown trait 'yy': did you mean y\\? expected one of x, y$"):
+        violations.verdicts(ORACLE, ["a"], ["yy"])
     with pytest.raises(UsageError, match=r"shape \(2, 1\), expected \(2, 2\)"):
         violations.oracle(["a", "b"], ["x", "y"], np.zeros((2, 1), np.int8))
 
