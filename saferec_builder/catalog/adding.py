@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +20,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError, UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.sources import (
     Read,
     doesthedogdie as ddd,
@@ -108,22 +110,33 @@ def _of_items(ws: Workspace) -> dict[str, JsonValue]:
 def _of_warnings(ws: Workspace, warnings: pl.DataFrame) -> dict[str, JsonValue]:
     """How many items the catalog has, and how many of the statements just read speak of no item or to no trait.
 
-    Both with the first few of them: another spelling of a title or a question is seen, not guessed. Of keywords and
-    reasons, that they clear nothing: who adds no other statements has no item to recommend to anybody with a trait.
+    Both with the first few of them: another spelling of a title or a question is asked back, not guessed. Of keywords
+    and reasons, that they clear nothing: who adds no other statements has no item to recommend to anybody with a trait.
     """
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     lost = warnings.join(verdicts.meant(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
     if warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
         figures["clears"] = "no item: a film of which they say nothing may have it all the same"
-    for name, examples, rows, column in (
-        ("on_no_item_here", "such_items", lost, "ref"),
-        ("on_what_no_trait_asks", "such_topics", verdicts.unasked(warnings, ws.taxonomy), "topic"),
-    ):
-        figures[name] = rows.height
-        if rows.height:
-            figures[examples] = [sources.readable(e, 80) for e in rows[column].unique(maintain_order=True).head(3)]
+    figures["on_no_item_here"] = lost.height
+    if lost.height:
+        figures["such_items"] = [sources.readable(ref, 80) for ref in _first(lost["ref"])]
+    unasked = verdicts.unasked(warnings, ws.taxonomy)["topic"]
+    figures["on_what_no_trait_asks"] = len(unasked)
+    if len(unasked):
+        figures["such_topics"] = [_asked_back(topic, ws.taxonomy) for topic in _first(unasked)]
     return figures
+
+
+def _first(names: pl.Series) -> list[str]:
+    return names.unique(maintain_order=True).head(3).to_list()
+
+
+def _asked_back(topic: str, taxonomy: Taxonomy) -> str:
+    """A topic that no trait asks about, with the one that is spelt nearly so."""
+    known = dict(zip(verdicts.keys(taxonomy.topics), taxonomy.topics, strict=True))
+    near = get_close_matches(verdicts.keys([topic])[0][:80], known, 1, 0.85)
+    return sources.readable(topic, 80) + (f' (did you mean "{known[near[0]]}"?)' if near else "")
 
 
 def keep_apart(ws: Workspace, row: str, *, undo: bool = False) -> Counts:

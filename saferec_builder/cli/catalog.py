@@ -1,6 +1,7 @@
 """catalog: items and warnings into the workspace; what the oracle says of them is in cli/catalog_check.py."""
 
 import os
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from saferec_builder.cli import catalog_check as oracle
 from saferec_builder.cli.output import PLAIN, Folder, Json, say
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.workspace import onward
+from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.sources.item_rows import Source
@@ -19,6 +21,7 @@ from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)
 KEY = "DDD_API_KEY"
+_SAID = {"on_no_item_here": "on no one item here (none, or several of that title and year)"}
 
 
 class Site(StrEnum):
@@ -42,7 +45,7 @@ def add(
     ws = Workspace.open(folder)
     counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "file"))
     # a row of a file makes several statements, or none
-    say(counts, as_json, "statements and unused rows" if source in adding.WARNINGS else "rows")
+    _say(counts, as_json, "statements" if source in adding.WARNINGS else "rows")
     onward(ws, as_json)
 
 
@@ -88,9 +91,15 @@ def fetch(
         raise UsageError(f"{KEY} is not set: your key stands in your profile on {ddd_api.SITE}")
     asked = ddd_api.Site(os.environ[KEY], base or ddd_api.SITE, pause)
     fetched = adding.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
-    say(fetched.counts, as_json)
+    _say(fetched.counts, as_json)
     if fetched.fault:
         raise SourceError(fetched.fault)
+
+
+def _say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
+    """People are told what a name that programs read does not say."""
+    figures = counts.figures if as_json else {_SAID.get(name, name): value for name, value in counts.figures.items()}
+    say(replace(counts, figures=figures), as_json, noun)
 
 
 for command in (oracle.check, oracle.show, oracle.gaps, oracle.merges):

@@ -36,11 +36,21 @@ def test_a_statement_that_a_later_one_replaces_has_its_item(cli, catalogued, tmp
     assert (ran["added"], ran["on_no_item_here"]) == (3, 1)  # Heat
 
 
+def test_a_misspelt_topic_and_a_title_of_two_items_are_told_as_what_they_are(cli, catalogued, tmp_path):
+    topics = ("Does the dog dies", "Is it in space")
+    rows = "".join(f"Emma,1996,,,{topic},1,1,,\n" for topic in topics)
+    ran = cli("catalog", "add", "warnings", file(tmp_path, "odd.csv", VOTES + rows), "-C", catalogued.root)
+    such = 'such topics: Does the dog dies (did you mean "Does the dog die"?), Is it in space\n'
+    assert "on what no trait asks: 2\n" in ran.out and such in ran.out
+    assert "on no one item here (none, or several of that title and year): 2\n" in ran.out
+    assert "catalog add: 2 statements in = " in ran.out
+
+
 def test_keywords_are_said_to_clear_nothing(cli, catalogued, tmp_path):
     """Whoever added them alone thought the items were known; nothing could be recommended to anybody with a trait."""
     path = file(tmp_path, "words.csv", "imdb,keywords\ntt0078748,gore|blood splatter\ntt0116191,love\n")
     ran = cli("catalog", "add", "keywords", path, "-C", catalogued.root)
-    assert "clears: no item" in ran.out and "statements and unused rows in = " in ran.out
+    assert "clears: no item" in ran.out and " statements in = " in ran.out
     assert "clears" not in cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root).out
 
 
