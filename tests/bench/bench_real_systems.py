@@ -191,7 +191,8 @@ def chosen(world: World, relevance: Callable[[Row], Floats]) -> dict[str, list[s
 def trained(
     release: Release, table: Sequence[Row], candidates: Mapping[str, list[str]], output: Path, seed: int
 ) -> tuple[dict[str, Given], float]:
-    """The tiny models of a seed (SFT without safety, Safe-SFT, Safe-GDPO from it), and processor seconds to train."""
+    """The tiny models of a seed (SFT without safety, Safe-SFT, Safe-GDPO from it, a student of the guard's lists), and
+    processor seconds to train."""
     from training import comparison, pipeline as line, settings
     from training.decoding.validation_scores import answers
     from training.run_folders import Run
@@ -203,6 +204,7 @@ def trained(
     models = {"unsafe SFT": line.train_sft(run, "sft", start, settings.read("sft_raw", sft))}
     models["Safe-SFT"] = line.train_sft(run, "safe_sft", start, settings.read("sft", sft))
     models["Safe-GDPO"] = line.train_gdpo(run, "safe_gdpo", str(models["Safe-SFT"]), settings.read("gdpo", gdpo))
+    models["student"] = line.train_sft(run, "student", start, settings.read("student", sft))
     few = [row for row in table if row["conversation"] in candidates]
     others = [[*(release.items.keys() - set(candidates[row["conversation"]]))] for row in few]
     found: dict[str, Given] = {}
