@@ -20,7 +20,6 @@ AT_THE_ROOT = 5  # files of saferec_builder/
 # modules that have no test at their own path: another one holds them, for what they do is seen only there
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
-    "saferec_builder/catalog/explain.py": "tests/catalog/test_lookup.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
     "saferec_builder/core/progress.py": "tests/mining/test_ingest.py",
     "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
