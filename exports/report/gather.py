@@ -80,6 +80,8 @@ def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures
     older = versioning.before(ws.releases, manifest["version"]) if manifest else None
     if manifest is None or older is None:
         return None
+    if not (older / "data").is_dir():
+        return {"from": older.name, "to": manifest["version"], "gone": True}
     names = {t.slug: t.name for t in taxonomy.traits}
     found = diff.diff(older, ws.releases / manifest["version"])
     return {

@@ -57,7 +57,9 @@ BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd
 Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read
 
 
-def add_catalog(ws: Workspace, source: str, paths: Sequence[Path | str], *, progress: Progress | None = None) -> Counts:
+def add_catalog(
+    ws: Workspace, source: str, paths: Sequence[Path | str] | Path | str, *, progress: Progress | None = None
+) -> Counts:
     """Appends what files (a folder for movielens or ddd) of one of `Source` hold; rows that are there stay as they are.
 
     UsageError: no such source or file; SourceError: a file that is not of its kind. Rows that cannot be used are drops.
@@ -66,7 +68,7 @@ def add_catalog(ws: Workspace, source: str, paths: Sequence[Path | str], *, prog
         raise UsageError(f"catalog add {source}: no such source: expected one of {', '.join(Source)}")
     if source == Source.demo and not ws.config.demo:
         raise UsageError("source demo has invented items: only a demo workspace takes them (saferec-build demo)")
-    files = list(dict.fromkeys(map(Path, paths)))
+    files = list(dict.fromkeys(map(Path, [paths] if isinstance(paths, Path | str) else paths)))
     if missing := [path for path in files if not path.exists()]:
         raise UsageError(f"{missing[0]}: no such file")
     parts = [part for path in counted(files, progress) for part in _read(Source(source), path)]

@@ -57,7 +57,7 @@ class Forgotten:
 
 def forget(
     ws: Workspace,
-    names: Sequence[str] = (),
+    names: Sequence[str] | str = (),
     *,
     source: str = "",
     to: LabelStudio | Argilla | None = None,
@@ -72,6 +72,7 @@ def forget(
     UsageError where nobody is asked for; ReviewError where tasks are on a server that nobody named; StoreError where
     another command is at work.
     """
+    names = [names] if isinstance(names, str) else names  # else each letter would be a person
     with workspace.undisturbed(ws):
         intent, before = ws.root / FORGETTING, None
         if intent.exists():

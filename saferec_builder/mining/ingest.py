@@ -91,7 +91,7 @@ class MineResult:
 def mine(
     ws: Workspace,
     source: str,
-    paths: Sequence[Path | str],
+    paths: Sequence[Path | str] | Path | str,
     *,
     columns: dict[str, str] | None = None,
     split: str = "train",
@@ -106,6 +106,7 @@ def mine(
     cores) for `reddit`, whose shards can be killed and run again. UsageError: no such source, file or column;
     SourceError: a file that is not of its kind. Rows that cannot be used are drops, and nothing is raised for them.
     """
+    paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in list(Source):
         raise UsageError(f"mine {source}: no such source: expected one of {', '.join(Source)}")
     kind = Source(source)

@@ -32,7 +32,7 @@ def test_rows_are_added_once_and_what_is_left_out_has_its_reason(workspace, item
 
 
 def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
-    adding.add_catalog(workspace, "csv", [items])
+    adding.add_catalog(workspace, "csv", str(items))
     row = "csv:imdb:tt0078748"
     done = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
     assert done == [0, 1, 0, 1]

@@ -165,6 +165,8 @@ def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     again = cli("mine", "messages", ws.root.parent / "talk.jsonl", "-C", ws.root, "--json").json
     assert (again["in"], again["added"], again["dropped"]) == (24, 0, {"removed on request": 1})
     assert cli("adjudicate", "-C", ws.root).code == cli("release", "2.0.0", "-C", ws.root).code == 0
+    assert cli("report", "-C", ws.root).code == 0  # which compares it with a version whose data is deleted
+    assert "2.0.0 cannot be compared with it" in (ws.root / "report.html").read_text(encoding="utf-8")
     assert "its data was deleted" in cli("publish", "1.0.0", "--to", ws.root / "out", "-C", ws.root).err
     assert cli("publish", "--to", ws.root / "out", "-C", ws.root).code == 0 and left(ws) == {}
 
@@ -307,6 +309,7 @@ def test_of_a_hundred_wishes_each_receipt_is_right(workspace: store.Workspace) -
     assert told == {wish: [name] for wish, name in zip(wishes, names, strict=False)} | {wish: [] for wish in nobody}
     assert [receipt.wish for receipt in made.receipts if not receipt.met] == nobody and len(told) == 100
     assert store.read(ws, tables.CONVERSATIONS)["conversation"].to_list() == names[80:]
+    assert [one.wish for one in stage.forget(ws, names[81], dry=True).receipts] == [names[81]]  # and not its letters
     again = stage.forget(ws, wishes[:1])
     assert again.receipts[0].before and again.receipts[0].conversations == []
 

@@ -222,7 +222,7 @@ def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was
     assert found.drops.select("file", "reason", "rows").rows() == left_out
     assert found.drops["example"][1].startswith("bad.jsonl:1: ")
     assert "nothing of bad.jsonl was taken: 2 of 2 rows" in found.fault
-    assert ingest.mine(workspace, "messages", [good]).fault is None
+    assert ingest.mine(workspace, "messages", str(good)).fault is None
     with pytest.raises(UsageError, match="no such source"):
         ingest.mine(workspace, "letters", [good])
     with pytest.raises(UsageError, match="OURS"):
