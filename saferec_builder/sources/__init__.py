@@ -296,7 +296,7 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
         first = next(records, [])
         if not isinstance(first, Left) and first and first[0].startswith("sep="):
             first = next(records, [])
-        header = [] if isinstance(first, Left) else [name.strip() for name in first]
+        written = header = [] if isinstance(first, Left) else [name.strip() for name in first]
         if not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
             spelt = {name.lower(): name for name in expected}
             header = [spelt.get(name.lower(), name.lower()) for name in header]
@@ -304,9 +304,9 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             raise SourceError(
-                f"{path}: {lack}: expected a {'tab' if tabs else 'comma'}-separated file"
-                f" with the columns {','.join(expected)}, "
-                f"found {readable(','.join(header)) or 'nothing'}"
+                f"{path}: {lack}: expected {'a tab-separated file with' if tabs else 'a table with , or ; and'}"
+                f" the columns {','.join(expected)}, "
+                f"found {readable((';' if delimiter == ';' else ',').join(written)) or 'nothing'}"
             )
         twice = next((name for name in header if name and header.count(name) > 1), None)
         if twice:  # of a severity in each, the last would count, however mild

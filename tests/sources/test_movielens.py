@@ -49,7 +49,7 @@ def test_movielens_alone_and_as_a_file(tmp_path):
     with pytest.raises(UsageError, match="elsewhere: no such file"):
         movielens.read(tmp_path / "elsewhere")
     others = {
-        "movieId:title:genres\n1:Alien (1979):x\n": "column 'movieId' is missing.*found movieid:title:genres",
+        "movieId:title:genres\n1:Alien (1979):x\n": "column 'movieId' is missing.*found movieId:title:genres",
         "movieId,genres\n1,x\n": "column 'title' is missing",
         "": "no header line",
         b"PK\x03\x04\x00\xff\xfe": "missing",

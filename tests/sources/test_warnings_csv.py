@@ -1,5 +1,8 @@
 """Votes on warnings as CSV."""
 
+import pytest
+
+from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import warnings_csv
 from tests.worlds.catalog_files import VOTES, file
 
@@ -30,3 +33,10 @@ def test_votes(tmp_path):
         ("title:Alien", None, "Is there blood/gore", 0, 3, None),
     ]
     assert read.drops["reason"].to_list() == [why for _, why in LEFT_OUT]
+
+
+def test_a_table_without_a_column_is_shown_as_it_is_written(tmp_path):
+    with pytest.raises(SourceError) as fault:
+        warnings_csv.read(file(tmp_path, "votes.csv", "Title;Frage;Yes;No\nAlien;Is there blood/gore;40;1\n"))
+    assert "expected a table with , or ; and the columns " in str(fault.value)
+    assert str(fault.value).endswith("found Title;Frage;Yes;No")
