@@ -43,7 +43,10 @@ def forget(
     for name, paths in (("releases", made.emptied), ("files" if dry_run else "still_in", made.files)):
         figures |= {name: [str(path.relative_to(ws.root)) for path in paths]} if paths else {}
     figures |= {f"do_{n}": what for n, what in enumerate(made.outside, 1)}
-    say(Counts("forget", sum(made.rows.values()), figures=figures), as_json)
+    rows = sum(made.rows.values())
+    say(Counts("forget", rows, figures=figures), as_json, "")
+    if not as_json:
+        typer.echo(f"forget: {rows:,} rows {'would be erased; nothing was changed' if dry_run else 'erased'}")
     if made.fault:
         raise UsageError(made.fault)
 

@@ -177,10 +177,13 @@ def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path], *, team: bool) 
                 " then make and publish the next version; tell whoever has a copy, of it or of its key file"
             )
     if emptied:
+        said.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
         said.append("models that were trained on these releases: train them again on the next version")
     batches = workspace.read(ws, tables.BATCHES)
     for server, model in batches.select("server", "model").unique(maintain_order=True).iter_rows():
         said.append(f"{server}: files of the batches of {model}: delete them there")
+    if workspace.count(ws, tables.KEYED):
+        said.append("CSVs that reviewers have, or that `review push --to` wrote elsewhere: take their rows out there")
     models = workspace.read(ws, tables.SPEND)["model"].unique().sort()
     said += [f"whoever serves {model}: ask what is kept of the requests" for model in models]
     if team:
