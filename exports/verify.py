@@ -147,6 +147,11 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
             " point at (cp -RL)"
         )
     if not file.is_file():
+        if not (folder / "data").exists():
+            raise ReleaseError(
+                f"{folder}: its data is gone: build or fetch it again; where `saferec-build forget` deleted it, as it"
+                " held somebody who asked to be forgotten, make the next version"
+            )
         raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
     found = sha256(file)
     expected = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())

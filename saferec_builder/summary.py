@@ -15,11 +15,13 @@ SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 class Status:
     """rows of every table; versions of the releases; spent: (model, requests, tokens_in, tokens_out, usd).
 
+    emptied: releases whose data `forget` deleted;
     unanswered: tasks that are open still (review_status has whose); next: what to do now, as a sentence.
     """
 
     rows: dict[str, int]
     releases: list[str]
+    emptied: list[str]
     spent: pl.DataFrame
     unanswered: int
     next: str
@@ -38,7 +40,9 @@ def status(ws: Workspace) -> Status:
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
     waiting = _waiting(ws) if rows["assignments"] else Waiting(0, 0)
-    return Status(rows, _releases(ws), bills, waiting.tasks, next_step(ws, waiting))
+    there = _releases(ws)
+    emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
+    return Status(rows, there, emptied, bills, waiting.tasks, next_step(ws, waiting))
 
 
 def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:

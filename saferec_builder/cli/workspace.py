@@ -38,6 +38,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
         typer.echo("\n".join(_lines(found)))
         return
     figures: dict[str, JsonValue] = {"tables": found.rows, "releases": found.releases}
+    figures |= {"emptied": found.emptied} if found.emptied else {}
     figures |= {"unanswered": found.unanswered, "next": found.next}
     if found.spent.height:
         figures["spent"] = {row.pop("model"): row for row in found.spent.to_dicts()}
@@ -54,5 +55,6 @@ def _lines(found: summary.Status) -> list[str]:
     for bill in found.spent.to_dicts():
         paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
         lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.2f} USD"))
-    lines += [f"releases: {', '.join(found.releases)}"] * bool(found.releases)
+    marked = (f"{v} (its data was deleted)" if v in found.emptied else v for v in found.releases)
+    lines += [f"releases: {', '.join(marked)}"] * bool(found.releases)
     return [*lines, f"next: {found.next}"]
