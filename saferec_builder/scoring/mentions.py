@@ -5,7 +5,6 @@ when it is first asked. It errs, so there are two readings, with a person's betw
 finds in sentences that it has not seen.
 """
 
-import json
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -70,7 +69,7 @@ def _offers(said: str, left_out: float) -> bool:
 @lru_cache(maxsize=1)
 def model() -> LinearText:
     """Scores sentences in which TITLE stands for a work: the probability that they leave it out."""
-    rows = [json.loads(line) for line in _SENTENCES.read_text(encoding="utf-8").splitlines()]
+    rows = [strict_json(line) for line in _SENTENCES.read_text(encoding="utf-8").splitlines()]
     truth = np.array([[float(row["kind"] == "left_out")] for row in rows])
     return linear_text.fit([row["text"].replace("{TITLE}", TITLE) for row in rows], truth, ["left_out"])
 
