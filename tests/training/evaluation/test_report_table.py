@@ -18,6 +18,15 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     )
 
 
+def test_an_injected_user_is_not_taken_for_somebody_who_said_it(release, rows):
+    """45 users "with a sensitivity" were all injected, which only a slice told."""
+    answers = {"u7": list("adje"), "u8": list("cfde")}
+    said = [row | {"condition": name} for row, name in zip(rows, ("injected", "none"), strict=True)]
+    word = "1 of 1 with a sensitivity tell of it by an injected sentence"
+    for table, there in ((said, True), (rows, False)):
+        assert (word in show([run("a", "test", score(answers, table, release.oracle, 4))], 4)) is there
+
+
 def test_no_line_is_wider_than_a_terminal(release, rows):
     """It was 230 characters: each line broke in two, and no column stood under its name."""
     rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]
