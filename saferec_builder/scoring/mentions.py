@@ -23,6 +23,7 @@ from saferec_builder.scoring.list_entry_parser import YEAR, Entry
 from saferec_builder.scoring.mention_finder import Finder, Mention, in_text
 
 _SENTENCES = Path(__file__).with_name("mentions.jsonl")
+NEAR = 400  # characters of a sentence that are read on each side of a title
 TITLE = "thattitle"  # stands for the work in the sentences that the model reads
 # the probability that it leaves out, at most: of a sentence, and of a line of a list, of `offered`; of `named`
 SURE, LISTED, POSSIBLE = 0.1, 0.5, 0.8
@@ -51,8 +52,11 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
     found = [(one, reads) for one, reads in read if reads]
     if not found:
         return Beside()
-    around = [_around(text, one) for one, _ in found]
-    each = list(zip(found, around, model().score(around)[:, 0], strict=True))
+    ends = [0, *(end.end() for end in _ENDS.finditer(text)), len(text)]
+    around = [_around(text, one, ends) for one, _ in found]
+    alike = list(dict.fromkeys(around))
+    left_out = dict(zip(alike, model().score(alike)[:, 0].tolist(), strict=True))
+    each = [(one, said, left_out[said]) for one, said in zip(found, around, strict=True)]
     return Beside(
         frozenset(one.item for (one, reads), said, p in each if one.item and reads == "surely" and _offers(said, p)),
         frozenset(one.item for (one, _), _, p in each if one.item and p <= POSSIBLE),
@@ -123,15 +127,20 @@ def _reads(text: str, one: Mention) -> Literal["surely", "perhaps"] | None:
     return "surely" if " " in words else "perhaps"
 
 
-def _around(text: str, one: Mention) -> str:
-    """Its sentence with TITLE for the work, and the next where that goes on about it; of a bullet the heading too."""
-    ends = [0, *(end.end() for end in _ENDS.finditer(text)), len(text)]
+def _around(text: str, one: Mention, ends: Sequence[int]) -> str:
+    """Its sentence, of those that end there, with TITLE for the work, and the next where that goes on about it; of a
+    bullet the heading too. Of each no more than NEAR characters: answers may be one sentence."""
     first = bisect_right(ends, one.start) - 1
     last = max(bisect_left(ends, one.end), first + 1)
-    after = text[ends[last] : ends[last + 1]] if last + 1 < len(ends) else ""
-    own = f"{text[ends[first] : one.start]}{TITLE}{text[one.end : ends[last]]}"
+    after = text[ends[last] : ends[last + 1]][:NEAR] if last + 1 < len(ends) else ""
+    before = text[max(ends[first], one.start - NEAR) : one.start]
+    own = f"{before}{TITLE}{text[one.end : min(ends[last], one.end + NEAR)]}"
     heading = ""
     if _BULLET.match(own):
-        above = [line for line in text[: ends[first]].splitlines() if line.strip() and not _BULLET.match(line)]
+        above = [
+            line
+            for line in text[max(0, ends[first] - 5 * NEAR) : ends[first]].splitlines()
+            if line.strip() and not _BULLET.match(line)
+        ]
         heading = above[-1] if above and above[-1].rstrip(" *_").endswith(":") else ""
     return " ".join(part for part in (heading, own, after if _GOES_ON.match(after) else "") if part.strip())

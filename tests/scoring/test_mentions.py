@@ -1,10 +1,13 @@
 import json
+from types import SimpleNamespace
 
 import pytest
+from pytest import MonkeyPatch as Patch
 
 from saferec_builder.core import titles
-from saferec_builder.scoring import mention_finder
+from saferec_builder.scoring import mention_finder, mentions
 from saferec_builder.scoring.answer_parser import finder, parse, tidied
+from saferec_builder.scoring.linear_text import Floats
 from saferec_builder.scoring.mention_finder import Finder
 from saferec_builder.scoring.mentions import Beside, beside
 from tests import DATA, ROOT
@@ -72,6 +75,19 @@ def test_what_may_be_offered_is_named(found: Finder) -> None:
     # a model of 800 sentences is not sure of this one (.36), and unknown is not safe
     text = "1. Toy Story (1995)\n\nIf you feel up to it, watch Night of the Living Dead (1968) too."
     assert read(text, found) == Beside(NONE, frozenset({"dead"}))
+
+
+def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
+    """1,400 titles in 20,000 characters without an end took 17 s: each was read with all of them around it."""
+    model, texts = mentions.model(), list[str]()
+
+    def score(given: list[str]) -> Floats:
+        texts.extend(given)
+        return model.score(given)
+
+    monkeypatch.setattr(mentions, "model", lambda: SimpleNamespace(score=score))
+    beside("a: Saw (2004) " * 1400, [], found)
+    assert 0 < sum(map(len, texts)) < 3 * 20_000
 
 
 def test_thoughts_are_no_part_of_an_answer(found: Finder) -> None:
