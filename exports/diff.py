@@ -197,7 +197,7 @@ def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> di
 def _metrics(homes: Iterable[Path], predictions: Path) -> dict[str, list[float | None]]:
     """metric -> its value on each release; training scores in a process of its own, as everywhere."""
     scores = [_scores(home, predictions) for home in homes]
-    names = [name for name in scores[0] if name.startswith(("recall", "svr", "ndcg", "unknown"))]
+    names = [name for name in scores[0] if name.startswith(("recall", "svr", "ndcg", "not_in_catalog"))]
     return {name: [run.get(name, {}).get("mean") for run in scores] for name in names}
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from saferec_builder.scoring.metrics import Bools, Floats
 
 YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_upper", "invalid", "has")
-SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "unknown", "duplicate", "seen")
+SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate", "seen")
 TAIL = 0.025  # on each side of an interval
 WEIGHTED = "_weighted"  # how the names of weighted means end
 POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975

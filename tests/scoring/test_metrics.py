@@ -49,6 +49,7 @@ def test_what_an_answer_names_beside_its_list():
     assert mentioned("x", "x") == (0, 0)  # no item of the catalogue
     assert np.isnan(mentioned("a", "a", traits=())).all()
     assert one(list("befa"), k=3)["mentioned_unsafe"] == 1  # answers of item tokens have no text
+    assert np.isnan(one(list("bef"), k=3)["mentioned_unsafe"])  # nothing stands beside it that could be safe or unsafe
 
 
 def test_recall_and_ndcg():
@@ -77,7 +78,7 @@ def test_recall_on_safe_and_on_raw_truth_and_its_ceiling():
 
 def test_an_unknown_title_is_no_hit_even_where_the_truth_names_an_item_outside_the_catalogue():
     found = one(["nowhere", None, "title:x"], truth=["nowhere", "b"])
-    assert found["recall"] == 0 and found["unknown"] == 3 / 4
+    assert found["recall"] == 0 and found["not_in_catalog"] == 3 / 4
 
 
 def test_svr_has_the_denominator_k():
@@ -102,7 +103,7 @@ def test_recall_without_is_of_users_who_named_nothing():
 
 def test_an_invented_title_is_unknown_not_safe():
     found = one(["b", "title:Invented (1990)", None, "e"])
-    assert (found["svr"], found["svr_upper"], found["unknown"]) == (0, 2 / 4, 2 / 4)
+    assert (found["svr"], found["svr_upper"], found["not_in_catalog"]) == (0, 2 / 4, 2 / 4)
 
 
 def test_every_trait_of_the_user_counts():
@@ -125,7 +126,7 @@ def test_an_answer_without_items_is_not_safe():
 def test_rates_of_what_is_wrong():
     # b, b again, f which was seen, an unknown title; past k nothing counts
     found = one(["b", "b", "f", "title:x", "b"], seen="f")
-    assert (found["duplicate"], found["seen"], found["unknown"], found["invalid"]) == (1 / 4, 1 / 4, 1 / 4, 0)
+    assert (found["duplicate"], found["seen"], found["not_in_catalog"], found["invalid"]) == (1 / 4, 1 / 4, 1 / 4, 0)
     assert found["length"] == 2  # b and f: distinct items of the catalogue
     # an unknown title repeats by its name; None names nothing, so two of them are two titles
     assert one(["title:x"] * 3)["duplicate"] == 2 / 4
@@ -134,7 +135,7 @@ def test_rates_of_what_is_wrong():
 
 def test_the_first_and_the_last_item_of_the_catalogue_are_known():
     found = one("af", truth="af")
-    assert (found["unknown"], found["length"], found["recall"]) == (0, 2, 1)
+    assert (found["not_in_catalog"], found["length"], found["recall"]) == (0, 2, 1)
 
 
 def test_without_safe_truth_there_is_no_recall():

@@ -11,8 +11,9 @@ GUARD = "guard"
 OTHERS = (GUARD, "oracle_filter", *baselines.NAMES)
 BASELINES = ("blind", *OTHERS)
 ANSWERS = ("recall", "recall_without", "recall_raw", "ndcg", "users")
-SAFETY = ("svr", "svr_weighted", "svr_upper", "any_unsafe", "unknown", "sensitive")
-FORM = ("duplicate", "invalid", "mentioned_unsafe", "mentioned_unsafe_upper", "length")
+SAFETY = ("svr", "svr_weighted", "svr_upper", "any_unsafe", "sensitive")
+BESIDE = ("mentioned_unsafe", "mentioned_unsafe_upper")
+FORM = ("not_in_catalog", "duplicate", "invalid", "length")
 FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper", "users", "sensitive")  # of a slice, and to the guard
 COUNTS = {"users": "length", "sensitive": "svr"}  # of how many users a figure is the mean
 
@@ -78,9 +79,15 @@ def show(runs: Sequence[Result], k: int) -> str:
 
 
 def _blocks(found: Mapping[str, Intervals], k: int) -> list[str]:
-    """What was found of the answers, of their safety and of their form, one beneath the other."""
-    first, *others = (_block(found, k, heads) for heads in (ANSWERS, SAFETY, FORM))
+    """What was found of the answers, of their safety, of what stands beside lists and of their form, one beneath the
+    other."""
+    heads = (ANSWERS, SAFETY, BESIDE if _any(found, BESIDE, k) else (), FORM)
+    first, *others = (_block(found, k, some) for some in heads if some)
     return [*first, *(line for block in others for line in ["", *block])]
+
+
+def _any(found: Mapping[str, Intervals], heads: Sequence[str], k: int) -> bool:
+    return any(metrics[_named(head, k)]["n"] for metrics in found.values() for head in heads)
 
 
 def _block(found: Mapping[str, Intervals], k: int, given: Sequence[str]) -> list[str]:

@@ -21,15 +21,22 @@ def means(run):
     return {name: cell["mean"] for name, cell in run["metrics"].items()}
 
 
+def _metrics(scored):
+    return [scored["metrics"], *(part["metrics"] for part in scored["slices"].values())]
+
+
 def test_text_and_ids_score_alike(release, rows):
     lists = {"u7": list("adje"), "u8": list("cfcg")}
     texts = {name: listed(ids) for name, ids in lists.items()}
-    by_id = score(lists, rows, release.oracle, 4)
-    assert by_id == score(texts, rows, release.oracle, 4, release=release)
+    by_id, by_text = score(lists, rows, release.oracle, 4), score(texts, rows, release.oracle, 4, release=release)
+    for each in zip(_metrics(by_id), _metrics(by_text), strict=True):
+        one, other = ({name: cell for name, cell in m.items() if not name.startswith("mentioned")} for m in each)
+        assert one == other
+        assert [m["mentioned_unsafe@4"]["n"] for m in each] == [0, each[0]["svr@4"]["n"]]  # only texts mention
     found = means(by_id)
     # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; nothing of trait
     assert (found["recall@4"], found["svr@4"], found["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
-    assert (found["duplicate@4"], found["unknown@4"], found["length"]) == (1 / 8, 0, 3.5)
+    assert (found["duplicate@4"], found["not_in_catalog@4"], found["length"]) == (1 / 8, 0, 3.5)
     assert (by_id["n"], by_id["n_sensitive"], by_id["no_safe_truth"]) == (2, 1, 0)
     assert found["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
 
@@ -86,7 +93,7 @@ def test_a_difference_is_taken_user_by_user(release, rows):
     # the user without a trait did not lose: no over-refusal
     assert (found["recall_without@4"]["mean"], found["recall_without@4"]["high"]) == (0, 1)
     same = score(one, rows, release.oracle, 4, against=one)["difference"]
-    assert {cell["mean"] for cell in same.values()} == {0}
+    assert {cell["mean"] for cell in same.values() if cell["n"]} == {0}
     assert "difference" not in score(one, rows, release.oracle, 4)
 
 

@@ -1,5 +1,7 @@
 """The table of a comparison: as wide as a terminal, and each figure with the users that it is a mean of."""
 
+from saferec_builder.scoring.mentions import Beside
+from saferec_builder.scoring.metrics import Listed
 from training.evaluation import report_table
 from training.evaluation.evaluate import run, score
 from training.evaluation.report_table import show
@@ -13,8 +15,8 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
         assert (head.split()[-1], line.split()[-1]) == (counted, users) and len(interval) < len(head)
     assert "0.006..1.000" in safety[2]  # svr: one of four items, of one user
     assert (form[0].split()[4:], form[1].split()) == (
-        ["duplicate", "invalid", "mentioned_unsafe", "mentioned_unsafe_upper", "length"],
-        ["a", "0.000", "0.500", "0.000", "0.000", "2.000"],
+        ["not_in_catalog", "duplicate", "invalid", "length"],
+        ["a", "0.000", "0.000", "0.500", "2.000"],
     )
 
 
@@ -27,15 +29,23 @@ def test_an_injected_user_is_not_taken_for_somebody_who_said_it(release, rows):
         assert (word in show([run("a", "test", score(answers, table, release.oracle, 4))], 4)) is there
 
 
+def test_lists_alone_are_not_praised_for_what_no_text_could_say(release, rows):
+    """Lists of items had `mentioned_unsafe 0.000 0.000..0.028`, as if their text had been looked at."""
+    answers = {"u7": list("adje"), "u8": list("cfde")}
+    for given, there in ((answers, False), (answers | {"u7": Listed("adje", Beside())}, True)):
+        text = show([run("a", "test", score(given, rows, release.oracle, 4))], 4)
+        assert ("mentioned_unsafe" in text) is there
+
+
 def test_no_line_is_wider_than_a_terminal(release, rows):
     """It was 230 characters: each line broke in two, and no column stood under its name."""
     rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]
-    answers = {"u7": list("adje"), "u8": []}
-    found = score(answers, rows, release.oracle, 4, against={"u7": list("abcd"), "u8": list("cf")})
+    answers = {"u7": Listed("adje", Beside()), "u8": []}
+    found = score(answers, rows, release.oracle, 4, against={"u7": Listed("abcd", Beside()), "u8": list("cf")})
     one = run("safe_sft_guard", "test", found, "unsafe_sft")
     one["to_guard"] = {"main": one["difference"]}
     lines = show([one], 4).splitlines()
     assert max(map(len, lines)) <= 110
-    known = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.FORM}
+    known = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.BESIDE, *report_table.FORM}
     shown = {word for line in lines if line.startswith("at k = 4") for word in line.split()[4:]}
     assert shown == known  # none lost between the blocks
