@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from saferec_builder.core.errors import TrainingError, whole_object
+from saferec_builder.core.errors import TrainingError, plain, whole_object
+from saferec_builder.core.plain_files import read_plain
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -26,10 +27,11 @@ def is_name(release: str) -> bool:
 def folder(release: str) -> Path:
     """The folder itself, or of NS/NAME@VERSION the files at its tag, downloaded once into the Hub's cache.
 
-    A version that was withdrawn, or whose files are not what its manifest says, is refused. HF_TOKEN, HF_ENDPOINT and
-    HF_HOME are honoured.
+    A version that was withdrawn, here or on the Hub, or whose files are not what its manifest says, is refused.
+    HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured.
     """
     if not is_name(release):
+        _refuse_withdrawn_here(Path(release))
         return Path(release)
     try:
         from huggingface_hub import HfApi
@@ -44,6 +46,15 @@ def folder(release: str) -> Path:
     found = Path(_from_hub(repo, version, download))
     _check(found, release)
     return found
+
+
+def _refuse_withdrawn_here(path: Path) -> None:
+    """Of a workspace's releases/VERSION: what `saferec-build withdraw` noted beside it."""
+    beside = path.resolve().parent / WITHDRAWN
+    reasons = (whole_object(read_plain(beside)) or {}) if beside.is_file() else {}
+    if path.resolve().name in reasons:
+        reason = plain(reasons[path.resolve().name])
+        raise TrainingError(f"{path} was withdrawn ({reason}): train on another version")
 
 
 def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:

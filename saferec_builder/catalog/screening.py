@@ -19,6 +19,7 @@ from saferec_builder.catalog import known_works, linking, merging
 from saferec_builder.core import titles, undated
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
 from saferec_builder.scoring.intervals import POWER, mean_share, paired_shares
 from saferec_builder.sources import Left, Row
@@ -91,6 +92,10 @@ def screen(
         example = '{"model": ..., "titles": [...]}'
         raise SourceError(f"{path}: no list of titles{first}: expected JSON lines such as {example}")
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    if items.is_empty():
+        raise SourceError(
+            "the catalog is empty, so every title would be unknown: run `saferec-build catalog add` first"
+        )
     told, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
     judged = known_works.judged(items, links, told, ws.taxonomy, ws.config.rule, conversations)
     index = linking.index(items, judged.works)
@@ -103,7 +108,9 @@ def screen(
 
 
 def _one(place: str, row: Row) -> list[_List]:
-    shown = row.get("titles")
+    shown = row.get("titles", row.get("items"))
+    if isinstance(shown, list):
+        shown = [_written(one) for one in shown]
     if not isinstance(shown, list) or not all(isinstance(title, str) for title in shown):
         raise Left("no titles", f"found {str(shown)[:60]!r}, expected a list of strings")
     if not (kept := [title.strip() for title in shown if title.strip()]):
@@ -113,6 +120,13 @@ def _one(place: str, row: Row) -> list[_List]:
     group = row.get("group", row.get("dialog_id"))
     own = request or f"line {place}"
     return [_List(str(row.get("model", "lists")), request, own if group is None else str(group), kept)]
+
+
+def _written(one: JsonValue) -> JsonValue:
+    """An item of `training.safecrs evaluate --predictions`, {"title", "year"}, as "Title (Year)"."""
+    if not isinstance(one, dict) or not isinstance(one.get("title"), str):
+        return one
+    return f"{one['title']} ({one['year']})" if one.get("year") else one["title"]
 
 
 def _once(lists: Sequence[_List]) -> tuple[list[_List], int]:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from saferec_builder.core.errors import KeyTwice, strict_json
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring.list_entry_parser import (
     CLOSE,
     GROUP,
@@ -106,7 +107,7 @@ def tidied(text: str) -> str:
     return tidy[:LONG]
 
 
-def from_items(items: Sequence[dict[str, Any]], find: Find, domain: str | None = None) -> Answer:
+def from_items(items: Sequence[JsonValue], find: Find, domain: str | None = None) -> Answer:
     """An answer that comes as [{"title", "year"}] already."""
     entries = [e for item in items if (e := _object(item, Look(find, domain)))]
     return Answer(tuple(entries[:MOST]), None if entries else "empty")

@@ -31,6 +31,8 @@ _HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
 _LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
 _FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may lead up to a title only as the first word
 
+_SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "into", "of", "on", "or", "the", "to", "with"}  # in titles
+
 
 def unlisted(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of lines without marks: every title with a year, and what without one is plainly a title."""
@@ -64,7 +66,7 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
     endings = []
     for n, (start, _) in enumerate(words):
         ending = text[start:]
-        if _begins(words, n):
+        if _begins(words, n) or (_led_up_to(words, n) and look(clean(ending), year)):
             endings.append(clean(ending))
         elif n and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)):
             return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
@@ -80,6 +82,15 @@ def _begins(words: Sequence[tuple[int, str]], n: int) -> bool:
     if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
         return True
     return last in _LEADING or (n == 1 and last.lower() in _FIRST)
+
+
+def _led_up_to(words: Sequence[tuple[int, str]], n: int) -> bool:
+    """A title may also begin with a capital or digit behind a verb ("you might enjoy Alien (1979)", "I would go for
+    ..."), where the catalogue holds it with that year: inside a title such words have capitals."""
+    before = [word for _, word in words[:n]]
+    while before and before[-1] in _SMALL:
+        before.pop()
+    return bool(before) and before[-1][0].islower() and not words[n][1][0].islower()
 
 
 def _undated(line: str, look: Look, alone: bool) -> list[Entry]:

@@ -110,6 +110,20 @@ def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):
         screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien")]), traits=["goore"])
 
 
+def test_an_empty_catalog_is_no_finding(cli, tmp_path):
+    """It gave "violated 0.000 (0.000 to 0.129)" for each of 20 traits."""
+    path = _file(tmp_path, [_list("a", "1", "Alien")])
+    cli("init", tmp_path / "empty")
+    told = cli("screen", path, "-C", tmp_path / "empty")
+    assert told.code == 1 and "the catalog is empty" in told.err and "catalog add" in told.err
+
+
+def test_a_file_of_predictions_is_read_too(ws, tmp_path):
+    rows = [{"id": "1", "items": [{"title": "Alien", "year": 1979}, {"title": "Alien"}, "Alien (1979)"]}]
+    found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
+    assert found.counts.figures["linked"] == 3
+
+
 def test_the_command_says_it_and_gives_the_tables(ws, tmp_path, cli):
     path = _file(tmp_path, [_list("a", "1", "Alien"), _list("b", "1", "Nope")])
     told = cli("screen", path, "--trait", "gore", "-C", ws.root).out

@@ -61,6 +61,28 @@ def test_what_is_no_item_keeps_its_rank_and_is_never_taken_for_one(line):
         assert ids(f"Watch {line}") == [None]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "You might enjoy Alien (1979), a film about patience.",
+        "Have you seen Alien (1979)?",
+        "I think Alien (1979) would be a great fit for you.",
+        "For you I picked Alien (1979).",
+        "I would go for Alien (1979).",
+    ],
+)
+def test_a_sentence_may_lead_up_to_a_title_with_its_year(text):
+    """A recommender that talks was never found to recommend anything: svr 0 for 32 of 32 people."""
+    assert parse(text, FIND).ranked == ["alien"]
+
+
+def test_what_ends_like_a_title_is_another_work():
+    for title in ("Zombie Alien", "Return of the Alien", "Waiting for Alien"):
+        for text in (f"You might enjoy {title} (1979).", f"{title} (1979)"):
+            assert parse(text, FIND).entries[0].item is None
+    assert parse("You might enjoy Alien (1990).", FIND).entries[0].item is None  # another year
+
+
 def test_duplicates_and_unknown_titles_are_said_by_position():
     answer = parse("1. Alien (1979)\n2. Zed (1990)\n3. ALIEN (1979)\n4. zed (1990)\n5. Zed (1991)", FIND)
     assert answer.duplicates == [2, 3] and answer.unknown == [1, 3, 4]

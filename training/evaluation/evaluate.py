@@ -6,6 +6,7 @@ gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} pe
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -89,13 +90,17 @@ def _values(
 
 def ranked(answers: Answers, table: Sequence[Row], release: Release | None = None) -> list[Ranked]:
     """The answers in the order of the rows, text read into items; every row must have one."""
+    _check_complete(answers, table)
+    return [scoring.ranked(answers[row["conversation"]], row, release) for row in table]
+
+
+def _check_complete(answers: Answers, table: Sequence[Row]) -> None:
     missing = [row["conversation"] for row in table if row["conversation"] not in answers]
     if missing:
         raise TrainingError(
             f"{len(missing)} of {len(table)} conversations have no answer, the first is {missing[0]}: "
             "expected one for each; give an empty text where the model said nothing"
         )
-    return [scoring.ranked(answers[row["conversation"]], row, release) for row in table]
 
 
 def _slices(table: Sequence[Row]) -> dict[str, Bools]:
@@ -157,7 +162,12 @@ def evaluate(
                 " gives room)"
             )
         for reason, number in sorted(found.problems.items()):
-            print(f"nothing read ({reason}): {number} answers")
+            print(f"{plain(name)}: nothing read ({reason}): {number} answers")
+        titles = [item for ranked in found.answers.values() for item in ranked]
+        if titles and not any(item in release.items for item in titles):
+            print(
+                f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(str(titles[0]))}"
+            )
         if found.strange:
             print(f"left out: {found.strange} answers to conversations outside {split}")
     if silent:
@@ -189,7 +199,11 @@ def compare(
     """
     oracle, k = release.oracle, release.k
     first, reference = next(iter(named.items()))
-    others = others or without_models(release, table, split)
+    for answers in named.values():
+        _check_complete(answers, table)  # before the guard is fitted
+    if not others:
+        print("fitting the guard and the baselines on the training split ...", file=sys.stderr)
+        others = without_models(release, table, split)
     filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
     every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
     guarded = every[GUARD]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring.answer_parser import MOST, from_items, parse
 from saferec_builder.scoring.metrics import Listed, Ranked
 from training.data import Item, Release, Row, jsonl
@@ -24,7 +25,8 @@ class Predictions:
 
 
 def read(path: Path | str, table: Sequence[Row], release: Release) -> Predictions:
-    """A JSONL file of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}."""
+    """A JSONL file of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}; an item may
+    also be its id in the release."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
@@ -46,7 +48,8 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
             answer = parse(text, release.find, domains[name])
             answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer)), text
         elif isinstance(listed, list):
-            answer = from_items(listed, release.find, domains[name])
+            titled = [_titled(one, release.items) for one in listed]
+            answer = from_items(titled, release.find, domains[name])
             if bare := min(len(listed), MOST) - len(answer.entries):
                 form = '{"title", "year"} of each'
                 raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
@@ -59,6 +62,11 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
         elif answer.problem:
             problems[answer.problem] += 1
     return Predictions(answers, written, dict(problems), frozenset(cut), frozenset(lost), strange)
+
+
+def _titled(one: JsonValue, items: Mapping[str, Item]) -> JsonValue:
+    """An item's id as its title and year; anything else as it is."""
+    return {"title": items[one].title, "year": items[one].year} if isinstance(one, str) and one in items else one
 
 
 def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, Item]) -> None:

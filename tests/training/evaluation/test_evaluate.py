@@ -140,6 +140,28 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
     assert "nothing read (refusal): 1" in out and "nothing read (empty): 1" in out
 
 
+def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path, capsys):
+    """Ids, as the guard takes them, were titles that no catalog holds: svr 0 of a list of nothing."""
+    named = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
+    made = []
+    for n, items in enumerate((list("adje"), named, ["7 Strange", "8 Stranger"])):
+        (path := tmp_path / f"p{n}.jsonl").write_text(
+            "".join(json.dumps({"id": name, "items": items}) + "\n" for name in ("u7", "u8"))
+        )
+        made.append(means(evaluate.evaluate(release, [path])["runs"][0]))
+    assert made[0] == made[1] and made[2]["not_in_catalog@4"] == 2 / 4
+    told = "p2: none of 4 titles is in the catalog, the first is "
+    out = capsys.readouterr().out
+    assert out.count("titles is in the catalog") == 1 and told in out and "7 strange" in out.lower()
+
+
+def test_a_missing_answer_is_told_before_the_guard_is_fitted(release, tmp_path, monkeypatch):
+    (path := tmp_path / "p.jsonl").write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
+    monkeypatch.setattr(evaluate, "without_models", None)
+    with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
+        evaluate.evaluate(release, [path])
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
