@@ -70,8 +70,11 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
     if (before / "data").is_dir():
         found = changes((before, manifest), (draft, facts))
     else:
-        gone = Change("major", "rows of somebody who was forgotten are gone")
-        found = [gone, *terms((before, manifest), (draft, facts))]
+        gone = [Change("major", "rows of somebody who was forgotten are gone")]
+        injected = manifest["conditions"]["injected"]
+        if injected and not facts["conditions"]["injected"]:
+            gone += [Change("major", f"{injected:,} injected rows are gone: `--inject` was not given")]
+        found = [*gone, *terms((before, manifest), (draft, facts))]
     old = tuple(int(part) for part in manifest["version"].split("."))
     named = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
     needed = found[0].size if found else "none"

@@ -12,6 +12,7 @@ Caution   where nothing was heard, relevance - caution * sum over traits of P(tr
 Fitted on the train split, its caution chosen on validation: the test split is never read.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from saferec_builder.core import oracle as violations
+from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
@@ -78,8 +80,16 @@ class Guard:
         """Another recommender's lists, one per request, made safe for what the requests disclose.
 
         Where a trait was heard, violated and unknown items and titles that are not of the catalogue go, the rest moves
-        up, and the guard's own ranking fills the list to its old length. Where nothing was heard a list stays as it is.
+        up, and the guard's own ranking fills the list to its old length: with items of the request's domain, else of
+        that which most of the list is of. Where nothing was heard a list stays as it is. TrainingError where no entry
+        of any list is the id of an item.
         """
+        strange = [item for ranked in lists for item in ranked if item is not None]
+        if strange and not any(item in self.release.items for item in strange):
+            raise TrainingError(
+                f"none of {len(strange)} entries is an item of the release, the first is {strange[0]!r}: expected ids"
+                " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
+            )
         found: list[list[str | None]] = []
         for ranked, row, heard in zip(lists, table, self.heard(table), strict=True):
             found.append(self._protected(ranked, row, heard) if heard else list(ranked))
@@ -88,6 +98,9 @@ class Guard:
     def _protected(self, ranked: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
         codes = violations.verdicts(self.release.oracle, ranked, heard)
         kept = [item for item, code in zip(ranked, codes, strict=True) if code == CLEAR]
+        known = [self.release.items[item].domain for item in ranked if item is not None and item in self.release.items]
+        if row["domain"] is None and known:
+            row = {**row, "domain": Counter(known).most_common(1)[0][0]}
         own = self._lists(row, heard, [self.caution], len(ranked) + len(kept))[0]
         return [*dict.fromkeys([*kept, *own])][: len(ranked)]
 
