@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from exports import canary
+from exports import canary, columns
 from exports.manifest_types import Agreement, Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -104,7 +104,7 @@ def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:
 def _records(path: str, schema: pa.Schema) -> dict[str, JsonValue]:
     _, config, file = path.split("/")
     name = f"{config}-{file.removesuffix('.parquet')}"
-    fields = [_field(name, path, column) for column in schema]
+    fields = [_field(name, path, column) | _described(config, column.name) for column in schema]
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 
@@ -120,6 +120,10 @@ def _field(records: str, path: str, column: pa.Field) -> dict[str, JsonValue]:
     if not pa.types.is_struct(kind):
         return field | {"dataType": _type(kind), "source": source} | listed
     return field | ({"repeated": True} if shape else {}) | {"subField": [_sub(name, source, part) for part in kind]}
+
+
+def _described(config: str, column: str) -> dict[str, JsonValue]:
+    return {"description": columns.meaning(config, column)}
 
 
 def _sub(parent: str, source: Mapping[str, JsonValue], part: pa.Field) -> dict[str, JsonValue]:

@@ -1,16 +1,20 @@
-"""Writes docs/data-format.md from tables.py: `python -m tests.data_format`. A test compares the two."""
+"""Writes docs/data-format.md and docs/release-format.md: `python -m tests.data_format`. A test compares them."""
 
 import polars as pl
+import pyarrow as pa
 
+from exports import columns, formats
 from saferec_builder.storage import tables
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "data-format.md"
+RELEASE_PAGE = ROOT / "docs" / "release-format.md"
 HEAD = """\
 # Data format: the tables of a workspace
 
-For anyone who reads a workspace with other programs: every table, its key and its columns. The files of a release are
-in [releases](releases.md). `python -m tests.data_format` makes this page of the tables in `saferec_builder/storage/`.
+For anyone who reads a workspace with other programs: every table, its key and its columns. Those of a release have
+[a page of their own](release-format.md). `python -m tests.data_format` makes this page of the tables in
+`saferec_builder/storage/`.
 
 A workspace is a folder with a `saferec.toml`. Bulk tables are parquet shards in `tables/NAME/`; a shard counts once its
 manifest, the `.json` of the same name, is beside it. Small, precious tables are in `workspace.db` (SQLite). Rows are
@@ -19,6 +23,18 @@ appended, never edited: if a key occurs twice, the last row counts. Offsets are 
 
 A *ref* names an item: `source:id` (`imdb:tt0114709`, `redial:135508`) or `title:Name (Year)`. The catalog resolves refs
 to item ids when they are needed, so a better catalog never changes what was mined.
+"""
+
+
+RELEASE_HEAD = """\
+# Release format: the columns of a dataset
+
+For anyone who reads a release: every config, its splits and its columns, as `datasets.load_dataset(DIR, CONFIG)` gives
+them. [Releases](releases.md) has the other files and how a release is made. `croissant.json` holds the same words for
+machines. `python -m tests.data_format` makes this page of `exports/columns.toml`.
+
+Ids of conversations are keyed: without the owner's key nobody can compute them. Ids of items are those of the config
+`items`. A sensitivity is a trait of `traits.toml`.
 """
 
 
@@ -41,5 +57,26 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
+def release_page() -> str:
+    parts = [RELEASE_HEAD]
+    for config, schema in formats.schemas({"gore": "SafeRec's key"}).items():
+        parts.append(f"\n## {config}\n\nSplits: {', '.join(formats.CONFIGS[config])}.\n")
+        parts.append("| column | type | meaning |\n|---|---|---|")
+        for column in schema:
+            words = columns.meaning(config, column.name)
+            parts.append(f"| {column.name} | {arrow_kind(column.type)} | {words} |")
+    return "\n".join(parts) + "\n"
+
+
+def arrow_kind(dtype: pa.DataType) -> str:
+    """A short name of an arrow type."""
+    if pa.types.is_list(dtype):
+        return f"list of {arrow_kind(dtype.value_type)}"
+    if pa.types.is_struct(dtype):
+        return "{" + ", ".join(f"{part.name}: {arrow_kind(part.type)}" for part in dtype) + "}"
+    return {"bool": "boolean", "double": "float64"}.get(str(dtype), str(dtype))
+
+
 if __name__ == "__main__":
+    RELEASE_PAGE.write_text(release_page(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")

@@ -157,6 +157,8 @@ def test_the_reference_of_commands_is_current() -> None:
 def test_the_reference_of_tables_is_current() -> None:
     written = (DOCS / "data-format.md").read_text(encoding="utf-8")
     assert written == data_format.page(), "run `python -m tests.data_format`"
+    released = (DOCS / "release-format.md").read_text(encoding="utf-8")
+    assert released == data_format.release_page(), "run `python -m tests.data_format`"
 
 
 def anchors(page: Path) -> set[str]:

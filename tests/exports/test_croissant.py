@@ -27,6 +27,8 @@ def test_croissant_validates_and_reads(home):
     manifest = json.loads((home / "manifest.json").read_text())
     # no clock is asked: a date of publication would be that of somebody's request
     assert "datePublished" not in said and said["temporalCoverage"] == f"../{manifest['created']}"
+    fields = [field for records in said["recordSet"] for field in records["field"]]
+    assert len(fields) > 50 and all(field["description"] for field in fields)
     data_files = {p: f["sha256"] for p, f in manifest["files"].items() if p.startswith("data/")}
     assert {f["contentUrl"]: f["sha256"] for f in said["distribution"]} == data_files
     for config in ("sft", "grpo", "safecrs", "labels", "items"):
