@@ -22,6 +22,6 @@ def report(
     """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
     made = page.write(Workspace.open(folder), release, runs or ())
     figures = {"report": str(made.path), "release": made.release, "bytes": made.bytes, "runs": len(runs or ())}
-    say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "")
+    say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "pages")
     if show:
         webbrowser.open(made.path.resolve().as_uri())
