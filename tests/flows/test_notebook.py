@@ -1,6 +1,8 @@
 """The notebooks of the docs run from top to bottom, and give what stands in them."""
 
 import copy
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +24,14 @@ def shown(notebook: Any) -> list[list[str]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_gives_what_it_shows(path: Path, tmp_path: Path) -> None:
+def test_a_notebook_gives_what_it_shows(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import nbformat  # takes seconds to load
     from nbclient import NotebookClient
 
     stored = nbformat.read(path, as_version=4)
     nbformat.validate(stored)
     ran = copy.deepcopy(stored)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # of its `!` lines
     client = NotebookClient(ran, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
     assert shown(ran) == shown(stored)
