@@ -69,9 +69,7 @@ def test_the_workflow_of_the_docs_mines_proposes_compares_and_publishes(ws: sr.W
     assert flow["jobs"]["publish"]["needs"] == "release" and flow["jobs"]["publish"]["environment"]
     with Hub() as hub:
         env = os.environ | flow["env"] | {"WS": str(ws.root), "NEW": str(tmp_path / "new"), "REPO": REPO}
-        env |= {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        }  # as in the environment of ours
+        env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
         env |= {"GITHUB_STEP_SUMMARY": str(summary), "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1"}
         for _ in range(2):  # a run that is repeated does nothing twice
             for job, more in (("release", {}), ("publish", {"HF_TOKEN": WRITER})):
