@@ -57,6 +57,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     quick(monkeypatch)
     monkeypatch.setenv("HF_TOKEN", WRITER)
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which training sets for its process
     with Hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         yield hub

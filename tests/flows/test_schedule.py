@@ -70,7 +70,12 @@ def test_the_workflow_of_the_docs_mines_proposes_compares_and_publishes(ws: sr.W
     with Hub() as hub:
         env = os.environ | flow["env"] | {"WS": str(ws.root), "NEW": str(tmp_path / "new"), "REPO": REPO}
         env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-        env |= {"GITHUB_STEP_SUMMARY": str(summary), "HF_ENDPOINT": hub.url, "HF_HUB_DISABLE_XET": "1"}
+        env |= {
+            "GITHUB_STEP_SUMMARY": str(summary),
+            "HF_ENDPOINT": hub.url,
+            "HF_HUB_DISABLE_XET": "1",
+            "HF_HUB_OFFLINE": "0",
+        }
         for _ in range(2):  # a run that is repeated does nothing twice
             for job, more in (("release", {}), ("publish", {"HF_TOKEN": WRITER})):
                 for step in flow["jobs"][job]["steps"]:
