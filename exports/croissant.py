@@ -104,26 +104,22 @@ def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:
 def _records(path: str, schema: pa.Schema) -> dict[str, JsonValue]:
     _, config, file = path.split("/")
     name = f"{config}-{file.removesuffix('.parquet')}"
-    fields = [_field(name, path, column) | _described(config, column.name) for column in schema]
+    fields = [_field(name, path, column, columns.meaning(config, column.name)) for column in schema]
     return {"@type": "cr:RecordSet", "@id": name, "name": name, "field": fields}
 
 
-def _field(records: str, path: str, column: pa.Field) -> dict[str, JsonValue]:
+def _field(records: str, path: str, column: pa.Field, meaning: str) -> dict[str, JsonValue]:
     """One column; a column of structs has a sub-field per field, read by its JSON path."""
     kind, shape = column.type, list[str]()
     while pa.types.is_list(kind):
         kind, shape = kind.value_type, [*shape, "-1"]
     name = f"{records}/{column.name}"
-    field: dict[str, JsonValue] = {"@type": "cr:Field", "@id": name, "name": name}
+    field: dict[str, JsonValue] = {"@type": "cr:Field", "@id": name, "name": name, "description": meaning}
     source = {"fileObject": {"@id": path}, "extract": {"column": column.name}}
     listed: dict[str, JsonValue] = {"isArray": True, "arrayShape": ",".join(shape)} if shape else {}
     if not pa.types.is_struct(kind):
         return field | {"dataType": _type(kind), "source": source} | listed
     return field | ({"repeated": True} if shape else {}) | {"subField": [_sub(name, source, part) for part in kind]}
-
-
-def _described(config: str, column: str) -> dict[str, JsonValue]:
-    return {"description": columns.meaning(config, column)}
 
 
 def _sub(parent: str, source: Mapping[str, JsonValue], part: pa.Field) -> dict[str, JsonValue]:

@@ -50,11 +50,13 @@ def folder(release: str) -> Path:
 
 def _refuse_withdrawn_here(path: Path) -> None:
     """Of a workspace's releases/VERSION: what `saferec-build withdraw` noted beside it."""
-    beside = path.resolve().parent / WITHDRAWN
-    reasons = (whole_object(read_plain(beside)) or {}) if beside.is_file() else {}
-    if path.resolve().name in reasons:
-        reason = plain(reasons[path.resolve().name])
-        raise TrainingError(f"{path} was withdrawn ({reason}): train on another version")
+    home = path.resolve()
+    beside = home.parent / WITHDRAWN
+    reasons = whole_object(read_plain(beside)) if beside.is_file() else {}
+    if reasons is None:
+        raise TrainingError(f"{beside}: damaged, nobody can tell what was withdrawn: put your copy of it back")
+    if home.name in reasons:
+        raise TrainingError(f"{path} was withdrawn ({plain(str(reasons[home.name]))}): train on another version")
 
 
 def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:

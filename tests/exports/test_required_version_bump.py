@@ -1,5 +1,6 @@
 """Which releases there are, in the order of their numbers."""
 
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -59,6 +60,20 @@ def test_a_version_says_how_much_changed(workspace, cli):
     toml.write_text(toml.read_text().replace("# violated_at = 0.66 ", "violated_at = 0.7 "))
     ran = cli("release", "1.2.0", "-C", ws.root)
     assert ran.code == 1 and "thresholds of the rule changed since 1.1.0: take 2.0.0" in ran.err
+
+
+@pytest.mark.slow
+def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted(workspace, cli):
+    """After `forget` 6,249 rows were gone for want of `--inject`, and nothing said so."""
+    ws = world.fill(workspace, *world.requests())
+    assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
+    injected = manifest(ws, "1.0.0")["conditions"]["injected"]
+    shutil.rmtree(ws.releases / "1.0.0" / "data")
+    for version, more, told in (("2.0.0", ["--inject", "gore"], 0), ("3.0.0", [], 1)):
+        assert cli("release", version, *more, "-C", ws.root).code == 0
+        said = f"major: {injected:,} injected rows are gone: `--inject` was not given"
+        assert injected and manifest(ws, version)["changes"].count(said) == told
+        shutil.rmtree(ws.releases / version / "data")
 
 
 @pytest.mark.parametrize("name", ["data/labels/train.parquet", "traits.toml", "CHANGELOG.md", "SHA256SUMS"])

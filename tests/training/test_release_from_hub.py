@@ -101,6 +101,9 @@ def test_a_version_that_was_withdrawn_here_is_not_evaluated(tmp_path: Path) -> N
     with pytest.raises(TrainingError, match=r"1\.0\.0 was withdrawn \(a wrong label\)"):
         folder(str(home))
     assert folder(str(tmp_path / "releases" / "2.0.0"))
+    (tmp_path / "releases" / WITHDRAWN).write_text('{"1.0.0": ')
+    with pytest.raises(TrainingError, match="damaged, nobody can tell"):
+        folder(str(home))
 
 
 def test_a_release_whose_text_stays_with_its_source_is_refused(tmp_path: Path) -> None:

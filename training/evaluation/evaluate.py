@@ -154,6 +154,16 @@ def evaluate(
             one["cut"] = len(cut)
     made = report(release, runs, table, truth is not None)
     print(plain(show(runs, release.k)) + "\n" + population.words(made["prevalence"]))
+    _say_what_was_not_read(files, release, split)
+    if silent:
+        print(f"left out: {len(silent)} requests without their text, which not every file answers")
+    if output:
+        write_report(output, made)
+        write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)
+    return made
+
+
+def _say_what_was_not_read(files: Mapping[str, Predictions], release: Release, split: str) -> None:
     for name, found in files.items():
         if found.cut:
             print(
@@ -170,12 +180,6 @@ def evaluate(
             )
         if found.strange:
             print(f"left out: {found.strange} answers to conversations outside {split}")
-    if silent:
-        print(f"left out: {len(silent)} requests without their text, which not every file answers")
-    if output:
-        write_report(output, made)
-        write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)
-    return made
 
 
 def _unasked(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:

@@ -84,10 +84,10 @@ class Guard:
         that which most of the list is of. Where nothing was heard a list stays as it is. TrainingError where no entry
         of any list is the id of an item.
         """
-        strange = [item for ranked in lists for item in ranked if item is not None]
-        if strange and not any(item in self.release.items for item in strange):
+        named = [item for ranked in lists for item in ranked if item is not None]
+        if named and not any(item in self.release.items for item in named):
             raise TrainingError(
-                f"none of {len(strange)} entries is an item of the release, the first is {strange[0]!r}: expected ids"
+                f"none of {len(named)} entries is an item of the release, the first is {named[0]!r}: expected ids"
                 " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
             )
         found: list[list[str | None]] = []

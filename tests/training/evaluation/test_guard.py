@@ -1,6 +1,7 @@
 """The guard on the small release: what it hears, what it shows, and that it knows nothing of the test split."""
 
 import dataclasses
+import pickle
 import re
 
 import numpy as np
@@ -60,6 +61,12 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
         f"{n}. {guard.release.items[item].name}" for n, item in enumerate(first["items"], 1)
     )
     assert first["refilled"] == 0
+
+
+def test_a_fitted_guard_can_be_kept_for_the_next_process(guard):
+    kept = pickle.loads(pickle.dumps(guard))
+    request = asked(HINTS["gore"])
+    assert kept.heard([request]) == [["gore"]] and kept.protect([["a"]], [request]) == guard.protect([["a"]], [request])
 
 
 def test_lists_of_others_keep_their_order_and_their_length(guard):
