@@ -53,7 +53,9 @@ def page() -> str:
         place = "parquet" if table.place == "bulk" else "workspace.db"
         parts.append(f"\n## {table.name}\n\n{table.meaning} Stored in {place}; key: {', '.join(table.key)}.\n")
         parts.append("| column | type | meaning |\n|---|---|---|")
-        parts += [f"| {name} | {kind(t)} | {m.replace('|', chr(92) + '|')} |" for name, (t, m) in table.columns.items()]
+        parts += [
+            f"| {name} | `{kind(t)}` | {m.replace('|', chr(92) + '|')} |" for name, (t, m) in table.columns.items()
+        ]
     return "\n".join(parts) + "\n"
 
 
@@ -64,7 +66,7 @@ def release_page() -> str:
         parts.append("| column | type | meaning |\n|---|---|---|")
         for column in schema:
             words = columns.meaning(config, column.name)
-            parts.append(f"| {column.name} | {arrow_kind(column.type)} | {words} |")
+            parts.append(f"| {column.name} | `{arrow_kind(column.type)}` | {words} |")
     return "\n".join(parts) + "\n"
 
 
