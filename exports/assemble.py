@@ -216,7 +216,11 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, before))
     if ws.config.splits.by_item:
         conversations = _seeded(snapshot, conversations, items, links, ws.config.release.titles == "any")
-    split, starts = splits.assign(conversations, shares), shares.starts(conversations["time"])
+    named = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
+    conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(named))
+    earlier = _earlier(None if options.resplit else parent, before)
+    split = splits.assign(conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode())), shares)
+    starts = shares.starts(conversations["time"])
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
@@ -232,8 +236,6 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
     item_labels = labels.filter(kind="item_flag")
-    named = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
-    conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(named))
     kept, left_out = build_rows.ordered(conversations, out)
     return Base(
         *(kept, left_out, reviews, past, known, item_labels, items, links, judged, out, facts),
@@ -271,6 +273,13 @@ def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame
 def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
     starts = before.get("split_starts")
     return released_ids.starts(parent, starts) if parent and starts and any(starts) else None
+
+
+def _earlier(parent: Path | None, before: Facts) -> pl.Series:
+    """The conversations of the release before; none where `forget` deleted its rows."""
+    if parent and (parent / "data").is_dir():
+        return versioning.table((parent, before), "conversations", ["conversation"])["conversation"]
+    return pl.Series([], dtype=pl.String)
 
 
 def finders(

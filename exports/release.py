@@ -102,7 +102,7 @@ def release(
 
 
 def _outgrown(facts: Facts, shares: config.Splits) -> str | None:
-    """What is mined after a release is later than its boundaries, and takes earlier rows of seekers out of train."""
+    """What is mined after a release is later than its boundaries, and left out where its seeker stands before them."""
     sizes = facts["counts"]["grpo"]
     share = sizes["test"] / max(1, sum(sizes.values()))
     if not facts["parent"] or shares.test_from or share <= 2 * shares.test:

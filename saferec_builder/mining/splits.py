@@ -1,7 +1,8 @@
 """Assigns conversations to splits, so that nobody is trained on a person and tested on the same person.
 
 reads  conversations (conversation, source, seeker, time), and `cluster` where near-duplicates were found, `seed` (the
-       first work that is named) where rows without a time and a person are to be kept together by it
+       first work that is named) where rows without a time and a person are to be kept together by it, `earlier` (is it
+       in the release before this one)
 gives  splits (conversation, split, straddles)
 """
 
@@ -53,12 +54,13 @@ def shares(given: config.Splits, earlier: tuple[datetime | None, datetime | None
 
 
 def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
-    """One row per conversation, in the same order: its split, and whether its seeker also stands in a later split.
+    """One row per conversation, in the same order: its split, and whether its seeker stands in another one, too.
 
     Rows with a time: the latest share is test, the share before it is validation (rows of one instant stay together,
     in the later split). Rows without a time: a stable hash of the seeker, or where there is none of the seed, or of the
-    conversation, so that a new row never moves an old one. A row that straddles must not be released: the rows of its
-    seeker, and of its cluster of near-duplicates, in the latest split stay.
+    conversation, so that a new row never moves an old one. A row that straddles must not be released: of a seeker, and
+    of a cluster of near-duplicates, the rows in one split stay. It is the latest of those that were released before, so
+    that who comes back takes nothing out of the dataset; else the latest.
     """
     level = (
         pl.when(pl.col("time").is_null())
@@ -66,11 +68,13 @@ def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
         .otherwise(_by_time(*shares.starts(conversations["time"])))
     )
     groups = [name for name in ("seeker", "cluster") if name in conversations.columns]
-    late = [pl.col(name).is_not_null() & (pl.col("level") < pl.col("level").max().over(name)) for name in groups]
-    return conversations.select("conversation", *groups, level=level).select(
+    before = pl.col("level").filter(pl.col("earlier")) if "earlier" in conversations.columns else pl.lit(None, pl.Int32)
+    stays = pl.coalesce(before.max(), pl.col("level").max())
+    other = [pl.col(name).is_not_null() & (pl.col("level") != stays.over(name)) for name in groups]
+    return conversations.with_columns(level=level).select(
         "conversation",
         split=pl.col("level").replace_strict(dict(enumerate(SPLITS)), return_dtype=pl.String),
-        straddles=pl.any_horizontal(late),
+        straddles=pl.any_horizontal(other),
     )
 
 

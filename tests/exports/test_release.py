@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from exports.release import Release, release
@@ -159,6 +160,23 @@ def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
     assert _build(ws.root, 1).returncode == 0
     assert tree(ws.releases) == tree(tmp_path / "calm/releases")
+
+
+@pytest.mark.slow
+def test_who_comes_back_takes_no_row_out_of_the_dataset(ws, cli):
+    """40 days, 10 % test: p3 asked on day 3, in train. What p3 says on day 60 would be test, and p3 in two splits."""
+    at = ("--unreviewed", "-C", ws.root, "--json")
+    cli("release", "1.0.0", *at)
+    again = [conversation("again", "Hi", f"Try {film('D')}", "ok", day=60, seeker="p3")]
+    again += [conversation("new", "Hi", f"Try {film('D')}", "ok", day=61, seeker="somebody")]
+    store.append(ws, tables.CONVERSATIONS, conversations(*again))
+    said = cli("release", "1.1.0", *at).json  # took a major version: c003 was gone
+    assert said["dropped"] == {"straddles split": 1} and said["out"] == 41
+    here = pl.read_parquet(ws.releases / "1.1.0/data/conversations/train.parquet")["conversation"]
+    assert {*world.released(ws, "c003")} < {*here} and not {*world.released(ws, "again")} & {*here}
+    cli("release", "2.0.0", "--resplit", *at)  # nothing has to stay: the latest is taken
+    there = pl.read_parquet(ws.releases / "2.0.0/data/conversations/test.parquet")["conversation"]
+    assert {*world.released(ws, "again", "new")} < {*there}
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from tests.doc_pages import DOCS, files
 from tests.servers.hub import WRITER, Hub
 from tests.worlds.hub_world import REPO
 
-NEXT = f"{datetime.now(UTC):%Y%m}.0.0"
+NEXT = f"1.{datetime.now(UTC):%Y%m}.0"
 TEAM = ("ann", "bo")
 
 

@@ -47,6 +47,26 @@ def test_without_times_and_people_those_who_name_one_work_first_stay_together():
     assert splits.rule(frame) == "seeker hash, else that of the first work named"
 
 
+def test_who_was_released_keeps_their_split_and_anybody_else_the_latest():
+    """10 days, 20 % test: days 8 and 9. Ann and a cluster of near-duplicates stand on both sides of it, so does Bo."""
+    seekers = {0: "ann", 9: "ann", 2: "bo", 8: "bo"}
+    frame = conversations(*(conversation(f"c{n}", "hi", day=n, seeker=seekers.get(n)) for n in range(10)))
+    clusters = frame.with_columns(cluster=pl.Series([None, "same", *[None] * 7, "same"]))
+
+    def left(released: list[int]) -> list[str]:
+        names = pl.Series([f"c{n}" for n in released], dtype=pl.String)
+        split = splits.assign(clusters.with_columns(earlier=pl.col("conversation").is_in(names.implode())), shares)
+        return split.filter("straddles")["conversation"].to_list()
+
+    shares = splits.Shares(0.0, 0.2)
+    assert left([]) == ["c0", "c1", "c2"]  # ann's c0 and the double c1 go for c9, bo's c2 for c8
+    assert left([0, 1]) == ["c2", "c9"]  # released in train: what came later goes
+    assert left([0, 9]) == ["c0", "c1", "c2"]  # both were released, as no release does: the latest stays
+    # c9 is ann's, who was released in train, and of c1's cluster, which was not: neither may stand beside it
+    assert left([0]) == ["c1", "c2", "c9"]
+    assert splits.assign(clusters, shares).filter("straddles")["conversation"].to_list() == ["c0", "c1", "c2"]
+
+
 def test_the_rule_is_said_in_words():
     timed, timeless = conversation("c1", "hi", day=1), conversation("c2", "hi", day=None, source="redial")
     assert splits.rule(conversations(timed)) == "time"
