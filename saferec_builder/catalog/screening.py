@@ -189,12 +189,8 @@ def _sums(read: _Read, chosen: Sequence[int], of: Sequence[str]) -> tuple[Floats
 
 
 def _share(found: Floats, total: Floats) -> tuple[float, float, float]:
-    """The share, and its interval: above one half that of what is left, for it is narrow near zero only."""
-    share = float(found.sum() / total.sum())
-    if share <= 0.5:
-        return share, *mean_share(found / total, total)
-    low, high = mean_share(1 - found / total, total)
-    return share, 1 - high, 1 - low
+    """The share, and its interval."""
+    return float(found.sum() / total.sum()), *mean_share(found / total, total)
 
 
 def _rates(read: _Read, asked: list[str]) -> pl.DataFrame:

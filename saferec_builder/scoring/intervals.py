@@ -4,10 +4,10 @@ reads  a value per user and metric (metrics.per_user), or the differences of two
 gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
 
 A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934); a mean share (svr) the gamma
-interval of Fay and Feuer (1997), with 1/n as the largest weight; the difference of two shares the bounds of what one
-and of what the other system alone has, joined by MOVER (Donner and Zou 2012). All other means, far from zero, have a
-percentile bootstrap over users, which is narrower there. A metric `*_weighted` is a weighted mean: each user stands for
-so many; its gamma interval has the largest weight's share in the place of 1/n.
+interval of Fay and Feuer (1997), with two changes that `mean_share` names; the difference of two shares the bounds of
+what one and of what the other system alone has, joined by MOVER (Zou and Donner 2008), or Student's t where many users
+differ. All other means, far from zero, have a percentile bootstrap over users, which is narrower there. A metric
+`*_weighted` is a weighted mean: each user stands for so many.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,6 +23,7 @@ YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_up
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate", "seen")
 TAIL = 0.025  # on each side of an interval
 WEIGHTED = "_weighted"  # how the names of weighted means end
+MANY = 40  # users who differ, were all of them to differ as much: from so many a mean difference is near normal
 POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975
 
 
@@ -93,45 +94,79 @@ def clopper_pearson(count: int, n: int) -> tuple[float, float]:
 def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
     """The gamma interval of the mean of values that are 0 or more, one per user: at 0 everywhere 0 and 3.689/n.
 
-    Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, of which the largest is that of 1, or of
-    the largest value where one is above 1. With weights it is the weighted mean, and each weight is weight * value over
-    the sum of the weights.
+    Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, of which one more is thought of that has 1,
+    or the largest value where one is above 1. Two changes: the variance is that about the mean, which is the smaller
+    one where many have something (a mean above one half is that of what is left); and with weights the one more has
+    the weight that a user has on average who is drawn by weight, where they take the heaviest (Tiwari and others 2006
+    the plain average). `make bench ONLY=intervals` has the coverage.
     """
-    part = np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
-    top = max(1.0, float(values.max()))
-    mean, spread, most = float(values @ part), float(((values * part) ** 2).sum()), top * float(part.max())
-    low = spread / mean * gamma_quantile(TAIL, mean**2 / spread) if mean else 0.0
-    mean, spread = mean + most, spread + most**2
+    part, top = _parts(values, weights), max(1.0, float(values.max()))
+    if float(values @ part) <= top / 2:
+        return _gamma(values, part, top)
+    low, high = _gamma(top - values, part, top)
+    return top - high, top - low
+
+
+def _gamma(values: Floats, part: Floats, top: float) -> tuple[float, float]:
+    mean, more, spread, low = float(values @ part), float((part**2).sum()), _variance(values, part), 0.0
+    if mean:  # with one more that has nothing: all alike are no certainty
+        below = spread + (mean * more) ** 2
+        low = below / mean * gamma_quantile(TAIL, mean**2 / below)
+    mean, spread = mean + top * more, spread + (top * more) ** 2
     return min(low, top), min(spread / mean * gamma_quantile(1 - TAIL, mean**2 / spread), top)
 
 
 def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """The interval of the mean of differences, one per user: bounds of what each side alone has, joined by MOVER."""
+    """The interval of the mean of differences, one per user: bounds of what each side alone has, joined by MOVER.
+
+    Zou and Donner (2008), with their correlation: who has more on one side has none on the other. Where MANY users
+    differ (Kish's effective number of them) Student's t, its variance with one more user who differs most.
+    """
+    part = _parts(values, weights)
+    mean, most = float(values @ part), float(abs(values).max(initial=0.0))
+    if (parts := abs(values * part)).any() and parts.sum() ** 2 >= MANY * float((parts**2).sum()):
+        spread = _variance(values, part) + (float((part**2).sum()) * most) ** 2
+        half = t_quantile(len(values) - 1) * sqrt(spread)
+        return mean - half, mean + half
     up, down = np.maximum(values, 0.0), np.maximum(-values, 0.0)
+    more, less = float(up @ part), float(down @ part)
     (up_low, up_high), (down_low, down_high) = mean_share(up, weights), mean_share(down, weights)
-    more, less = (float(np.average(side, weights=weights)) for side in (up, down))
-    low = more - less - sqrt((more - up_low) ** 2 + (down_high - less) ** 2)
-    high, top = more - less + sqrt((up_high - more) ** 2 + (less - down_low) ** 2), max(1.0, float(abs(values).max()))
+    scale = sqrt(_variance(up, part) * _variance(down, part))
+    alike = float(((up - more) * (down - less) * part**2).sum()) / scale if scale else 0.0
+
+    def joined(one: float, other: float) -> float:
+        return sqrt(one**2 + other**2 - 2 * alike * one * other)
+
+    low, high = mean - joined(more - up_low, down_high - less), mean + joined(up_high - more, less - down_low)
+    top = max(1.0, most)
     return max(low, -top), min(high, top)
+
+
+def _parts(values: Floats, weights: Floats | None) -> Floats:
+    """What share of the mean each user is."""
+    return np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
+
+
+def _variance(values: Floats, part: Floats) -> float:
+    """Of the mean."""
+    n = len(values)
+    return float((((values - values @ part) * part) ** 2).sum()) * n / max(1, n - 1)
 
 
 def over_seeds(values: Floats) -> Interval:
     """The mean of values [seeds, users] that a method has, with a 95 % interval over further seeds and further users.
 
-    Both are drawn: mean squares of a two-way layout without repeats, (MS seeds + MS users - MS rest) / (seeds * users)
-    as the variance of the mean (not below what the larger of the first two gives alone) and Satterthwaite's degrees of
-    freedom. Users whom a metric does not apply to (NaN) are left out. At least two seeds.
+    Both are drawn, and each has its own share of the width, joined by MOVER: Student's t of seeds - 1 times the error
+    of their means, and of users - 1 times what users differ by in all seeds (mean squares of a two-way layout without
+    repeats). Satterthwaite's one t for both held the truth in .87 of worlds of two seeds, and .92 of three, where seeds
+    differ most. Users whom a metric does not apply to (NaN) are left out. At least two seeds.
     """
     values = values[:, ~np.isnan(values).any(axis=0)]
     seeds, users = values.shape
     mean, by_seed, by_user = values.mean(), values.mean(axis=1), values.mean(axis=0)
-    rest = values - by_seed[:, None] - by_user + mean
-    squares = np.array([users * by_seed.var(ddof=1), seeds * by_user.var(ddof=1), 0.0])
-    squares[2] = (rest**2).sum() / ((seeds - 1) * (users - 1))
-    freedom = np.array([seeds - 1, users - 1, (seeds - 1) * (users - 1)])
-    spread = max(squares[0] + squares[1] - squares[2], squares[:2].max())
-    df = spread**2 / float((squares**2 / freedom).sum()) if spread else 1.0
-    half = t_quantile(max(1.0, df)) * sqrt(spread / (seeds * users))
+    rest = ((values - by_seed[:, None] - by_user + mean) ** 2).sum() / ((seeds - 1) * (users - 1))
+    among = max(0.0, by_user.var(ddof=1) - rest / seeds) / users
+    half = sqrt(t_quantile(seeds - 1) ** 2 * by_seed.var(ddof=1) / seeds + t_quantile(users - 1) ** 2 * among)
     return {"mean": round(float(mean), 6), "low": round(mean - half, 6), "high": round(mean + half, 6), "n": users}
 
 

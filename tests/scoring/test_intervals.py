@@ -48,18 +48,23 @@ def test_yes_and_no_have_the_exact_interval():
 def test_a_share_of_nothing_is_no_certainty():
     # Poisson, none seen: -ln(.025) = 3.689 events at most, each worth 1/n
     assert mean_share(np.zeros(100)) == (0, pytest.approx(0.03689, abs=1e-5))
-    # 3 users of 100 with all: Poisson limits of 3 are .6187 and 8.7673
-    assert mean_share(np.repeat([1.0, 0.0], [3, 97])) == (pytest.approx(0.006187, 1e-4), pytest.approx(0.087673, 1e-4))
-    assert mean_share(np.ones(2)) == (pytest.approx(0.1211, abs=1e-4), 1)  # 2: .2422 to 7.22 events of 2
+    # 3 users of 100 with all: variance .03 * .97 / 99 = 2.9394e-4. Below, + .0003^2: a gamma of mean .03 and variance
+    # 2.9403e-4, which at .025 is .006323; above, one more: mean .04, + .01^2: .087255 (scipy.stats.gamma). The Poisson
+    # limits of 3, .6187 and 8.7673 of 100, are a little wider: they have no .97
+    assert mean_share(np.repeat([1.0, 0.0], [3, 97])) == (pytest.approx(0.006323, 1e-4), pytest.approx(0.087255, 1e-4))
+    # all have all: nothing is missing of them, so 3.689 / 10 is the most that may be
+    assert mean_share(np.ones(10)) == (pytest.approx(1 - 0.3689, abs=1e-4), 1) and mean_share(np.ones(2)) == (0, 1)
+    low, high = mean_share(np.array([0.1, 0.4, 0.5, 0.6, 0.9]))  # .5 and, in floats, a hair more: it turned for ever
+    assert 0 < low < 0.5 < high <= 1
     assert mean_share(np.array([4.0, 0.0]))[1] <= 4  # the paper's sdcg is above 1
 
 
 def test_a_weight_makes_an_event_count_more():
     one, weights = np.repeat([1.0, 0.0], [3, 97]), np.repeat([1.0, 5.0], [50, 50])
-    # 3 of 50 that stand for one each, among 50 + 250: 3 events of 1/300
-    assert mean_share(one, weights)[0] == pytest.approx(0.6187 / 300, 1e-3)
-    # the upper end is that of what may still come: an event with the largest weight, 5/300 (Fay and Feuer)
-    assert mean_share(np.zeros(100), weights) == (0, pytest.approx(3.6889 * 5 / 300, 1e-4))
+    # 3 of 50 that stand for one each, among 50 + 250: 3 events of 1/300, of which .6187 may be (Poisson)
+    assert mean_share(one, weights)[0] == pytest.approx(0.6187 / 300, rel=0.05)
+    # what may still come has the weight of somebody drawn by weight: (50 * 1 + 50 * 5 * 5) / 300 = 4.333 of 300
+    assert mean_share(np.zeros(100), weights) == (0, pytest.approx(3.6889 * 4.3333 / 300, 1e-4))
     assert mean_share(one, np.full(100, 7.0)) == mean_share(one)
     cell = intervals({"svr_weighted@10": one}, weights=weights)["svr_weighted@10"]
     assert (cell["mean"], cell["n"]) == (0.01, 100)
@@ -69,9 +74,27 @@ def test_a_difference_has_the_bounds_of_both_sides():
     # nobody differs: 3.689/n to either side; one side alone moves the other's bound by nothing seen
     assert paired_shares(np.zeros(100)) == (pytest.approx(-0.03689, abs=1e-5), pytest.approx(0.03689, abs=1e-5))
     low, high = paired_shares(np.repeat([1.0, 0.0], [3, 97]))
-    assert low == pytest.approx(0.03 - np.hypot(0.03 - 0.006187, 0.03689), abs=1e-5)
-    assert high == pytest.approx(0.087673, abs=1e-5)
+    assert low == pytest.approx(0.03 - np.hypot(0.03 - 0.006323, 0.03689), abs=1e-5)
+    assert high == pytest.approx(0.087255, abs=1e-5)
     assert paired_shares(np.repeat([-1.0, 0.0], [3, 97])) == (-high, -low)
+    # 39 of 100 differ by 1, 20 up and 19 down: up and down are never together, and their correlation is
+    # -.20 * .19 / sqrt(.20 * .80 * .19 * .81) = -.242, so that the bounds lie further out than without it
+    up, down = np.repeat([1.0, 0.0], [20, 80]), np.repeat([0.0, 1.0, 0.0], [20, 19, 61])
+    first, second = 0.20 - mean_share(up)[0], mean_share(down)[1] - 0.19
+    low, _ = paired_shares(up - down)
+    assert low == pytest.approx(0.01 - np.sqrt(first**2 + second**2 + 2 * 0.2422 * first * second), abs=1e-3)
+
+
+def test_where_many_differ_the_interval_is_students():
+    """Four models' lists differed by .033 in 89 of 91 dialogues, -.091 to .155: a bootstrap has .003 to .062."""
+    # 60 of 100 differ by .1, 40 up and 20 down: mean .02, variance of it (.006 - .0004) / 99 = 5.6566e-5, one more of
+    # .1 (.1 / 100)^2 = 1e-6: standard error .0075872, by t(99) = 1.9842 a half width of .015055
+    values = np.repeat([0.1, -0.1, 0.0], [40, 20, 40])
+    assert paired_shares(values) == (pytest.approx(0.02 - 0.015055, abs=1e-6), pytest.approx(0.02 + 0.015055, abs=1e-6))
+    # 39 are too few, and so are 60 of whom one weighs as all others together: (2 * 59)^2 / (59 + 59^2) = 3.9
+    assert np.diff(paired_shares(np.repeat([0.1, 0.0], [39, 61]))) > 0.04
+    weights = np.repeat([59.0, 1.0], [1, 99])
+    assert np.diff(paired_shares(values, weights)) > 0.5
 
 
 def test_the_name_of_a_metric_decides_its_interval():
