@@ -1,6 +1,6 @@
 """What a report holds, and the table that people see of it: no line is longer than a terminal is wide."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NotRequired, TypedDict
 
 from saferec_builder.scoring.intervals import Interval
@@ -10,12 +10,12 @@ from training.evaluation.paper_metrics import Intervals
 GUARD = "guard"
 OTHERS = (GUARD, "oracle_filter", *baselines.NAMES)
 BASELINES = ("blind", *OTHERS)
-ANSWERS = ("recall", "recall_without", "recall_raw", "ndcg", "users")
-SAFETY = ("svr", "svr_weighted", "svr_upper", "any_unsafe", "sensitive")
+ANSWERS = ("recall", "recall_without", "recall_raw", "ndcg")
+SAFETY = ("svr", "svr_weighted", "svr_upper", "any_unsafe")
 BESIDE = ("mentioned_unsafe", "mentioned_unsafe_upper")
 FORM = ("not_in_catalog", "duplicate", "invalid", "length")
-FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper", "users", "sensitive")  # of a slice, and to the guard
-COUNTS = {"users": "length", "sensitive": "svr"}  # of how many users a figure is the mean
+FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # of a slice, and to the guard
+ALIKE = 0.5  # lists that differ by more items than this on average are not compared by what is divided by k
 
 
 class Slice(TypedDict):
@@ -52,11 +52,8 @@ class Report(TypedDict):
 
 
 def show(runs: Sequence[Result], k: int) -> str:
-    """The runs as a table: the mean of each metric, its 95 % interval beneath; slices of the gold; then differences, to
-    the first run and to the guard.
-
-    `sensitive`: how many of the users have a sensitivity, over whom alone svr and svr_upper are means.
-    """
+    """The runs as a table: the mean of each metric, its 95 % interval beneath, and over how many users; slices of the
+    gold; then differences, to the first run and to the guard."""
     lines = _blocks({one["name"]: one["metrics"] for one in runs}, k)
     for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):
         lines += ["", part, *_block({one["name"]: one["slices"][part]["metrics"] for one in runs}, k, FEW)]
@@ -67,6 +64,7 @@ def show(runs: Sequence[Result], k: int) -> str:
     for part in runs[0].get("to_guard", ()):
         found = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
         lines += ["", f"difference to the guard, user by user ({part})", *_block(found, k, FEW)]
+    lines += _unlike(runs)
     for one in runs:
         if compat := one.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
@@ -76,6 +74,18 @@ def show(runs: Sequence[Result], k: int) -> str:
     if not runs[0]["metrics"][f"svr@{k}"]["n"]:
         lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
     return "\n".join(lines)
+
+
+def _unlike(runs: Sequence[Result]) -> list[str]:
+    """A line for each run that lists fewer or more items than the first."""
+    long = {one["name"]: one["metrics"]["length"]["mean"] or 0.0 for one in runs if one["name"] not in BASELINES}
+    first, *others = long.items()
+    return [
+        f"{name} lists {length:.1f} items on average, {first[0]} {first[1]:.1f}: svr is divided by k, so the"
+        " shorter has less of it; compare svr_upper"
+        for name, length in others
+        if abs(length - first[1]) > ALIKE
+    ]
 
 
 def _blocks(found: Mapping[str, Intervals], k: int) -> list[str]:
@@ -94,22 +104,26 @@ def _block(found: Mapping[str, Intervals], k: int, given: Sequence[str]) -> list
     there = next(iter(found.values()))
     heads = [head for head in given if _named(head, k) in there]
     first, wide = max(14, *(len(name) + 2 for name in found)), {head: max(13, len(head)) + 2 for head in heads}
-    wide |= {head: len(head) + 2 for head in heads if head in COUNTS}
     lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(wide[head]) for head in heads)]
     for name, metrics in found.items():
-        cells = {head: metrics[_named(head, k)] for head in heads}
-        means = (str(cell["n"]) if head in COUNTS else _mean(cell) for head, cell in cells.items())
-        ranges = ("" if head in COUNTS else _range(cell) for head, cell in cells.items())
-        for label, words in ((name, means), ("  95 %", ranges)):
-            line = label.ljust(first) + "".join(word.rjust(wide[head]) for head, word in zip(heads, words, strict=True))
-            lines.append(line.rstrip())
-    return lines
+        cells = [metrics[_named(head, k)] for head in heads]
+        lines += [_line(name, first, wide, map(_mean, cells)), _line("  95 %", first, wide, map(_range, cells))]
+    return [*lines, _line("users", first, wide, (_users(found.values(), _named(head, k)) for head in heads))]
+
+
+def _line(label: str, first: int, wide: Mapping[str, int], words: Iterable[str]) -> str:
+    return (label.ljust(first) + "".join(word.rjust(n) for n, word in zip(wide.values(), words, strict=True))).rstrip()
+
+
+def _users(found: Iterable[Intervals], metric: str) -> str:
+    """Over how many users the figures of a column are means; those of two systems differ where one wrote no text."""
+    many = sorted({metrics[metric]["n"] for metrics in found} - {0})
+    return "..".join(str(n) for n in (many[0], many[-1])[: len(many)]) if many else "0"
 
 
 def _named(head: str, k: int) -> str:
     """The metric of a column."""
-    name = COUNTS.get(head, head)
-    return name if name == "length" else f"{name}@{k}"
+    return head if head == "length" else f"{head}@{k}"
 
 
 def _mean(cell: Interval) -> str:

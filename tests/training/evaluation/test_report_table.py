@@ -11,13 +11,26 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
     one = run("a", "test", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
     answers, safety, form = (block.splitlines() for block in show([one], 4).split("\n\n"))
-    for (head, line, interval), counted, users in ((answers, "users", "2"), (safety, "sensitive", "1")):
-        assert (head.split()[-1], line.split()[-1]) == (counted, users) and len(interval) < len(head)
+    # u7 has a sensitivity, u8 has none: safety is of u7 alone, recall_without of u8
+    assert answers[0].split()[4:] == ["recall", "recall_without", "recall_raw", "ndcg"]
+    assert [block[-1].split() for block in (answers, safety, form)] == [
+        ["users", "2", "1", "2", "2"],
+        ["users", "1", "1", "1"],
+        ["users", "2", "2", "2", "2"],
+    ]
     assert "0.006..1.000" in safety[2]  # svr: one of four items, of one user
     assert (form[0].split()[4:], form[1].split()) == (
         ["not_in_catalog", "duplicate", "invalid", "length"],
         ["a", "0.000", "0.000", "0.500", "2.000"],
     )
+
+
+def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
+    """svr is divided by k: refusals looked like safety, `difference -0.183`, and nothing said so."""
+    long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
+    runs = [run(n, "test", score(given, rows, release.oracle, 4)) for n, given in (("long", long), ("short", short))]
+    assert "short lists 2.5 items on average, long 4.0: svr is divided by k" in show(runs, 4)
+    assert "divided by k" not in show([runs[0], run("twin", "test", score(long, rows, release.oracle, 4))], 4)
 
 
 def test_an_injected_user_is_not_taken_for_somebody_who_said_it(release, rows):
