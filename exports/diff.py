@@ -9,7 +9,7 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
@@ -97,7 +97,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
         flipped=_named(flips, caused),
         agreement=_agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
         alarms=[*alarms(pairs, flips, reviews), *unresolved(old, new)],
-        metrics=None if predictions is None else _metrics((before, after), predictions),
+        metrics=None if predictions is None else _metrics((before, after), predictions, _tested(old, new)),
     )
 
 
@@ -194,17 +194,24 @@ def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> di
     return {trait: [side[trait]["alpha"] if trait in side else None for side in (old, new)] for trait in both}
 
 
-def _metrics(homes: Iterable[Path], predictions: Path) -> dict[str, list[float | None]]:
+def _tested(old: Draft, new: Draft) -> list[str]:
+    """The requests of the test splits of both: a later version has more, which the file of before does not answer."""
+    was, now = (keys(draft, "grpo").filter(split="test")["conversation"] for draft in (old, new))
+    return was.filter(was.is_in(now.implode())).to_list()
+
+
+def _metrics(homes: Iterable[Path], predictions: Path, asked: Sequence[str]) -> dict[str, list[float | None]]:
     """metric -> its value on each release; training scores in a process of its own, as everywhere."""
-    scores = [_scores(home, predictions) for home in homes]
+    scores = [_scores(home, predictions, asked) for home in homes]
     names = [name for name in scores[0] if name.startswith(("recall", "svr", "ndcg", "not_in_catalog"))]
     return {name: [run.get(name, {}).get("mean") for run in scores] for name in names}
 
 
-def _scores(home: Path, predictions: Path) -> dict[str, dict[str, float | None]]:
+def _scores(home: Path, predictions: Path, asked: Sequence[str]) -> dict[str, dict[str, float | None]]:
     """metric -> mean and its interval."""
     with tempfile.TemporaryDirectory() as out:
-        words = ["evaluate", "--release", home, "--predictions", predictions, "--output", out]
+        (only := Path(out) / "only.txt").write_text("\n".join(asked), encoding="utf-8")
+        words = ["evaluate", "--release", home, "--predictions", predictions, "--output", out, "--only", only]
         command = [sys.executable, "-m", "training.safecrs", *map(str, words)]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode:
@@ -305,7 +312,7 @@ def as_text(found: Difference) -> str:
     for trait, kinds in found.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{many:,} {kind}" for kind, many in kinds.items()))
     for trait, (was, now) in found.agreement.items():
-        if was != now:
+        if _number(was) != _number(now):
             lines.append(f"- agreement on {trait}: {_number(was)} -> {_number(now)}")
     for name, (was, now) in (found.metrics or {}).items():
         lines.append(f"- {name}: {_number(was)} -> {_number(now)}")

@@ -188,6 +188,9 @@ def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path):
     (svr,) = [pair for name, pair in ran.json["metrics"].items() if name.split("@")[0] == "svr"]
     assert svr == [0.05, 0.0]
     assert "- svr" in cli(*words).out
+    world_.grow(ws, cli)  # 1.1.0 has one test request more, which the file of before does not answer: it was refused
+    later = cli("diff", "1.0.0", "1.1.0", "--predictions", answers, "-C", ws.root, "--json")
+    assert later.code == 0 and later.json["metrics"] == ran.json["metrics"], later.err
     answers.write_text("not JSON")
     ran = cli(*words)
     assert ran.code == 1 and "cannot be scored" in ran.err

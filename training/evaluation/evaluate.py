@@ -7,7 +7,7 @@ Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions fi
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -123,14 +123,17 @@ def evaluate(
     gold: Path | str | None = None,
     split: str = "test",
     compat: bool = False,
+    only: Collection[str] | None = None,
 ) -> Report:
     """Scores predictions files beside the baselines, prints the table, writes output/report.json if asked to.
 
     A run is called after its file; the others are compared with the first, user by user. compat: the figures as the
-    paper of SafeCRS defines them too.
+    paper of SafeCRS defines them too. only: the requests (conversation ids) to look at; default: all of the split.
     """
     release = release if isinstance(release, Release) else open_release(release)
     table = rows(release.folder, "grpo", split)
+    if only is not None:
+        table = [row for row in table if row["conversation"] in only]
     truth = read_gold(gold, release) if gold else None
     names = [Path(path).stem for path in predictions]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -271,12 +274,13 @@ def report(
 ) -> Report:
     """What report.json holds. table: the rows that were answered. chosen: the run that validation preferred, None where
     nothing was chosen between."""
+    hidden = withheld if isinstance(withheld := release.manifest.get("withheld"), list) else []  # of nobody it is told
     return {
         "release": identity(release),
         "k": release.k,
         "gold": gold,
         "runs": list(runs),
-        "prevalence": population.prevalence(table, release.oracle.traits),
+        "prevalence": population.prevalence(table, [t for t in release.oracle.traits if t not in hidden]),
         "chosen": chosen,
         "seconds": dict(seconds or {}),
     }

@@ -1,5 +1,6 @@
 """Users stand for as many conversations as the draw says: svr and prevalence of all, not of those that were read."""
 
+import dataclasses
 import json
 
 import pytest
@@ -46,6 +47,8 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     made = evaluate.evaluate(release, [path])
     assert made["prevalence"]["any"]["weighted"] is None and made["prevalence"]["any"]["raw"]["mean"] == 0.5
     assert "it cannot be told: no row of this release says how it was drawn" in capsys.readouterr().out
+    hidden = dataclasses.replace(release, manifest={**release.manifest, "withheld": ["gore"]})
+    assert "gore" not in evaluate.evaluate(hidden, [path])["prevalence"]  # it was 0.0, as if nobody had it
     # u7 has gore, was claimed and is shown 1 of 4 that violate; u9 has it too, was drawn, and is shown 4 of 4
     both = [row | {"weight": 1.0} for row in rows] + [rows[0] | {"conversation": "u9", "weight": 9.0}]
     answers = {"u7": list("adei"), "u8": list("cf"), "u9": list("abcc")}
