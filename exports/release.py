@@ -1,7 +1,7 @@
 """Labels, conversations and catalog become one frozen folder, releases/VERSION; a release that is there is opened."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from exports import (
@@ -30,7 +30,7 @@ class Release:
     """A folder that holds one version, and what its manifest.json says."""
 
     folder: Path
-    manifest: Facts
+    manifest: Facts = field(repr=False)  # pages of it, where a notebook shows the object
     new: bool = False  # made by this call; False where it was there
     advice: str | None = None  # what to do about the splits
 

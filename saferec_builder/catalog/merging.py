@@ -28,7 +28,7 @@ LIKE = 0.8  # share of characters in common from which a title is like another
 _CARRIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
 ITEMS = pl.Schema([("item", pl.String()), *((c, tables.CATALOG_ROWS.schema[c]) for c in _CARRIED)])
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
-MERGES = pl.Schema({"row": pl.String, "item": pl.String, "by": pl.String, "other": pl.String})
+MERGES = pl.Schema(dict.fromkeys(("row", "item", "by", "other", "title", "other_title"), pl.String))
 _TEXTS = pl.List(pl.String)
 _REF = pl.concat_str("source", pl.lit(":"), "source_id")
 _BREAK = re.compile(r":| [-–—] ")
@@ -171,14 +171,21 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """Every merge, and every id conflict, one row each: `row` joined `item` by an id or by title, through `other`.
 
     by is the shared id, "title", "joined by a person", or "id conflict": `row` and `other` share an id and do not
-    agree, or `row` agrees with two films of different IMDb ids.
+    agree, or `row` agrees with two films of different IMDb ids. The titles are those of the two rows.
     """
     groups = _grouped(_keyed(rows), _ruled(rows, "joined"))
     item = {n: _named(groups.rows[each[0]]) for each in groups.members() for n in each}
     found = [(b, item[b], why, a) for b, a, why in groups.joined]
     found += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
-    named = [(_ref(groups.rows[b]), name, why, _ref(groups.rows[a])) for b, name, why, a in found]
+    named = [
+        (_ref(one := groups.rows[b]), name, why, _ref(other := groups.rows[a]), _titled(one), _titled(other))
+        for b, name, why, a in found
+    ]
     return pl.DataFrame(named, schema=MERGES, orient="row")
+
+
+def _titled(row: Row) -> str:
+    return f"{row['title']} ({row['year']})" if row["year"] else str(row["title"])
 
 
 def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFrame | None:

@@ -100,7 +100,7 @@ def merges(
     """Rows of a source that became part of another's item. And by which id or title."""
     found = lookup.merges(Workspace.open(folder))
     rows = (found.conflicts if conflicts else pl.concat([found.joined, found.conflicts])).to_dicts()
-    lines = [f"{row['row']}  {row['by']}  {row['other']}  (item {row['item']})" for row in rows]
+    lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in rows]
     lines.append(f"catalog merges: {found.joined.height:,} merges, {found.conflicts.height:,} id conflicts")
     figures: dict[str, JsonValue] = {"id_conflicts": found.conflicts.height, "merges": rows}
     _say(lines, Counts("catalog merges", skipped=len(rows), figures=figures), as_json)

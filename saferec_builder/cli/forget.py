@@ -46,7 +46,10 @@ def forget(
     rows = sum(made.rows.values())
     say(Counts("forget", rows, figures=figures), as_json, "")
     if not as_json:
-        typer.echo(f"forget: {rows:,} rows {'would be erased; nothing was changed' if dry_run else 'erased'}")
+        lost = f", and the data of {len(made.emptied)} copies of releases deleted" if made.emptied else ""
+        typer.echo(
+            f"forget: {rows:,} rows " + (f"would be erased{lost}; nothing was changed" if dry_run else f"erased{lost}")
+        )
     if made.fault:
         raise UsageError(made.fault)
 

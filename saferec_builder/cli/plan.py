@@ -26,11 +26,13 @@ def plan(
     if as_json:
         say(replace(counts, figures=figures | {"rows": rows, "lookups": next_up}), as_json)
         return
+    typer.echo("requests that a release would hold, by trait and split (usable: with an answer that is clear for it)")
     for row in rows:
         asked = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable"
         typer.echo(f"{asked}  {row['trait']} {row['split']}")
     for row in next_up:
         typer.echo(f"{row['waiting']:>6} waiting  {line(explain.name(row))} [{row['domain']}]")
+    typer.echo("waiting: pairs of a request and a trait that the item is unknown for, which a look-up would settle")
     say(counts, as_json, "conversations")
 
 

@@ -33,6 +33,8 @@ def test_merges_are_listed_and_undone(cli, films, tmp_path):
         ("redial:2", "id conflict", "csv:imdb:tt0078748"),
     ]
     assert len(cli("catalog", "merges", "--conflicts", "-C", films.root, "--json").json["merges"]) == 1
+    listed = cli("catalog", "merges", "-C", films.root).out  # ids alone told nobody whether it is right
+    assert "redial:2 Poison (1979)  id conflict  csv:imdb:tt0078748 Alien (1979)" in listed
     for undo, added, merges in (((), 1, 0), ((), 0, 0), (("--undo",), 1, 1), (("--undo",), 0, 1)):
         ran = cli("catalog", "apart", "redial:1", *undo, "-C", films.root, "--json").json
         assert ran["added"] == added

@@ -84,6 +84,10 @@ class Guard:
         that which most of the list is of. Where nothing was heard a list stays as it is. TrainingError where no entry
         of any list is the id of an item.
         """
+        if len(lists) != len(table):
+            raise TrainingError(
+                f"{len(lists)} lists and {len(table)} requests: expected one request (`asked`) per list"
+            )
         named = [item for ranked in lists for item in ranked if item is not None]
         if named and not any(item in self.release.items for item in named):
             raise TrainingError(

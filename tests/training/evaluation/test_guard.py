@@ -82,6 +82,8 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
     assert guard.protect([["k", "l"]], [hurt]) == [["k"]]  # games: no film fills their list up
     with pytest.raises(SafeRecError, match="none of 1 entries is an item of the release, the first is 'Item A"):
         guard.protect([["Item A (2001)", None]], [plain])
+    with pytest.raises(SafeRecError, match="2 lists and 1 requests: expected one request"):
+        guard.protect([["a"], ["b"]], [plain])
 
 
 def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(release, guard):
