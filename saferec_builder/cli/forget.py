@@ -47,9 +47,7 @@ def forget(
     say(Counts("forget", rows, figures=figures), as_json, "")
     if not as_json:
         lost = f", and the data of {len(made.emptied)} copies of releases deleted" if made.emptied else ""
-        typer.echo(
-            f"forget: {rows:,} rows " + (f"would be erased{lost}; nothing was changed" if dry_run else f"erased{lost}")
-        )
+        typer.echo(f"forget: {rows:,} rows {'would be ' * dry_run}erased{lost}{'; nothing was changed' * dry_run}")
     if made.fault:
         raise UsageError(made.fault)
 
