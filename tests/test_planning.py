@@ -13,6 +13,7 @@ def rows(plan):
     return {tuple(row[:2]): tuple(row[2:]) for row in plan.rows.iter_rows()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requests_of", ["conversation", "turn"])
 def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requests_of):
     """40 requests, 20 with a proposal of gore; then people agree with all of them."""
@@ -64,6 +65,7 @@ WORLDS = [  # what is missing, and the number with what to do
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("missing", "says"), WORLDS)
 def test_a_workspace_that_would_teach_nothing_says_so_before_anybody_reviews(workspace, cli, missing, says):
     requests, labels = world.requests()

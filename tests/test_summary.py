@@ -58,6 +58,7 @@ def test_the_next_step_reads_no_table_whole_before_labels_are_there(workspace: s
     assert "`saferec-build adjudicate`" in summary.next_step(workspace)
 
 
+@pytest.mark.slow
 def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: store.Workspace) -> None:
     """`review pull --tool page` says that there is nothing to pull."""
     for name in LINE[:4]:

@@ -76,6 +76,7 @@ def test_more_than_half_of_the_readers_make_a_label(readers, said, verdict, wait
     assert tallies(ruled, readers).equals(tallies(cast(*said), readers))  # an adjudicator is no reader
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
 def test_soft_labels_are_those_of_crowd_kit():
     aggregation = pytest.importorskip("crowdkit.aggregation", reason="needs crowd-kit, of the dev group")

@@ -42,6 +42,7 @@ def test_no_votes_no_rows():
     assert alphas(votes().cast(pl.String)).is_empty()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")
 def test_the_same_as_crowd_kit_with_three_values_and_uneven_units():
     data = pytest.importorskip("crowdkit.metrics.data", reason="needs crowd-kit, of the dev group")

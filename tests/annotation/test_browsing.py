@@ -41,6 +41,7 @@ def test_a_misspelt_trait_is_asked_back(ws):
         browse(ws, trait="gor")
 
 
+@pytest.mark.slow
 def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, cli):
     review("push", *TWO)
     for name in ("ann", "bo"):

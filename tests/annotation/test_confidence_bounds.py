@@ -314,6 +314,7 @@ def test_certificates_hold_where_the_truth_is_known(regime):
     assert wrong <= 6
 
 
+@pytest.mark.slow
 def test_certificates_hold_at_the_border_though_people_look_all_the_time():
     # a hair over 5 % is missed and scores tell nothing; of 100 worlds at most 5 % may err: 12 or more have 0.4 %
     rngs = [np.random.default_rng([seed, 3]) for seed in range(100)]

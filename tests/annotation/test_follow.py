@@ -40,6 +40,7 @@ def taken(ws: store.Workspace) -> Counter[str]:
     return Counter(store.read(ws, tables.REVIEWS).filter(pl.col("trait") == "*")["subject"])
 
 
+@pytest.mark.slow
 def test_what_was_answered_since_is_pulled_once(ws, cli, memory, monkeypatch):
     assert cli("review", "push", *ALL, "-C", ws.root).code == 0
     asked = []  # what each pull asks for

@@ -1,10 +1,13 @@
 """Projects and answers that somebody deleted on a review server are named."""
 
+import pytest
+
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import ALL
 
 
+@pytest.mark.slow
 def test_whose_project_was_deleted_is_named_until_it_is_there_again(workspace, cli, memory):
     review_world.fill(workspace)
     look = ("review", "pull", "--url", "http://memory", "--token", "t", "-C", workspace.root, "--json")
@@ -22,6 +25,7 @@ def test_whose_project_was_deleted_is_named_until_it_is_there_again(workspace, c
     assert "next" not in cli(*look).json
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_pulled_and_is_gone_is_named_and_counts(workspace, cli, memory):
     review_world.fill(workspace)
     review = review_world.reviewing(cli, workspace)

@@ -143,6 +143,7 @@ def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memor
     assert given(ws) == {*memory.tasks()} and planted(ws) == memory.suggested() and nothing_is_left(ws)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, memory, seed, injected):
     """Every push by other people, with other decoys and budgets; everybody answers at once what they find."""

@@ -36,6 +36,7 @@ def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, m
     assert last["verdict"].null_count() == last.height > 0
 
 
+@pytest.mark.slow
 def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
@@ -49,6 +50,7 @@ def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
     assert store.read(ws, tables.REVIEWS).height == 8
 
 
+@pytest.mark.slow
 def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"

@@ -40,6 +40,7 @@ def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, rev
     assert review("pull", file)["added"] == 4
 
 
+@pytest.mark.slow
 def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"

@@ -58,6 +58,7 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
     assert had["review"].n_unique() == times
 
 
+@pytest.mark.slow
 def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
     review("push", *TWO)
     for name in ("ann", "bo"):

@@ -32,6 +32,7 @@ def rows(ws: store.Workspace) -> set[tuple[str, str]]:
     return set(store.read(ws, tables.REVIEWS).filter(trait="*").select("reviewer", "subject").iter_rows())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mended", ["by the next push", "by hand"])
 def test_what_was_answered_on_an_edited_page_is_asked_anew(ws, review, memory, mended) -> None:
     """ann has answered one task when her page is edited, and answers another on it; bo's page is as it was."""

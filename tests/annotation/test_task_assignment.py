@@ -56,6 +56,7 @@ def test_small_pushes_hold_audits_too():
     assert reasons(sent, "ann") == [*["proposed"] * 3, "audit"] * 3
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=4), st.integers(2, 4), st.sampled_from([0.05, 0.3, 1.0]))
 def test_what_is_handed_out_of_the_draw_is_its_beginning(budgets: list[int], people: int, share: float):
@@ -105,6 +106,7 @@ def test_other_proposals_are_pauses_before_audits_are():
     assert most_of(mine["why"].to_list()[:80], 4) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([20, 60, 120, 200]),

@@ -38,6 +38,7 @@ def test_outside_text_begins_no_line_of_its_own():
     assert line("a\nverify: all fine\u2028b\x1b[2J") == "a verify: all fine b\ufffd[2J"
 
 
+@pytest.mark.slow
 def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path):
     ws = world.fill(workspace, *world.requests())
     assert cli("release", "1.0.0", "-C", ws.root).code == 0

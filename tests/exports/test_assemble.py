@@ -1,6 +1,7 @@
 """What goes into a release and what stays out of it."""
 
 import polars as pl
+import pytest
 
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -27,6 +28,7 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     assert "1 conversations were reviewed by nobody" in said_ and "fewer than 5 different people" in said_
 
 
+@pytest.mark.slow
 def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace, cli):
     rows, said = world.requests()
     said[1] |= {"verdict": None, "method": "unresolved", "spans": []}  # was present; both reviewers are set aside
@@ -56,6 +58,7 @@ def test_crisis_and_clusters_are_honoured(workspace, cli):
     assert not {*gone} & set(left["conversation"]) and last in set(left["conversation"])
 
 
+@pytest.mark.slow
 def test_titles_without_a_year_are_items_where_the_workspace_says_so(workspace, cli):
     rows, said = world.requests()
     plain = conversation("plain", "What next?", "You should watch Film D tonight.", "Thanks!", day=3)

@@ -17,6 +17,7 @@ RAI = set(
 )
 
 
+@pytest.mark.slow
 def test_croissant_validates_and_reads(home):
     warnings.simplefilter("ignore")  # of the reader's own dependencies
     mlcroissant = pytest.importorskip("mlcroissant")

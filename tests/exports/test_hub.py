@@ -57,6 +57,7 @@ def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, releas
         assert (ran.code, ran.json["added"]) == (0, added), ran.err
 
 
+@pytest.mark.slow
 def test_the_next_version_takes_stale_files_away_in_its_commit(hub, released, cli, publish):
     publish()
     repo = hub.repos[REPO]
@@ -94,6 +95,7 @@ for name in get_dataset_config_names(sys.argv[1], revision=sys.argv[2]):
 """
 
 
+@pytest.mark.slow
 def test_what_the_hubs_own_client_downloads_is_verified_as_it_lies_there(hub, publish, cli, tmp_path):
     assert publish("1.0.0").code == 0
     copy = tmp_path / "copy"
@@ -142,6 +144,7 @@ def test_no_token_at_all(hub, publish, monkeypatch, tmp_path):
     assert "HF_TOKEN" in publish().err
 
 
+@pytest.mark.slow
 def test_a_public_repository_needs_the_word(hub, released, cli, publish):
     assert publish("--public").code == 0
     assert not hub.repos[REPO].private

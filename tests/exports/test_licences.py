@@ -1,6 +1,7 @@
 """Terms of the sources: every one has them, a closed one needs the word."""
 
 import polars as pl
+import pytest
 
 from exports import licences, released_ids
 from saferec_builder.sources import doesthedogdie, esrb, keywords, parent_guide, rating_reasons, warnings_csv
@@ -8,6 +9,7 @@ from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
 
 
+@pytest.mark.slow
 def test_every_source_that_this_program_makes_has_terms(workspace, cli):
     """`catalog apart` writes rows of its own: the card told of them as a source whose licence nobody knows."""
     ws = world.fill(workspace, *world.requests())

@@ -19,6 +19,7 @@ def test_a_copy_is_the_release_and_a_second_run_adds_nothing(released, cli, tmp_
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["out"]
 
 
+@pytest.mark.slow
 def test_the_newest_version_is_by_number_not_by_letter(released, cli, tmp_path):
     for version in ("1.2.0", "1.10.0"):
         grow(released, cli, version)
@@ -69,6 +70,7 @@ def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_
     assert seen == [True, True] and [p.name for p in tmp_path.glob("*out*")] == ["out"]
 
 
+@pytest.mark.slow
 def test_where_folders_cannot_change_places_a_failed_move_is_undone(released, cli, tmp_path, monkeypatch):
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
     grow(released, cli, "1.1.0")

@@ -71,6 +71,7 @@ def named(folder):
     return [one for some in values for one in some if not isinstance(one, dict) or one["content"]]
 
 
+@pytest.mark.slow
 def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     ws, bare, full = silent
     assert not any(prompts(bare, "sft")) and not any(claims(bare))  # claims would help to find the text
@@ -87,6 +88,7 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert "Do not pass this folder on" in (mine / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_requests_of_each_turn_come_back_with_their_own_cuts(workspace, cli, tmp_path):
     """And the sentences of ours, in the first and in the last message."""
     rows, said = chats()
@@ -173,6 +175,7 @@ def test_the_key_of_another_version_or_dataset_is_refused(silent, cli, tmp_path,
     assert ran.code == 1 and "it is put back by its key file" in ran.err and not (tmp_path / "mine").exists()
 
 
+@pytest.mark.slow
 def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):
     ws, bare, _ = silent
     for part in (chats()[0][:20], chats()[0][20:]):

@@ -20,6 +20,7 @@ from tests.worlds import release_world as world
 from tests.worlds.release_world import conversation, conversations, film, label, labels, tree
 
 
+@pytest.mark.slow
 def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.Workspace, cli) -> None:
     first = cli("release", "1.0.0", "-C", ws.root, "--json")
     assert first.code == 0, first.err
@@ -39,6 +40,7 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
     assert (found.name, found.version, found.rows) == (made.manifest["name"], "1.0.0", sum(made.rows.values()))
 
 
+@pytest.mark.slow
 def test_a_release_is_new_once(ws: store.Workspace) -> None:
     assert [release(ws, "1.0.0").new for _ in range(2)] == [True, False]
 

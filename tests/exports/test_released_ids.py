@@ -50,6 +50,7 @@ def test_the_source_finds_nobody_by_id_digest_time_order_or_place_of_evidence(re
     assert set(by_row) == {row["conversation"] for row in rows}
 
 
+@pytest.mark.slow
 def test_ids_are_the_same_in_every_version_and_other_in_another_workspace(released, cli):
     ws, _, home = released
     world.grow(ws, cli)

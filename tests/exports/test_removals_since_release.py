@@ -79,6 +79,7 @@ def test_a_later_version_that_holds_them_too_or_was_withdrawn_is_not_named(ws, c
     assert "make 3.0.0" in cli("publish", "1.1.0", "--to", tmp_path / "out", "-C", ws.root).err
 
 
+@pytest.mark.slow
 def test_before_1_0_0_a_minor_version_is_enough(workspace, cli, tmp_path):
     world.fill(workspace, *world.requests())
     assert cli("release", "0.1.0", "-C", workspace.root).code == 0

@@ -76,6 +76,7 @@ def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted
         shutil.rmtree(ws.releases / version / "data")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["data/labels/train.parquet", "traits.toml", "CHANGELOG.md", "SHA256SUMS"])
 def test_a_release_is_not_compared_with_one_that_lacks_a_file(workspace, cli, name):
     """A missing table had no rows, so that all 32 labels of train were new, and none could be gone."""

@@ -162,6 +162,7 @@ def test_the_certificate_follows_from_its_counts(mixed, tmp_path):
             proof.verify(folder)
 
 
+@pytest.mark.slow
 def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):
     found = pl.read_parquet(home / "data/reviews/train.parquet")
     assert found.height == 32 and found["reviewer"].n_unique() == 1
@@ -184,6 +185,7 @@ def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):
     assert "patch: rows of reviews changed" in changes
 
 
+@pytest.mark.slow
 def test_of_items_too_only_what_counts_is_released(reviewed, cli):
     """Of five rows of ann's one stands: the others were set aside, handed back (an opt-out), not hers, of no trait."""
     store.append(reviewed, tables.CATALOG_ROWS, world.catalog().with_columns(plot=pl.lit("Blood.")))

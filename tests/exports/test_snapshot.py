@@ -65,6 +65,7 @@ def test_a_release_reads_each_table_once(ws: store.Workspace, reads: Counter[str
     assert {table: n for table, n in reads.items() if n > 1} == {}
 
 
+@pytest.mark.slow
 def test_a_second_release_reads_no_table_twice_either(ws: store.Workspace, reads: Counter[str]) -> None:
     release(ws, "1.0.0", inject="gore")
     reads.clear()

@@ -26,6 +26,7 @@ def published(hub, releases):
     return hub.repos[REPO]
 
 
+@pytest.mark.slow
 def test_the_gate_stands_before_anything_is_sent(hub, releases):
     stage.publish(releases[0], REPO)
     assert hub.repos[REPO].gated == "auto"

@@ -146,6 +146,7 @@ def bo(ws: store.Workspace, review: Callable[..., object], monkeypatch: pytest.M
     return ws.root / "review" / "bo.csv"
 
 
+@pytest.mark.slow
 def test_nothing_forged_nothing_lost_without_a_word(ws: store.Workspace, bo: Path) -> None:
     rows, desk, failed = rows_of(bo), gather(ws), []
     cases = {name: (text(change([dict(row) for row in rows])).encode(), n) for name, (change, n) in ROWS.items()}
@@ -174,6 +175,7 @@ def test_nothing_forged_nothing_lost_without_a_word(ws: store.Workspace, bo: Pat
     assert not failed
 
 
+@pytest.mark.slow
 def test_a_sheet_of_the_version_before_is_taken_once_and_said_so(ws, review, monkeypatch):
     """Its tasks had no key: their ids are hashes that anybody can make who has seen one on a server."""
     with monkeypatch.context() as before:

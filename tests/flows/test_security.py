@@ -33,6 +33,7 @@ OUT += ("-rf", "$(id)")
 # ---- paths from data
 
 
+@pytest.mark.slow
 def test_ids_and_names_of_strangers_make_no_path(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> None:
     """Mined, reviewed in files and released: every file that was made lies where the commands put files."""
     given, lines = tmp_path / "in", []
@@ -65,6 +66,7 @@ def every(folder: Path) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_a_reviewers_name_is_a_name_or_refused(workspace: store.Workspace, cli: Cli) -> None:
     world.fill(workspace, *world.requests(30))
     for name in (*OUT, "", "ann/../../bo", ".hidden"):

@@ -94,6 +94,7 @@ def test_a_line_that_names_a_request_is_never_lost(rest: str, error: str | None)
     assert reply.content == "?" if error is None else (reply.error or "").startswith(error)
 
 
+@pytest.mark.slow
 def test_what_a_batch_leaves_open_is_sent_again_and_what_it_was_paid_for_is_not(
     ask: Any, workspace, double: Batches
 ) -> None:
@@ -211,6 +212,7 @@ def test_an_answer_of_another_shape_is_one_line_and_nothing_is_noted(
     assert store.read(workspace, tables.BATCHES).height == 0
 
 
+@pytest.mark.slow
 def test_files_are_cut_at_their_limits(ask: Any, workspace: store.Workspace, double: Batches, monkeypatch) -> None:
     monkeypatch.setattr(stage, "MOST_REQUESTS", 2)
     assert ask().json["added"] == 5
@@ -238,6 +240,7 @@ def test_a_line_that_stands_twice_is_billed_once(ask: Any, workspace, double: Ba
     assert (bill["requests"].sum(), bill["tokens_in"].sum()) == (5, 5 * 7)
 
 
+@pytest.mark.slow
 def test_a_file_that_takes_too_long_names_what_helps(ask: Any, workspace, double: Batches, monkeypatch) -> None:
     """200 MB at 10 Mbit/s are 160 seconds: with the 120 of one request `run the command again` ended here each time."""
     options(workspace, "timeout = 2.0\nretries = 0")

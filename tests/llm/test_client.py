@@ -103,6 +103,7 @@ def test_a_server_that_is_gone_is_given_up(stub: Stub) -> None:
     assert len(stub.asked) == 1 + 20
 
 
+@pytest.mark.slow
 def test_a_model_that_is_paid_for_nothing_is_given_up(stub: Stub) -> None:
     texts = [f"t{n}" for n in range(30)]
     stub.scripts = {text: [says("fine", "length")] for text in texts}

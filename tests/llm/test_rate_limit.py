@@ -5,6 +5,8 @@ import random
 import threading
 import time
 
+import pytest
+
 from saferec_builder import llm
 from tests.servers.llm_stub import Handler, Stub, says
 from tests.worlds.llm_client import BUSY, ask
@@ -68,6 +70,7 @@ def test_requests_that_come_again_wait_for_a_place_too(stub: Stub) -> None:
     assert there == [1, 1]  # one complaint of two: 2 -> 1
 
 
+@pytest.mark.slow
 def test_an_overloaded_server_gets_every_answer_out(stub: Stub) -> None:
     pause, crowd = random.Random(7), threading.Event()
 

@@ -87,6 +87,7 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert mined(cli, workspace, path)["added"] == 0
 
 
+@pytest.mark.slow
 def test_a_comment_is_removed_by_the_id_that_its_address_ends_with(cli, workspace, tmp_path):
     path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
     mined(cli, workspace, path)
@@ -150,6 +151,7 @@ def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, mont
     assert all(a.equals(b) for a, b in zip(one, two, strict=True))
 
 
+@pytest.mark.slow
 def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatch):
     whole = tables_of(cli, tmp_path / "whole", months, buckets=2, workers="1")
     monkeypatch.setattr(command, "_HELD", 1)  # every batch of lines is written at once

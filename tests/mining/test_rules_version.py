@@ -99,6 +99,7 @@ def told(search: str, folder: Path = ROOT, **machine: str) -> list[str]:
     return ran.stdout.split()[:2]
 
 
+@pytest.mark.slow
 def test_a_folder_that_moved_and_a_comment_in_each_file_change_no_version(tmp_path) -> None:
     shutil.copytree(ROOT / "saferec_builder", tmp_path / "saferec_builder", ignore=shutil.ignore_patterns("*.pyc"))
     (tmp_path / "saferec_builder" / "mining" / "privacy").rename(tmp_path / "saferec_builder" / "search")

@@ -34,6 +34,7 @@ def remove(ws: store.Workspace, source_id: str) -> None:
     (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{source_id},\n")
 
 
+@pytest.mark.slow
 def test_no_reviewer_is_given_them_and_what_was_handed_out_is_taken_back(crisis, cli) -> None:
     ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
     assert ran.code == 0 and ran.json["withheld"] == {"crisis": 1}
@@ -57,6 +58,7 @@ def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
     assert "c005" not in page and "faint at the sight of blood" not in page
 
 
+@pytest.mark.slow
 def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_vote(crisis, cli) -> None:
     """Taken: else the file could neither be pulled whole nor be replaced. No vote: nobody could ever recheck it."""
     cli("review", "push", *PEOPLE, "-C", crisis.root)
@@ -77,6 +79,7 @@ def test_no_model_reads_them(crisis, cli) -> None:
     assert not {"c005", "c007"} & set(store.read(crisis, tables.READINGS)["subject"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", ["messages", "reddit"])
 def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, cli, tmp_path, source) -> None:
     """A placeholder changes the digest, and a mark counts for the digest that it names: it is made after them.

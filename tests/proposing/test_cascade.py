@@ -80,6 +80,7 @@ def test_what_was_spent_is_kept_per_model_and_run(ask: Any, cli: Cli, workspace:
     assert (told["requests"], told["usd"]) == (4, pytest.approx(4 * 370 / 1e6))
 
 
+@pytest.mark.slow
 def test_a_budget_stops_before_it_is_exceeded(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     fill(workspace, *(f"text {n}" for n in range(40)))
     price(workspace, "small")

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import pytest
+
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import SEA, Stub
 from tests.worlds.model_replies import fill
 from tests.worlds.odd_servers import ASKS, odd
 
 
+@pytest.mark.slow
 def test_the_way_is_found_once_and_remembered(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     odd(stub, "refuses every form, answers text")
     fill(workspace, "blood one")

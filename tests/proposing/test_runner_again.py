@@ -15,6 +15,7 @@ from tests.servers.llm_stub import Stub, says, status
 from tests.worlds.model_replies import answer, claim, fill, options, own_taxonomy, price, speaks
 
 
+@pytest.mark.slow
 def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     fill(workspace, *(f"blood {n}" for n in range(10)))
     price(workspace, "small")
@@ -29,6 +30,7 @@ def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspac
     assert (told["requests"], told["estimated_tokens_out"]) == (5, 15)
 
 
+@pytest.mark.slow
 def test_a_busy_database_loses_no_bill(ask: Any, workspace: store.Workspace, monkeypatch, stub: Stub) -> None:
     price(workspace, "small")
     append, ticks, twice = store.append, [], threading.Event()
@@ -62,6 +64,7 @@ def reword(ws: store.Workspace) -> None:
     own_taxonomy(ws)
 
 
+@pytest.mark.slow
 def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     """`small` was unsure of the trait as it was worded, and is sure, or silent, since."""
     ask("--proposer", "openai:small")
@@ -74,6 +77,7 @@ def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace,
     assert old["verdict"].to_list() == ["unsure"]  # it stays where it is
 
 
+@pytest.mark.slow
 def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     """Its last word on the trait as it reads now is silence."""
     assert ask("--proposer", "openai:small").json["proposals"] == 2

@@ -27,6 +27,7 @@ def read(text: str, found: Finder, k: int = 10) -> Beside:
     return beside(tidied(text), parse(text, finder(INDEX), "film").entries[:k], found)
 
 
+@pytest.mark.slow
 def test_the_list_itself_is_not_beside_it(found: Finder) -> None:
     text = "Here are two:\n1. **Toy Story (1995)** - gentle\n2. Heat (1995): Toy Story (1995) for grown-ups"
     assert read(text, found).named <= {"toy"}  # named once more, in a reason: judged already, which metrics takes off

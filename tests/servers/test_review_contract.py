@@ -81,6 +81,7 @@ def test_a_second_push_adds_nothing(ws, tool, review):
     assert tool.tasks("ann") == before
 
 
+@pytest.mark.slow
 def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, review, cli):
     review("push", *TWO)
     tool.answer("ann", says(YES))
@@ -154,6 +155,7 @@ def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool,
     assert reviews.select(pl.col("simulated").all()).item()
 
 
+@pytest.mark.slow
 def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cli):
     """Who had read a conversation is asked once more, and what they have said by then speaks for the new trait too."""
     two = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
@@ -210,6 +212,7 @@ def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
 
 
+@pytest.mark.slow
 def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     """All four lie with ann and bo, ann has answered. c1 goes whole; of c2 a post, without which it is mined anew.
     The next push names cy alone."""
@@ -234,6 +237,7 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
 
 
+@pytest.mark.slow
 def test_who_is_forgotten_is_on_no_server_any_more(ws, tool, review, cli):
     """Of all four that lie with ann and bo, ann has answered c1. A team's server has to be named."""
     review("push", *TWO, "--all")
@@ -272,6 +276,7 @@ def _without(tool, who, name):
     return {subject_of(row["text"]) for row in kept} - {name}
 
 
+@pytest.mark.slow
 def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool, review, cli):
     """A CSV has no words for it: there the task stays open."""
     review("push", *TWO)

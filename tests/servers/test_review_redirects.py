@@ -42,6 +42,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     return workspace
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["label-studio", "argilla"])
 @pytest.mark.parametrize("words", [("push", *PEOPLE), ("pull",)], ids=["push", "pull"])
 @pytest.mark.parametrize("status", [302, 307, 308])

@@ -55,6 +55,7 @@ def double(*script):
         server.server_close()
 
 
+@pytest.mark.slow
 def test_fetch_asks_for_what_matters_most_and_goes_on_where_it_stopped(cli, films, monkeypatch):
     monkeypatch.setenv("DDD_API_KEY", "secret")
     with double() as (server, base):
@@ -76,6 +77,7 @@ def test_fetch_asks_for_what_matters_most_and_goes_on_where_it_stopped(cli, film
     assert store.read(films, tables.CATALOG_ROWS).filter(source="ddd")["title"].to_list() == ["Heat", "Big"]
 
 
+@pytest.mark.slow
 def test_fetch_waits_for_a_busy_site_and_keeps_what_came(cli, films, monkeypatch):
     monkeypatch.setenv("DDD_API_KEY", "secret")
     monkeypatch.setattr(fetch.Site, "sleep", lambda self, seconds: None)

@@ -4,6 +4,7 @@ import json
 from itertools import permutations
 
 import polars as pl
+import pytest
 
 from saferec_builder.mining import conversations as mine
 from saferec_builder.sources import redial
@@ -96,6 +97,7 @@ def test_what_is_no_dialogue_is_left_out_with_its_place(tmp_path):
 FILES = ("raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl", "ievalm_valid_data.jsonl")
 
 
+@pytest.mark.slow
 def test_the_published_files_give_the_same_tables_in_any_order(real_data):
     reads = {name: redial.read(real_data / "redial" / name) for name in FILES}
     assert [reads[name].rows.height for name in FILES] == [500, 100, 1000]

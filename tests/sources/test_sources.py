@@ -14,6 +14,7 @@ from tests.worlds.dialogues import INSPIRED, TALK, tsv
 from tests.worlds.source_lines import OFFICIAL, REDIAL
 
 
+@pytest.mark.slow
 def test_real_inspired_and_ccpe(cli, workspace, real_data):
     told = cli("mine", "inspired", real_data / "inspired", "-C", workspace.root, "--json").json
     assert (told["in"], told["out"] + sum(told["dropped"].values())) == (told["in"], told["in"])
@@ -51,6 +52,7 @@ READERS = {m.SOURCE: m.read for m in (redial, messages, saferec, inspired, ccpe)
 DAMAGE = st.lists(st.tuples(st.integers(0, 2_000), st.characters(codec="utf-8", exclude_characters="\n\r")), max_size=5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", LINES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(damage=DAMAGE, cut=st.integers(0, 2_000))

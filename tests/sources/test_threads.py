@@ -16,6 +16,7 @@ def catalog(cli, workspace, tmp_path):
     assert ran.code == 0, ran.err
 
 
+@pytest.mark.slow
 def test_a_thread_becomes_one_conversation(cli, workspace, tmp_path, catalog):
     rs = reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S])
     rc = reddit_dump.write(tmp_path / "RC_2022-08.ndjson", THREAD)

@@ -161,6 +161,7 @@ def released(ws: store.Workspace, config: str, version: str = "1.0.0") -> pl.Dat
     return pl.concat(pl.read_parquet(part) for part in parts) if parts else pl.DataFrame({"verdict": []})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", FORGED)
 def test_a_forged_label_stops_a_release(ws, cli, change):
     assert cli("adjudicate", "-C", ws.root).code == 0
@@ -176,6 +177,7 @@ def test_a_forged_label_stops_a_release(ws, cli, change):
     assert (label["verdict"], [s["quote"] for s in label["spans"]]) == ("present", ["faint at the sight of blood"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", FORGED)
 def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(ws, cli, change):
     assert cli("adjudicate", "-C", ws.root).code == 0
@@ -230,6 +232,7 @@ def test_an_item_review_with_forged_words_is_not_released(ws, cli):
     assert not catalogs.exists() or pl.read_parquet(catalogs).is_empty()
 
 
+@pytest.mark.slow
 def test_whose_words_were_forged_is_asked_again(workspace, cli):
     review_world.fill(workspace)
     review, files = review_world.reviewing(cli, workspace), review_world.Files(workspace)

@@ -276,6 +276,7 @@ def says_deaf():
     print(signal.getsignal(signal.SIGINT) == signal.SIG_IGN)
 
 
+@pytest.mark.slow
 def test_importing_tests_leaves_a_worker_deaf():
     """One that heard Ctrl-C while it still imported said so, once in many runs."""
     code = "import signal; signal.signal(2, signal.SIG_IGN); import tests.storage.test_parallel as t; t.says_deaf()"

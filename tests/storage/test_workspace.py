@@ -61,6 +61,7 @@ def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None
     assert (workspace.root / ".secret").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.Workspace) -> None:
     program = "import sys; from saferec_builder.storage import workspace as store; from pathlib import Path;"
     program += " print(store.Workspace.open(Path(sys.argv[1])).secret.hex())"

@@ -104,6 +104,7 @@ def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None
     assert server.asking(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
 
 
+@pytest.mark.slow
 def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setenv("GATEWAY_KEY", "gk-secret")
     fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m", "--output"]
@@ -207,6 +208,7 @@ def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: A
     assert all((row["text"] == "") == ("refused" in row) for row in found)
 
 
+@pytest.mark.slow
 def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
     model: Model, rows: Any, tmp_path: Path
 ) -> None:

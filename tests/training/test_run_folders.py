@@ -58,12 +58,14 @@ def redone(folder: Path, weights: tuple[str, ...], fill: Callable[[str], None]) 
     return done
 
 
+@pytest.mark.slow
 def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
     card = tmp_path / "model" / "run.json"
     again = redone(tmp_path, ("first", "first", "second"), lambda key: card.write_text(json.dumps({"key": key})))
     assert again == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_path: Path) -> None:
     release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
     model = tmp_path / "mine"

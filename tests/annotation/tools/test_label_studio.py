@@ -8,6 +8,7 @@ from annotation.tools import label_studio
 from tests.worlds.sheet_answers import TAXONOMY, TURNS, card, control, exported, sheet, verdicts
 
 
+@pytest.mark.slow
 def test_what_was_suggested_comes_back_when_it_is_kept():
     (prediction,) = label_studio.task_of(sheet(), TAXONOMY)["predictions"]
     assert {row["from_name"] for row in prediction["result"]} == {"evidence", "form"}  # no verdict is given beforehand

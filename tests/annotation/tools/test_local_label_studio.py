@@ -132,6 +132,7 @@ def test_what_a_server_is_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (given["LC_ALL"], given["TZ"], given["PATH"]) == ("C.UTF-8", "UTC", os.environ["PATH"])
 
 
+@pytest.mark.slow
 def test_a_server_of_another_version_is_started_anew(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
     assert ran.code == 1 and "9.9.9" in ran.err and len(ran.err.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, words = told
     row = requests()[0][1]  # c001 had gore; nobody reviewed it again, and now it has not: a silent flip

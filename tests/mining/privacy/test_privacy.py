@@ -90,6 +90,7 @@ def test_a_link_stays_only_on_a_page_of_many_people(text: str, clean: str | None
     assert privacy.redact(text)[0] == (clean or text)
 
 
+@pytest.mark.slow
 def test_many_texts_at_once_give_what_each_gives_alone():
     lines = EVERY
     texts = lines + [f"{one}\n{other}" for one, other in zip(lines, lines[7:], strict=False)]  # two kinds in one
@@ -123,6 +124,7 @@ PIECES = st.one_of(
 TEXTS = st.lists(PIECES, max_size=8).map("".join)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_nothing_that_mine_lets_pass_is_found_again_by_a_release(text: str) -> None:
@@ -259,6 +261,7 @@ def test_a_title_in_somebodys_data_hides_none_of_it(text: str, clean: str) -> No
     assert privacy.redact(text, titles)[0] == clean
 
 
+@pytest.mark.slow
 def test_a_large_catalog_costs_no_recall(real_data: Path) -> None:
     """The figures of docs/mining.md, once more with 9,742 titles that no placeholder may take the place of."""
     read = movielens.read(real_data / "movielens_small" / "movies.csv").rows

@@ -46,6 +46,7 @@ def test_every_trait_has_cues() -> None:
     assert {slug for rows in cues.load().signs.by_start.values() for (slug, _), _ in rows} == set(traits.load().slugs)
 
 
+@pytest.mark.slow
 def test_a_phrase_is_found_wherever_it_begins() -> None:
     """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
     book = cues.load()
