@@ -8,6 +8,7 @@ import typer
 
 from exports import checks, release as stage
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -52,6 +53,7 @@ def release(
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
     added, skipped = (made.learned, 0) if made.new else (0, made.learned)
     say(Counts("release", added, skipped, facts["dropped"], figures), as_json, "conversations")
+    onward(ws, as_json or bool(made.advice))
 
 
 def _explain(as_json: bool) -> None:

@@ -18,17 +18,15 @@ def init(
     """Make a workspace with a commented saferec.toml."""
     made = workspace.make(folder, demo=False)
     if not as_json:
-        typer.echo(
-            line(f"{folder / 'saferec.toml'}: {'made; each setting has a comment' if made else 'there already'}")
-        )
+        typer.echo(line(f"{folder / 'saferec.toml'}: {('there already', 'made; each setting has a comment')[made]}"))
     say(Counts("init", int(made), int(not made)), as_json, "")
-    onward(workspace.Workspace.open(folder), as_json)
+    onward(workspace.Workspace.open(folder), as_json, "" if folder.samefile(".") else f"`cd {folder}`, then ")
 
 
-def onward(ws: workspace.Workspace, as_json: bool) -> None:
+def onward(ws: workspace.Workspace, as_json: bool, first: str = "") -> None:
     """The last line of a step for people: the next one."""
     if not as_json:
-        typer.echo(f"next: {summary.next_step(ws)}")
+        typer.echo(line(f"next: {first}{summary.next_step(ws)}"))
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:

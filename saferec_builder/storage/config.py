@@ -221,7 +221,7 @@ def read(folder: Path) -> Config:
             raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {names}") from None
         secret = first["loc"][0] == "store" or "headers" in first["loc"]
         found = "" if secret else f"; found {str(first['input'])[:100]!r}"
-        raise UsageError(f"{path}: {where}: {first['msg']}{found}") from None
+        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}{found}") from None
     except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, numbers or brackets without end
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
 

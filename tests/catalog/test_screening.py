@@ -114,7 +114,8 @@ def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):
 def test_an_empty_catalog_is_no_finding(cli, tmp_path):
     """It gave "violated 0.000 (0.000 to 0.129)" for each of 20 traits."""
     path = _file(tmp_path, [_list("a", "1", "Alien")])
-    cli("init", tmp_path / "empty")
+    made = cli("init", tmp_path / "empty")
+    assert f"next: `cd {tmp_path / 'empty'}`, then add items" in made.out
     told = cli("screen", path, "-C", tmp_path / "empty")
     assert told.code == 1 and "the catalog is empty" in told.err and "catalog add" in told.err
 

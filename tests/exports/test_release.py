@@ -27,6 +27,7 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
     assert (first.json["in"], first.json["out"], first.json["added"]) == (40, 40, 40)
     again = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert (again["added"], again["skipped"], again["out"]) == (0, 40, 40)
+    assert cli("release", "1.0.0", "-C", ws.root).out.splitlines()[-1].startswith("next: ")
     made = release(ws, "1.0.0")  # with the same rows it is there already
     assert not made.new and made.version == "1.0.0" and made.folder == ws.releases / "1.0.0"
     assert (made.learned, made.rows["conversations"], made.advice) == (40, 40, None)

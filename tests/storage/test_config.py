@@ -29,7 +29,7 @@ from saferec_builder.storage import config, workspace as store
         ("[propose]\nuncertain = [30, 70]", r"propose\.uncertain.*from 0 to 1"),
         ("[review]\ndecoys = 0.6", r"review\.decoys: .* 0\.5; found '0\.6'"),
         ("[review]\naudit = 10", r"review\.audit: .* 1; found '10'"),
-        ('[mine]\nlanguages = ["EN"]', r"mine\.languages.*small letters"),
+        ('[mine]\nlanguages = ["EN"]', r"mine\.languages\.0: 'EN' is no ISO.*small letters"),
     ],
 )
 def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line: str, found: str) -> None:
