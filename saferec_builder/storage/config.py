@@ -14,6 +14,8 @@ from saferec_builder.core.oracle import Rule
 from saferec_builder.core.plain_files import read_plain
 
 FILE = "saferec.toml"
+TEMPLATE = Path(__file__).with_name("saferec.toml")  # what a new workspace begins with: every setting, with its default
+DEMO = Path(__file__).with_name("demo.toml")
 
 
 class _Section(BaseModel):
@@ -233,116 +235,3 @@ def _names(section: tuple[int | str, ...]) -> list[str]:
         named = isinstance(kind, type) and issubclass(kind, BaseModel)
         kind = kind.model_fields[str(part)].annotation if named else get_args(kind)[1]
     return list(kind.model_fields)
-
-
-TEMPLATE = """\
-# SafeRec Builder workspace. After # stands the default or, where there is none, an example: remove the # to set it.
-
-[dataset]
-name = "{name}"
-# licence = "cc-by-4.0"      # of what you release; your sources must allow it; default: none is declared
-# repo = "namespace/name"    # where `saferec-build publish --hub` goes
-# k = 10                     # items in a recommendation list
-
-[taxonomy]
-# path = "my-traits.toml"    # your own traits instead of the embedded 20
-
-[oracle]                     # when is an item violated, clear or unknown: docs/oracle.md
-# violated_at = 0.66         # risk from which an item breaks a trait
-# clear_below = 0.33         # risk under which a strongly applying guide clears it
-# violated_from = 0.95       # chance that a topic is true, by its votes, from which it breaks a trait
-# clear_upto = 0.02          # chance that a core topic is true up to which a trait is clear
-# class_from = 0.97          # share right of the works read from which a reason or keyword breaks a trait
-# sure = 0.9                 # share of yes from which the paper's risk is 1
-# prior_yes = 1.0            # votes that this share adds
-# prior_no = 1.0
-
-[mine]
-# languages = ["en"]         # keep only what is written in these; default: all
-
-[reddit]                     # docs/mining.md; the first four lines are examples, the defaults are wider
-# subreddits = {{ MovieSuggestions = "film", gamingsuggestions = "game" }}  # as Reddit spells them
-# flair = "(?i)request"      # flair or title and text that make a submission a request: regular expressions
-# other_flair = "(?i)^suggesting|discussion"
-# request = "(?i)looking for|recommend"
-# upvotes = 10               # score from which a reply's items count as taken up; 0: only thanks do
-# buckets = 16               # threads are joined in so many parts: more for larger dumps
-
-[propose]
-# model = "my-model"         # for --proposer openai: any OpenAI-compatible server
-# base_url = "http://127.0.0.1:8000/v1"
-# allow_remote = false       # true: conversations may be sent to a server that is not on this machine
-# concurrency = 16           # requests in flight at most
-# timeout = 120.0            # seconds; retries = 3; max_tokens = 2000 of one answer
-# retries = 3
-# max_tokens = 2000
-# prompt = "my-prompt.md"    # instead of the embedded one: docs/proposing.md
-# budget_usd = 20.0          # models are never paid more than this in this workspace
-# jury = ["openai:small", "openai:large"]  # for --proposer jury: each reads all, every vote is kept
-# uncertain = [0.3, 0.7]     # confidence in between: a cascade asks the next model
-# skip_silent = false        # true: a cascade asks no model where the rules found nothing
-# batch_factor = 0.5         # what a request in a batch costs of the usual price
-# batch_poll = 30.0          # seconds between two looks at a batch
-
-# [propose.models.small]     # a name for --proposer openai:small; prices in USD per million tokens
-# model = "my-small-model"
-# base_url = "https://models.example/v1"
-# key_env = "OPENAI_API_KEY" # environment variable with its key
-# input = 0.15
-# cached_input = 0.075
-# output = 0.60
-# max_completion_tokens = 8000       # of one answer, for a model that reasons; or max_tokens, as the server calls it
-# temperature = 0.0
-# reasoning_effort = "low"
-# extra_body = {{ top_p = 0.9 }}       # what else each request says
-# headers = {{ X-Api-Key = "$MY_KEY" }}  # with values from the environment
-
-[splits]                     # by time of the request; by hash of the seeker where a source has no times
-# validation = 0.1
-# test = 0.1
-# validation_from = 2022-11-01  # fixed days instead of shares: give both
-# test_from = 2022-12-01
-# by_item = false            # true: rows without a time and a person that name one work first are in one split
-
-[review]
-# accounts = {{ ann = "ann@example.org" }}  # reviewer's name here = account on your Label Studio or Argilla
-# readers = 2                # who read each task apart from each other, 1 to 10; more than half alike make a label
-# audit = 0.1                # share of the conversations without a proposal that people read blind
-# recheck = 0.0              # share of the labels reviewers agreed on that the adjudicator checks
-# gold = "gold.jsonl"        # known answers, which everybody reads
-# decoys = 0.0               # share of the proposed conversations with a wrong suggestion planted, 0.5 at most
-# controls = 0.1             # share of a reviewer's tasks in which others found something unsuggested, 0.5 at most
-# held_back = 0.1            # share of the proposed conversations whose suggestion one of the readers is not shown
-# severe_a_day = 30          # tasks with a severe trait per person and day; 0: no cap
-# severe_in_a_row = 2        # before something else comes, where anything else waits
-# auto = 0.0                 # proposals at least this sure need no reader under a certificate; 0: never
-
-[release]
-# min_seekers = 5            # a trait with fewer distinct people is withheld
-# consent = ["ann"]          # reviewers who agreed that their reviews are released under a pseudonym
-# contact = "me@example.org" # whom to ask for removal
-# titles = "dated"           # items in texts: "Title (Year)"; "any": without a year, too, where they surely mean one
-# requests = "conversation"  # one request each; "turn": one for each turn of the recommender that names new items
-# truth = "needed"           # "any": test requests that no item answers, too, for figures of safety alone
-# disclosed = "last"         # the message that --inject discloses in; "both": the first, too, in rows of their own
-
-[store]
-# url = "sqlite:///..."      # default: workspace.db beside this file
-"""
-
-DEMO = """\
-# A demo workspace: invented items and simulated reviews are welcome here, and nothing of it goes to the Hub.
-demo = true
-
-[dataset]
-name = "saferec-demo"
-licence = "cc0-1.0"
-
-[review]                     # simulated people do not tire
-severe_a_day = 0
-severe_in_a_row = 0
-
-[splits]                     # the generator's own periods: its sentence banks are per split
-validation_from = 2023-08-24
-test_from = 2023-10-23
-"""

@@ -108,8 +108,8 @@ def make(folder: Path, *, demo: bool) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
     with replacing(path) as tmp:
-        text = config.DEMO if demo else config.TEMPLATE.format(name=name or "my-saferec")
-        tmp.write_text(text, encoding="utf-8")
+        text = (config.DEMO if demo else config.TEMPLATE).read_text(encoding="utf-8")
+        tmp.write_text(text.replace("{name}", name or "my-saferec"), encoding="utf-8")
     return True
 
 
