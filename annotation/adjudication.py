@@ -10,7 +10,7 @@ from annotation.recall_bounds import LabelBounds
 from annotation.review_state import gather, label_bounds
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 CERTIFICATES = "certificates.json"  # in the workspace
@@ -56,5 +56,5 @@ def adjudicate(ws: Workspace) -> Adjudication:
 
 
 def _keep(path: Path, bounds: LabelBounds) -> None:
-    with workspace.replacing(path) as tmp:
+    with whole_files.replacing(path) as tmp:
         tmp.write_text(certificate.of(bounds).model_dump_json(indent=1) + "\n", encoding="utf-8")

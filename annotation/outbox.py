@@ -22,7 +22,7 @@ from annotation.tools import files
 from annotation.tools.tasks_and_answers import TASK, Task, base_id, ids, tasks as tasks_of
 from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import ReviewError, SafeRecError, StoreError, UsageError, whole_object
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Sent = TypeVar("Sent")
@@ -53,7 +53,7 @@ def _write(ws: Workspace, rows: pl.DataFrame) -> None:
     if rows.is_empty():
         _place(ws).unlink(missing_ok=True)
     else:
-        workspace.write_private(_place(ws), json.dumps({"tasks": rows.rows()}).encode())
+        whole_files.write_private(_place(ws), json.dumps({"tasks": rows.rows()}).encode())
 
 
 def note(

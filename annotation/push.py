@@ -32,7 +32,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.proposing import pending
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Figures = dict[str, JsonValue]
@@ -244,8 +244,8 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
         asked = files.records(units, guideline(), desk.taxonomy, paths, key)
         kept = pl.DataFrame([*_unkeyed(desk), *asked], schema=tables.KEYED.schema, orient="row")
         workspace.append(desk.ws, tables.KEYED, kept)  # before anybody is asked
-        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), workspace.replacing, paths, key)
-        with workspace.replacing(folder / GUIDELINES.name) as tmp:
+        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), whole_files.replacing, paths, key)
+        with whole_files.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_bytes(GUIDELINES.read_bytes())
         return {"rows": rows, "folder": str(folder)}
 

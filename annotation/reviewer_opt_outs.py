@@ -15,7 +15,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
-from saferec_builder.storage import evidence_check as evidence, tables, workspace
+from saferec_builder.storage import evidence_check as evidence, tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -111,4 +111,4 @@ def _write(ws: Workspace, known: dict[str, list[str]]) -> None:
     if not known:
         path.unlink(missing_ok=True)
         return
-    workspace.write_private(path, json.dumps(known).encode())
+    whole_files.write_private(path, json.dumps(known).encode())

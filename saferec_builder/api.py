@@ -44,67 +44,14 @@ from saferec_builder.proposing.run import ProposeResult, propose
 from saferec_builder.storage.workspace import Workspace
 from saferec_builder.summary import Status, status
 
-__all__ = [
-    "Adjudication",
-    "Argilla",
-    "Counts",
-    "Difference",
-    "Examination",
-    "Explained",
-    "FetchResult",
-    "Files",
-    "Forgotten",
-    "Gaps",
-    "LabelStudio",
-    "Merges",
-    "MineResult",
-    "Page",
-    "Plan",
-    "ProposeResult",
-    "Published",
-    "PullResult",
-    "PushResult",
-    "Rebuilt",
-    "Release",
-    "ReviewPage",
-    "ReviewStatus",
-    "SafeRecError",
-    "Score",
-    "Screening",
-    "Served",
-    "Status",
-    "Verdict",
-    "Verified",
-    "Withdrawn",
-    "Workspace",
-    "add_catalog",
-    "adjudicate",
-    "browse",
-    "check",
-    "examine",
-    "fetch",
-    "follow",
-    "forget",
-    "gaps",
-    "hand_back",
-    "join_rows",
-    "keep_apart",
-    "merges",
-    "mine",
-    "opt_out",
-    "plan",
-    "propose",
-    "pull",
-    "push",
-    "rebuild",
-    "release",
-    "report",
-    "review_status",
-    "score",
-    "screen",
-    "serve",
-    "set_aside",
-    "show",
-    "status",
-    "withdraw",
-]
+__all__ = ["Counts", "Examination", "Plan", "SafeRecError", "Status", "Workspace", "examine", "plan", "status"]
+__all__ += ["FetchResult", "add_catalog", "fetch", "join_rows", "keep_apart"]  # catalog
+__all__ += ["Explained", "Gaps", "Merges", "Screening", "Verdict", "check", "gaps", "merges", "screen", "show"]
+__all__ += ["MineResult", "ProposeResult", "Score", "mine", "propose", "score"]
+__all__ += ["Argilla", "Files", "LabelStudio", "ReviewPage"]
+__all__ += ["PushResult", "Served", "browse", "push", "serve"]
+__all__ += ["PullResult", "ReviewStatus", "follow", "hand_back", "opt_out", "pull", "review_status", "set_aside"]
+__all__ += ["Adjudication", "adjudicate"]  # the last of review
+__all__ += ["Difference", "Page", "Published", "Rebuilt", "Release", "Verified", "Withdrawn"]  # releases
+__all__ += ["rebuild", "release", "report", "withdraw"]
+__all__ += ["Forgotten", "forget"]

@@ -10,7 +10,7 @@ from typing import Any
 
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
 from saferec_builder.core.plain_files import read_plain
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 TOOL = "page"
@@ -78,4 +78,4 @@ def _change(ws: Workspace, hashes: dict[str, str | None], address: str = "") -> 
         found = _read(ws)
         kept = {name: known for name, known in (found["people"] | hashes).items() if known}
         made = {"address": address or found["address"], "people": kept}
-        workspace.write_private(_place(ws), json.dumps(made).encode())
+        whole_files.write_private(_place(ws), json.dumps(made).encode())

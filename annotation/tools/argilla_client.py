@@ -18,7 +18,7 @@ from annotation.tools.reply_models import PAGE
 from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json, whole_object
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage import workspace
+from saferec_builder.storage import whole_files
 
 if TYPE_CHECKING:
     from argilla import Argilla
@@ -141,7 +141,7 @@ class Server:
         if kept is None:
             raise ReviewError(f"{self.accounts}: damaged: put your copy of it back: it holds passwords of Argilla")
         word = str(kept.setdefault(account, secrets.token_urlsafe(16)))
-        workspace.write_private(self.accounts, json.dumps(kept, indent=1).encode())
+        whole_files.write_private(self.accounts, json.dumps(kept, indent=1).encode())
         return word
 
     def _fits(self, project: str, asked: list[dict[str, Any]]) -> bool:

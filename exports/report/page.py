@@ -21,7 +21,8 @@ from exports.report import plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
 from saferec_builder.core.plain_files import read_plain
-from saferec_builder.storage.workspace import Workspace, replacing, shared
+from saferec_builder.storage.whole_files import replacing
+from saferec_builder.storage.workspace import Workspace, shared
 
 HERE = Path(__file__).parent
 PAGE = "report.html"

@@ -12,18 +12,5 @@ from saferec_builder.catalog.merging import merge, merges, ruling
 from saferec_builder.catalog.verdicts import risks, unasked
 from saferec_builder.scoring.mention_finder import Finder, in_text
 
-__all__ = [
-    "Finder",
-    "explained",
-    "finder",
-    "in_text",
-    "index",
-    "judged",
-    "link",
-    "mentions",
-    "merge",
-    "merges",
-    "risks",
-    "ruling",
-    "unasked",
-]
+__all__ = ["Finder", "finder", "in_text", "index", "link", "mentions"]
+__all__ += ["explained", "judged", "merge", "merges", "risks", "ruling", "unasked"]

@@ -37,7 +37,7 @@ from saferec_builder.sources import (
     warnings_csv,
 )
 from saferec_builder.sources.item_rows import Both, Source
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 ITEMS: dict[Source, Callable[[Path], Read]] = {
@@ -204,6 +204,6 @@ def save_answer(path: Path, media: sources.Row | None, refs: list[str]) -> bool:
     today = datetime.now(UTC).date().isoformat()
     ids = [ref for ref in refs if ref.startswith(("imdb:", "tmdb:"))] if media and media["exact"] else []
     saved = {"retrieved": today, "ids": ids, "media": media} if media else {"retrieved": today, "absent": True}
-    with workspace.replacing(path) as tmp:
+    with whole_files.replacing(path) as tmp:
         tmp.write_text(json.dumps(saved, ensure_ascii=False), encoding="utf-8")
     return media is not None

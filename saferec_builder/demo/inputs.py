@@ -15,7 +15,7 @@ from pathlib import Path
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import generate, items_without_warnings as flags, people, world
 from saferec_builder.storage.tables import digest
-from saferec_builder.storage.workspace import replacing
+from saferec_builder.storage.whole_files import replacing
 
 NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an item ends the prompt
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.demo import world
-from saferec_builder.storage.workspace import replacing
+from saferec_builder.storage.whole_files import replacing
 
 MISSED = 0.06  # chance that a reviewer overlooks a sensitivity that is there
 SEEN = 0.02  # chance that a reviewer sees one that is not, where it was suggested

@@ -20,7 +20,7 @@ from saferec_builder.core.errors import ReviewError, StoreError, whole_object
 from saferec_builder.erasure import people, places, review_server, rows
 from saferec_builder.erasure.people import Gone, Receipt
 from saferec_builder.mining import removals as wishes
-from saferec_builder.storage import database, tables, workspace
+from saferec_builder.storage import database, tables, whole_files, workspace
 from saferec_builder.storage.workspace import FORGETTING, Workspace
 
 
@@ -97,7 +97,7 @@ def forget(
             counts = rows.counted(ws, gone) | {"tasks": review_server.erase_here(ws, set(gone.tasks), dry=True)}
             on_team = review_server.elsewhere(ws, set(gone.tasks)).height > 0
             return Forgotten(receipts, counts, found, held, _outside(ws, gone, held, team=on_team), dry)
-        workspace.write_private(intent, json.dumps(gone.facts()).encode())
+        whole_files.write_private(intent, json.dumps(gone.facts()).encode())
         made = replace(_erase(ws, gone, to), receipts=receipts)
         return _joined(before, made) if before else made
 

@@ -19,7 +19,8 @@ from saferec_builder.mining import removals as wishes
 from saferec_builder.mining.ingest import READERS
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, workspace
-from saferec_builder.storage.workspace import Workspace, replacing
+from saferec_builder.storage.whole_files import replacing
+from saferec_builder.storage.workspace import Workspace
 
 DATA, EMPTIED = "data", ".emptied"  # of a release; and while it is being deleted
 REASON = "it held somebody who asked to be forgotten"

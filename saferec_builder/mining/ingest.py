@@ -42,7 +42,7 @@ from saferec_builder.sources import (
     threads,
 )
 from saferec_builder.sources.conversation_rows import Source
-from saferec_builder.storage import parallel, tables, workspace
+from saferec_builder.storage import parallel, tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 READERS: dict[Source, Callable[[Path], Read]] = {
@@ -307,7 +307,7 @@ def _items(ws: Workspace) -> Path | None:
     path = ws.root / "mining" / f"items-{tables.digest(items.rows())}.parquet"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
-        with workspace.replacing(path) as tmp:
+        with whole_files.replacing(path) as tmp:
             items.write_parquet(tmp)
     return path
 
@@ -352,6 +352,6 @@ def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> Non
     stated = workspace.read(ws, tables.STATED).sort("conversation", "trait")
     gold = ws.root / "gold" / "saferec.jsonl"
     gold.parent.mkdir(exist_ok=True)
-    with workspace.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
+    with whole_files.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
         for name, of in stated.group_by("conversation", maintain_order=True):
             file.write(json.dumps({"conversation": name[0], "traits": of["trait"].to_list()}) + "\n")

@@ -18,7 +18,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.mining.conversations import drops_of, pseudonym
 from saferec_builder.sources.conversation_rows import Source
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FILE = "removals.csv"
@@ -156,7 +156,7 @@ def drop_erased(ws: Workspace) -> None:
 
     if done := {wish.line for wish in removals.wishes if erased(wish)}:
         lines = path.read_bytes().splitlines(keepends=True)
-        with workspace.replacing(path) as tmp:
+        with whole_files.replacing(path) as tmp:
             tmp.write_bytes(b"".join(line for n, line in enumerate(lines, 1) if n not in done))
 
 

@@ -16,22 +16,6 @@ from saferec_builder.storage import config, database, evidence_check as evidence
 from saferec_builder.storage.locks import held
 from saferec_builder.storage.whole_files import replacing, write_private
 
-__all__ = [
-    "Workspace",
-    "alone",
-    "append",
-    "evidenced",
-    "keyed",
-    "make",
-    "parts",
-    "read",
-    "replacing",
-    "rewrite",
-    "schemas",
-    "shared",
-    "write_private",
-]
-
 P = ParamSpec("P")
 Result = TypeVar("Result")
 FORGETTING = ".forget.json"  # there while somebody is being erased

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.storage import workspace as store
+from saferec_builder.storage import whole_files, workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
 from tests.worlds.review_world import TEXTS
@@ -27,14 +27,14 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """Names of files for which the disk has no room."""
-    names, replacing = set[str](), store.replacing
+    names, replacing = set[str](), whole_files.replacing
 
     def refusing(path: Path) -> Any:
         if path.name in names:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
         return replacing(path)
 
-    monkeypatch.setattr(store, "replacing", refusing)
+    monkeypatch.setattr(whole_files, "replacing", refusing)
     yield names
 
 

@@ -21,7 +21,7 @@ from exports import folder as write
 from exports.report import page
 from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.core.errors import ReleaseError, ReviewError, TrainingError, UsageError
-from saferec_builder.storage import config, workspace as store
+from saferec_builder.storage import config, whole_files
 from tests.worlds import csv_rows, review_csv
 from tests.worlds.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data
@@ -245,5 +245,5 @@ def review_file(path: Path) -> list[dict[str, str]]:
     needles = review_csv.unit("needles", verdict="present", form="explicit", spans=[review_csv.SPAN])
     frame = pl.DataFrame([needles, review_csv.unit("gore", verdict="unsure", spans=[]), review_csv.unit("*")], UNITS)
     _, text = review_csv.world()
-    files.push(frame, text, review_csv.TAXONOMY, guideline(), store.replacing, {"ann": path})
+    files.push(frame, text, review_csv.TAXONOMY, guideline(), whole_files.replacing, {"ann": path})
     return csv_rows.rows_of(path)

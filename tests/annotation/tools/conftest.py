@@ -8,7 +8,7 @@ import pytest
 from annotation.routing import UNITS
 from annotation.tools.files import push
 from annotation.tools.guidelines import guideline
-from saferec_builder.storage import workspace as store
+from saferec_builder.storage import whole_files
 from tests.worlds.review_csv import SPAN, TAXONOMY, unit, world
 
 
@@ -23,5 +23,5 @@ def pushed(tmp_path: Path) -> Path:
     _, text = world()
     path = tmp_path / "ann.csv"
     frame = pl.DataFrame(rows, schema=UNITS)
-    assert push(frame, text, TAXONOMY, guideline(), store.replacing, {"ann": path}) == {"ann": 3}
+    assert push(frame, text, TAXONOMY, guideline(), whole_files.replacing, {"ann": path}) == {"ann": 3}
     return path
