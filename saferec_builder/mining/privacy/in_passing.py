@@ -22,48 +22,8 @@ _ENDS = ("^", ".", "!", "?", "…", "|")  # of a sentence; | is the end of a lin
 _MARKS = frozenset(
     "^ $ , . ? ! ( ' : | 0 <N> <n> and with for to is was or in of by the a from at as like has had if".split()
 )
-_SHORT = dict(
-    pair.split("=")
-    for pair in """n=and &=and +=and nd=and w=with wth=with u=you ur=your r=are im=i'm dont=don't cant=can't wont=won't
-    hes=he's shes=she's thats=that's its=it's didnt=didn't doesnt=doesn't isnt=isn't wasnt=wasn't havent=haven't
-    hasnt=hasn't couldnt=couldn't wouldnt=wouldn't ive=i've id=i'd ill=i'll whos=who's bc=because cos=because
-    cuz=because coz=because tmrw=tomorrow tmr=tomorrow 2nite=tonight tonite=tonight rn=now bday=birthday
-    smth=something sth=something sum=something pls=please plz=please thx=thanks ty=thanks thnx=thanks abt=about
-    gonna=going wanna=want soz=sorry sry=sorry mum=mom mother=mom father=dad flick=film flicks=films movie=film
-    movies=films tho=though""".split()
-)
-_KINDS = {
-    "kin": """mom dad brother sister son daughter wife husband hubby partner girlfriend boyfriend gf bf ex friend mate
-    buddy bro sis cousin uncle aunt auntie grandma grandpa gran nan nephew niece roommate flatmate housemate
-    neighbour neighbor colleague coworker boss teacher kid kids baby toddler twins girl boy guy man woman lady
-    dude landlord coach fiance fiancee stepson stepdad bestie pal class team family parents friends roomie
-    lodger tutor nurse""",
-    "me": "i me my mine myself i'm i'd i'll i've we us our ours ourselves we're we'd we'll we've",
-    "you": "you your yours you're",
-    "they": "he she him her his hers he's she's they them their himself herself",
-    "feel": """hates hate likes loves dislikes prefers wants needs can't cannot won't refuses faints cries cried laughs
-    laughed screamed screams snores hated loved liked wanted enjoys enjoyed fears avoids gets panics giggles
-    yawns""",
-    "say": """says said say told asked asks tells texted texts called calls recommended recommends suggested suggests
-    swears reckons thinks thought insists insisted mentioned promised keeps knows knew sent lent gave showed
-    shows introduced invited bet argues argued claims claimed sends vetoed quotes""",
-    "do": """picks picked chooses chose brings brought drives driving drove fell left came comes coming moved lives
-    lived works worked turns turned walked walks bought buys owns paid pays sleeps slept visits visiting visited stays
-    stayed joined joins grew started starts finished watches watched watch saw sees see seen went goes going
-    made makes has had put puts got arrived arrives cooks cooked hid threw spilled sat sits plays missed misses
-    took takes""",
-    "life": """birthday house place flat home dinner work school wedding exam hospital daycare nursery party weekend
-    tonight tomorrow yesterday today monday tuesday wednesday thursday friday saturday sunday night week month
-    summer christmas sofa couch bed phone number profile account wifi kitchen pregnant allergic scared afraid
-    sick asleep allowed deaf blind vegan pub church gym club message email laptop remote tv projector popcorn
-    grief funeral died passed divorce anniversary visit years months old""",
-    "film": """film films cinema series season episode scene scenes ending sequel prequel remake trilogy franchise plot
-    story book books novel game games genre comedy thriller horror drama romcom documentary classic show""",
-    "cast": """actor actress actors cast wrote writes written released character characters role roles played play
-    playing starring stars star starred directed director directs performance acting acted producer hero heroine villain
-    portrayed voiced voice famous oscar award nominated dies kills killed saves meets falls marries opposite
-    singer author writer director's biopic career""",
-}
+_SHORT = dict(pair.split("=") for pair in names.words()["short"].split())
+_KINDS: dict[str, str] = names.words()["kinds"]
 _KIND = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 

@@ -5,20 +5,22 @@ A name alone is left: most capitalised words in talk about films are titles, cas
 """
 
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-_KIN = (
-    "son|sons|daughter|daughters|wife|husband|hubby|partner|spouse|mother|mom|mum|mommy|mummy|father|dad|daddy|brother"
-    "|brothers|sister|sisters|sis|bro|girl|boy|kid|kids|child|children|baby|toddler|twins|grandma|grandpa|granny|nan"
-    "|grandmother|grandfather|grandson|granddaughter|grandkids|uncle|aunt|auntie|nephew|nephews|niece|nieces|cousin"
-    "|cousins|fiance|fiancé|fiancée|fiancee|girlfriend|boyfriend|gf|bf|ex|friend|friends|bestie|buddy|pal|mate"
-    "|roommate|flatmate|housemate|colleague|coworker|co-worker|boss|manager|neighbour|neighbor|teacher|therapist"
-    "|doctor|mentor|tutor|coach|landlord|landlady|nurse|babysitter|stepdad|stepmom|stepson|stepdaughter|stepfather|stepmother|stepbrother|stepsister|half"
-    "|(?:mother|father|sister|brother|son|daughter)-in-law|year old|year-old"
-)
+
+@cache
+def words() -> dict[str, Any]:
+    """What words.toml lists."""
+    told: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+    return told
+
+
+_KIN = words()["kin"]
 _CAPITAL = "".join(c for c in map(chr, [*range(0x41, 0x590), *range(0x1E00, 0x2000)]) if c.isupper())
 _NAME = rf"[{_CAPITAL}][^\W\d_]*(?:['’-][^\W\d_]+){{0,4}}"
 _FULL = rf"{_NAME}(?: {_NAME}){{0,2}}"
@@ -99,22 +101,7 @@ _DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
 
 _TAIL = 100  # a signature stands at the end
 
-# Capitalised words that follow such openings without being anybody's name.
-NEVER = frozenset(
-    """same me nothing right over nobody over-here we've i'm i’m it's that's there's he's she's
-    don't doesn't didn't can't
-    a an and the not in on at to for from so very too just also still really all any been being by good fine great
-    okay ok well new back here there looking tired sorry sure glad happy sad open down up into out about with without
-    it that this these those some someone everyone everybody anyone reddit netflix google youtube amazon disney hulu
-    hbo mum mom dad team gen american british english german french italian spanish irish scottish welsh canadian
-    australian indian chinese japanese korean mexican brazilian polish russian turkish dutch swedish norwegian danish
-    finnish greek portuguese european african asian latino latina hispanic jewish muslim christian catholic buddhist
-    hindu god i if but or of no yes please thanks thank you he she they we is was are were has have had will would
-    could should may might can do does did only as when where who what why how my your his her their our me us them
-    crazy old later back when maybe more less most like love hate loves likes hates wants needs watch watching saw
-    seen monday tuesday wednesday thursday friday saturday sunday january february march april may june july august
-    september october november december christmas halloween easter blu-ray dvd tv pc ps4 ps5 xbox visa""".split()
-)
+NEVER = frozenset(words()["never"].split())
 
 
 @cache

@@ -5,6 +5,7 @@ Matched in lower case, in texts that cues.Book.mask has read: a BLANK stands whe
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 SENTENCE_END = re.compile(r"[.!?;\n]+(?=[\s)\"]|$)|\n")
 CLAUSE_EDGE = re.compile(r"[.!?;:\n,()\0]|\bbut\b|\bhowever\b|\balthough\b")
@@ -91,19 +92,8 @@ Place = tuple[int, int]  # a sentence, from its first letter to behind its last
 
 _PIECE = re.compile(r"\b(?:and|or|that|which|but|because|since|so|when|whenever|while|though|although|where|until)\b")
 _HARD_EDGE = re.compile(r"[.!?;:\n,()\"]")
-_NEUTRAL = frozenset(  # words that can stand before a feeling whose owner is left out, or is "it"
-    "a an the to of at in on for by with as if is are was were am be been being do does did have has had get got "
-    "gets go goes went feel feels felt end ends ended start starts started keep keeps kept find finds found try "
-    "tends tend this it its it's it'd it'll there there's theres here not no never ever just also even only "
-    "really very so too still quite always often sometimes now then again once maybe perhaps well ok okay oh hi "
-    "hey hello sorry please thanks yes yeah nope honestly frankly one thing things stuff anything something "
-    "everything scenes scene film films movie movies show shows game games story stories ending any such total "
-    "complete huge big real massive serious terrible bad severe slight weird lifelong major what how why who "
-    "would could can will may might must should let lets let's way more much less than from after before last far "
-    "all most own usually almost half tonight today currently bit lot kind sort time times moment minute second "
-    "brain eyes ears stomach heart nerves "
-    "day night week since because until about into up out down part parts episode these those".split()
-)
+# words that can stand before a feeling whose owner is left out, or is "it"
+_NEUTRAL = frozenset(Path(__file__).with_name("neutral.txt").read_text(encoding="utf-8").split())
 _HOUSE = re.compile(r"\b(?:this|our) (?:household|house|family|home|sofa|couch)\b")
 _AMOUNT = ("too ", "so ", "unnecessary", "gratuitous", "needless", "excessive")  # of a film, without an owner
 _ONESELF = re.compile(  # "my twins" are others, "my stomach" and "my worst fear" are not
