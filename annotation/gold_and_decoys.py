@@ -12,11 +12,12 @@ from pathlib import Path
 import polars as pl
 
 from annotation import careless_reviewers as attention
-from annotation.tools.tasks_and_answers import Span, Turn
+from annotation.tools.tasks_and_answers import Turn
 from saferec_builder.core.errors import KeyTwice, UsageError, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
 
 Keys = frozenset[tuple[str, str]]

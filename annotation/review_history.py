@@ -11,9 +11,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import Answered, Span, Turns
+from annotation.tools.tasks_and_answers import Answered, Turns
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import HANDED_BACK, REVIEWS, SPAN, digest, last
 
 UNIT = ("kind", "subject", "trait")

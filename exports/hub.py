@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exports.folder import SIGNATURE
+from exports.folder import SIGNATURE, sha256
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
 
@@ -68,7 +68,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """(paths to send, paths to take away)."""
     remote = _remote(api, repo, revision)
-    added = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
+    added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob(file))]
     return added, sorted(set(remote) - set(local) - KEPT)
 
 
@@ -130,11 +130,6 @@ def _remote(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
     return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if isinstance(f, RepoFile)}
 
 
-def _sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _blob(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
@@ -162,7 +157,7 @@ def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
 
 def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str, but: str = "") -> None:
     remote, local = _remote(api, repo, commit), _files(folder)
-    wrong = [path for path, file in local.items() if remote.get(path) not in (_sha256(file), _blob(file))]
+    wrong = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob(file))]
     wrong += sorted(set(remote) - set(local) - KEPT)
     wrong = [path for path in wrong if path != but]
     if wrong:
@@ -177,7 +172,7 @@ def _commit(api: "HfApi", repo: str, folder: Path, parent: str, added: list[str]
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     facts = strict_json((folder / "manifest.json").read_text(encoding="utf-8"))
-    mark = f"SHA256SUMS {_sha256(folder / 'SHA256SUMS')}"
+    mark = f"SHA256SUMS {sha256(folder / 'SHA256SUMS')}"
     additions = [CommitOperationAdd(path, folder / path) for path in added]
     try:
         for addition in additions:

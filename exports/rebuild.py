@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
 
 import polars as pl
 import pyarrow as pa
@@ -35,6 +34,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace, read, shared
 
 UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
@@ -43,13 +43,6 @@ _BATCH = 50_000
 _KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
 
 Sentence = Callable[[str, str, Sequence[str]], str]  # request, split, traits -> what release --inject added
-
-
-class Span(TypedDict):
-    turn: int
-    start: int
-    end: int
-    quote: str
 
 
 @dataclass(frozen=True)
@@ -242,21 +235,22 @@ def _added(home: Path, split: str, sentence: Sentence) -> pl.DataFrame:
 
 
 def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: pl.Series) -> pa.Table:
-    names = pl.DataFrame({"conversation": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
-    full = names.join(added, on="conversation", how="left", maintain_order="left").join(
-        about, on="request", how="left", maintain_order="left"
-    )
+    full = _facts(table["conversation"], added).join(about, on="request", how="left", maintain_order="left")
     kept = ~full["quiet"] | full["place"].is_not_null()
     full, table = full.filter(kept), table.filter(kept.to_arrow())
     if not full["quiet"].any():
         return table
-    column = table.schema.get_field_index("prompt")
-    kind = table.schema.field("prompt").type
+    kind = table.schema.field("prompt").type.value_type
     back = texts.gather(full["place"])
-    put = prompts(back, full["cut"], full["quiet"], kind.value_type, full["added"], full["disclosed"])
-    quiet = full["quiet"].to_arrow()
-    mixed = pc.if_else(quiet, put.cast(kind), table["prompt"].combine_chunks())
-    return table.set_column(column, pa.field("prompt", kind), mixed)
+    put = prompts(back, full["cut"], full["quiet"], kind, full["added"], full["disclosed"])
+    return _put(table, "prompt", full["quiet"], put)
+
+
+def _put(table: pa.Table, name: str, there: pl.Series, values: pa.Array) -> pa.Table:
+    """The table with these values in one of its columns, where `there`."""
+    field = table.schema.field(name)
+    mixed = pc.if_else(there.to_arrow(), values.cast(field.type), table[name].combine_chunks())
+    return table.set_column(table.schema.get_field_index(name), field, mixed)
 
 
 def _catalog(home: Path) -> pl.DataFrame:
@@ -276,14 +270,11 @@ def _named(table: pa.Table, config: str, held: pl.DataFrame, names: Names) -> pa
     """The table with these items where it has none."""
     bare = pl.DataFrame({"row": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
     full = bare.join(held, on="row", how="left", maintain_order="left")
-    there = full["held"].is_not_null().to_arrow()
     put = rows.named(config, full, names)
     if config == "safecrs":
         put["completion"] = rows.named("sft", full, names)["completion"]
     for name, values in put.items():
-        field = table.schema.field(name)
-        mixed = pc.if_else(there, values.cast(field.type), table[name].combine_chunks())
-        table = table.set_column(table.schema.get_field_index(name), field, mixed)
+        table = _put(table, name, full["held"].is_not_null(), values)
     return table
 
 
@@ -297,12 +288,11 @@ def _told(about: pl.DataFrame, added: pl.DataFrame, have: _Sources) -> pl.DataFr
 
 
 def _claimed(table: pa.Table, told: pl.DataFrame) -> pa.Table:
-    names = pl.DataFrame({"conversation": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
-    put = plain(names.join(told, on="conversation", how="left", maintain_order="left")["claims"], _CLAIMS)
+    found = _facts(table["conversation"], told)["claims"]
+    put = plain(found, _CLAIMS)
     if "claims" not in table.column_names:  # a release of an earlier version
         return table.append_column("claims", pc.coalesce(put, pa.scalar([], _CLAIMS)))
-    column = table.schema.get_field_index("claims")
-    return table.set_column(column, "claims", pc.coalesce(put, table["claims"].combine_chunks()))
+    return _put(table, "claims", found.is_not_null(), put)
 
 
 _CLAIMS = pa.list_(pa.string())
@@ -311,10 +301,8 @@ _CLAIMS = pa.list_(pa.string())
 def _spoken(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:
     full = _facts(table["conversation"], about)
     back = full["quiet"] & full["place"].is_not_null()
-    column, kind = table.schema.get_field_index("turns"), table.schema.field("turns").type
-    put = turns(texts.gather(full["place"]), back, kind.value_type).cast(kind)
-    mixed = pc.if_else(back.to_arrow(), put, table["turns"].combine_chunks())
-    table = table.set_column(column, pa.field("turns", kind), mixed)
+    kind = table.schema.field("turns").type.value_type
+    table = _put(table, "turns", back, turns(texts.gather(full["place"]), back, kind))
     for name in ("digest", "cut"):
         field = table.schema.field(name)
         table = table.set_column(table.schema.get_field_index(name), field, plain(full[name], field.type))
@@ -333,9 +321,7 @@ def _placed(table: pa.Table, config: str, key: pl.DataFrame) -> pa.Table:
     held = held.unnest(config).rename({"conversation": subject, "spans": "held"})
     bare = pl.DataFrame({name: pl.Series(table[name].to_pylist(), dtype=pl.String) for name in (subject, *unit)})
     found = bare.join(held, on=[subject, *unit], how="left", maintain_order="left")["held"]
-    field = table.schema.field("spans")
-    mixed = pc.coalesce(plain(found, field.type), table["spans"].combine_chunks())
-    return table.set_column(table.schema.get_field_index("spans"), field, mixed)
+    return _put(table, "spans", found.is_not_null(), plain(found, table.schema.field("spans").type))
 
 
 def _quoted(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:

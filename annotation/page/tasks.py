@@ -19,11 +19,12 @@ from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Span, Turns, keyed_id, mark, tasks
+from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Turns, keyed_id, mark, tasks
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import database, evidence_check as evidence, tables, workspace
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
 AHEAD = 3  # tasks that a reader's page holds: one is read, the next are drawn without waiting

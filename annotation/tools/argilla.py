@@ -15,10 +15,11 @@ from typing import Any
 from annotation.tools import task_conversion as sheets
 from annotation.tools.quotes import only
 from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, marks_of, points, text_of, theirs, units16
-from annotation.tools.tasks_and_answers import Span, Turns
-from saferec_builder.core.errors import ReviewError, strict_json
+from annotation.tools.tasks_and_answers import Turns
+from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage.schema import Span
 
 LAYOUT = "cards"  # another word where the questions change: the server lets nobody change them in a data set
 ADJUDICATOR = "adjudicator"
@@ -63,13 +64,10 @@ def dialogue(turns: Turns, between: str = BETWEEN) -> tuple[str, Places]:
 
 def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any]:
     """What `send` takes; suggestions are by the name of their question."""
+    sheets.check(sheet, taxonomy)
     text, places = dialogue(sheet.turns)
-    spans: list[dict[str, JsonValue]] = []
     openly = [trait for trait, (_, form, _) in sheet.suggested.items() if form == "explicit"]
-    for trait, (_, _, found) in sheet.suggested.items():
-        if trait not in taxonomy.slugs:
-            raise ReviewError(f"{sheet.key}: {trait}: not in the taxonomy: propose again")
-        spans += [_outward(span, text, places, trait, sheet) for span in found]
+    spans = [_outward(span, text, places, trait) for trait, (*_, found) in sheet.suggested.items() for span in found]
     cards = [
         f"{n}. {taxonomy[unit['trait']].name}: " + "\n".join(sheets.about(unit, sheet, taxonomy))
         for n, unit in enumerate(sheet.units, 1)
@@ -95,11 +93,8 @@ def _escaped(text: str) -> str:
     return html.escape(text, quote=False).replace("\r", "&#13;")
 
 
-def _outward(span: Span, text: str, places: Places, trait: str, sheet: Sheet) -> dict[str, JsonValue]:
-    start = places[span["turn"]][1] + span["start"]
-    end = start + span["end"] - span["start"]
-    if text[start:end] != span["quote"]:
-        raise ReviewError(f"{sheet.key}: the quote {span['quote'][:60]!r} is not in its turn: propose again")
+def _outward(span: Span, text: str, places: Places, trait: str) -> dict[str, JsonValue]:
+    start, end = (places[span["turn"]][1] + span[edge] for edge in ("start", "end"))
     return {"start": units16(text, start), "end": units16(text, end), "label": trait}
 
 

@@ -20,7 +20,6 @@ from annotation.tools.tasks_and_answers import (
     Answered,
     Pulled,
     Refused,
-    Span,
     Task,
     Turns,
     base_id,
@@ -29,6 +28,7 @@ from annotation.tools.tasks_and_answers import (
 )
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
+from saferec_builder.storage.schema import Span
 
 Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> asked, guideline, taxonomy
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]

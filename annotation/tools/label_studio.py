@@ -7,10 +7,9 @@ responses_of   exported task -> each person's response to it
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from functools import lru_cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from annotation.tools.quotes import only
 from annotation.tools.task_conversion import (
@@ -22,6 +21,7 @@ from annotation.tools.task_conversion import (
     Response,
     Sheet,
     about,
+    check,
     list_of,
     marks_of,
     opinions,
@@ -32,13 +32,10 @@ from annotation.tools.task_conversion import (
     units16,
     whole,
 )
-from annotation.tools.tasks_and_answers import Span, Turns
-from saferec_builder.core.errors import ReviewError
+from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
-
-if TYPE_CHECKING:
-    from label_studio_sdk.label_interface.interface import LabelInterface
+from saferec_builder.storage.schema import Span
 
 HERE = Path(__file__).parent
 LAYOUT = (
@@ -95,9 +92,9 @@ def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
 
 
 def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
-    """What the import takes. A prediction that the interface could not hold is a bug, and raises before it leaves."""
+    """What the import takes."""
+    check(sheet, taxonomy)
     prediction = {"model_version": "proposal", "result": list(_result(sheet))}
-    _check(prediction, sheet, taxonomy)
     data: dict[str, Any] = {"key": sheet.key, "ask": "\n".join(part for part in (sheet.head, sheet.ask) if part)}
     data |= {"turns": sheet.turns, "cards": [_card(n, sheet, taxonomy) for n in range(len(sheet.units))]}
     if sheet.task.role == ADJUDICATOR:
@@ -145,25 +142,6 @@ def _place(span: Span, text: str) -> dict[str, JsonValue]:
     start, end = units16(text, span["start"]), units16(text, span["end"])
     turn = str(span["turn"])
     return {"start": turn, "end": turn, "startOffset": start, "endOffset": end, "text": span["quote"]}
-
-
-def _check(prediction: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> None:
-    """The server takes any prediction; so the library holds it against the interface, and we read every place back."""
-    schema = _schema(interface(taxonomy))
-    faults = schema.validate_prediction(prediction, return_errors=True) or []  # type: ignore[no-untyped-call]
-    if isinstance(faults, list) and faults:
-        raise ReviewError(f"{sheet.key}: {faults[0][:300]}: propose again")
-    for value in (row["value"] for row in prediction["result"] if "start" in row["value"]):
-        text = sheet.turns[int(value["start"])]["text"]
-        if text[points(text, value["startOffset"]) : points(text, value["endOffset"])] != value["text"]:
-            raise ReviewError(f"{sheet.key}: the quote {value['text'][:60]!r} is not in its turn: propose again")
-
-
-@lru_cache(maxsize=4)
-def _schema(config: str) -> "LabelInterface":
-    from label_studio_sdk.label_interface.interface import LabelInterface
-
-    return LabelInterface(config)
 
 
 # ---- in

@@ -21,6 +21,7 @@ import httpx2
 from annotation.tools import server_errors as failures
 from saferec_builder.core.errors import ReviewError, strict_json
 from saferec_builder.storage.locks import held
+from saferec_builder.storage.whole_files import write_private
 
 VERSION = "1.23.2"
 PINS = Path(__file__).with_name("label-studio.txt")
@@ -119,14 +120,7 @@ def state(home: Path) -> Facts | None:
 
 
 def save(home: Path, facts: Facts) -> None:
-    """Written so that nobody but its owner could ever read it."""
-    tmp = home / f"server.json.{os.getpid()}.tmp"
-    tmp.unlink(missing_ok=True)
-    with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-        json.dump(facts, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(tmp, home / "server.json")
+    write_private(home / "server.json", json.dumps(facts, indent=1).encode())
 
 
 @contextmanager

@@ -5,8 +5,9 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import product
 
-from annotation.tools.tasks_and_answers import Span, Turns
+from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.storage.evidence_check import SPEAKER
+from saferec_builder.storage.schema import Span
 
 LEAST = 8  # letters that name a place by themselves
 

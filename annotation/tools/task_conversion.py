@@ -13,9 +13,11 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import TASK, UNKNOWN, VERDICTS, Pulled, Span, Task, Turn, Turns, asked_id, mark
+from annotation.tools.tasks_and_answers import TASK, UNKNOWN, VERDICTS, Pulled, Task, Turn, Turns, asked_id, mark
+from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import HANDED_BACK, digest
 
 READ = "I have read it all"
@@ -150,6 +152,16 @@ def sheets(
         names = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
         made.append(Sheet(*names, former="" if rejected else asked_id(task.id, about), rejected=(*rejected,)))
     return made
+
+
+def check(sheet: Sheet, taxonomy: Taxonomy) -> None:
+    """A suggestion that no page could show is a bug of ours, and raises before it leaves: servers take any."""
+    for trait, (_, _, spans) in sheet.suggested.items():
+        if trait not in taxonomy.slugs:
+            raise ReviewError(f"{sheet.key}: {trait}: not in the taxonomy: propose again")
+        for span in spans:
+            if sheet.turns[span["turn"]]["text"][span["start"] : span["end"]] != span["quote"]:
+                raise ReviewError(f"{sheet.key}: the quote {span['quote'][:60]!r} is not in its turn: propose again")
 
 
 def record(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> tuple[str, list[str], list[str], str, str]:

@@ -14,15 +14,6 @@ UNKNOWN = "\ufffd"  # stands for U+0000 in what people wrote: PostgreSQL keeps n
 VERDICTS = ("present", "absent", "unsure")
 
 
-class Span(TypedDict):
-    """Words of a text: the place of `quote` in its turn, in code points."""
-
-    turn: int
-    start: int
-    end: int
-    quote: str
-
-
 class Turn(TypedDict):
     """What one person says in a text; of an item, its plot."""
 

@@ -21,8 +21,9 @@ from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.rules import matcher as rules
-from saferec_builder.proposing.text_units import Span, Subject, item_subjects
+from saferec_builder.proposing.text_units import Subject, item_subjects
 from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
 Known = Callable[[Corpus], Truth]  # what is known of these texts

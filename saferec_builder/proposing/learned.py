@@ -23,10 +23,11 @@ from saferec_builder.proposing import learning_examples
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.learning_examples import ENOUGH, FOLDS, Bools, Examples, Floats
 from saferec_builder.proposing.rules import cues
-from saferec_builder.proposing.text_units import Proposal, Span
+from saferec_builder.proposing.text_units import Proposal
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.storage import tables
+from saferec_builder.storage.schema import Span
 
 OF_A_SOURCE = 20  # the same in one source, before it has a threshold of its own
 STEPS = np.arange(0.05, 0.96, 0.05)

@@ -23,8 +23,9 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Body
 from saferec_builder.proposing import model_answers
 from saferec_builder.proposing.model_answers import Answer, Claim
-from saferec_builder.proposing.text_units import Proposal, Span, Subject, orders
+from saferec_builder.proposing.text_units import Proposal, Subject, orders
 from saferec_builder.storage import evidence_check as evidence, tables
+from saferec_builder.storage.schema import Span
 
 EMBEDDED = Path(__file__).with_name("prompts") / "propose-v1.md"
 SECTIONS = {"sensitivity": "conversation", "item_flag": "item"}

@@ -8,6 +8,7 @@ from typing import TypedDict
 import polars as pl
 
 from saferec_builder.storage import evidence_check as evidence, tables
+from saferec_builder.storage.schema import Span
 
 LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never read in part
 
@@ -20,15 +21,6 @@ class Subject:
     subject: str
     digest: str
     turns: tuple[tuple[str, str], ...]  # role, text
-
-
-class Span(TypedDict):
-    """Where a quote stands: the turn (from 0), and code points of its text."""
-
-    turn: int
-    start: int
-    end: int
-    quote: str
 
 
 class Proposal(TypedDict):

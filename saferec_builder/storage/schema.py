@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,17 @@ from saferec_builder.core.errors import StoreError
 
 SPAN = pl.Struct({"turn": pl.Int32, "start": pl.Int32, "end": pl.Int32, "quote": pl.String})
 TURN = pl.Struct({"role": pl.String, "text": pl.String, "items": pl.List(pl.String)})
+
+
+class Span(TypedDict):
+    """A SPAN: words of a text, the place of `quote` in its turn (from 0), in code points."""
+
+    turn: int
+    start: int
+    end: int
+    quote: str
+
+
 _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
 
 

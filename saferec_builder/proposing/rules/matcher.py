@@ -15,8 +15,9 @@ import polars as pl
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing.rules import cues, grammar
 from saferec_builder.proposing.rules.turn_analysis import GLAD, REACH, Hit, Turn
-from saferec_builder.proposing.text_units import Proposal, Span
+from saferec_builder.proposing.text_units import Proposal
 from saferec_builder.storage import tables
+from saferec_builder.storage.schema import Span
 
 VERSION = "rules-8"
 MOST = 40  # hits of one trait in one turn
