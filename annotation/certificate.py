@@ -10,7 +10,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -46,6 +46,7 @@ BOUNDS = {
     "false",
     "false_of_all",
 }  # fields of Certificate
+SAID = {"claim", "mode", "assumptions"}  # fields that say what the numbers mean
 
 
 class _Strict(BaseModel):
@@ -255,7 +256,11 @@ def check(path: Path) -> Certificate:
         stated = Certificate.model_validate(strict_json(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as fault:
         raise ReleaseError(f"{path}: no certificate that this program can read: {_first(fault)}") from None
-    if (place := _fault(stated)) is not None:
+    try:
+        place = _unlike(stated, of(_bounds(stated)))
+    except ValueError as fault:
+        raise ReleaseError(f"{path}: {_first(fault)}: build or fetch it again") from None
+    if place is not None:
         raise ReleaseError(f"{path}: {place} does not follow from the counts beside it: build or fetch it again")
     return stated
 
@@ -267,63 +272,45 @@ def _first(fault: Exception) -> str:
     return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
 
 
-def _fault(stated: Certificate) -> str | None:
-    """Where it is not what its counts give; None: nowhere."""
-    if (stated.alpha, stated.confidence) != (ALPHA, 1 - DELTA):
-        return "alpha or confidence"
-    truth = stated.of_the_truth
-    try:
-        blind = controls.Blind.of(truth.controls, truth.missed)
-        apart = bounds.apart(_audit(stated.missed_of_all))
-    except ValueError:
-        return "of_the_truth"
-    if name := _unlike(truth, _truth(apart, blind)):
-        return f"of_the_truth.{name}"
-    if place := _recall_fault(stated, controls.certifies(apart, blind)):
-        return place
-    if stated.items is not None and (place := _recall_fault(stated.items, measured=False)):
-        return f"items.{place}"
-    for slug, wrong in {**stated.false, **({"": stated.false_of_all} if stated.false_of_all else {})}.items():
-        where = f"false.{slug}" if slug else "false_of_all"
-        try:
-            name = _unlike(wrong, _wrong(_false_share(wrong)))
-        except ValueError:
-            return where
-        if name:
-            return f"{where}.{name}"
-    gold = stated.on_gold
-    try:
-        rates = {
-            "missed_at_most": bounds.rate(gold.missed, gold.units_present),
-            "invented_at_most": bounds.rate(gold.invented, gold.units_absent),
-        }
-    except ValueError:
-        return "on_gold"
-    name = _unlike(gold, gold.model_copy(update=rates))
-    return f"on_gold.{name}" if name else None
+def _bounds(stated: Certificate) -> LabelBounds:
+    """What its counts give; ValueError where nobody can have counted them."""
+    truth, gold, pooled = stated.of_the_truth, stated.on_gold, stated.false_of_all
+    missed, invented = bounds.rate(gold.missed, gold.units_present), bounds.rate(gold.invented, gold.units_absent)
+    return replace(
+        _recall_bounds(stated, Blind.of(truth.controls, truth.missed)),
+        gold=gold.model_dump() | {"missed_at_most": missed, "invented_at_most": invented},
+        false={slug: _false_share(wrong) for slug, wrong in stated.false.items()},
+        false_pooled=_false_share(pooled) if pooled else None,
+        items=_recall_bounds(stated.items, controls.NOBODY) if stated.items else None,
+    )
 
 
-def _recall_fault(stated: Recall, measured: bool) -> str | None:
+def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
     people = stated.population
-    if people.subjects != people.claimed + people.unplaced + people.zone - people.gone:
-        return "population.subjects"
-    again: dict[str, Bound] = {}
-    for slug, missed in {**stated.missed, "": stated.missed_of_all}.items():
-        where = f"missed.{slug}" if slug else "missed_of_all"
-        try:
-            again[slug] = replace(bounds.bound(_audit(missed)), measured=measured)
-        except ValueError:
-            return where
-        if (name := _unlike(missed, _missed(again[slug], people))) or missed.zone != people.zone:
-            return f"{where}.{name or 'zone'}"
-    del again[""]
-    return "together" if stated.together != recall_bounds.together(again) else None
+    of_all = _audit(stated.missed_of_all, people.zone)
+    apart = bounds.apart(of_all)
+    measured = controls.certifies(apart, blind)
+    return LabelBounds(
+        traits={
+            slug: replace(bounds.bound(_audit(missed, people.zone)), measured=measured)
+            for slug, missed in stated.missed.items()
+        },
+        pooled=replace(bounds.bound(of_all), measured=measured),
+        together=[],
+        gold={},
+        blind=blind,
+        apart=apart,
+        claimed=people.claimed,
+        undrawn=people.unplaced,
+        zone=people.zone,
+        gone=people.gone,
+    )
 
 
-def _audit(missed: Missed) -> Audit:
-    counts = {name: getattr(missed, name) for name in ("found", "zone", "holes", "open", "elsewhere", "gone", "left")}
-    _check_counts(counts)
-    return Audit(outcomes=_outcomes(missed.audited, missed.positive), **counts)
+def _audit(missed: Missed, zone: int) -> Audit:
+    counts = {name: getattr(missed, name) for name in ("found", "holes", "open", "elsewhere", "gone", "left")}
+    _check_counts(counts | {"zone": zone})
+    return Audit(zone=zone, outcomes=_outcomes(missed.audited, missed.positive), **counts)
 
 
 def _false_share(wrong: Wrong) -> FalseShare:
@@ -337,16 +324,13 @@ def _check_counts(counts: Mapping[str, int | None]) -> None:
         raise ValueError(f"a count below 0: {counts}")
 
 
-def _unlike(stated: BaseModel, again: BaseModel) -> str | None:
-    """The first field in which they differ; floats may differ in what another processor rounds."""
-    for name in type(stated).model_fields:
-        one, other = getattr(stated, name), getattr(again, name)
-        if isinstance(one, BaseModel) and isinstance(other, BaseModel):
-            alike = _unlike(one, other) is None
-        elif isinstance(one, float) and isinstance(other, float):
-            alike = math.isclose(one, other, rel_tol=1e-9)
-        else:
-            alike = one == other
-        if not alike:
-            return name
-    return None
+def _unlike(stated: Any, again: Any) -> str | None:
+    """The place of the first difference, but for words that another version may put otherwise; floats may differ in
+    what another processor rounds."""
+    if isinstance(stated, BaseModel | dict):
+        ours, theirs = dict(again or {}), {name: value for name, value in dict(stated).items() if name not in SAID}
+        found = ((name, _unlike(value, ours.get(name))) for name, value in theirs.items())
+        return next((f"{name}.{place}".rstrip(".") for name, place in found if place is not None), None)
+    both = isinstance(stated, float) and isinstance(again, float)
+    alike = math.isclose(stated, again, rel_tol=1e-9) if both else stated == again
+    return None if alike else ""

@@ -144,6 +144,15 @@ def test_what_was_edited_otherwise_is_refused(stated, tmp_path, change):
         checked(stated, tmp_path)
 
 
+def test_the_place_of_an_edit_is_named(stated, tmp_path):
+    stated["items"]["missed"]["gore"].update(certified=True)
+    with pytest.raises(ReleaseError, match=r"json: items\.missed\.gore\.certified does not follow from the counts"):
+        checked(stated, tmp_path)
+    stated["missed"]["gore"]["positive"].append(404)
+    with pytest.raises(ReleaseError, match=r"json: \[401, 403, 404\] are no numbers of 403 in their order: build"):
+        checked(stated, tmp_path)
+
+
 def test_what_is_no_certificate_is_one_line(tmp_path):
     for text in ("", "[]", "{}", "\x00", '{"format": 2}'):
         (tmp_path / "certificate.json").write_text(text)
