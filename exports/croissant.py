@@ -5,6 +5,7 @@ Every file is a FileObject with its sha256, every config and split a RecordSet, 
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from exports.manifest_types import Agreement, Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 
+TOLD = tomllib.loads(Path(__file__).with_name("croissant.toml").read_text(encoding="utf-8"))
 CONTEXT = Path(__file__).with_name("croissant_context.json")  # as the format wants it, word for word
 
 
@@ -25,7 +27,7 @@ def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest["name"],
-        "description": ABOUT + (f" {canary.sentence(mark)}." if (mark := manifest.get("canary")) else ""),
+        "description": TOLD["about"] + (f" {canary.sentence(mark)}." if (mark := manifest.get("canary")) else ""),
         "version": manifest["version"],
         **({"license": manifest["licence"]} if manifest["licence"] else {}),
         "creator": {"@type": "sc:Organization", "name": f"the makers of {manifest['name']}"},
@@ -41,47 +43,25 @@ def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str
     return (json.dumps(described, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-ABOUT = (
-    "Conversations in which someone asks for a recommendation, with what they should not be shown: sensitivities with"
-    " evidence in their own words, and a verdict (violated, clear or unknown) per item and sensitivity."
-)
-
-
 def rai(manifest: Facts) -> dict[str, JsonValue]:
-    """The RAI fields that a reader of a dataset about people needs."""
-    made, dropped = manifest["makers"], manifest["dropped"]
-    left = "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
-    people = "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations"
-    sources = ", ".join(manifest["sources"]) or "none"
-    no_safety = int(manifest.get("no_safety", False))
-    alone = " A sure proposal on a trait whose audits allow it is `auto`: nobody read it." if made.get("auto") else ""
-    return {
-        "rai:dataCollection": f"Conversations mined from: {sources}. Items and their warnings from sourced statements.",
-        "rai:dataCollectionType": ["Secondary Data Analysis", "Human annotation"],
-        "rai:dataCollectionRawData": "Texts as written, with personal data replaced by typed placeholders.",
-        "rai:dataAnnotationProtocol": (
-            "Models and rules only propose. A label is `agreed` where more than half of its readers gave one verdict,"
-            " `adjudicated` where an adjudicator ruled, else `unresolved`." + alone
-        ),
-        "rai:dataAnnotationPlatform": ["SafeRec Builder"],
-        "rai:dataAnnotationAnalysis": "Krippendorff's alpha per trait: " + _alphas(manifest["agreement"]),
-        "rai:annotationsPerItem": "2 or more for `agreed`, an adjudicator's and those before it for `adjudicated`",
-        "rai:annotatorDemographics": f"Not recorded. Reviewers were {people}.",
-        "rai:dataPreprocessingProtocol": [f"Left out: {left}.", f"Split rule: {manifest['split_rule']}."],
-        "rai:dataUseCases": ["Training and testing recommenders that keep clear of what would hurt a person."],
-        "rai:dataBiases": ["People who state or imply a sensitivity in public; English; what sources warn of."],
-        "rai:dataLimitations": [
-            f"{made['unresolved']} labels are unresolved. What nobody wrote down about an item is `unknown`, not safe.",
-            "A label says what words imply to reviewers. It is no diagnosis.",
-            *(["No request with a sensitivity has an answer that is known to be clear for it."] * no_safety),
-        ],
-        "rai:personalSensitiveInformation": [
-            "Sensitivities can touch health and orientation. Traits with fewer than"
-            f" {manifest['min_seekers']} distinct people are withheld; people have pseudonyms."
-        ],
-        "rai:dataSocialImpact": "Must not be used to single out, profile or exclude people.",
-        "rai:dataReleaseMaintenancePlan": "Versions are frozen; a removal makes a new major version (CHANGELOG.md).",
+    """The RAI fields, as croissant.toml words them."""
+    made = manifest["makers"]
+    told = {
+        "sources": ", ".join(manifest["sources"]) or "none",
+        "auto": TOLD["only"]["auto"] if made.get("auto") else "",
+        "alphas": _alphas(manifest["agreement"]),
+        "people": "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations",
+        "left": "; ".join(f"{reason}: {n}" for reason, n in manifest["dropped"].items()) or "nothing",
+        "split_rule": manifest["split_rule"],
+        "unresolved": made["unresolved"],
+        "no_safety": TOLD["only"]["no_safety"] if manifest.get("no_safety") else "",
+        "min_seekers": manifest["min_seekers"],
     }
+
+    def filled(words: str | list[str]) -> JsonValue:
+        return words.format(**told) if isinstance(words, str) else [w for one in words if (w := one.format(**told))]
+
+    return {f"rai:{name}": filled(words) for name, words in TOLD["rai"].items()}
 
 
 def _alphas(agreement: Mapping[str, Agreement]) -> str:
