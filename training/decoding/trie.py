@@ -7,6 +7,7 @@ few dozen numpy operations on arrays so small that torch takes longer for each.
 """
 
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +24,7 @@ from training.data import Release
 BASE = 1 << 24  # above every token's number
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Row = tuple[int, int, int, int]  # of a node: its parent or -1, and of Nodes `token`, `names`, `ends`
 
 
 @dataclass(frozen=True)
@@ -62,37 +64,39 @@ class Nodes:
 
 
 def _nodes(trie: Trie) -> Nodes:
-    names, none = trie.names, len(trie.names)
-    runs, depth, parent, token = [(0, none)], [0], [-1], [-1]  # a node is the run of names that begin alike
-    path = np.full((none + 1, max(map(len, names)) + 1), -1)
-    for n, (start, stop) in enumerate(runs):  # which grows: level by level, so that children are neighbours
-        path[start:stop, depth[n]] = n
-        if len(names[start]) > depth[n]:  # a line break ends a name, so no name begins another
-            for one, group in groupby(range(start, stop), key=lambda m: names[m][depth[n]]):
-                found = list(group)
-                runs.append((found[0], found[-1] + 1))
-                depth.append(depth[n] + 1)
-                parent.append(n)
-                token.append(one)
-    ends = [start if len(names[start]) == deep else none for (start, _), deep in zip(runs, depth, strict=True)]
-    goes, lines = list(range(len(runs))), []
+    """The tree of the names, then a chain of nodes for each line's number and one for the end."""
+    (rows, path), none, lines = _tree(trie.names), len(trie.names), list[int]()
     for number in [*trie.numbers, (trie.end,)]:
-        lines.append(len(parent))
-        parent += [-1, *range(len(parent), len(parent) + len(number))]
-        token += [-1, *number]
-        goes += [*range(len(goes), len(goes) + len(number)), 0]
-    goes[-1] = done = len(parent) - 1
-    places, above, led = np.arange(len(parent)), np.array(parent), np.array([*token, 0])
-    key = np.where(above < 0, places * BASE - 1, above * BASE + led[:-1])
-    children = np.bincount(above[above >= 0], minlength=len(parent))
-    behind = key.searchsorted(places * BASE) + children
-    led[done], behind[done], children[done] = trie.end, done + 1, 1  # what follows the end is the end
-    through = [stop - start for start, stop in runs] + [1] * (len(parent) - len(runs)) + [0]
-    ends += [none] * (len(parent) + 1 - len(ends))
-    through_each, leads, ended, begun = map(np.array, (through, [*goes, done], ends, lines))
-    path[path < 0] = len(parent)  # behind a path that is short stands the last node
-    key = np.append(key, len(parent) * BASE)
-    return Nodes(key, led, behind, children, through_each, leads, ended, path, begun, done)
+        lines.append(len(rows))
+        rows += [(-1, -1, 1, none), *((n, token, 1, none) for n, token in enumerate(number, len(rows)))]
+    places, done = np.arange(len(rows)), len(rows) - 1
+    goes = np.append(places, done)
+    goes[np.array(lines[1:]) - 1] = 0
+    parent, token, names, ends = np.array([*rows, (-1, 0, 0, none)]).T.copy()
+    above = parent[:-1]
+    key = np.where(above < 0, places * BASE - 1, above * BASE + token[:-1])
+    children = np.bincount(above[above >= 0], minlength=len(rows))
+    stop = key.searchsorted(places * BASE) + children
+    token[done], stop[done], children[done] = trie.end, done + 1, 1  # what follows the end is the end
+    key = np.append(key, len(rows) * BASE)
+    path[path < 0] = len(rows)  # behind a path that is short stands the last node
+    return Nodes(key, token, stop, children, names, goes, ends, path, np.array(lines), done)
+
+
+def _tree(names: Sequence[tuple[int, ...]]) -> tuple[list[Row], Numbers]:
+    """(nodes level by level, so that the children of one are neighbours; Nodes.path, -1 behind the end of a name)."""
+    found, none = list[Row](), len(names)
+    path = np.full((none + 1, max(map(len, names)) + 1), -1)
+    runs = deque([(-1, -1, 0, none, 0)])  # parent, token, and the names [start, stop) that begin alike for `depth`
+    while runs:
+        parent, token, start, stop, depth = runs.popleft()
+        path[start:stop, depth] = n = len(found)
+        whole = len(names[start]) == depth  # a line break ends a name, so no name begins another
+        found.append((parent, token, stop - start, start if whole else none))
+        for one, group in groupby(() if whole else range(start, stop), key=lambda m: names[m][depth]):
+            same = list(group)
+            runs.append((n, one, same[0], same[-1] + 1, depth + 1))
+    return found, path
 
 
 def over(release: Release, tokenizer: PreTrainedTokenizerBase) -> Trie:
