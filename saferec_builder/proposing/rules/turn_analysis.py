@@ -242,9 +242,8 @@ class Turn:
             self._likes[slug] = [a for a, s in near if s.level in ("like", "fine")]
         return self._likes[slug]
 
-    def _watches(self, start: int, end: int, since: int, stance: Stance | None) -> bool:
-        """Whose feeling it is: the nearest person named; others count where they watch along."""
-        first, _ = self.sentence(start)
+    def _feels(self, start: int, end: int, since: int, stance: Stance | None) -> tuple[re.Match[str] | None, bool]:
+        """(who does, the nearest person named; whether somebody else is named before the content)."""
         ahead = list(self.book.context["person"].finditer(self.low, since, start))
         inside = [m for m in self.book.context["person"].finditer(self.low, start, end) if m[0] != "our" or not ahead]
         ahead = [m for m in ahead if m[0] not in ("my", "our")] or ahead  # "a lad in my squad"
@@ -254,22 +253,26 @@ class Turn:
             inside = [m for m in inside if not m["other"]]  # "where the guy isn't cruel"
         if stance and stance.after and ahead and grammar.SAME_SUBJECT.search(self.low, since, start):
             ahead = ahead[:1]  # "I lost my brother to suicide and can't watch it"
-        who = inside[0] if inside else ahead[-1] if ahead else None
-        if inside and ahead and ahead[-1]["other"] and not self.low[ahead[-1].end() : start].strip():
-            who = ahead[-1]  # "my wife reads me the ending"
-        if ahead and ahead[-1]["self"] and not self.low[ahead[-1].end() : start].strip():
-            who = ahead[-1]  # "I hide behind my husband at"
+        others = any(m["other"] for m in ahead)
+        if not (inside and ahead):
+            return next(iter([*inside, *ahead[-1:]]), None), others
+        beside = not self.low[ahead[-1].end() : start].strip()  # "my wife reads me the ending", "I hide behind her at"
+        return ahead[-1] if beside and (ahead[-1]["self"] or ahead[-1]["other"]) else inside[0], others
+
+    def _watches(self, start: int, end: int, since: int, stance: Stance | None) -> bool:
+        """True where it is the seeker's feeling, or that of somebody who watches along."""
+        first, _ = self.sentence(start)
+        who, others = self._feels(start, end, since, stance)
         if who is None:
             return True
         if who["self"]:  # "she is afraid of caves, so we skip them" holds while she is there
-            ours = who[0] in ("we", "us", "our") and any(m["other"] for m in ahead)
-            return not (ours and self._alone)
+            return not (who[0] in ("we", "us", "our") and others and self._alone)
         lead = self.low[first:start]
         if not who["other"] and grammar.SAFE_FOR_ONE.search(lead):
             return True  # "is it safe for someone who can't see blood?"
         if who["which"] and grammar.OTHERS_WHO.search(self.low, first, who.start()):
             return False
-        if who["which"] and not any(m["other"] for m in ahead):
+        if who["which"] and not others:
             return bool(grammar.SELF.search(lead)) and "about" not in lead
         if self.book.context["both"].search(self.low, first, end + 40):
             return True
