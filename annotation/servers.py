@@ -104,12 +104,6 @@ def send(
     ledgers: dict[str, sync.Ledger] = {}  # as the server was found
     pushed = shown(desk.assignments, desk.texts)
     now = set(desk.texts.filter("current").select("kind", "subject", "digest").iter_rows())
-
-    def hidden(key: str) -> bool:  # in a former text; or asked of an adjudicator before, and now something else is
-        task = pushed.get(base_id(key))
-        former = task is not None and (task.kind, task.subject, task.digest) not in now
-        return task is not None and (task.role == "adjudicator" or former)
-
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         done = sync.Pushed()
@@ -123,16 +117,27 @@ def send(
             pages = {sheet.key: server.page_of(tasks[sheet.key]) for sheet in new}
             sent_pages.keep(desk.ws, new, pages, desk.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
-            # in other words before, if the taxonomy was another one; or answered in other words since
-            asked = {base_id(key) for key in tasks}
-            asked |= {base for base, times in Counter(map(base_id, ledger.there)).items() if times > 1}
-            old = {key for key in ledger.there if key not in tasks and (hidden(key) or base_id(key) in asked)}
-            done.taken_back += sync.withdraw(server, project.id, old, ledger)
+            done.taken_back += sync.withdraw(server, project.id, _outdated(ledger.there, tasks, pushed, now), ledger)
         sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     for name, n in _take_back(desk, server, pushed, back, ledgers).items():
         counts = sent.setdefault(name, {})
         counts["taken_back"] = counts.get("taken_back", 0) + n
     return sent
+
+
+def _outdated(
+    there: Collection[str], tasks: Collection[str], pushed: Mapping[str, Task], now: Collection[tuple[str, str, str]]
+) -> set[str]:
+    """Of the keys that a project holds those that are asked no more: in a former text, of an adjudicator who is asked
+    something else now, in other words before (of another taxonomy), or answered in other words since."""
+    again = {base_id(key) for key in tasks}
+    again |= {base for base, times in Counter(map(base_id, there)).items() if times > 1}
+
+    def hidden(key: str) -> bool:
+        task = pushed.get(base_id(key))
+        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in now)
+
+    return {key for key in there if key not in tasks and (base_id(key) in again or hidden(key))}
 
 
 def _projects(
