@@ -96,7 +96,6 @@ class Dealer:
         who = ("kind", "subject", "reviewer")
         self.plan, self.traits, self.rows, self.spent = plan, _traits(proposals), list[tuple[str, ...]](), 0
         self.over = False  # something was too much for the budget
-        self.pauses = True
         self.left: Counter[str] = Counter()  # tasks still to come, but for audits, that a person may be given
         self.found = _found(plan, self.traits)
         self.hidden = {name: {trait for who, trait in plan.avoid if who == name} for name in plan.reviewers}
@@ -131,18 +130,17 @@ class Dealer:
         """Gives the first of them and takes it away; False where there is none, or somebody must pause before it."""
         if not tasks:
             return False
-        self.pauses = pauses
         self.left.subtract(self._takers(tasks[0]))
-        given = self.give(tasks[0])
-        self.pauses = True
+        given = self.give(tasks[0], pauses=pauses)
         if given:
             tasks.popleft()
         else:
             self.left.update(self._takers(tasks[0]))
         return given
 
-    def give(self, due: Due) -> bool:
-        """Assigns what the task still lacks; False where somebody has to read something else first.
+    def give(self, due: Due, *, pauses: bool = True) -> bool:
+        """Assigns what the task still lacks, as far as the day and the budget go. Whether that is all that comes of it:
+        False where somebody has to read something else first (`pauses`: so many severe ones in a row), and can then.
 
         After what was too much for the budget comes no audit: with holes the draw would count what is in them as
         missed, and cheap audits would fill up what the costly others left.
@@ -152,7 +150,8 @@ class Dealer:
         severe = self._severe(key)
         missing, free = self._lacks(key, why)
         free = [name for name in free if not severe or not self._full(name)]
-        ready = [name for name in free if not (severe and self._must_pause(name)) and (why != AUDIT or self._due(name))]
+        tired = {name for name in free if severe and pauses and self._must_pause(name)}
+        ready = [name for name in free if name not in tired and (why != AUDIT or self._due(name))]
         if why == AUDIT and self.over:
             return True
         for name in sorted(ready, key=lambda name: (self.load[name], digest(subject, name)))[: max(0, missing)]:
@@ -210,7 +209,7 @@ class Dealer:
         return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day
 
     def _must_pause(self, name: str) -> bool:
-        return self.pauses and 0 < self.plan.severe_in_a_row <= self.run[name]
+        return 0 < self.plan.severe_in_a_row <= self.run[name]
 
     def _due(self, name: str) -> bool:
         """Whether an audit may come now: three others came since the last, or nothing else is left for them."""
