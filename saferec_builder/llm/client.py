@@ -63,14 +63,11 @@ async def replies(
         ended: Ended = asyncio.Queue()
         waiting: dict[str, list[int]] = {}
         todo = iter(enumerate(bodies))
-        kept: tuple[int, Body] | None = None  # one that the budget cannot pay before others are settled
-        more = True
-        while more or waiting or kept:
-            while (more or kept) and (talk is None or len(waiting) < talk.room):
-                n, body = kept or next(todo, (-1, None))
-                kept = None
+        kept: list[tuple[int, Body]] = []  # one that the budget cannot pay before others are settled
+        while True:
+            while talk is None or len(waiting) < talk.room:
+                n, body = kept.pop() if kept else next(todo, (-1, None))
                 if body is None:
-                    more = False
                     break
                 request = server.name(body)
                 paid = get(request)
@@ -85,16 +82,17 @@ async def replies(
                     if talk is None:
                         talk = await stack.enter_async_context(_Talk(server, check, put, ended, budget, found))
                     if not talk.start(request, body, alone=not waiting):
-                        kept = n, body
+                        kept.append((n, body))
                         break
                     waiting[request] = [n]
                     await asyncio.sleep(0)  # it leaves now: a burst that waits for its last stays one for ever
-            if waiting:
-                reply = await ended.get()
-                if isinstance(reply, Exception):
-                    raise reply
-                for again, n in enumerate(waiting.pop(reply.request)):
-                    yield n, replace(reply, cached=True) if again else reply
+            if not waiting:
+                return
+            reply = await ended.get()
+            if isinstance(reply, Exception):
+                raise reply
+            for again, n in enumerate(waiting.pop(reply.request)):
+                yield n, replace(reply, cached=True) if again else reply
 
 
 def checked(reply: Reply, check: Check) -> Reply:
