@@ -96,25 +96,23 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     send = _sender(desk, who, to)
     desk = _with_gold(desk)
     due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)
-    plan = _plan(desk, who, options, due)
-    plan = replace(plan, budget=outbox.left(desk.ws, who.reviewers, desk.proposals, plan.budget))
-    plan = _drawn(desk, plan)
+    plan = _drawn(desk, _plan(desk, who, options, due))
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
-    new = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
+    dealt = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
     found = controls.supply(desk.judged, desk.proposals, desk.decoys)
-    new = controls.plant(new, desk.assignments, found, desk.given, plan, desk.ws.config.review.controls)
+    dealt = controls.plant(dealt, desk.assignments, found, desk.given, plan, desk.ws.config.review.controls)
     mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
     # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
     # and it would count as refused
     before = mine if isinstance(to, Files) else mine.clear()
-    planted = _decoys(desk, pl.concat([before, new]), plan.avoid)
-    units = still_open(desk, pl.concat([desk.assignments, new]), due, plan.avoid, planted)
-    new = new.join(units, on=TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is shown
-    outbox.note(desk.ws, new, before, planted, _paths(desk, who, to))
-    sent = outbox.sent(desk.ws, lambda: send(units, back), new)
+    planted = _decoys(desk, pl.concat([before, dealt]), plan.avoid)
+    units = still_open(desk, pl.concat([desk.assignments, dealt]), due, plan.avoid, planted)
+    shown = dealt.join(units, on=TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is
+    outbox.note(desk.ws, shown, before, planted, _paths(desk, who, to))
+    sent = outbox.sent(desk.ws, lambda: send(units, back), shown)
     outbox.close(desk.ws)
     given = workspace.read(desk.ws, tables.ASSIGNMENTS)
-    new = new.join(given, on=TASK, how="semi")
+    new = shown.join(given, on=TASK, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
     figures |= _waiting(routing.short(desk.given, desk.proposals, given, due, plan, back), plan)
     figures |= {"withheld": Counter(desk.withheld.values())} if desk.withheld else {}
@@ -152,6 +150,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
     # a day's cap needs a day; without a cap no clock is asked
     capped = settings.severe_a_day or settings.severe_in_a_row
     day = date.today().isoformat() if capped else f"push-{desk.assignments['batch'].n_unique() + 1}"
+    budget = min((units for units in (options.budget, _units(desk, options.minutes)) if units), default=0)
     undisputed = due.join(desk.disputed, on=due.columns, how="anti")
     return dealing.Plan(
         reviewers=who.reviewers,
@@ -168,7 +167,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
         severe_a_day=settings.severe_a_day,
         severe_in_a_row=settings.severe_in_a_row,
-        budget=min((units for units in (options.budget, _units(desk, options.minutes)) if units), default=0),
+        budget=outbox.left(desk.ws, who.reviewers, desk.proposals, budget),
         auto=desk.auto,
         held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
