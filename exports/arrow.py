@@ -88,40 +88,36 @@ def turns(said: pl.Series, shown: pl.Series, kind: pa.DataType) -> pa.Array:
 
 
 def prompts(
-    said: pl.Series,
-    cuts: pl.Series,
-    shown: pl.Series,
-    kind: pa.DataType,
-    added: pl.Series | None = None,
-    disclosed: pl.Series | None = None,
+    said: pl.Series, cuts: pl.Series, shown: pl.Series, kind: pa.DataType, added: pl.Series, disclosed: pl.Series
 ) -> pa.Array:
     """The turns before each cut as chat messages that end with the user: chat templates want roles to take turns.
 
     Neighbours of one role become one message; nothing is added but a line break between them, and the sentence in
     `added` to the last message, or to the user's first where `disclosed` says so. Empty where the text is not `shown`.
     """
-    frame = pl.DataFrame({"said": said, "cut": cuts.fill_null(0) * shown.cast(cuts.dtype)})
-    lengths, each = flat(frame.select(pl.col("said").list.head("cut")).to_series())
-    texts = each.struct.field("text").str.strip_chars()
+    row, asks, contents = _messages(said, cuts.fill_null(0) * shown.cast(cuts.dtype))
+    early = disclosed.eq_missing("first").to_numpy()[row]
+    there = pa.array(np.where(early, _first(row, asks), _last(row)))
+    ours = plain(added, pa.string()).take(row)
+    longer = pc.binary_join_element_wise(contents, ours, " ", null_handling="skip")
+    roles = pc.if_else(pa.array(asks), "user", "assistant")
+    each = structs(kind, roles, pc.if_else(there, longer, contents))
+    return listed(np.bincount(row, minlength=len(said)), each)
+
+
+def _messages(said: pl.Series, cuts: pl.Series) -> tuple[NDArray[np.int64], NDArray[np.bool_], pa.Array]:
+    """(row, whether it is the user's, content) of each, without what stands behind the user's last."""
+    before = pl.DataFrame({"said": said, "cut": cuts}).select(pl.col("said").list.head("cut"))
+    lengths, turn = flat(before.to_series())
+    texts = turn.struct.field("text").str.strip_chars()
     full = (texts != "").to_numpy()
     row = np.repeat(np.arange(len(said)), lengths)[full]
-    asks = (each.struct.field("role") == "seeker").to_numpy()[full]
+    asks = (turn.struct.field("role") == "seeker").to_numpy()[full]
     first = np.append(True, (row[1:] != row[:-1]) | (asks[1:] != asks[:-1]))[: len(row)]
     starts = np.flatnonzero(first)
     joined = listed(np.diff(np.append(starts, len(row))), plain(texts.filter(pl.Series(full)), pa.string()))
-    row, asks, contents = row[starts], asks[starts], pc.binary_join(joined, "\n")
-    kept = asks | ~_last(row)
-    row, asks, contents = row[kept], asks[kept], contents.filter(pa.array(kept))
-    if added is not None:
-        ours = plain(added, pa.string()).take(row)
-        more = pc.binary_join_element_wise(contents, ours, " ", null_handling="skip")
-        there = _last(row)
-        if disclosed is not None:
-            early = disclosed.eq_missing("first").to_numpy()[row]
-            there = np.where(early, _first(row, asks), there)
-        contents = pc.if_else(pa.array(there), more, contents)
-    roles = pc.if_else(pa.array(asks), "user", "assistant")
-    return listed(np.bincount(row, minlength=len(said)), structs(kind, roles, contents))
+    kept = asks[starts] | ~_last(row[starts])
+    return row[starts][kept], asks[starts][kept], pc.binary_join(joined, "\n").filter(pa.array(kept))
 
 
 def _first(row: NDArray[np.int64], asks: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -13,9 +13,8 @@ def turn(role, text):
 def prompts(*talks, cut=99, added=None, disclosed=None):
     said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
     many = len(talks)
-    extra = None if added is None else pl.Series(added, dtype=pl.String)
+    extra, where = (pl.Series(given or [None] * many, dtype=pl.String) for given in (added, disclosed))
     kind = rows.schemas()["sft"].field("prompt").type.value_type
-    where = None if disclosed is None else pl.Series(disclosed, dtype=pl.String)
     return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra, where).to_pylist()
 
 
