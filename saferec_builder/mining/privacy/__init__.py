@@ -82,13 +82,7 @@ _URL = re.compile(
 )
 # Pages of many people, on which only the user's part tells of anybody; every other link may be somebody's own.
 _SHARED = re.compile(
-    r"(?:[a-z][a-z0-9+.-]*://)?(?:[\w-]+\.)*(?:imdb|wikipedia|wikimedia|fandom|wikia|youtube|letterboxd|netflix|themoviedb|thetvdb"
-    r"|rottentomatoes|metacritic|amazon|amzn|justwatch|doesthedogdie|commonsensemedia|tvtropes|goodreads|spotify"
-    r"|steampowered|steamcommunity|twitter|x|instagram|facebook|github|pinterest|twitch|snapchat|threads|medium|ko-fi"
-    r"|patreon|soundcloud|last|reddit|redd|hulu|disneyplus|primevideo|hbomax|max|apple|google|imgur|vimeo|dailymotion"
-    r"|bbc|nytimes|theguardian|variety|hollywoodreporter|rogerebert|indiewire|vulture|polygon|ign|imsdb|archive|criterion"
-    r"|mubi|trakt|simkl|myanimelist|anilist|boxofficemojo|wa|t|youtu|tumblr|blogspot|wordpress|livejournal|substack|bandcamp"
-    r"|deviantart|movielens|allmovie|filmaffinity|kinopoisk|douban|allocine|mobygames|gog|rawg|igdb|opencritic)"
+    rf"(?:[a-z][a-z0-9+.-]*://)?(?:[\w-]+\.)*(?:{'|'.join(names.words()['sites'].split())})"
     r"\.(?:com?|org|net|tv|fm|me|it|be|gd|io)(?:\.[a-z]{2})?(?::\d+)?(?:[/?#]|$)",
     re.I,
 )
