@@ -11,27 +11,9 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from annotation.tools import task_conversion as sheets
 from annotation.tools.quotes import only
-from annotation.tools.task_conversion import (
-    CHOICES,
-    RATHER_NOT,
-    READ,
-    SKIPPED,
-    Ours,
-    Response,
-    Sheet,
-    about,
-    check,
-    list_of,
-    marks_of,
-    opinions,
-    page_digest,
-    points,
-    text_of,
-    theirs,
-    units16,
-    whole,
-)
+from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, units16
 from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -93,7 +75,7 @@ def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
 
 def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
     """What the import takes."""
-    check(sheet, taxonomy)
+    sheets.check(sheet, taxonomy)
     prediction = {"model_version": "proposal", "result": list(_result(sheet))}
     data: dict[str, Any] = {"key": sheet.key, "ask": "\n".join(part for part in (sheet.head, sheet.ask) if part)}
     data |= {"turns": sheet.turns, "cards": [_card(n, sheet, taxonomy) for n in range(len(sheet.units))]}
@@ -106,7 +88,7 @@ def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
 
 def page_of(data: dict[str, Any]) -> str:
     """Names what the page shows of a task's data."""
-    return page_digest({name: data.get(name) for name in ("ask", "turns", "cards", "labels", "items")})
+    return sheets.page_digest({name: data.get(name) for name in ("ask", "turns", "cards", "labels", "items")})
 
 
 def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
@@ -115,10 +97,10 @@ def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
     trait = taxonomy[unit["trait"]]
     choices: list[JsonValue] = [
         {"value": name, "alias": f"{trait.slug} {verdict}"} | ({"hotkey": keys[n]} if keys else {})
-        for n, (name, verdict) in enumerate(CHOICES)
+        for n, (name, verdict) in enumerate(sheets.CHOICES)
     ]
-    votes = opinions(unit)
-    lines = [line for line in about(unit, sheet, taxonomy) if line not in votes]
+    votes = sheets.opinions(unit)
+    lines = [line for line in sheets.about(unit, sheet, taxonomy) if line not in votes]
     said: dict[str, JsonValue] = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
     return {"name": trait.name, "about": "\n".join(lines), "choices": choices} | said
 
@@ -162,7 +144,7 @@ def responses_of(
     Places are read in our own text, which `ours` gives: what the server shows may have been edited there. It keeps
     whatever its users send, as an answer and as a task's data: what has another shape is not there.
     """
-    task = whole(task)
+    task = sheets.whole(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     page = page_of(data)
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
@@ -177,13 +159,13 @@ def responses_of(
             time=_time(row.get("updated_at")),
             guideline=text_of(data.get("guideline")),
             taxonomy=text_of(data.get("taxonomy")),
-            shown=marks_of(data.get("shown")),
+            shown=sheets.marks_of(data.get("shown")),
             forged="" if editor == who else _forged(editor, people),
         )
         if cards:
-            response.outcome, response.verdicts = READ, {}
+            response.outcome, response.verdicts = sheets.READ, {}
         if row.get("was_cancelled"):  # what was marked beforehand is in it all the same
-            response.outcome = RATHER_NOT if cards else SKIPPED
+            response.outcome = sheets.RATHER_NOT if cards else sheets.SKIPPED
         else:
             shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
             _read(list_of(row.get("result")), ours(response.key), shown, response)
@@ -265,7 +247,7 @@ def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, re
             found = [moved]
         else:
             response.lost[trait] = quote or " ".join(others)
-    response.spans.setdefault(trait, []).extend(theirs(found, turns))
+    response.spans.setdefault(trait, []).extend(sheets.theirs(found, turns))
 
 
 def _words(shown: list[str], span: Span) -> str:
