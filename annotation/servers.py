@@ -282,7 +282,6 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     names, known = sorted({*desk.assignments["reviewer"], *outbox.people(desk.ws)}), _known(desk.ws, server)
     _check_accounts(desk, known, names)
     people = server.names(known, names)
-    stamp = {"tool": server.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     pulled = Pulled(tool=server.tool, missing=losses.unanswered(desk, server.tool, projects))
     ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
     some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
@@ -301,10 +300,16 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     seen = {base_id(each.key) for each in every}
     if only is None:
         pulled.vanished = losses.answers(desk, server.tool, projects, seen)
-    desk = outbox.adopted(desk, seen=seen)
+    _take(pulled, every, outbox.adopted(desk, seen=seen), ours)
+    return pulled
+
+
+def _take(pulled: Pulled, every: list[Response], desk: Desk, ours: Ours) -> None:
+    """Adds what counts of all responses; what was asked and said last comes last, and counts."""
+    stamp = {"tool": pulled.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     tasks, before = shown(desk.assignments, desk.texts), review_history.answered(desk.reviews)
     had = set(desk.reviews.drop_nulls("time").select("kind", "subject", "reviewer", "time").iter_rows())
-    for response in _in_order(every, desk.taxonomy.digest):  # what was asked and said last counts
+    for response in _in_order(every, desk.taxonomy.digest):
         task, dropped = tasks.get(base_id(response.key)), len(pulled.drops)
         if task is None:
             pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
@@ -318,7 +323,6 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
         sheets.take(pulled, response, task, ours(response.key), set(traits), stamp, desk.taxonomy)
         if response.outcome in (sheets.READ, sheets.RATHER_NOT) and len(pulled.drops) == dropped:
             pulled.mend(task)
-    return pulled
 
 
 def _whose(ws: Workspace, names: list[str], marks: set[str]) -> list[str]:
