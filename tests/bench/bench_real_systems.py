@@ -72,15 +72,17 @@ def opened(folder: Path) -> World:
 
 
 def heard(world: World) -> str:
-    """What share of the disclosed sensitivities the guard hears, by how they are told."""
-    told = [row for row in world.table if row["traits"]]
+    """What share of the disclosed sensitivities the guard hears, by how they are told; how often any without one."""
+    told, silent = ([row for row in world.table if bool(row["traits"]) is has] for has in (True, False))
+    false = np.mean([bool(found) for found in world.keeper.heard(silent)])
     each: dict[str, list[bool]] = {}
     for row, found in zip(told, world.keeper.heard(told), strict=True):
         for trait, form in zip(row["traits"], row["form"], strict=True):
             each.setdefault(form, []).append(trait in found)
     every = [one for some in each.values() for one in some]
     parts = ", ".join(f"{form} {np.mean(some):.2f}" for form, some in sorted(each.items()))
-    return f"{np.mean(every):.2f} of what is disclosed ({parts})"
+    other = f"something in {false:.2f} of requests that disclose nothing"
+    return f"{np.mean(every):.2f} of what is disclosed ({parts}), and {other}"
 
 
 HEADING = "Systems on the real benchmark"
@@ -100,7 +102,7 @@ An oracle filter takes out what is not clear for what is disclosed, which it kno
 
 {tables}
 
-The guard hears {heard}, in sentences of writers whom no training request has.
+The guard hears {heard}. The sentences are of writers whom no training request has.
 
 Differences, request by request:
 
