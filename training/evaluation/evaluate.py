@@ -297,13 +297,15 @@ def write_report(folder: Path | str, made: Report) -> Report:
 def write_users(
     folder: Path | str, named: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
 ) -> None:
-    """Writes folder/users.jsonl: what the report's means are of, {"run", "id", metric: value} for each set of answers
-    and user; unrounded, null where a metric does not apply."""
+    """Writes folder/users.jsonl: what the report's means are of, {"run", "id", "items", metric: value} for each set of
+    answers and user; unrounded, null where a metric does not apply. items: what was read of the answer, ids of the
+    release, null for a title that it does not hold."""
     oracle, true = release.oracle, truth_of(release.oracle, gold) if gold else None
     table = table if gold is None else with_gold(table, oracle, gold)
     lines: list[dict[str, object]] = []
     for name, answers in named.items():
-        values, _ = _values(ranked(answers, table, release), table, oracle, release.k, true)
-        found = zip(table, scoring.by_user(values), strict=True)
-        lines += [{"run": name, "id": row["conversation"], **one} for row, one in found]
+        lists = ranked(answers, table, release)
+        values, _ = _values(lists, table, oracle, release.k, true)
+        found = zip(table, lists, scoring.by_user(values), strict=True)
+        lines += [{"run": name, "id": row["conversation"], "items": [*listed], **one} for row, listed, one in found]
     write_lines(Path(folder) / "users.jsonl", lines)
