@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
-KEPT = {".gitattributes", WITHDRAWN}  # not part of a release, and not stale
+WITHDRAWN_SIGNATURE = f"{WITHDRAWN}.sig"
+KEPT = {".gitattributes", WITHDRAWN, WITHDRAWN_SIGNATURE}  # not part of a release, and not stale
 BESIDE = {*KEPT, ".cache", ".git"}  # what `hf download --local-dir` or `git clone` of a repository leaves besides
 LARGE = 10_000_000  # bytes: files from here on are sent one after the other
 
@@ -229,8 +230,8 @@ def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int
 # ---- bring it back
 
 
-def fetch(repo: str, version: str, folder: Path) -> str | None:
-    """Downloads the release `version` of `repo` into `folder`; why it was withdrawn, or None.
+def fetch(repo: str, version: str, folder: Path) -> None:
+    """Downloads the release `version` of `repo` into `folder`, and what main says of withdrawals beside it.
 
     By its tag and into a folder: what `load_dataset` finds in its cache can be another version's rows.
     """
@@ -247,7 +248,10 @@ def fetch(repo: str, version: str, folder: Path) -> str | None:
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     for path in KEPT:
         (folder / path).unlink(missing_ok=True)
-    return why
+    with explained(repo):
+        for path in (WITHDRAWN, WITHDRAWN_SIGNATURE):
+            if (content := on_main(api, repo, path)) is not None:
+                (folder / path).write_bytes(content)
 
 
 def withdrawn(api: "HfApi", repo: str) -> dict[str, str]:

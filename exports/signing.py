@@ -1,4 +1,4 @@
-"""Who made a release: an SSH signature over SHA256SUMS, which names every file of it.
+"""Who made a release: an SSH signature over SHA256SUMS, which names every file of it; and who withdrew one.
 
 OpenSSH's `ssh-keygen -Y` makes and checks it, offline. A reader who pins the digest of SHA256SUMS also sees an older
 version that is offered under a newer name; a signature alone cannot show that.
@@ -7,34 +7,43 @@ version that is offered under a newer name; a signature alone cannot show that.
 import subprocess
 from pathlib import Path
 
-from exports.folder import SIGNATURE, SUMS, sha256
+from exports.folder import SUMS, sha256
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage.whole_files import replacing
 
-NAMESPACE = "saferec-release"  # so that no signature made for another purpose counts
+RELEASE, WITHDRAWAL = "saferec-release", "saferec-withdrawal"  # so that no signature for another purpose counts
 
 
 def sign(home: Path, key: Path) -> None:
-    """Writes SHA256SUMS.sig with this private key (its public half will do where an agent holds it); a signature that
-    is there stays where that fails."""
-    if not key.is_file():
-        raise UsageError(f"--sign {key}: no such file: expected an SSH key, as `ssh-keygen -t ed25519` makes one")
-    words = ["-Y", "sign", "-f", str(key), "-n", NAMESPACE]
-    made = _keygen(words, f"--sign {key}", (home / SUMS).read_bytes(), "check the key and its passphrase")
-    with replacing(home / SIGNATURE) as tmp:
+    """Writes SHA256SUMS.sig with this private key; a signature that is there stays where that fails."""
+    made = signature((home / SUMS).read_bytes(), key, RELEASE)
+    with replacing(beside(home / SUMS)) as tmp:
         tmp.write_bytes(made)
 
 
-def check(home: Path, signers: Path, identity: str) -> None:
-    """Stops unless SHA256SUMS is signed by a key that `signers` (OpenSSH's allowed_signers) gives to this identity."""
-    signature = home / SIGNATURE
-    if not signature.is_file():
-        raise ReleaseError(f"{home}: nobody signed this release ({SIGNATURE} is missing): ask who published it")
+def signature(content: bytes, key: Path, purpose: str) -> bytes:
+    """Of these bytes by a private key; its public half will do where an agent holds it."""
+    if not key.is_file():
+        raise UsageError(f"--sign {key}: no such file: expected an SSH key, as `ssh-keygen -t ed25519` makes one")
+    words = ["-Y", "sign", "-f", str(key), "-n", purpose]
+    return _keygen(words, f"--sign {key}", content, "check the key and its passphrase")
+
+
+def beside(path: Path) -> Path:
+    """Where the signature of a file lies."""
+    return path.with_name(f"{path.name}.sig")
+
+
+def check(path: Path, purpose: str, signers: Path, identity: str) -> None:
+    """Stops unless this file is signed by a key that `signers` (OpenSSH's allowed_signers) gives to this identity."""
+    if not (found := beside(path)).is_file():
+        what = "release" if purpose == RELEASE else "withdrawal"
+        raise ReleaseError(f"{path.parent}: nobody signed this {what} ({found.name} is missing): ask who published it")
     if not signers.is_file():
         raise UsageError(f"--signer {signers}: no such file: expected lines of `IDENTITY KEY-TYPE KEY`")
-    words = ["-Y", "verify", "-f", str(signers), "-I", identity, "-n", NAMESPACE, "-s", str(signature)]
-    sums = (home / SUMS).read_bytes()
-    _keygen(words, f"{signature}: not signed by {identity}", sums, "check the key, or fetch the release again")
+    words = ["-Y", "verify", "-f", str(signers), "-I", identity, "-n", purpose, "-s", str(found)]
+    remedy = "check the key, or fetch the release again"
+    _keygen(words, f"{found}: not signed by {identity}", path.read_bytes(), remedy)
 
 
 def check_digest(home: Path, digest: str) -> None:

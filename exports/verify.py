@@ -28,7 +28,7 @@ from exports.folder import (
     sync_folder,
 )
 from exports.formats import SINCE, schemas
-from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.errors import ReleaseError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
 
@@ -43,7 +43,7 @@ class Verified:
     version: str
     rows: int  # of all configs and splits
     files: int
-    withdrawn: str | None = None  # why, where the Hub says so
+    withdrawn: str | None = None  # why, where WITHDRAWN.json on the Hub, or beside the release, says so
     digest: str = ""  # sha256 of SHA256SUMS: pin it to have this release and no other
     signed: str = ""  # by whom, where that was asked and is so; else what is known of it
     contamination: dict[str, JsonValue] = field(default_factory=dict)  # `canary_in`: texts that hold it, where asked
@@ -68,24 +68,36 @@ def verified(release: Path | str, origin: Origin = Origin(), contamination: Sequ
     on_hub = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", str(release))
     if on_hub and not Path(release).exists():
         with tempfile.TemporaryDirectory() as place:
-            withdrawn = hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
-            return _verified(Path(place) / "release", origin, withdrawn, contamination)
-    return _verified(Path(release), origin, None, contamination)
+            hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
+            return _verified(Path(place) / "release", origin, contamination)
+    return _verified(Path(release), origin, contamination)
 
 
-def _verified(folder: Path, origin: Origin, withdrawn: str | None, texts: Sequence[Path]) -> Verified:
+def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:
     manifest, files = verify(folder, hub.BESIDE)
     if origin.digest:
         signing.check_digest(folder, origin.digest)
     signed = "yes, not checked (--signer, --identity)" if (folder / SIGNATURE).exists() else "no"
     if origin.signers and origin.identity:
-        signing.check(folder, origin.signers, origin.identity)
+        signing.check(folder / SUMS, signing.RELEASE, origin.signers, origin.identity)
         signed = f"by {origin.identity}"
+    withdrawn = _withdrawn(folder / hub.WITHDRAWN, manifest.version, origin)
     rows = sum(sum(splits.values()) for splits in manifest.counts.values())
     mark = canary.of(facts_of(folder), folder) if texts else ""
     held: list[JsonValue] = [str(path) for path in texts if canary.found(mark, path)]
     told: dict[str, JsonValue] = {"canary_in": held} if texts else {}
     return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed, told)
+
+
+def _withdrawn(path: Path, version: str, origin: Origin) -> str | None:
+    """Why it was withdrawn, as this file says; a reader who asks for somebody's signature wants one of that, too."""
+    if not path.exists():
+        return None
+    if (marks := whole_object(read_plain(path))) is None:
+        raise ReleaseError(f"{path}: damaged, nobody can tell what was withdrawn: fetch the release again")
+    if version in marks and origin.signers and origin.identity:
+        signing.check(path, signing.WITHDRAWAL, origin.signers, origin.identity)
+    return str(marks[version]) if version in marks else None
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from exports.card import escape
 from exports.folder import versions
-from exports.hub import KIND, WITHDRAWN, client, explained, on_main, withdrawn
+from exports.hub import KEPT, KIND, WITHDRAWN, WITHDRAWN_SIGNATURE, client, explained, on_main, withdrawn
+from exports.signing import WITHDRAWAL, signature
 from saferec_builder.core.errors import HubError, ReleaseError, StoreError, UsageError, whole_object
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.storage.whole_files import replacing
@@ -38,30 +39,39 @@ class Withdrawn:
 
 
 def withdraw(
-    ws: Workspace, version: str, reason: str, *, hub: bool = False, repo: str | None = None, erase: bool = False
+    ws: Workspace,
+    version: str,
+    reason: str,
+    *,
+    hub: bool = False,
+    repo: str | None = None,
+    erase: bool = False,
+    sign: Path | None = None,
 ) -> Withdrawn:
     """Marks a version: publish refuses it, and later cards say why.
 
     hub: also on the card of `repo` (NAMESPACE/NAME, default [dataset] repo). erase: its tag and history there go too,
-    and nothing brings them back.
+    and nothing brings them back. sign: an SSH key that signs WITHDRAWN.json there.
     """
     name = repo or ws.config.dataset.repo
     if not reason.strip():
         raise UsageError("withdraw --reason is empty: say why, for it stands on the card")
     if erase and not hub:
         raise UsageError("withdraw --erase is for the Hub: say --hub, or delete the folder of the release yourself")
+    if sign and not hub:
+        raise UsageError("withdraw --sign signs the mark on the Hub: say --hub, too")
     if hub and not name:
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if not hub and version not in versions(ws.releases):
         there = ", ".join(versions(ws.releases)) or "none"
         raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {there}")
     # the Hub first: it knows whether there is such a version, and a mark here has no way back
-    done = on_hub(name, version, reason, erase=erase) if hub and name else None
+    done = on_hub(name, version, reason, erase=erase, sign=sign) if hub and name else None
     with alone(ws, "withdraw", wait=True):
         return Withdrawn(version, reason, mark(ws.releases, version, reason), done)
 
 
-def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list[str]:
+def on_hub(repo: str, version: str, reason: str, *, erase: bool = False, sign: Path | None = None) -> list[str]:
     """What was done: the version is marked on the card of main, and with `erase` gone from the repository."""
     api = client()
     done: list[str] = []
@@ -69,15 +79,16 @@ def on_hub(repo: str, version: str, reason: str, *, erase: bool = False) -> list
         refs = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
         if f"v{version}" not in refs and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(refs)) or 'none'}")
-        if _commit(api, repo, version, reason, erase):
+        if _commit(api, repo, version, reason, erase, sign):
             done.append("marked on the card")
         if erase:
             done += _erase(api, repo, version)
     return done
 
 
-def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool) -> bool:
-    """One commit on main: the mark, the card's banner and, to erase what main holds, its files taken away."""
+def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None) -> bool:
+    """One commit on main: the mark, its signature, the card's banner and, to erase what main holds, its files taken
+    away. Without a key the signature goes that is of other marks."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     head = api.dataset_info(repo, revision="main")
@@ -87,18 +98,21 @@ def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool) -> 
     if facts is None or "version" not in facts:  # nobody can tell what is to be erased
         raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
     holds = facts["version"] == version
-    if known.get(version) == reason and not (erase and holds):
+    there = {s.rfilename for s in head.siblings or ()}
+    if known.get(version) == reason and not (erase and holds) and not (sign and WITHDRAWN_SIGNATURE not in there):
         return False
-    marks = json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n"
+    marks = (json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n").encode()
     card = (on_main(api, repo, CARD) or b"").decode("utf-8", "replace")
     card = bannered(card, version, reason, bare=erase and holds)
     operations: list[CommitOperationAdd | CommitOperationDelete] = [
-        CommitOperationAdd(WITHDRAWN, marks.encode()),
+        CommitOperationAdd(WITHDRAWN, marks),
         CommitOperationAdd(CARD, card.encode()),
     ]
-    if erase and holds:
-        kept = {WITHDRAWN, CARD, ".gitattributes"}
-        operations += [CommitOperationDelete(s.rfilename) for s in head.siblings or () if s.rfilename not in kept]
+    if sign:
+        operations.append(CommitOperationAdd(WITHDRAWN_SIGNATURE, signature(marks, sign, WITHDRAWAL)))
+    gone = there & ({WITHDRAWN_SIGNATURE} if not sign else set())
+    gone |= there - KEPT - {CARD} if erase and holds else set()
+    operations += [CommitOperationDelete(path) for path in sorted(gone)]
     api.create_commit(
         repo,
         operations,

@@ -12,6 +12,9 @@ from saferec_builder.core.json_value import JsonValue
 
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
+Repo = Annotated[
+    str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from exports import publish as stage, verify as proof
-from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, Repo, say
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
@@ -17,9 +17,7 @@ def publish(
     *,
     to: Annotated[Path | None, typer.Option(help="Folder that becomes the release.", show_default=False)] = None,
     hub: Annotated[bool, typer.Option("--hub", help="One commit and a tag on the Hugging Face Hub.")] = False,
-    repo: Annotated[
-        str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
-    ] = None,
+    repo: Repo = None,
     public: Annotated[bool, typer.Option("--public", help="Everybody may find it; default: private.")] = False,
     gated: Annotated[bool, typer.Option("--gate/--no-gate", help="Readers agree to share their name first.")] = True,
     dry: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, change nothing.")] = False,

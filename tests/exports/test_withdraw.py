@@ -1,10 +1,11 @@
 """Gate, dry run, proof from afar, and taking a version back."""
 
 import json
+import subprocess
 
 import pytest
 
-from exports import hub as stage, withdraw
+from exports import hub as stage, signing, withdraw
 from saferec_builder.core.errors import HubError
 from tests.servers.hub_admin import reachable
 from tests.servers.hub_repo import Blob, Fault
@@ -75,6 +76,35 @@ def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
     assert cli("release", "1.2.0", "-C", ws).code == 0
     assert "1.0.0 was withdrawn" in (ws / "releases/1.2.0/README.md").read_text()
     (ws / "releases" / "withdrawn.json").unlink()
+
+
+def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
+    """Whoever could write to the repository could withdraw a version, and nothing showed that it was not its maker."""
+    ws, key = releases[0].parent.parent, tmp_path / "ann"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    (tmp_path / "signers").write_text(f"ann {key.with_suffix('.pub').read_text()}")
+    for home in releases:  # both are ann's
+        signing.sign(home, key)
+        published.at(f"v{home.name}").tree["SHA256SUMS.sig"] = Blob((home / "SHA256SUMS.sig").read_bytes(), False)
+    withdrawn = ("withdraw", "1.0.0", "--reason", "wrong", "--hub", "--repo", REPO, "-C", ws)
+    ann = ("verify", f"{REPO}@1.0.0", "--signer", tmp_path / "signers", "--identity", "ann")
+    assert cli(*withdrawn).code == 0
+    assert (
+        cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == "wrong"
+    )  # who does not ask is told all the same
+    assert "nobody signed this withdrawal (WITHDRAWN.json.sig is missing)" in cli(*ann).err
+    assert cli(*withdrawn, "--sign", key).code == 0  # the same mark, now signed
+    ran = cli(*ann, "--json")
+    assert (ran.code, ran.json["withdrawn"], ran.json["signed"]) == (0, "wrong", "by ann"), ran.err
+    commits = len(published.commits)
+    assert cli(*withdrawn, "--sign", key).code == 0 and len(published.commits) == commits
+    withdraw.on_hub(REPO, "1.1.0", "by a colleague without a key")  # a mark more, which ann's signature is not of
+    assert "WITHDRAWN.json.sig" not in published.at("main").tree
+    assert "nobody signed this withdrawal" in cli(*ann).err
+    assert "say --hub, too" in cli("withdraw", "1.0.0", "--reason", "x", "--sign", key, "-C", ws).err
+    (ws / "releases" / "withdrawn.json").unlink()
+    for home in releases:
+        (home / "SHA256SUMS.sig").unlink()
 
 
 def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases):
