@@ -10,9 +10,18 @@ from typing import Any
 from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.json_value import JsonValue
 
-WAYS = ("json_schema", "tool", "json_object", "text")
+WAYS = ("json_schema", "tool", "json_object", "text", "responses")  # the last by OpenAI's other API, with the schema
+RESPONSES = WAYS[-1]
 LONGEST = 200_000  # characters in which JSON is looked for
 
+_RENAMED = {"messages": "input", "max_completion_tokens": "max_output_tokens", "max_tokens": "max_output_tokens"}
+_SAID = {"output_text": "text", "refusal": "refusal"}  # parts of a message, and where their words stand
+_COUNTED = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "input_tokens_details": "prompt_tokens_details",
+    "output_tokens_details": "completion_tokens_details",
+}
 _THOUGHT = re.compile(r"\A.*</think(?:ing)?>", re.S)
 _FENCED = re.compile(r"```\w*\s*\n(.*?)```", re.S)
 
@@ -21,7 +30,7 @@ def shaped(body: Mapping[str, JsonValue], way: str) -> dict[str, JsonValue]:
     """The same request as this way has it; where nothing enforces the schema, the first message tells it."""
     rest: dict[str, Any] = dict(body)
     form = rest.pop("response_format", None)
-    if way == "json_schema" or form is None:
+    if way in ("json_schema", RESPONSES) or form is None:
         return dict(body)
     name, schema = form["json_schema"]["name"], form["json_schema"]["schema"]
     if way == "tool":
@@ -37,6 +46,39 @@ def shaped(body: Mapping[str, JsonValue], way: str) -> dict[str, JsonValue]:
 def in_one_message(body: dict[str, Any]) -> None:
     """Makes all messages the user's, for models that refuse the role `system`."""
     body["messages"] = [{"role": "user", "content": "\n\n".join(m["content"] for m in body["messages"])}]
+
+
+def as_response(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """A chat completion's request as `/responses` takes it. The server is told to keep nothing: by itself it would keep
+    what was sent for 30 days."""
+    made: dict[str, Any] = {"store": False}
+    for name, value in body.items():
+        if name == "response_format" and isinstance(value, dict):
+            schema: Any = value["json_schema"]
+            made["text"] = {"format": {"type": "json_schema", **schema}}
+        elif name == "reasoning_effort":
+            made["reasoning"] = {"effort": value}
+        else:
+            made[_RENAMED.get(name, name)] = value
+    return made
+
+
+def as_completion(reply: Any) -> Any:
+    """A reply of `/responses` as that of a chat completion; any other stays as it is."""
+    if not isinstance(reply, dict) or "choices" in reply or not isinstance(reply.get("output"), list):
+        return reply
+    messages = [one for one in reply["output"] if isinstance(one, dict) and one.get("type") == "message"]
+    content = [part for one in messages if isinstance(one.get("content"), list) for part in one["content"]]
+    parts = [part for part in content if isinstance(part, dict)]
+    said = {kind: [part.get(name) for part in parts if part.get("type") == kind] for kind, name in _SAID.items()}
+    why = reply["incomplete_details"].get("reason") if isinstance(reply.get("incomplete_details"), dict) else None
+    message = {"content": "".join(map(str, said["output_text"])), "refusal": "".join(map(str, said["refusal"])) or None}
+    usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
+    end = "length" if why == "max_output_tokens" else why
+    return {
+        "choices": [{"finish_reason": end, "message": message}],
+        "usage": {_COUNTED.get(name, name): count for name, count in usage.items()},
+    }
 
 
 def json_in(text: str) -> dict[str, Any] | list[Any] | None:

@@ -9,11 +9,12 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import openai
 
 from saferec_builder.core.errors import ProposerError, whole_object
+from saferec_builder.llm.answer_forms import RESPONSES
 from saferec_builder.llm.capabilities import Found, probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
 from saferec_builder.llm.pricing import Budget
@@ -95,6 +96,10 @@ async def replies(
         given.add(request)
 
 
+def _endpoint(server: Server) -> Literal["/v1/responses", "/v1/chat/completions"]:
+    return "/v1/responses" if server.way == RESPONSES else "/v1/chat/completions"
+
+
 def _parts(
     server: Server, missing: dict[str, Body], budget: Budget, failed: dict[str, Reply]
 ) -> Iterator[dict[str, bytes]]:
@@ -106,7 +111,7 @@ def _parts(
         if not budget.hold(request, server, len(payload)):
             failed[request] = Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
             continue
-        head = json.dumps({"custom_id": request, "method": "POST", "url": "/v1/chat/completions"})
+        head = json.dumps({"custom_id": request, "method": "POST", "url": _endpoint(server)})
         line = head[:-1].encode() + b', "body": ' + payload + b"}\n"
         if part and (len(part) == MOST_REQUESTS or size + len(line) > MOST_BYTES):
             yield part
@@ -136,7 +141,7 @@ class _Batches:
     async def _start(self, entry: Entry) -> Entry:
         start = self.once.batches.create(
             input_file_id=entry.remote,
-            endpoint="/v1/chat/completions",
+            endpoint=_endpoint(self.server),
             completion_window="24h",
             metadata={MARK: f"{entry.batch}-{entry.remote}"},
         )

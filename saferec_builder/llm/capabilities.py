@@ -37,8 +37,8 @@ _TRY_ANOTHER_WAY = ("bad request", "server error", "empty answer", "no choices",
 
 
 async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Reply:
-    """One chat completion."""
-    error, text = await wire.post("/chat/completions", payload)
+    """One answer."""
+    error, text = await wire.post(server.path, payload)
     if error is not None:
         return Reply(request, server.model, error=error, body=text)
     return read_body(request, server.model, text)

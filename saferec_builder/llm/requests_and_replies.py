@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from saferec_builder.core.errors import fault_of
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.llm.answer_forms import WAYS, in_one_message, shaped
+from saferec_builder.llm.answer_forms import RESPONSES, WAYS, as_completion, as_response, in_one_message, shaped
 from saferec_builder.storage.tables import digest
 
 OPENAI = "https://api.openai.com/v1"
@@ -54,6 +54,11 @@ class Server:
         return f".{self.host}".endswith(".api.openai.com")
 
     @property
+    def path(self) -> str:
+        """Where its answers are asked for, below base_url."""
+        return "/responses" if self.way == RESPONSES else "/chat/completions"
+
+    @property
     def longest_answer(self) -> int:
         """Tokens that an answer may have."""
         sampling = dict(self.sampling)
@@ -72,6 +77,7 @@ class Server:
                 whole["max_tokens"] = left_out  # its former name
             elif name == "system":
                 in_one_message(whole)
+        whole = as_response(whole) if self.way == RESPONSES else whole
         try:
             return to_json(whole)
         except PydanticSerializationError:  # half a character, which UTF-8 cannot hold
@@ -203,10 +209,13 @@ class _Body(BaseModel):
     usage: Annotated[_Usage | None, BeforeValidator(_object)] = None  # an odd one costs nobody the answer
 
 
+_BODY = TypeAdapter(Annotated[_Body, BeforeValidator(as_completion)])
+
+
 def read_body(request: str, model: str, text: str) -> Reply:
     """The reply in the text of a 200; a fault keeps the text."""
     try:
-        body = _Body.model_validate_json(text)
+        body = _BODY.validate_json(text)
     except ValidationError as fault:
         found = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
         return Reply(request, model, error=f"{found}: {fault.errors(include_url=False)[0]['msg']}", body=text)

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from saferec_builder import llm
 from saferec_builder.llm import batch as stage
 from saferec_builder.llm.requests_and_replies import Server
 from saferec_builder.storage import tables, workspace as store
@@ -220,6 +221,9 @@ def test_files_are_cut_at_their_limits(ask: Any, workspace: store.Workspace, dou
     assert [len(lines) for lines in made] == [2, 2, 1]
     first = json.loads(made[0][0])
     assert (first["method"], first["url"], first["body"]["model"]) == ("POST", "/v1/chat/completions", "m")
+    assert {batch["endpoint"] for batch in double.batches.values()} == {"/v1/chat/completions"}
+    other = llm.Server("m", way="responses")  # a model of the other API has its batches there, too
+    assert other.path == "/responses" and stage._endpoint(other) == "/v1/responses"
     monkeypatch.setattr(stage, "MOST_BYTES", 100)  # one line is longer: a file each
     fill(workspace, "a new text", "another")
     assert ask().json["added"] == 2 and len(double.batches) == 5

@@ -3,10 +3,15 @@
 from typing import Any
 
 import pytest
+from openai.types.responses import Response
+from openai.types.responses.response_create_params import (
+    ResponseCreateParamsBase as _ResponseCreateParamsBase,
+    ResponseCreateParamsNonStreaming,
+)
 
 from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError
-from tests.servers.llm_stub import SEA, Stub, probe, running, says, status
+from tests.servers.llm_stub import SEA, Stub, probe, response, running, says, status
 from tests.worlds.llm_client import ask
 from tests.worlds.odd_servers import ASKS
 
@@ -32,6 +37,27 @@ def test_a_server_that_cannot_be_used_is_known_before_the_first_text(
         ask(stub, "private words")
     assert said in str(fault.value)
     assert stub.asked == [SEA, ASKS, ASKS, ASKS][:asked]
+
+
+def test_a_model_of_the_other_api_is_asked_there(stub: Stub) -> None:
+    """Some models are served by `/responses` alone; what is sent there is kept for 30 days unless it says not to."""
+    stub.path = "/v1/responses"
+    stub.scripts[ASKS] = [lambda h: h.reply(200, response('{"word": "zephyr-42"}'))]
+    stub.usual = lambda h: h.reply(200, response("fine"))
+    sampling = (("temperature", 0.0), ("max_completion_tokens", 50), ("reasoning_effort", "low"))
+    (reply,) = ask(stub, "a", sampling=sampling)
+    assert (reply.content, reply.tokens_in, reply.tokens_out) == ("fine", 7, 3)
+    assert (reply.tokens_cached, reply.tokens_reasoning) == (2, 1)
+    question, sent = stub.bodies  # as openai's own client would send it
+    theirs = ResponseCreateParamsNonStreaming.__annotations__.keys() | _ResponseCreateParamsBase.__annotations__.keys()
+    assert question.keys() <= theirs and question["text"]["format"]["type"] == "json_schema"
+    message = {"role": "user", "content": "a"}
+    assert sent == {"model": "m", "input": [message], "store": False, "temperature": 0.0} | {
+        "max_output_tokens": 50, "reasoning": {"effort": "low"}
+    }  # fmt: skip
+    assert (
+        Response.model_validate_json(response("fine")).output_text == "fine"
+    )  # the stub answers as their reader has it
 
 
 def test_nobody_at_the_address_is_one_line() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from saferec_builder import llm
 from saferec_builder.llm.requests_and_replies import read_body, refusal
+from tests.servers.llm_stub import response
 from tests.worlds.llm_client import body
 
 
@@ -37,6 +38,17 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
         ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),
         ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "length"}]}', "cut off"),
         ('{"choices": [{"message": {"content": ""}}]}', "empty answer"),
+        (response("fi", status="incomplete", incomplete_details={"reason": "max_output_tokens"}), "cut off"),
+        (
+            response("fi", status="incomplete", incomplete_details={"reason": "content_filter"}),
+            "refused: content_filter",
+        ),
+        (
+            response("", output=[{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]),
+            "refused: I",
+        ),
+        (response("", output=[{"type": "message", "content": 1}, "x", {"type": "message"}], usage=[]), "empty answer"),
+        ('{"output": "fine"}', "no choices"),
     ],
 )
 def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None:

@@ -28,6 +28,7 @@ class Stub(ThreadingHTTPServer):
         self.usual: Callable[[Any], None] = says("fine")
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
+        self.path = "/v1/chat/completions"  # any other is unknown here
         self.now = self.most = 0
         self.lock = threading.Lock()
 
@@ -45,7 +46,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.text = text = body["messages"][-1]["content"]
+        if self.path != self.server.path:
+            self.inside = 0
+            self.reply(404, '{"error": {"message": "unknown path"}}')
+            return
+        self.text = text = (body.get("messages") or body["input"])[-1]["content"]
         with self.server.lock:
             self.server.asked.append(text)
             self.server.bodies.append(body)
@@ -81,6 +86,23 @@ class Handler(BaseHTTPRequestHandler):
 def completion(content: str | None, end: str = "stop", **message: Any) -> str:
     choice = {"index": 0, "finish_reason": end, "message": {"role": "assistant", "content": content, **message}}
     return json.dumps({"choices": [choice], "usage": {"prompt_tokens": 7, "completion_tokens": 3}})
+
+
+def response(content: str, **more: Any) -> str:
+    """What `/responses` answers: thoughts first, then a message."""
+    said = {"type": "output_text", "text": content, "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [said]}
+    usage: dict[str, Any] = {
+        "input_tokens": 7,
+        "output_tokens": 3,
+        "total_tokens": 10,
+        "output_tokens_details": {"reasoning_tokens": 1},
+    }
+    usage["input_tokens_details"] = {"cached_tokens": 2, "cache_write_tokens": 0}
+    made = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed", "tools": []}
+    made |= {"output": [{"type": "reasoning", "id": "rs_1", "summary": []}, message], "parallel_tool_calls": True}
+    made |= {"usage": usage, "tool_choice": "auto"}
+    return json.dumps(made | more)
 
 
 def unbilled(content: str) -> str:
