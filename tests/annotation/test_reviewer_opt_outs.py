@@ -1,5 +1,7 @@
 """Who would rather not see a trait: kept away, taken back, forgotten."""
 
+import pytest
+
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TAXONOMY, TWO, yes
 
@@ -23,6 +25,7 @@ def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
     assert (wrong.code, wrong.err.count("\n")) == (1, 1)
 
 
+@pytest.mark.slow
 def test_what_loses_its_verdict_is_said_at_once_and_until_labels_follow(ws, cli, review, adjudicate):
     """Both read both tasks: each of the traits has two labels or more, and none without bo."""
     review("push", *TWO)

@@ -13,6 +13,7 @@ def made() -> list[generate.Made]:
     return generate.conversations(TAXONOMY, counts=COUNTS)
 
 
+@pytest.mark.slow
 def test_the_generator_repeats_itself_and_its_gold_holds(made: list[generate.Made]) -> None:
     assert made == generate.conversations(TAXONOMY, counts=COUNTS)
     for one in made:

@@ -152,6 +152,7 @@ def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
     assert charts.PLOT not in card.render(manifest | {"plot": None})
 
 
+@pytest.mark.slow
 def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manifest):
     """Every release said cc-by-4.0, which nobody had given."""
     from huggingface_hub import DatasetCard

@@ -191,6 +191,7 @@ def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):
     assert [text for text in limits if text.startswith("No request with a sensitivity has an answer")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("allow", [(), ("--allow", "no-safety")])
 def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cli, allow):
     """D alone is known to be clear; c003 took it up."""

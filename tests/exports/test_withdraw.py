@@ -59,6 +59,7 @@ def test_a_changed_file_on_the_hub_is_named(published, cli):
     assert ran.code == 1 and "data/grpo/test.parquet" in ran.err
 
 
+@pytest.mark.slow
 def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
     ws = releases[0].parent.parent
     ran = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")

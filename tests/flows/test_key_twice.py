@@ -184,7 +184,7 @@ def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> No
 def test_nothing_else_parses_json() -> None:
     """Who needs a reader takes errors.strict_json; after pydantic's own reader errors.fault_of has to look."""
     own = re.compile(
-        r"json\.loads?\b|json_decode|JSONDecoder|\.json\(\)|from_json|ndjson\(|read_json\b|model_validate_json"
+        r"json\.loads?\b|json_decode|JSONDecoder|\.json\(\)|from_json|ndjson\(|read_json\b|(?:model_)?validate_json"
     )
     found = {
         f"{path.relative_to(ROOT)}: {match[0]}"
@@ -199,6 +199,6 @@ def test_nothing_else_parses_json() -> None:
         "saferec_builder/storage/database.py: json_decode",  # columns of our own database, as this program wrote them
         "annotation/tools/task_conversion.py: json.loads",  # of what was parsed just before
         "exports/report/page.py: model_validate_json",
-        "saferec_builder/llm/requests_and_replies.py: model_validate_json",
+        "saferec_builder/llm/requests_and_replies.py: validate_json",
         "saferec_builder/proposing/model_answers.py: model_validate_json",
     }

@@ -115,6 +115,7 @@ def test_one_request_for_the_same_text_is_counted_once_also_where_it_fails(blank
     assert (ran["added"], ran["dropped"], len(double.sent)) == (2, {"off schema": 2}, 2)
 
 
+@pytest.mark.slow
 def test_why_a_whole_batch_failed_is_told(ask: Any, workspace: store.Workspace, double: Batches) -> None:
     double.refuses = "the file holds a model that your account lacks"
     assert ask().json["dropped"] == {"not answered": len(TEXTS)}

@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+import pytest
+
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing import pending as asked
 from saferec_builder.storage import tables, workspace as store
@@ -10,6 +12,7 @@ from tests.servers.llm_stub import Stub
 from tests.worlds.model_replies import own_taxonomy
 
 
+@pytest.mark.slow
 def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     ask("--proposer", "openai:small")
     before = store.read(workspace, tables.PROPOSALS)

@@ -21,6 +21,7 @@ def test_what_goes_in_comes_out_once(either: store.Workspace, table: tables.Tabl
     assert store.read(either, table).equals(rows(table, 1, 2, 3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
 def test_of_two_rows_with_one_key_the_first_stays(either: store.Workspace, table: tables.Table) -> None:
     """Within one frame, against what is stored, and both at once; a later row changes nothing that was said."""

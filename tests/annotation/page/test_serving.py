@@ -83,6 +83,7 @@ def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected
     injected("kills of the page around an answer", KILLS)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace) -> None:
     review_world.fill(workspace)
     with pytest.raises(UsageError, match="--url too"):

@@ -232,6 +232,7 @@ def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path)
 BLOCKED = "polars pydantic typer openai jinja2 sqlalchemy torch transformers trl datasets accelerate peft yaml".split()
 
 
+@pytest.mark.slow
 def test_evaluation_and_rewards_need_no_data_side_package_and_no_torch(release, predictions, tmp_path):
     code = f"""
 import sys
