@@ -51,16 +51,12 @@ def in_one_message(body: dict[str, Any]) -> None:
 def as_response(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """A chat completion's request as `/responses` takes it. The server is told to keep nothing: by itself it would keep
     what was sent for 30 days."""
-    made: dict[str, Any] = {"store": False}
-    for name, value in body.items():
-        if name == "response_format" and isinstance(value, dict):
-            schema: Any = value["json_schema"]
-            made["text"] = {"format": {"type": "json_schema", **schema}}
-        elif name == "reasoning_effort":
-            made["reasoning"] = {"effort": value}
-        else:
-            made[_RENAMED.get(name, name)] = value
-    return made
+    rest: dict[str, Any] = {_RENAMED.get(name, name): value for name, value in body.items()}
+    if form := rest.pop("response_format", None):
+        rest["text"] = {**rest.get("text", {}), "format": {"type": "json_schema", **form["json_schema"]}}
+    if effort := rest.pop("reasoning_effort", None):
+        rest["reasoning"] = {**rest.get("reasoning", {}), "effort": effort}
+    return rest | {"store": False}
 
 
 def as_completion(reply: Any) -> Any:
@@ -70,13 +66,18 @@ def as_completion(reply: Any) -> Any:
     messages = [one for one in reply["output"] if isinstance(one, dict) and one.get("type") == "message"]
     content = [part for one in messages if isinstance(one.get("content"), list) for part in one["content"]]
     parts = [part for part in content if isinstance(part, dict)]
-    said = {kind: [part.get(name) for part in parts if part.get("type") == kind] for kind, name in _SAID.items()}
+    said = {
+        kind: "".join(part[name] for part in parts if part.get("type") == kind and isinstance(part.get(name), str))
+        for kind, name in _SAID.items()
+    }
     why = reply["incomplete_details"].get("reason") if isinstance(reply.get("incomplete_details"), dict) else None
-    message = {"content": "".join(map(str, said["output_text"])), "refusal": "".join(map(str, said["refusal"])) or None}
+    cut = why == "max_output_tokens" or (reply.get("status") == "incomplete" and why is None)
+    choice = {"finish_reason": "length" if cut else why}
+    choice |= {"message": {"content": said["output_text"], "refusal": said["refusal"] or None}}
     usage = reply["usage"] if isinstance(reply.get("usage"), dict) else {}
-    end = "length" if why == "max_output_tokens" else why
     return {
-        "choices": [{"finish_reason": end, "message": message}],
+        # one that failed is no answer, whatever was said until then
+        "choices": [choice] if reply.get("status") in ("completed", "incomplete", None) else [],
         "usage": {_COUNTED.get(name, name): count for name, count in usage.items()},
     }
 

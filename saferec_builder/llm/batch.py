@@ -80,7 +80,7 @@ async def replies(
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
             # before the batch: that it refuses something would be known a day later
-            server = await probed(wire, server, budget, found)
+            server = batches.server = await probed(wire, server, budget, found)
         await batches.settle([await batches.submit(part) for part in _parts(server, missing, budget, failed)], poll)
     given: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):

@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -223,11 +224,23 @@ def test_files_are_cut_at_their_limits(ask: Any, workspace: store.Workspace, dou
     first = json.loads(made[0][0])
     assert (first["method"], first["url"], first["body"]["model"]) == ("POST", "/v1/chat/completions", "m")
     assert {batch["endpoint"] for batch in double.batches.values()} == {"/v1/chat/completions"}
-    other = llm.Server("m", way="responses")  # a model of the other API has its batches there, too
-    assert other.path == "/responses" and stage._endpoint(other) == "/v1/responses"
     monkeypatch.setattr(stage, "MOST_BYTES", 100)  # one line is longer: a file each
     fill(workspace, "a new text", "another")
     assert ask().json["added"] == 2 and len(double.batches) == 5
+
+
+def test_a_model_of_the_other_api_has_its_batches_there(ask: Any, double: Batches, monkeypatch: Any) -> None:
+    """The batch was made for one path, and its lines for the other: what is found at the start came too late."""
+
+    async def found(wire: Any, server: llm.Server, *_: Any) -> llm.Server:
+        return replace(server, way="responses")
+
+    monkeypatch.setattr(stage, "probed", found)
+    monkeypatch.setattr(double, "answer", lambda text: None)
+    ask()
+    (batch,) = double.batches.values()
+    line = json.loads(double.files[batch["input_file_id"]].splitlines()[0])
+    assert batch["endpoint"] == line["url"] == "/v1/responses" and line["body"]["store"] is False
 
 
 def test_a_budget_holds_for_a_batch(ask: Any, double: Batches) -> None:

@@ -44,7 +44,7 @@ def test_a_model_of_the_other_api_is_asked_there(stub: Stub) -> None:
     stub.path = "/v1/responses"
     stub.scripts[ASKS] = [lambda h: h.reply(200, response('{"word": "zephyr-42"}'))]
     stub.usual = lambda h: h.reply(200, response("fine"))
-    sampling = (("temperature", 0.0), ("max_completion_tokens", 50), ("reasoning_effort", "low"))
+    sampling = (("temperature", 0.0), ("max_completion_tokens", 50), ("reasoning_effort", "low"), ("store", True))
     (reply,) = ask(stub, "a", sampling=sampling)
     assert (reply.content, reply.tokens_in, reply.tokens_out) == ("fine", 7, 3)
     assert (reply.tokens_cached, reply.tokens_reasoning) == (2, 1)

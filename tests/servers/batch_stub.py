@@ -55,7 +55,7 @@ class Batches(ThreadingHTTPServer):
             if self.fixed and "temperature" in asked["body"]:
                 bad.append(json.dumps({"custom_id": asked["custom_id"], "response": {"status_code": 400, "body": {}}}))
                 continue
-            said = self.answer(asked["body"]["messages"][-1]["content"])
+            said = self.answer((asked["body"].get("messages") or asked["body"]["input"])[-1]["content"])
             if said is None:
                 told = {"custom_id": asked["custom_id"], "response": None, "error": {"code": "batch_expired"}}
                 bad.append(json.dumps(told))
