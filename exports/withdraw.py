@@ -5,6 +5,7 @@ others hold cannot be called back.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,24 +67,47 @@ def withdraw(
         there = ", ".join(versions(ws.releases)) or "none"
         raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {there}")
     # the Hub first: it knows whether there is such a version, and a mark here has no way back
-    done = on_hub(name, version, reason, erase=erase, sign=sign) if hub and name else None
+    ours = reasons(ws.releases)
+    done = on_hub(name, version, reason, erase=erase, sign=sign, ours=ours) if hub and name else None
     with alone(ws, "withdraw", wait=True):
         return Withdrawn(version, reason, mark(ws.releases, version, reason), done)
 
 
-def on_hub(repo: str, version: str, reason: str, *, erase: bool = False, sign: Path | None = None) -> list[str]:
-    """What was done: the version is marked on the card of main, and with `erase` gone from the repository."""
+def on_hub(
+    repo: str,
+    version: str,
+    reason: str,
+    *,
+    erase: bool = False,
+    sign: Path | None = None,
+    ours: Mapping[str, str] | None = None,
+) -> list[str]:
+    """What was done: the version is marked on the card of main, and with `erase` gone from the repository.
+
+    sign: a key for all marks there; HubError where one of them is not among `ours`, version -> reason.
+    """
     api = client()
     done: list[str] = []
     with explained(repo):
         refs = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
         if f"v{version}" not in refs and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(refs)) or 'none'}")
+        if sign:
+            _check_ours(repo, withdrawn(api, repo), {**(ours or {}), version: reason})
         if _commit(api, repo, version, reason, erase, sign):
             done.append("marked on the card")
         if erase:
             done += _erase(api, repo, version)
     return done
+
+
+def _check_ours(repo: str, there: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    """A signature vouches for every mark: whoever can write there could have put one beside ours."""
+    if others := [version for version, why in there.items() if version not in ours or ours[version] != why]:
+        raise HubError(
+            f"{repo}: {WITHDRAWN} says of {', '.join(others)} what was not said here, and a signature would vouch for"
+            " it: withdraw these here, too, with the reason that stands there, or take them out of it"
+        )
 
 
 def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None) -> bool:
@@ -99,18 +123,22 @@ def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool, sig
         raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
     holds = facts["version"] == version
     there = {s.rfilename for s in head.siblings or ()}
-    if known.get(version) == reason and not (erase and holds) and not (sign and WITHDRAWN_SIGNATURE not in there):
-        return False
     marks = (json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n").encode()
+    same = marks == on_main(api, repo, WITHDRAWN)
+    made = signature(marks, sign, WITHDRAWAL) if sign else None
+    # some kinds of keys sign otherwise each time: then the mark is made anew
+    signed = made is None or made == on_main(api, repo, WITHDRAWN_SIGNATURE)
+    if known.get(version) == reason and not (erase and holds) and signed:
+        return False
     card = (on_main(api, repo, CARD) or b"").decode("utf-8", "replace")
     card = bannered(card, version, reason, bare=erase and holds)
     operations: list[CommitOperationAdd | CommitOperationDelete] = [
         CommitOperationAdd(WITHDRAWN, marks),
         CommitOperationAdd(CARD, card.encode()),
     ]
-    if sign:
-        operations.append(CommitOperationAdd(WITHDRAWN_SIGNATURE, signature(marks, sign, WITHDRAWAL)))
-    gone = there & ({WITHDRAWN_SIGNATURE} if not sign else set())
+    if made:
+        operations.append(CommitOperationAdd(WITHDRAWN_SIGNATURE, made))
+    gone = there & {WITHDRAWN_SIGNATURE} if not (made or same) else set()
     gone |= there - KEPT - {CARD} if erase and holds else set()
     operations += [CommitOperationDelete(path) for path in sorted(gone)]
     api.create_commit(

@@ -99,9 +99,13 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     assert (ran.code, ran.json["withdrawn"], ran.json["signed"]) == (0, "wrong", "by ann"), ran.err
     commits = len(published.commits)
     assert cli(*withdrawn, "--sign", key).code == 0 and len(published.commits) == commits
-    withdraw.on_hub(REPO, "1.1.0", "by a colleague without a key")  # a mark more, which ann's signature is not of
+    published.at("main").tree["WITHDRAWN.json.sig"] = Blob(b"a stranger's", False)
+    assert cli(*withdrawn, "--sign", key).code == 0 and cli(*ann).code == 0  # it is replaced
+    withdraw.on_hub(REPO, "1.1.0", "by somebody without a key")  # a mark more, which ann's signature is not of
     assert "WITHDRAWN.json.sig" not in published.at("main").tree
     assert "nobody signed this withdrawal" in cli(*ann).err
+    refused = cli(*withdrawn, "--sign", key)  # ann would vouch for it
+    assert refused.code == 1 and "says of 1.1.0 what was not said here" in refused.err
     assert "say --hub, too" in cli("withdraw", "1.0.0", "--reason", "x", "--sign", key, "-C", ws).err
     (ws / "releases" / "withdrawn.json").unlink()
     for home in releases:
