@@ -124,10 +124,11 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
     """
     part = _parts(values, weights)
     mean, most = float(values @ part), float(abs(values).max(initial=0.0))
+    top = max(1.0, most)
     if (parts := abs(values * part)).any() and parts.sum() ** 2 >= MANY * float((parts**2).sum()):
         spread = _variance(values, part) + (float((part**2).sum()) * most) ** 2
         half = t_quantile(len(values) - 1) * sqrt(spread)
-        return mean - half, mean + half
+        return max(mean - half, -top), min(mean + half, top)
     up, down = np.maximum(values, 0.0), np.maximum(-values, 0.0)
     more, less = float(up @ part), float(down @ part)
     (up_low, up_high), (down_low, down_high) = mean_share(up, weights), mean_share(down, weights)
@@ -138,7 +139,6 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
         return sqrt(one**2 + other**2 - 2 * alike * one * other)
 
     low, high = mean - joined(more - up_low, down_high - less), mean + joined(up_high - more, less - down_low)
-    top = max(1.0, most)
     return max(low, -top), min(high, top)
 
 
@@ -159,10 +159,13 @@ def over_seeds(values: Floats) -> Interval:
     Both are drawn, and each has its own share of the width, joined by MOVER: Student's t of seeds - 1 times the error
     of their means, and of users - 1 times what users differ by in all seeds (mean squares of a two-way layout without
     repeats). Satterthwaite's one t for both held the truth in .87 of worlds of two seeds, and .92 of three, where seeds
-    differ most. Users whom a metric does not apply to (NaN) are left out. At least two seeds.
+    differ most. Users whom a metric does not apply to (NaN) are left out; there is no interval of fewer than two. At
+    least two seeds.
     """
     values = values[:, ~np.isnan(values).any(axis=0)]
     seeds, users = values.shape
+    if users < 2:
+        return {"mean": float(values.mean()) if users else None, "low": None, "high": None, "n": users}
     mean, by_seed, by_user = values.mean(), values.mean(axis=1), values.mean(axis=0)
     rest = ((values - by_seed[:, None] - by_user + mean) ** 2).sum() / ((seeds - 1) * (users - 1))
     among = max(0.0, by_user.var(ddof=1) - rest / seeds) / users

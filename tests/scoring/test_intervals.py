@@ -36,6 +36,8 @@ def test_seeds_and_users_are_two_levels():
     assert (cell["low"], cell["high"]) == (pytest.approx(0.4508, abs=2e-3), pytest.approx(0.5492, abs=2e-3))
     # a metric that does not apply to a user, as recall without safe truth
     assert over_seeds(np.array([[1.0, 2.0, np.nan], [1.0, 4.0, np.nan]]))["n"] == 2
+    for one in (np.array([[1.0], [2.0]]), np.full((2, 3), np.nan)):  # one user, or nobody
+        assert over_seeds(one)["low"] is None
 
 
 def test_yes_and_no_have_the_exact_interval():
@@ -91,6 +93,8 @@ def test_where_many_differ_the_interval_is_students():
     # .1 (.1 / 100)^2 = 1e-6: standard error .0075872, by t(99) = 1.9842 a half width of .015055
     values = np.repeat([0.1, -0.1, 0.0], [40, 20, 40])
     assert paired_shares(values) == (pytest.approx(0.02 - 0.015055, abs=1e-6), pytest.approx(0.02 + 0.015055, abs=1e-6))
+    low, high = paired_shares(np.repeat([1.0, 0.0], [48, 2]))
+    assert 0.8 < low < 0.96 < high == 1  # no difference of shares is above 1
     # 39 are too few, and so are 60 of whom one weighs as all others together: (2 * 59)^2 / (59 + 59^2) = 3.9
     assert np.diff(paired_shares(np.repeat([0.1, 0.0], [39, 61]))) > 0.04
     weights = np.repeat([59.0, 1.0], [1, 99])
