@@ -197,7 +197,9 @@ def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> di
 def _tested(old: Draft, new: Draft) -> list[str]:
     """The requests of the test splits of both: a later version has more, which the file of before does not answer."""
     was, now = (keys(draft, "grpo").filter(split="test")["conversation"] for draft in (old, new))
-    return was.filter(was.is_in(now.implode())).to_list()
+    if (both := was.filter(was.is_in(now.implode()))).is_empty():
+        raise TrainingError("the two versions share no test request: predictions cannot be compared on both")
+    return both.to_list()
 
 
 def _metrics(homes: Iterable[Path], predictions: Path, asked: Sequence[str]) -> dict[str, list[float | None]]:

@@ -134,6 +134,8 @@ def evaluate(
     table = rows(release.folder, "grpo", split)
     if only is not None:
         table = [row for row in table if row["conversation"] in only]
+        if not table:
+            raise TrainingError(f"none of the requests that were asked for is in {split}: expected ids of its requests")
     truth = read_gold(gold, release) if gold else None
     names = [Path(path).stem for path in predictions]
     if twice := [name for name in names if names.count(name) > 1]:

@@ -82,7 +82,7 @@ def _unlike(runs: Sequence[Result]) -> list[str]:
     first, *others = long.items()
     return [
         f"{name} lists {length:.1f} items on average, {first[0]} {first[1]:.1f}: svr is divided by k, so the"
-        " shorter has less of it; compare svr_upper"
+        " shorter has less of it, and of svr_upper, too: look at recall and any_unsafe beside it"
         for name, length in others
         if abs(length - first[1]) > ALIKE
     ]
