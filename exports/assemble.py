@@ -276,9 +276,11 @@ def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
 
 
 def _earlier(parent: Path | None, before: Facts) -> pl.Series:
-    """The conversations of the release before; none where `forget` deleted its rows."""
+    """The conversations of the release before; where `forget` deleted its rows, by its key file, if that is there."""
     if parent and (parent / "data").is_dir():
         return versioning.table((parent, before), "conversations", ["conversation"])["conversation"]
+    if parent and released_ids.path_of(parent).exists():
+        return released_ids.read(released_ids.path_of(parent))["conversation"]
     return pl.Series([], dtype=pl.String)
 
 

@@ -177,6 +177,12 @@ def test_who_comes_back_takes_no_row_out_of_the_dataset(ws, cli):
     assert said["dropped"] == {"straddles split": 1} and said["out"] == 41
     here = pl.read_parquet(ws.releases / "1.1.0/data/conversations/train.parquet")["conversation"]
     assert {*world.released(ws, "c003")} < {*here} and not {*world.released(ws, "again")} & {*here}
+    shutil.rmtree(ws.releases / "1.1.0" / "data")  # as `forget` does; its key file tells who was there
+    assert cli("release", "1.2.0", *at).code == 1  # rows of somebody may be gone: a major version
+    assert cli("release", "3.0.0", *at).json["dropped"] == {"straddles split": 1}
+    here = pl.read_parquet(ws.releases / "3.0.0/data/conversations/train.parquet")["conversation"]
+    assert {*world.released(ws, "c003")} < {*here}
+    shutil.rmtree(ws.releases / "3.0.0")
     cli("release", "2.0.0", "--resplit", *at)  # nothing has to stay: the latest is taken
     there = pl.read_parquet(ws.releases / "2.0.0/data/conversations/test.parquet")["conversation"]
     assert {*world.released(ws, "again", "new")} < {*there}
