@@ -92,9 +92,7 @@ def on_hub(
         refs = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
         if f"v{version}" not in refs and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(refs)) or 'none'}")
-        if sign:
-            _check_ours(repo, withdrawn(api, repo), {**(ours or {}), version: reason})
-        if _commit(api, repo, version, reason, erase, sign):
+        if _commit(api, repo, version, reason, erase, sign, ours or {}):
             done.append("marked on the card")
         if erase:
             done += _erase(api, repo, version)
@@ -110,13 +108,17 @@ def _check_ours(repo: str, there: Mapping[str, str], ours: Mapping[str, str]) ->
         )
 
 
-def _commit(api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None) -> bool:
+def _commit(
+    api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None, ours: Mapping[str, str]
+) -> bool:
     """One commit on main: the mark, its signature, the card's banner and, to erase what main holds, its files taken
     away. Without a key the signature goes that is of other marks."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     head = api.dataset_info(repo, revision="main")
     known = withdrawn(api, repo)
+    if sign:
+        _check_ours(repo, known, {**ours, version: reason})
     manifest = on_main(api, repo, "manifest.json")
     facts = {"version": ""} if manifest is None else whole_object(manifest)
     if facts is None or "version" not in facts:  # nobody can tell what is to be erased
