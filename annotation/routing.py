@@ -12,6 +12,7 @@ from dataclasses import replace
 import polars as pl
 
 from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Key, Plan, claimed, claims, deal
+from saferec_builder.core import titles
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
 
@@ -44,8 +45,7 @@ def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.
 def _plots(items: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for item in items.select("item", "domain", "title", "year", "genres", "plot").iter_rows(named=True):
-        title = f"{item['title']} ({item['year']})" if item["year"] else item["title"]
-        head = ", ".join(part for part in (title, item["domain"], *(item["genres"] or [])) if part)
+        head = ", ".join(part for part in (titles.shown(item), item["domain"], *(item["genres"] or [])) if part)
         turns = [{"role": "plot", "text": item["plot"], "items": []}] if item["plot"] else []
         rows.append(("item_flag", item["item"], digest(item["plot"]), head, turns, True))
     return pl.DataFrame(rows, schema=TEXTS, orient="row")

@@ -13,7 +13,7 @@ from pathlib import Path
 import polars as pl
 
 from exports.build_rows import unlearned
-from saferec_builder.catalog import explain
+from saferec_builder.core import titles
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.core.oracle import UNKNOWN, VIOLATED, Oracle, verdicts
 from saferec_builder.storage import evidence_check as evidence
@@ -286,6 +286,6 @@ def _unsettled(answered: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> s
     if not open_:
         return "other items that they name"
     first = [pair for pair, _ in sorted(open_.items(), key=lambda pair: (-pair[1], pair[0]))[:5]]
-    rows = {row["item"]: explain.name(row) for row in items.select("item", "title", "year").to_dicts()}
+    rows = {row["item"]: titles.shown(row) for row in items.select("item", "title", "year").to_dicts()}
     more = f" and {len(open_) - len(first)} more" if len(open_) > len(first) else ""
     return f"{', '.join(f'{trait}: {rows[item]}' for trait, item in first)}{more} (`saferec-build catalog gaps`)"

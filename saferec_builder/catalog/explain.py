@@ -99,7 +99,7 @@ def judged(
     return replace(
         found,
         item=match.item,
-        title=name(items.filter(pl.col("item") == match.item).row(0, named=True)),
+        title=titles.shown(items.filter(pl.col("item") == match.item).row(0, named=True)),
         word=violations.VERDICTS[verdict],
         risk=_number(risk[meant.index(match.item), 0]),
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
@@ -108,7 +108,7 @@ def judged(
 
 def alike(title: str, items: pl.DataFrame) -> list[str]:
     """Up to three items whose "Title (Year)" is spelt nearly like this, the likest first."""
-    known = {name(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
+    known = {titles.shown(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
     return [known[near] for near in get_close_matches(title.casefold(), list(known), 3, 0.8)]
 
 
@@ -118,7 +118,7 @@ def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
     ref: what `resolved` takes for this item alone, its IMDb id or else its item id.
     """
     rows = {row["item"]: row for row in items.filter(pl.col("item").is_in(list(wanted))).to_dicts()}
-    named = [(item, name(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
+    named = [(item, titles.shown(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
     return pl.DataFrame(named, schema=dict.fromkeys(("item", "title", "domain", "ref"), pl.String), orient="row")
 
 
@@ -138,10 +138,6 @@ def speaks_for(trait: Trait) -> pl.Expr:
     spoken = [(pl.col("kind") == kind) & pl.col("key").is_in(keys) for kind, keys in rests.items()]
     # of a rated game every descriptor counts: that blood is not among them is what clears it
     return pl.any_horizontal(*spoken, (pl.col("kind") == "esrb") & bool(trait.esrb))
-
-
-def name(item: Mapping[str, object]) -> str:
-    return f"{item['title']} ({item['year']})" if item["year"] else str(item["title"])
 
 
 # ---- the arithmetic

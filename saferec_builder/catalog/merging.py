@@ -178,14 +178,10 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     found = [(b, item[b], why, a) for b, a, why in groups.joined]
     found += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
     named = [
-        (_ref(one := groups.rows[b]), name, why, _ref(other := groups.rows[a]), _titled(one), _titled(other))
+        (_ref(one := groups.rows[b]), name, why, _ref(other := groups.rows[a]), titles.shown(one), titles.shown(other))
         for b, name, why, a in found
     ]
     return pl.DataFrame(named, schema=MERGES, orient="row")
-
-
-def _titled(row: Row) -> str:
-    return f"{row['title']} ({row['year']})" if row["year"] else str(row["title"])
 
 
 def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFrame | None:

@@ -126,7 +126,7 @@ def _written(one: JsonValue) -> JsonValue:
     """An item of `training.safecrs evaluate --predictions`, {"title", "year"}, as "Title (Year)"."""
     if not isinstance(one, dict) or not isinstance(one.get("title"), str):
         return one
-    return f"{one['title']} ({one['year']})" if one.get("year") else one["title"]
+    return titles.shown(one)
 
 
 def _once(lists: Sequence[_List]) -> tuple[list[_List], int]:

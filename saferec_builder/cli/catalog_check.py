@@ -8,8 +8,9 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from saferec_builder.catalog import explain, lookup
+from saferec_builder.catalog import lookup
 from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.sources.class_rules import CLASSES
@@ -56,7 +57,7 @@ def show(
     """All that is known of one item. Its sources, every warning, and the arithmetic of each risk."""
     found = lookup.show(Workspace.open(folder), item, domain=domain)
     row = found.item
-    lines = [f"{explain.name(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
+    lines = [f"{titles.shown(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
     lines += [f"  alias     {alias}" for alias in row["aliases"]]
     lines += _statements("  warning   ", found.warnings)
     for trait in found.traits:
@@ -75,7 +76,7 @@ def gaps(
     rows, names = found.items.head(limit).to_dicts(), found.unlinked["ref"].unique(maintain_order=True)
     touched, such = found.unlinked["conversation"].n_unique(), names.head(3).to_list()
     lines = [
-        f"{row['waiting']:>6} waiting  {row['conversations']:>6} conversations  {explain.name(row)}"
+        f"{row['waiting']:>6} waiting  {row['conversations']:>6} conversations  {titles.shown(row)}"
         f" [{row['domain']}]: {len(row['unknown'])} traits unknown"
         for row in rows
     ]

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from saferec_builder import planning
-from saferec_builder.catalog import explain
 from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts
 from saferec_builder.storage.workspace import Workspace
 
@@ -28,10 +28,9 @@ def plan(
         return
     typer.echo("requests that a release would hold, by trait and split (usable: with an answer that is clear for it)")
     for row in rows:
-        asked = f"{row['asked']:>6} asked  {row['answered']:>6} answered  {row['usable']:>6} usable"
-        typer.echo(f"{asked}  {row['trait']} {row['split']}")
+        typer.echo("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
     for row in next_up:
-        typer.echo(f"{row['waiting']:>6} waiting  {line(explain.name(row))} [{row['domain']}]")
+        typer.echo(f"{row['waiting']:>6} waiting  {line(titles.shown(row))} [{row['domain']}]")
     typer.echo("waiting: pairs of a request and a trait that the item is unknown for, which a look-up would settle")
     say(counts, as_json, "conversations")
 

@@ -45,6 +45,11 @@ def split_year(text: str) -> tuple[str, int | None]:
     return (found[1].strip(), int(found[2])) if found else (text.strip(), None)
 
 
+def shown(item: Mapping[str, object]) -> str:
+    """Of an item with a title and perhaps a year, as people read it: "Alien (1979)"."""
+    return f"{item['title']} ({item['year']})" if item.get("year") else str(item["title"])
+
+
 def spoken(title: str) -> str:
     """The title as people say it: "Postman, The (Postino, Il)" -> "The Postman (Il Postino)"."""
     if "," not in title:
