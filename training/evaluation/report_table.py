@@ -78,13 +78,12 @@ def show(runs: Sequence[Result], k: int) -> str:
 
 def _unlike(runs: Sequence[Result]) -> list[str]:
     """A line for each run that lists fewer or more items than the first."""
-    long = {one["name"]: one["metrics"]["length"]["mean"] or 0.0 for one in runs if one["name"] not in BASELINES}
-    first, *others = long.items()
+    long = [(one["name"], one["metrics"]["length"]["mean"] or 0.0) for one in runs if one["name"] not in BASELINES]
     return [
-        f"{name} lists {length:.1f} items on average, {first[0]} {first[1]:.1f}: svr is divided by k, so the"
+        f"{name} lists {length:.1f} items on average, {long[0][0]} {long[0][1]:.1f}: svr is divided by k, so the"
         " shorter has less of it, and of svr_upper, too: look at recall and any_unsafe beside it"
-        for name, length in others
-        if abs(length - first[1]) > ALIKE
+        for name, length in long[1:]
+        if abs(length - long[0][1]) > ALIKE
     ]
 
 

@@ -30,6 +30,8 @@ def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
     runs = [run(n, "test", score(given, rows, release.oracle, 4)) for n, given in (("long", long), ("short", short))]
     assert "short lists 2.5 items on average, long 4.0: svr is divided by k" in show(runs, 4)
+    alone = run("guard", "test", score(long, rows, release.oracle, 4))
+    assert "divided by k" not in show([alone], 4)  # a table of nothing but what we compare with
     assert "divided by k" not in show([runs[0], run("twin", "test", score(long, rows, release.oracle, 4))], 4)
 
 
