@@ -5,6 +5,7 @@ is named, one by one. Where changes have reviews, a reviewer or a trait with far
 (binomial tail against everyone else's rate, Holm over all reviewers and traits, 5 % together).
 """
 
+import json
 import math
 import subprocess
 import sys
@@ -212,7 +213,7 @@ def _metrics(homes: Iterable[Path], predictions: Path, asked: Sequence[str]) -> 
 def _scores(home: Path, predictions: Path, asked: Sequence[str]) -> dict[str, dict[str, float | None]]:
     """metric -> mean and its interval."""
     with tempfile.TemporaryDirectory() as out:
-        (only := Path(out) / "only.txt").write_text("\n".join(asked), encoding="utf-8")
+        (only := Path(out) / "only.jsonl").write_text("".join(json.dumps({"id": one}) + "\n" for one in asked))
         words = ["evaluate", "--release", home, "--predictions", predictions, "--output", out, "--only", only]
         command = [sys.executable, "-m", "training.safecrs", *map(str, words)]
         ran = subprocess.run(command, capture_output=True, text=True, check=False)

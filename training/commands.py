@@ -82,7 +82,7 @@ def judge(given: argparse.Namespace) -> None:
             raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
         home, compat = folder(given.release), given.compat is not None
         files = given.predictions or [_from_server(given, home)]
-        only = {*given.only.read_text(encoding="utf-8").splitlines()} if given.only else None
+        only = {str(row.get("id")) for _, row in data.jsonl(given.only)} if given.only else None
         evaluate.evaluate(home, files, given.output, gold=given.gold, compat=compat, only=only)
         return
     found = settings.read(given.config, [*given.changes, *_flags(given)])

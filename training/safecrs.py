@@ -49,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
             one.add_argument("--allow-remote", action="store_true", help=remote)
             one.add_argument(
                 "--only", type=Path, help=argparse.SUPPRESS
-            )  # ids of requests, a line each: `diff` compares
+            )  # JSONL of {"id"}: `diff` looks at these alone
             one.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
     _memory(verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula"))
     return whole

@@ -206,6 +206,24 @@ def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -
         assert capsys.readouterr().err.endswith("name another folder\n")
 
 
+def test_requests_that_are_looked_at_alone_are_of_the_release(tmp_path: Path, capsys: Printed) -> None:
+    release = small_release.write(tmp_path / "release")
+    (given := tmp_path / "given.jsonl").write_text('{"id": "u7", "text": ""}\n')
+    words = ["evaluate", "--release", str(release), "--predictions", str(given), "--output", str(tmp_path / "out")]
+    (only := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
+    for name, said in (
+        (only, "none of the requests that were asked for is in test"),
+        (tmp_path / "no", "cannot be read"),
+    ):
+        assert safecrs.main([*words, "--only", str(name)]) == 1
+        assert said in (told := capsys.readouterr().err) and told.count("\n") == 1
+    only.write_text('{"id": "u7"}\n')  # u8 has no answer, and none is asked for
+    assert safecrs.main([*words, "--only", str(only)]) == 0
+    words[words.index("--predictions") : words.index("--output")] = ["--model", "tiny"]
+    assert safecrs.main([*words, "--only", str(only)]) == 1
+    assert "--only is about --predictions" in capsys.readouterr().err
+
+
 def test_no_escape_sequence_of_a_file_reaches_the_terminal(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
     answers = tmp_path / "\x1b]0;owned\x07.jsonl"
