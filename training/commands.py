@@ -135,6 +135,10 @@ def plan(given: argparse.Namespace) -> None:
     if not facts:
         raise TrainingError(f"{given.config}: no shape: expected one in the recipe, or --model")
     of, changes = memory.shape(facts), given.changes
+    if strange := [change for change in changes if change.partition("=")[0].strip() not in memory.READ]:
+        raise TrainingError(
+            f"--set {strange[0]}: the plan does not depend on it: expected one of {', '.join(memory.READ)}"
+        )
     found = {
         stage: memory.plan(stage, settings.read(given.config, changes, stage), of, given.prompt)
         for stage in ("sft", "gdpo")

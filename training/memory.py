@@ -4,7 +4,7 @@ weights      as they are loaded, in 16 bits
 adapter      its weights, gradients and the optimizer's two moments, in 32 bits
 activations  what autograd keeps of a micro-batch: with gradient checkpointing what goes into each layer, and one layer
              in full
-logits       of the answers, where masks need them all; else TRL makes them a piece at a time
+logits       of the answers, where masks need them all; else what TRL makes of them at a time
 cache        keys and values of all answers that are drawn together, while nothing is kept for gradients
 """
 
@@ -16,7 +16,11 @@ from saferec_builder.core.json_value import JsonValue
 from training.settings import Settings, ours
 
 GB = 1e9
-PIECE = 4096 * 4  # bytes of logits that TRL holds at once, per word of the vocabulary
+TILE = 2 * 4096, 2**15  # bytes of logits that TRL holds at once for a word (4,096 tokens), and words (TRL 1.16)
+READ = (  # what the plan rests on; another setting would change nothing
+    *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),
+    *("max_length", "max_completion_length", "saferec.lora", "saferec.items"),
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, fl
         "weights": 2.0 * of.parameters,
         "adapter": 16.0 * of.adapter(rank),
         "activations": float(tokens * (checkpointed if settings["gradient_checkpointing"] else layers * of.kept(rank))),
-        "logits": float(of.vocab_size * PIECE),
+        "logits": float(TILE[0] * min(TILE[1], of.vocab_size)),
         "cache": 0.0,
     }
     if stage == "gdpo":

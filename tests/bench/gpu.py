@@ -1,15 +1,17 @@
 """python -m tests.bench.gpu --shape NAME: what training costs on this machine, with random weights in real shapes.
 
-Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed:
-machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split into rollout, reward and
-update, and beside them what TRL's own `generate` takes for the same prompts (`rollout_ratio`: how many times as long).
+Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed
+for each part as it ends: machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split
+into rollout, reward and update, and beside them what TRL's own `generate` takes for the same prompts (`rollout_ratio`:
+how many times as long) and its peak of memory, which ours is without.
 Rewards read real lists from text, so that their share is what it would be. A step ends with the optimizer's. Where its
 answers do not fit into memory at once: --prompts 2 --set gradient_accumulation_steps=8 makes a step of 16 prompts too.
 
 MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
 N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
 the square), d width, V vocabulary. `mfu_done` counts what was really computed: TRL keeps no logits and works them out a
-second time on the way back, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V.
+second time on the way back, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V; with
+gradient checkpointing the layers are worked out a second time, 2 N and 2 L h s more.
 """
 
 import argparse
@@ -59,13 +61,12 @@ def main(words: Sequence[str] | None = None) -> dict[str, Any]:
     machine = torch.cuda.get_device_name() if on_gpu else "CPU"
     peak = given.peak or peak_of(machine)
     made: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(given).items()}}
-    if "sft" in given.parts:
-        made["sft"] = sft(given, peak)
+    found: dict[str, Any] = {}
+    for part in given.parts:
+        found[part] = sft(given, peak) if part == "sft" else gdpo(given)
+        print(json.dumps(made | {part: found[part]}), flush=True)  # a later part may not fit, or be cut off
         _forget()
-    if "gdpo" in given.parts:
-        made["gdpo"] = gdpo(given)
-    print(json.dumps(made))
-    return made
+    return made | found
 
 
 def peak_of(machine: str) -> float | None:
@@ -100,7 +101,7 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
     args = _config(SFTConfig, given, per_device_train_batch_size=given.batch, max_length=given.length)
     rows = (WARM + given.steps) * given.batch * args.gradient_accumulation_steps
     ids = [[5 + (7 * n + m) % 1000 for m in range(given.length)] for n in range(rows)]
-    clock = Clock()
+    clock, peaks = Clock(), Peaks()
     model = weights(given.shape, given.lora)
     parts = sizes(model)
     trainer = SFTTrainer(
@@ -112,12 +113,15 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
         callbacks=[_steps(clock)],
     )
     trainer.train()
+    peaks.take()
     took = clock.of("step", given.steps)
     speed = given.batch * args.gradient_accumulation_steps * given.length / took
-    found = {"seconds_per_step": took, "tokens_per_second": speed, "memory_gib": _memory()}
+    found = {"seconds_per_step": took, "tokens_per_second": speed, "memory_gib": peaks.most}
     if peak:
-        found["mfu"] = speed * flops(parts, given.length, 6, 6) / peak
-        found["mfu_done"] = speed * flops(parts, given.length, *((4, 6) if given.lora else (6, 8))) / peak
+        again = 2 if args.gradient_checkpointing else 0
+        weights_done, head = (4, 6) if given.lora else (6, 8)
+        found["mfu"] = speed * flops(parts, given.length, 6, 6, 6) / peak
+        found["mfu_done"] = speed * flops(parts, given.length, weights_done + again, 6 + again, head) / peak
     return found
 
 
@@ -142,12 +146,14 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     )
     passes = max(args.gradient_accumulation_steps, args.steps_per_generation)
     rows = [_row(n, given.prompt_length) for n in range(given.prompts * (WARM + given.steps) * passes)]
-    policy = PolicyModel(weights(given.shape, given.lora), tokenizer(), None)
+    policy, peaks, default_peaks = PolicyModel(weights(given.shape, given.lora), tokenizer(), None), Peaks(), Peaks()
 
     class Timed(rollouts.trainer(policy, rows, args)):  # type: ignore[misc]
         def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
+            peaks.take()
             with clock("default"):  # TRL's own, with the default cache
                 GRPOTrainer._generate_single_turn(self, *asked, **named)  # type: ignore[no-untyped-call]
+            default_peaks.take()
             with clock("rollout"):
                 return super()._generate_single_turn(*asked, **named)
 
@@ -169,7 +175,9 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     default = found.pop("default")
     found["step"] -= default
     found["update"] = found["step"] - found["rollout"] - found["reward"]
-    made = {f"{name}_seconds": value for name, value in found.items()} | {"memory_gib": _memory()}
+    peaks.take()
+    made: dict[str, Any] = {f"{name}_seconds": value for name, value in found.items()}
+    made |= {"memory_gib": peaks.most, "default_rollout_memory_gib": default_peaks.most}
     made |= {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
     answers = args.generation_batch_size * clock.often("rollout", given.steps)
     made |= {"rollout_tokens_per_second": answers * given.answer_length / found["rollout"]}
@@ -225,10 +233,17 @@ def _now() -> float:
     return time.perf_counter()
 
 
-def _memory() -> float | None:
-    import torch
+class Peaks:
+    """The most memory in GiB that was in use in those spans of the work that end with `take`; None without a GPU."""
 
-    return torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else None
+    most: float | None = None
+
+    def take(self) -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            self.most = max(self.most or 0.0, torch.cuda.max_memory_allocated() / 2**30)
+            torch.cuda.reset_peak_memory_stats()
 
 
 def _forget() -> None:
@@ -275,9 +290,9 @@ def sizes(model: Any) -> dict[str, int]:
     return found | {"d": facts.hidden_size, "V": facts.vocab_size}
 
 
-def flops(parts: dict[str, int], length: int, weights: int, head: int) -> float:
-    """FLOPs of training on one token; weights, head: how often each of N and of the LM head counts."""
-    whole = weights * parts["N"] + head * parts["d"] * parts["V"] + 6 * parts["L"] * parts["h"] * length
+def flops(parts: dict[str, int], length: int, weights: int, attention: int, head: int) -> float:
+    """FLOPs of training on one token; how often each of N, of L h s and of the LM head counts."""
+    whole = weights * parts["N"] + head * parts["d"] * parts["V"] + attention * parts["L"] * parts["h"] * length
     return float(whole)
 
 

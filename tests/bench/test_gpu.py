@@ -20,7 +20,9 @@ def test_the_formula_by_hand() -> None:
     # N = 10, 2 layers, h 4, d 8, V 100, rows of 5: 6*10 + 6*2*4*5 + 6*8*100 = 60 + 240 + 4800
     # frozen: 4*10 + 240 + 6*8*100 = 40 + 240 + 4800; attention has no weights, so nothing of it is spared
     parts = {"N": 10, "L": 2, "h": 4, "d": 8, "V": 100}
-    assert gpu.flops(parts, 5, 6, 6) == 5100 and gpu.flops(parts, 5, 4, 6) == 5080
+    assert gpu.flops(parts, 5, 6, 6, 6) == 5100 and gpu.flops(parts, 5, 4, 6, 6) == 5080
+    # checkpointed, the layers once more: 2*10 + 2*2*4*5 = 100
+    assert gpu.flops(parts, 5, 6, 8, 6) == 5180
 
 
 def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,6 +48,19 @@ def test_the_head_is_counted_as_often_as_trl_multiplies_by_it(monkeypatch: pytes
     monkeypatch.setattr(SFTTrainer, "training_step", watched)
     gpu.main([*TINY, "--parts", "sft"])
     assert sum(seen) * 2 == 6
+
+
+def test_trls_own_rollout_is_no_part_of_our_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    # it reads every prompt once for each answer: 45.6 GB where the plan of ours had 29.6
+    seen = {"most": 0}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: seen["most"])
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: seen.update(most=0))
+    ours, theirs = gpu.Peaks(), gpu.Peaks()
+    for gib, peaks in ((2, ours), (9, theirs), (3, ours), (8, theirs), (1, ours)):
+        seen["most"] = gib * 2**30
+        peaks.take()
+    assert (ours.most, theirs.most) == (3, 9)
 
 
 def test_a_card_for_pcie_has_a_peak_of_its_own() -> None:

@@ -114,12 +114,14 @@ def test_a_shard_without_its_manifest_is_done_again_and_leaves_nothing_old(tmp_p
 def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_path):
     engine.map_shards(square, shards(2), tmp_path / "calm", ONE)
     folder = tmp_path / "shards"
-    (folder / ".s1.4711.tmp").mkdir(parents=True)
-    (folder / ".s1.4711.tmp" / "half.txt").write_text("half")
+    killed = subprocess.Popen([sys.executable, "-c", ""])  # a number of our own choice could be that of a living one
+    killed.wait()
+    (folder / f".s1.{killed.pid}.tmp").mkdir(parents=True)
+    (folder / f".s1.{killed.pid}.tmp" / "half.txt").write_text("half")
     (folder / ".s0.0f0f.tmp").touch()  # what a driver had workers look for
     engine.map_shards(square, shards(2), folder, ONE)
     assert files(folder) == files(tmp_path / "calm")
-    other = folder / ".s9.4711.tmp"  # a shard of another command, which may be at work
+    other = folder / f".s9.{killed.pid}.tmp"  # a shard of another command, which may be at work
     other.mkdir()
     engine.map_shards(square, shards(2), folder, ONE)
     assert other.exists() and len(list(folder.glob(".*"))) == 1

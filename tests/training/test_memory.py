@@ -78,9 +78,20 @@ def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None
         (["--set", "saferec.lora=0"], "expected saferec.lora"),
         (["--config", "sft"], "no shape"),
         (["--set", "max_length=null"], "sft: no max_length"),
+        # changed nothing, and said nothing: what `run` would take, and a slip of the pen
+        (["--set", "gdpo.max_completion_length=128"], "expected one of per_device_train_batch_size"),
+        (["--set", "per_device_batch_size=128"], "the plan does not depend on it"),
     ):
         assert main(["memory", "--config", "llama-3.1-8b", *words]) == 1
         assert told in capsys.readouterr().err
+
+
+def test_the_plan_is_what_an_h100_needed() -> None:
+    """The bench with the recipes' settings, random weights, one H100 80GB, TRL 1.16: the most that torch allocated."""
+    for name, gib in (("llama-3.1-8b", 17.9647), ("qwen2.5-0.5b", 2.2122)):  # its --batch is 4 and 8, its --length 1024
+        of = memory.shape(settings.file(name)[1]["shape"])
+        planned = memory.plan("sft", settings.read(name), of, 512)["sum"]
+        assert planned == pytest.approx(gib * 2**30 / memory.GB, rel=0.06)  # 19.01 for 19.29, 2.28 for 2.38
 
 
 def test_a_recipe_stands_over_the_configs(tmp_path: Any) -> None:
