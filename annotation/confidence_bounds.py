@@ -340,8 +340,8 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
 
 
 def at_most(share: float) -> str:
-    """`<= 4.3 %`: rounded up, for what is not exceeded may not be printed smaller than it is."""
-    return f"<= {ceil(1000 * share - 1e-9) / 10:.1f} %"
+    """`<= 4.3 %`: rounded up, for what is not exceeded may not be printed smaller than it is; `0 %`: all was read."""
+    return "0 %" if not share else f"<= {ceil(1000 * share - 1e-9) / 10:.1f} %"
 
 
 def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:

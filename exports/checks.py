@@ -38,6 +38,15 @@ def check_version(version: str) -> tuple[int, int, int]:
     return int(found[1]), int(found[2]), int(found[3])
 
 
+def refuse_older(version: str, there: Iterable[str], where: str) -> None:
+    """Stops where one of the versions `there` is above this one: readers would be given the older one in silence."""
+    newest = max(there, key=check_version, default=version)
+    if check_version(newest) > check_version(version):
+        raise ReleaseError(
+            f"{where}: holds {newest}, which is newer than {version}: publish a higher version, or to another place"
+        )
+
+
 _JOINED = "one that became part of another item (`catalog merges`) is itself again after `catalog apart`"
 
 

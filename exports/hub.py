@@ -5,6 +5,7 @@ Rerunning completes what an earlier run began; a version that is there with othe
 
 import hashlib
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exports.checks import refuse_older
 from exports.folder import SIGNATURE, sha256
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
 WITHDRAWN_SIGNATURE = f"{WITHDRAWN}.sig"
+TAG = re.compile(r"v((0|[1-9]\d{0,5})\.){2}(0|[1-9]\d{0,5})", re.A)
 KEPT = {".gitattributes", WITHDRAWN, WITHDRAWN_SIGNATURE}  # not part of a release, and not stale
 BESIDE = {*KEPT, ".cache", ".git"}  # what `hf download --local-dir` or `git clone` of a repository leaves besides
 LARGE = 10_000_000  # bytes: files from here on are sent one after the other
@@ -141,12 +144,15 @@ def _tags(api: "HfApi", repo: str) -> dict[str, str]:
 
 
 def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
-    """The commit that holds this version already; stops where it holds other content, or the version was withdrawn."""
-    why = withdrawn(api, repo).get(tag.removeprefix("v"))
-    if why is not None:
-        raise HubError(f"{repo}: {tag} was withdrawn there: {why}; publish another version")
-    commit = _tags(api, repo).get(tag)
-    if commit:
+    """The commit that holds this version already; stops where it holds other content, the version was withdrawn, or a
+    newer one is there."""
+    version, gone, tags = tag.removeprefix("v"), withdrawn(api, repo), _tags(api, repo)
+    if version in gone:
+        raise HubError(f"{repo}: {tag} was withdrawn there: {gone[version]}; publish another version")
+    commit = tags.get(tag)
+    if not commit:  # `main` would go back
+        refuse_older(version, [name[1:] for name in tags if TAG.fullmatch(name) and name[1:] not in gone], repo)
+    else:
         other = f"{tag} of {repo} holds other content: choose a higher version"
         _compare(api, repo, commit, folder, other, but=SIGNATURE)  # some keys sign the same in other words each time
         if (folder / SIGNATURE).exists() and SIGNATURE not in _remote(api, repo, commit):

@@ -1,5 +1,6 @@
 """A release leaves the workspace: as a copy in a folder, or as a commit on the Hugging Face Hub."""
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,12 @@ class Published:
     skipped: int
     dry: bool
     on_hub: hub.Published | None = None
+
+    @property
+    def advice(self) -> str:
+        """What to do with it now."""
+        what = f"{self.on_hub.repo}@{self.version}" if self.on_hub else shlex.quote(str(self.to))
+        return f"whoever has it can check it: `saferec-build verify {what}`"
 
 
 @shared

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from annotation import certificate
 from exports import canary, hub, review_facts, signing
+from exports.checks import refuse_older
 from exports.digests import RowDigest
 from exports.folder import (
     MANIFEST,
@@ -271,6 +272,7 @@ def _there(folder: Path, target: Path, manifest: Manifest) -> bool:
         raise ReleaseError(f"{target}: will not be overwritten: {fault}; give an empty or a new folder") from None
     if found.name != manifest.name:
         raise ReleaseError(f"{target}: holds the dataset {found.name!r}, not {manifest.name!r}: give another folder")
+    refuse_older(manifest.version, [found.version], str(target))
     return all(_bytes(target / name) == _bytes(folder / name) for name in (SUMS, SIGNATURE))
 
 

@@ -35,6 +35,7 @@ def publish(
         figures |= {"url": sent.url, "tag": sent.tag, "commit": sent.commit, "deleted_there": sent.deleted}
     else:
         figures = {"release": made.version, "would_go_to" if dry else "to": str(made.to)}
+    figures |= {} if dry else {"next": made.advice}
     say(Counts("publish", made.added, made.skipped, figures=figures), as_json, "files")
 
 
@@ -49,8 +50,7 @@ def verify(
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
     here = Path("releases") / what  # of the workspace that this is called in
-    if "/" not in what and not Path(what).exists() and here.is_dir():
-        what = str(here)
+    what = str(here) if "/" not in what and not Path(what).exists() and here.is_dir() else what
     found = proof.verified(what, proof.Origin(signer, identity, digest), contamination or ())
     figures: dict[str, JsonValue] = {"release": f"{found.name} {found.version}", "rows": found.rows}
     figures |= {"digest": found.digest, "signed": found.signed, **found.contamination}

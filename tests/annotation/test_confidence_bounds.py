@@ -348,5 +348,5 @@ def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
 
 def test_a_bound_in_words_is_never_less_than_the_bound():
     told = [c.at_most(share) for share in (0.0, 1 / 3_000, 0.042, 0.0504, 3 / 60, 1.0)]
-    # 1 of 3,000 is not none, and 5.04 % is more than the 5 % that a certificate promises
-    assert told == ["<= 0.0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]
+    # where all was read it is known; 1 of 3,000 is not none, and 5.04 % is more than the 5 % that a certificate has
+    assert told == ["0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]

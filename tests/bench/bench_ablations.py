@@ -25,6 +25,7 @@ SFT: Mapping[str, tuple[str, Sequence[str]]] = {  # run -> its config and what i
     "unsafe": ("sft_raw", ()),
     "filtered": ("sft", ("saferec.refill=false",)),
     "refilled": ("sft", ()),
+    "student": ("student", ()),
 }
 TENFOLD = "saferec.lam=10"
 FREE = ("saferec.mask=false", "saferec.new_tokens=16")
@@ -57,11 +58,15 @@ def main() -> None:
         reports = [one.result() for one in begun]
     (home / "ablations.json").write_text(json.dumps(reports, indent=1))
     print(table(reports))
-    means = {name: _means(reports, name) for name in GDPO}
+    means = {name: _means(reports, name) for name in (*GDPO, "student")}
     for name in ("unsafe_gdpo_10", "unsafe_grpo_10"):
         figure(f"training.{name}.svr_upper", means[name]["svr_upper"], "mean", "to be matched by the other")
     gap = means["unsafe_gdpo_10"]["recall"] - means["unsafe_grpo_10"]["recall"]
     figure("training.gdpo_over_grpo_tenfold", gap, "recall", ">= .10 at matched SVR")
+    for name in ("recall", "recall_without"):  # over Safe-GDPO as `run` trains it
+        gain = means["student"][name] - means["refilled_rank"][name]
+        figure(f"training.student_{name}_gain", gain, "mean difference", ">= .05")
+    figure("training.student_svr_upper", means["student"]["svr_upper"], "mean", "<= .01")
 
 
 def ablations(

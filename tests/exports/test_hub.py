@@ -71,6 +71,22 @@ def test_the_next_version_takes_stale_files_away_in_its_commit(hub, released, cl
     assert 0 < said["added"] < FILES and said["added"] + said["skipped"] == FILES
 
 
+@pytest.mark.slow
+def test_main_does_not_go_back_to_an_older_version(hub, released, cli, publish):
+    """Who loads the data set without a version gets `main`: an older one there would be a silent downgrade."""
+    grow(released, cli)
+    assert publish().code == 0  # 1.1.0
+    repo = hub.repos[REPO]
+    repo.tags |= {"v9": repo.tags["v1.1.0"], "latest": repo.tags["v1.1.0"]}  # somebody's own are no versions
+    ran = publish("1.0.0")
+    assert ran.code == 1 and f"{REPO}: holds 1.1.0, which is newer than 1.0.0" in ran.err
+    assert len(repo.commits) == 2 and "v1.0.0" not in repo.tags
+    # what was withdrawn there is newer than nothing
+    withdrawn = {**repo.commits[-1].tree, "WITHDRAWN.json": Blob(b'{"1.1.0": "a leak"}', False)}
+    repo.add("withdraw", "", withdrawn)
+    assert publish("1.0.0").code == 0 and "v1.0.0" in repo.tags
+
+
 def test_large_files_go_one_after_the_other_and_still_in_one_commit(hub, released, publish, monkeypatch):
     monkeypatch.setattr("exports.hub.LARGE", 2000)
     large = [p for p in (released.releases / "1.0.0").rglob("*.parquet") if p.stat().st_size >= 2000]

@@ -104,3 +104,16 @@ def test_where_to_must_be_said(released, cli):
 def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
     ran = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
     assert ran.code == 1 and "saferec-build release 1.0.0" in ran.err
+
+
+@pytest.mark.slow
+def test_a_newer_version_is_not_replaced_by_an_older_one(released, cli, tmp_path):
+    """Readers of a folder or of `main` would have been given the older rows, and nobody told."""
+    grow(released, cli, "1.1.0")
+    out = tmp_path / "my copy"
+    told = cli("publish", "1.1.0", "--to", out, "-C", released.root)
+    assert f"`saferec-build verify '{out}'`" in told.out
+    before = tree(out)
+    ran = cli("publish", "1.0.0", "--to", out, "-C", released.root)
+    assert ran.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in ran.err and tree(out) == before
+    assert cli("publish", "1.0.0", "--to", tmp_path / "other", "-C", released.root).code == 0
