@@ -30,9 +30,12 @@ def listed() -> list[dict[str, str]]:
 # ---- versions and labels
 
 
+VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.A)
+
+
 def check_version(version: str) -> tuple[int, int, int]:
     """(1, 2, 0) for 1.2.0."""
-    found = re.fullmatch(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", version, re.A)
+    found = VERSION.fullmatch(version)
     if not found:
         raise ReleaseError(f"version {version!r}: expected MAJOR.MINOR.PATCH, as in 1.0.0")
     return int(found[1]), int(found[2]), int(found[3])

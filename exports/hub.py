@@ -5,7 +5,6 @@ Rerunning completes what an earlier run began; a version that is there with othe
 
 import hashlib
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exports.checks import refuse_older
+from exports.checks import VERSION, refuse_older
 from exports.folder import SIGNATURE, sha256
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 KIND = "dataset"
 WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
 WITHDRAWN_SIGNATURE = f"{WITHDRAWN}.sig"
-TAG = re.compile(r"v((0|[1-9]\d{0,5})\.){2}(0|[1-9]\d{0,5})", re.A)
 KEPT = {".gitattributes", WITHDRAWN, WITHDRAWN_SIGNATURE}  # not part of a release, and not stale
 BESIDE = {*KEPT, ".cache", ".git"}  # what `hf download --local-dir` or `git clone` of a repository leaves besides
 LARGE = 10_000_000  # bytes: files from here on are sent one after the other
@@ -151,7 +149,8 @@ def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
         raise HubError(f"{repo}: {tag} was withdrawn there: {gone[version]}; publish another version")
     commit = tags.get(tag)
     if not commit:  # `main` would go back
-        refuse_older(version, [name[1:] for name in tags if TAG.fullmatch(name) and name[1:] not in gone], repo)
+        there = [name[1:] for name in tags if name.startswith("v") and VERSION.fullmatch(name[1:])]
+        refuse_older(version, [v for v in there if v not in gone], repo)
     else:
         other = f"{tag} of {repo} holds other content: choose a higher version"
         _compare(api, repo, commit, folder, other, but=SIGNATURE)  # some keys sign the same in other words each time

@@ -59,7 +59,8 @@ def _memory(one: argparse.ArgumentParser) -> None:
     one.add_argument("--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours")
     one.add_argument("--model", metavar="NAME|PATH", help="whose config.json has the sizes, instead of the recipe")
     one.add_argument("--prompt", type=int, default=512, metavar="TOKENS", help="of the longest request (default 512)")
-    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help="as in `sft`")
+    planned = "change what the plan depends on, such as per_device_train_batch_size=2"
+    one.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=planned)
 
 
 def _settings(one: argparse.ArgumentParser, verb: str) -> None:

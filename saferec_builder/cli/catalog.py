@@ -37,9 +37,9 @@ def add(
 ) -> None:
     """Add items, or statements on them, from files.
 
-    Items: movielens, redial, imdb, demo, csv (domain, title, year, ids, aliases, plot, genres). Both: ddd, esrb. The
-    rest are statements on an imdb, or a title and year: warnings (topic, yes, no), parent-guide (sex, violence,
-    profanity, drugs, frightening), rating-reasons (rating, reason), keywords (keywords). Tables may be gzipped.
+    Items: movielens, redial, imdb, demo, csv (domain, title, year, ids, aliases, plot, genres). Both: ddd, esrb.
+    Statements, on items by imdb, or title and year: warnings (topic, yes, no), parent-guide (sex, violence, profanity,
+    drugs, frightening), rating-reasons (rating, reason), keywords (keywords; also by tmdb). Tables may be gzipped.
     Rows that cannot be read are counted and kept with their reason; a row that is there already is left as it is.
     """
     ws = Workspace.open(folder)
