@@ -86,71 +86,112 @@ class Base:
     starts: released_ids.Starts
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """What of the base is released, with what each row of it teaches."""
+
+    base: Base
+    said: Spool  # the texts in the order of the release
+    small: list[str]  # traits of fewer people than may be told of
+    shown: list[str]  # the other ones
+    silent: frozenset[str]  # sources whose texts stay with them
+    rare: rare_combinations.Hidden
+    filled: pl.DataFrame  # the request of each conversation, with its lists
+    more: pl.DataFrame  # further requests of conversations, then rows with sentences of ours
+    injected_traits: list[str]
+    drops: pl.DataFrame
+    labels: pl.DataFrame
+
+
 def assemble(ws: Workspace, options: Options) -> Assembled:
     """Everything of the release but its files; every check on it has passed."""
-    taxonomy, config = ws.taxonomy, ws.config
-    parent = versioning.before(ws.releases, options.version)
-    snapshot = take(ws)
-    base = _base(ws, snapshot, options, taxonomy, parent)
-    small = checks.small_groups(base.known, base.kept, taxonomy.slugs, config.release.min_seekers)
-    shown = [slug for slug in taxonomy.slugs if slug not in small]
+    snapshot, parent = take(ws), versioning.before(ws.releases, options.version)
+    base = _base(ws, snapshot, options, ws.taxonomy, parent)
+    chosen = _chosen(ws, snapshot, base, options)
+    _check(chosen)
+    agreement, certified = _reviewed(ws, snapshot, chosen)
+    content = _content(ws, snapshot, chosen, options, agreement, certified)
+    facts = manifest_facts.facts(ws, content, ws.taxonomy, snapshot.proposals) | base.facts
+    facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified)
+    taxonomy = _taxonomy(ws)
+    return Assembled(content, chosen.drops, facts, parent, base.provenance, taxonomy, base.starts, certified)
+
+
+def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
+    slugs, fewest = ws.taxonomy.slugs, ws.config.release.min_seekers
+    small = checks.small_groups(base.known, base.kept, slugs, fewest)
+    shown = [slug for slug in slugs if slug not in small]
     silent = _silent(base.kept["source"], options)
-    rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, config.release.min_seekers)
+    rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, fewest)
     base = _without(base, rare.gone)
     said, every = _built(ws, snapshot, base, frozenset(small), options)
     every = checks.without_repeated_answers(rare_combinations.unlearned(every, rare), said.turns)
     built = every.filter(further=0)
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.judged.oracle)
-    fill = partial(target_lists.fill, candidates=candidates, k=config.dataset.k)
-    further, chosen = _more(every, options.inject, ws, said.turns, base.judged.oracle)
-    more = claims.add(fill(further), snapshot.claims, shown, taxonomy.slugs)
+    fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
+    further, injected = _more(every, options.inject, ws, said.turns, base.judged.oracle)
+    more = claims.add(fill(further), snapshot.claims, shown, slugs)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
-    _check(filled, said.turns, base.out, silent, base.items)
     places = filled.select("place", "released", subject="conversation")
-    open_ = places.filter(~pl.col("subject").is_in(list(rare.told)))
     labels = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
-    released = rare_combinations.labels(labels, rare, shown)
-    checks.check_behind(released, base.past)
-    checks.check_behind(base.item_labels, base.past)
-    agreement, stated = _reviewed(ws, snapshot, base, small)
-    missed = review_facts.missed(stated)
-    content = formats.Content(
-        name=config.dataset.name,
-        k=config.dataset.k,
-        rows=claims.add(released_ids.renamed(filled), snapshot.claims, shown),
-        turns=said.turns,
-        labels=review_facts.labels(released, base.reviews, agreement, missed, ws.secret),
-        reviews=review_facts.reviews(base.reviews, open_, small, ws, options.version),
+    labels = rare_combinations.labels(labels, rare, shown)
+    return Chosen(base, said, small, shown, silent, rare, filled, more, injected, drops, labels)
+
+
+def _content(
+    ws: Workspace,
+    snapshot: Snapshot,
+    chosen: Chosen,
+    options: Options,
+    agreement: dict[str, Agreement],
+    certified: Certificate | None,
+) -> formats.Content:
+    """What the files of the release are written from."""
+    base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
+    places = chosen.filled.select("place", "released", subject="conversation")
+    open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.told)))
+    return formats.Content(
+        name=name,
+        k=ws.config.dataset.k,
+        rows=claims.add(released_ids.renamed(chosen.filled), snapshot.claims, chosen.shown),
+        turns=chosen.said.turns,
+        labels=review_facts.labels(chosen.labels, base.reviews, agreement, missed, ws.secret),
+        reviews=review_facts.reviews(base.reviews, open_, chosen.small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,
         oracle=base.judged.oracle,
         risks=base.judged.risks,
         pulls={item: work.pull for item, work in base.judged.works.items()},
-        official={t.slug: t.safecrs for t in taxonomy.traits},
-        more=more.with_columns(weight=pl.lit(None, pl.Float64)),
-        silent=silent,
-        canary=canary.sentence(mark := canary.guid(ws, config.dataset.name)),
+        official={t.slug: t.safecrs for t in ws.taxonomy.traits},
+        more=chosen.more.with_columns(weight=pl.lit(None, pl.Float64)),
+        silent=chosen.silent,
+        canary=canary.sentence(canary.guid(ws, name)),
     )
-    facts = manifest_facts.facts(ws, content, taxonomy, snapshot.proposals) | base.facts
-    facts |= build_rows.figures(filled, released, base.judged.oracle) | _counted(base, filled, drops)
+
+
+def _facts(
+    chosen: Chosen, options: Options, mark: str, agreement: dict[str, Agreement], certified: Certificate | None
+) -> Facts:
+    """What the manifest says of the choice, in the order of the file."""
+    base, more, filled = chosen.base, chosen.more, chosen.filled
     injected = more["added"].count()
+    facts: Facts = build_rows.figures(filled, chosen.labels, base.judged.oracle) | _counted(base, filled, chosen.drops)
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
-    facts |= {
-        "sentences": injection.banks().digest if chosen else None,
+    return facts | {
+        "sentences": injection.banks().digest if chosen.injected_traits else None,
         "version": options.version,
         "canary": mark,
         "keeps_unreviewed": options.unreviewed,
-        "injected_traits": chosen,
+        "injected_traits": chosen.injected_traits,
         "agreement": agreement,
-        "missed": missed,
-        "certificate": None if stated is None else review_facts.statement(stated),
-        "withheld": small,
-        "combinations": rare.facts if silent else None,
+        "missed": review_facts.missed(certified),
+        "certificate": None if certified is None else review_facts.statement(certified),
+        "withheld": chosen.small,
+        "combinations": chosen.rare.facts if chosen.silent else None,
         "no_safety": not _safety(filled, more, base, options),
     }
-    return Assembled(content, drops, facts, parent, base.provenance, _taxonomy(ws), base.starts, stated)
 
 
 def _counted(base: Base, filled: pl.DataFrame, drops: pl.DataFrame) -> Facts:
@@ -177,16 +218,14 @@ def _built(
     return said, build_rows.build(base.kept.drop("row"), base.known, reading, base.items["item"].sort(), terms)
 
 
-def _reviewed(
-    ws: Workspace, snapshot: Snapshot, base: Base, small: list[str]
-) -> tuple[dict[str, Agreement], Certificate | None]:
+def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
     """What the reviews say of themselves: agreement per trait, and what the labels miss at most."""
-    taxonomy, readers = ws.taxonomy, ws.config.review.readers
+    base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
     voting, _ = controls.apart(base.reviews, snapshot.assignments)
     flags = review_facts.flags(snapshot, base.items["item"], base.reviews, taxonomy.slugs, readers)
     judged = (snapshot, base.known, base.reviews, base.out, taxonomy)
-    stated = review_facts.certified(*judged, small=small, readers=readers, flags=flags)
-    return review_facts.agreement_by_trait(voting, taxonomy, small), stated
+    stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)
+    return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
 
 
 # ---- what the workspace holds
@@ -336,17 +375,18 @@ def _silent(sources: pl.Series, options: Options) -> frozenset[str]:
     return frozenset(s for s in sources.unique() if licences.shares(s) == "ids" and s not in options.allow)
 
 
-def _check(
-    filled: pl.DataFrame, turns: checks.Said, out: dict[str, str], silent: frozenset[str], items: pl.DataFrame
-) -> None:
-    checks.check_removed(filled, out)
+def _check(chosen: Chosen) -> None:
+    base, filled = chosen.base, chosen.filled
+    checks.check_removed(filled, base.out)
     checks.check_leaks(filled)
-    released = filled.filter(~pl.col("source").is_in(list(silent)))
-    finder = cache(partial(catalog.finder, items))  # made where a text holds something like a title
+    released = filled.filter(~pl.col("source").is_in(list(chosen.silent)))
+    finder = cache(partial(catalog.finder, base.items))  # made where a text holds something like a title
     # as in mine: what stands there as a title of the catalog would stop every release
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
-    checks.check_personal(released, turns, find, privacy.suspect, leave)
+    checks.check_personal(released, chosen.said.turns, find, privacy.suspect, leave)
+    checks.check_behind(chosen.labels, base.past)
+    checks.check_behind(base.item_labels, base.past)
 
 
 def _safety(filled: pl.DataFrame, more: pl.DataFrame, base: Base, options: Options) -> bool:

@@ -60,7 +60,7 @@ class Combinations(TypedDict):
 
 
 class Facts(TypedDict, total=False):
-    """The keys in their order in the file; what an older program wrote may lack some."""
+    """The keys of the file; what an older program wrote may lack some."""
 
     name: str
     canary: str | None  # the GUID that stands in every row
