@@ -27,9 +27,11 @@ def lines(found: ReviewStatus) -> list[str]:
     most += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
     together = f"within the limit together: {len(bounds.together)} traits"
     said = [*_table([*columns, "alpha"], read), ""] if read else []
+    if not found.reviewers:
+        return [*said, "nobody was given a task yet: `saferec-build review push`"]
     said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
     said += [f"{together}; missed of what is there: {controls.words(bounds.apart, bounds.blind)}"]
-    return [*said, "", *_people(found)] if found.reviewers else said
+    return [*said, "", *_people(found)]
 
 
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:

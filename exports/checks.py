@@ -7,14 +7,13 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 
 import polars as pl
 
 from exports.build_rows import unlearned
 from saferec_builder.core import titles
-from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.errors import ReleaseError, UsageError, near
 from saferec_builder.core.oracle import UNKNOWN, VIOLATED, Oracle, verdicts
 from saferec_builder.storage import evidence_check as evidence
 
@@ -92,9 +91,7 @@ def check_allowed(allowed: Iterable[str], sources: Collection[str]) -> None:
     """UsageError where a word of --allow is no source and none of the other words: it would allow nothing, silently."""
     known = [NO_SAFETY, "simulated", *sorted(sources)]
     if strange := sorted(set(allowed) - set(known)):
-        near = get_close_matches(strange[0], known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
-        raise UsageError(f"release: --allow {strange[0]}: no such word: {hint}")
+        raise UsageError(f"release: --allow {strange[0]}: no such word: {near(strange[0], known)}")
 
 
 def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, allowed: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ import polars as pl
 from saferec_builder import sources
 from saferec_builder.catalog import lookup, merging, verdicts
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import SafeRecError, UsageError
+from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.core.taxonomy import Taxonomy
@@ -65,14 +65,34 @@ def add_catalog(
     UsageError: no such source or file; SourceError: a file that is not of its kind. Rows that cannot be used are drops.
     """
     if source not in list(Source):
-        raise UsageError(f"catalog add {source}: no such source: expected one of {', '.join(Source)}")
+        raise UsageError(f"catalog add {source}: no such source: {near(source, Source)}")
     if source == Source.demo and not ws.config.demo:
         raise UsageError("source demo has invented items: only a demo workspace takes them (saferec-build demo)")
     files = list(dict.fromkeys(map(Path, [paths] if isinstance(paths, Path | str) else paths)))
     if missing := [path for path in files if not path.exists()]:
         raise UsageError(f"{missing[0]}: no such file")
-    parts = [part for path in counted(files, progress) for part in _read(Source(source), path)]
-    return _append(ws, "catalog add", parts)
+    empty = not workspace.count(ws, tables.CATALOG_ROWS)
+    read = {path: _read(Source(source), path) for path in counted(files, progress)}
+    counts = _append(ws, "catalog add", [part for parts in read.values() for part in parts])
+    for path, parts in read.items():
+        if why := _unread(parts):
+            raise SourceError(
+                f"catalog add {source}: nothing of {path} was added: {why}: mend the file, and add it again"
+            )
+    mined = workspace.count(ws, tables.CONVERSATIONS)
+    if not (empty and counts.added and mined):
+        return counts
+    again = f"{mined:,} conversations: delete tables/conversations, and mine all files again: they were read without it"
+    return replace(counts, figures={**counts.figures, "mined_before_the_catalog": again})
+
+
+def _unread(parts: Parts) -> str | None:
+    """Why a file gave nothing at all, if so: the commonest reason, with its first row."""
+    drops = pl.concat(read.drops for _, read in parts)
+    if drops.is_empty() or any(read.rows.height for _, read in parts):
+        return None
+    why, rows = max(sources.reasons(drops).items(), key=lambda pair: pair[1])
+    return f"{rows:,} of {drops.height:,} rows were dropped as {why!r}, such as {sources.examples(drops)[why]}"
 
 
 def _read(source: Source, path: Path) -> Parts:

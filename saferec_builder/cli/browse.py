@@ -8,6 +8,7 @@ import typer
 
 from annotation import browsing
 from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.storage.workspace import Workspace
 
@@ -27,12 +28,15 @@ def browse(
     Each quote stands between » and « in its turn. Texts of people in a crisis, and of those who asked to be removed,
     are not shown.
     """
-    found = browsing.browse(Workspace.open(folder), stage, trait=trait, verdict=verdict)
+    ws = Workspace.open(folder)
+    found = browsing.browse(ws, stage, trait=trait, verdict=verdict)
     shown = found.head(limit)
     if as_json:
         return say(Counts("browse", skipped=found.height, figures={"rows": shown.to_dicts()}), as_json)
     count = f"{stage} that say {verdict}: {found.height:,} quotes, {shown.height:,} shown (--limit)"
     typer.echo("\n".join([*_lines(shown), count]))
+    if found.is_empty():
+        onward(ws, as_json)
 
 
 def _lines(rows: pl.DataFrame) -> list[str]:

@@ -2,9 +2,8 @@
 
 import os
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,7 +15,6 @@ from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.sources import doesthedogdie_api as ddd_api
-from saferec_builder.sources.item_rows import Source
 from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)
@@ -24,13 +22,9 @@ KEY = "DDD_API_KEY"
 _SAID = {"on_no_item_here": "on no one item here (none, or several of that title and year)"}
 
 
-class Site(StrEnum):
-    ddd = "ddd"
-
-
 @app.command()
 def add(
-    source: Annotated[Source, typer.Argument(help="What kind of files these are.")],
+    source: Annotated[str, typer.Argument(help="What kind of files these are: one of those below.")],
     paths: Annotated[list[Path], typer.Argument(help="Files; a folder for movielens or ddd.", metavar="PATH...")],
     folder: Folder = Path("."),
     as_json: Json = False,
@@ -74,7 +68,7 @@ def join(
 
 @app.command()
 def fetch(
-    site: Annotated[Site, typer.Argument(help="Whose API to ask.")],
+    site: Annotated[Literal["ddd"], typer.Argument(help="Whose API to ask.")],
     limit: Annotated[int, typer.Option(help="How many items to ask for.", min=1)] = 100,
     pause: Annotated[float, typer.Option(help="Seconds between two requests.", min=0)] = 1.0,
     base: Annotated[str | None, typer.Option(help="Address of the API.", show_default="the site's own")] = None,

@@ -1,8 +1,7 @@
 """mine: conversations from files into the workspace."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,24 +12,18 @@ from saferec_builder.cli.workspace import onward
 from saferec_builder.core.errors import SourceError
 from saferec_builder.mining import ingest
 from saferec_builder.sources import hf
-from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage.workspace import Workspace
 
 
-class Engine(StrEnum):
-    local = "local"
-    ray = "ray"
-
-
 def mine(
-    source: Annotated[Source, typer.Argument(help="What kind of files these are.")],
+    source: Annotated[str, typer.Argument(help="What kind of files these are: one of those below.")],
     paths: Annotated[list[Path], typer.Argument(help="Files, or folders of them.", metavar="PATH...")],
     folder: Folder = Path("."),
     column: Annotated[
         list[str] | None, typer.Option(help="hf: OURS=THEIRS, such as messages=dialog.", metavar="MAP")
     ] = None,
     split: Annotated[str, typer.Option(help="hf: which split.")] = "train",
-    engine: Annotated[Engine, typer.Option(help="reddit: where shards run.")] = Engine.local,
+    engine: Annotated[Literal["local", "ray"], typer.Option(help="reddit: where shards run.")] = "local",
     ray_address: Annotated[str, typer.Option(help="reddit: `local`, or the address of a Ray cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(help="reddit: processes.", min=1, show_default="all cores")] = None,
     as_json: Json = False,

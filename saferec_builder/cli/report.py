@@ -8,6 +8,7 @@ import typer
 
 from exports.report import page
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.storage.workspace import Workspace
 
@@ -20,8 +21,11 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
-    made = page.write(Workspace.open(folder), release, runs or ())
+    ws = Workspace.open(folder)
+    made = page.write(ws, release, runs or ())
     figures = {"report": str(made.path), "release": made.release, "bytes": made.bytes, "runs": len(runs or ())}
     say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "pages")
+    if not made.release:
+        onward(ws, as_json)
     if show:
         webbrowser.open(made.path.resolve().as_uri())

@@ -13,6 +13,8 @@ SafeRecError
 
 import json
 import unicodedata
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 MOST = 1_500  # characters of a line
@@ -63,6 +65,13 @@ class TrainingError(SafeRecError):
 
 class KeyTwice(ValueError):
     """A JSON object names a key twice: which of the two values counts, every program decides for itself."""
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """How a message ends that refuses a word: with the one that is spelt nearly so, if any, and all that there are."""
+    names = list(known)
+    close = get_close_matches(word.strip().lower().replace(" ", "_"), names, 1)
+    return f"{f'did you mean {close[0]}? ' if close else ''}expected one of {', '.join(names)}"
 
 
 def strict_json(text: str | bytes) -> Any:

@@ -8,11 +8,10 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.plain_files import read_plain
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
@@ -67,10 +66,7 @@ class Taxonomy:
 
 def unknown_trait(slug: str, slugs: Iterable[str]) -> UsageError:
     """What to raise where no trait has this slug: the one that is spelt nearly so, if any, and all that there are."""
-    known = list(slugs)
-    near = get_close_matches(slug.strip().lower().replace(" ", "_"), known, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return UsageError(f"unknown trait {slug!r}: {hint}expected one of {', '.join(known)}")
+    return UsageError(f"unknown trait {slug!r}: {near(slug, slugs)}")
 
 
 def load(path: Path | None = None) -> Taxonomy:

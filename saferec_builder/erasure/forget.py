@@ -48,8 +48,11 @@ class Forgotten:
     def fault(self) -> str | None:
         """What somebody has to look at: all else is done."""
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
-            found = f"forget: nobody here is called {', '.join(unmet[:5])}"
-            return f"{found}: mining will leave them out; is it the spelling of the source, or of a release?"
+            return (
+                f"forget: nobody here is called {', '.join(unmet[:5])}: if that is how the source or a release spells"
+                " it, mining will leave them out; if not, run it again with the right spelling (a name that nobody has"
+                " does no harm)"
+            )
         if self.files and not self.dry:
             return f"forget: {self.files[0]} and {len(self.files) - 1} other files still name them: look at these"
         return None

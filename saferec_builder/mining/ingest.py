@@ -15,7 +15,7 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
@@ -108,7 +108,7 @@ def mine(
     """
     paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in list(Source):
-        raise UsageError(f"mine {source}: no such source: expected one of {', '.join(Source)}")
+        raise UsageError(f"mine {source}: no such source: {near(source, Source)}")
     kind = Source(source)
     if columns and kind is not Source.hf:
         raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, strict_json
+from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, near, strict_json
 from saferec_builder.storage import tables
 
 if TYPE_CHECKING:
@@ -95,10 +95,15 @@ def csv_rows(
     one: Callable[[str, dict[str, str]], Sequence[Made | Left]],
     *,
     expected: Iterable[str],
+    others: Iterable[str] | None = None,
     tabs: bool = False,
 ) -> tuple[list[Made], Rows]:
-    """(table rows, drops) of a file whose header has the `expected` columns: with commas, or tabs without quotes."""
-    return each(stage, source, _csv_lines(path, list(expected), tabs), one)
+    """(table rows, drops) of a file whose header has the `expected` columns: with commas, or tabs without quotes.
+
+    others: all other columns that are read, where a further one is a drop, so that a misspelt one is not lost in
+    silence; None where files have columns that nobody needs.
+    """
+    return each(stage, source, _csv_lines(path, list(expected), others, tabs), one)
 
 
 def each(
@@ -283,7 +288,9 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
 
 
-def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[tuple[str, dict[str, str] | Left]]:
+def _csv_lines(
+    path: Path, expected: list[str], others: Iterable[str] | None, tabs: bool
+) -> Iterator[tuple[str, dict[str, str] | Left]]:
     coding, delimiter = ("utf-8-sig", "\t") if tabs else _spelling(path)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
@@ -297,8 +304,9 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
         if not isinstance(first, Left) and first and first[0].startswith("sep="):
             first = next(records, [])
         written = header = [] if isinstance(first, Left) else [name.strip() for name in first]
-        if not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
-            spelt = {name.lower(): name for name in expected}
+        known = (*expected, *(others or ()))
+        if others is not None or not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
+            spelt = {name.lower(): name for name in known}
             header = [spelt.get(name.lower(), name.lower()) for name in header]
         missing = [name for name in expected if name not in header]
         if missing or not header:
@@ -311,6 +319,8 @@ def _csv_lines(path: Path, expected: list[str], tabs: bool = False) -> Iterator[
         twice = next((name for name in header if name and header.count(name) > 1), None)
         if twice:  # of a severity in each, the last would count, however mild
             raise SourceError(f"{path}: two columns are called {readable(twice)!r}: expected each once: rename one")
+        if others is not None and (more := [name for name in header if name and name not in known]):
+            yield f"{path.name}:1", Left("column not read", f"{', '.join(more)}: {near(more[0], others)}")
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)

@@ -10,11 +10,13 @@ from saferec_builder import sources
 from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "csv"
+NEEDED = ("topic", "yes", "no")
+OTHERS = ("title", "year", "imdb", "domain", "url", "retrieved")
 
 
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `topic`."""
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=("topic", "yes", "no"))
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=NEEDED, others=OTHERS)
     return items.warnings_read(rows, drops)
 
 

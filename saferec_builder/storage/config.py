@@ -3,6 +3,7 @@
 import re
 import tomllib
 from datetime import date
+from os.path import normpath
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -211,7 +212,11 @@ def read(folder: Path) -> Config:
     try:
         return Config.model_validate(tomllib.loads(read_plain(path).decode("utf-8-sig")))
     except FileNotFoundError:
-        raise UsageError(f"{folder} is no workspace ({FILE} is missing): run `saferec-build init {folder}`") from None
+        other = _near(folder)
+        raise UsageError(
+            f"{folder} is no workspace ({FILE} is missing): "
+            + (f"{other} is one: say `-C {other}`" if other else f"run `saferec-build init {folder}`")
+        ) from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
@@ -226,6 +231,13 @@ def read(folder: Path) -> Config:
         raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}{found}") from None
     except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, numbers or brackets without end
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
+
+
+def _near(folder: Path) -> Path | None:
+    """The workspace that was perhaps meant: the nearest around this folder, else the first in it."""
+    around = (Path(normpath(folder.joinpath(*[".."] * n))) for n in range(1, len(folder.resolve().parents) + 1))
+    inside = sorted(path.parent for path in folder.glob(f"*/{FILE}")) if folder.is_dir() else []
+    return next((one for one in (*around, *inside) if (one / FILE).is_file()), None)
 
 
 def _names(section: tuple[int | str, ...]) -> list[str]:

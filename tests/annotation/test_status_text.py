@@ -22,6 +22,10 @@ def text(workspace: Workspace) -> list[str]:
     return status_text.lines(replace(found, traits=traits, agreement=pl.DataFrame(alpha), reviewers=people))
 
 
+def test_before_anybody_has_a_task_no_bound_is_spoken_of(workspace: Workspace) -> None:
+    assert status_text.lines(review_status(workspace)) == ["nobody was given a task yet: `saferec-build review push`"]
+
+
 def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str]) -> None:
     """Reviewers stood in one line of 300 characters; an alpha of -0.001 read -0.00."""
     rows = {line.split()[0]: line.split() for line in text if line}

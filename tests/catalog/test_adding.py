@@ -5,11 +5,11 @@ import json
 import pytest
 
 from saferec_builder.catalog import adding, lookup, merging, verdicts
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED
 from saferec_builder.mining import ingest
 from saferec_builder.sources import doesthedogdie_api as ddd_api
-from saferec_builder.storage import tables, workspace as storage
+from saferec_builder.storage import tables, workspace as store
 from tests.worlds.bars import Bar, drawn
 
 ITEMS = "domain,title,year,ids\nfilm,Alien,1979,tt0078748\nfilm,Heat,1995,tt0113277\nfilm,Big,1988\nfilm,,1990,\n"
@@ -29,6 +29,23 @@ def test_rows_are_added_once_and_what_is_left_out_has_its_reason(workspace, item
     for source, paths, says in (("netflix", [items], "no such source"), ("csv", ["gone.csv"], "no such file")):
         with pytest.raises(UsageError, match=says):
             adding.add_catalog(workspace, source, paths)
+
+
+def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspace, items, tmp_path):
+    (tmp_path / "movies.csv").write_text("domain,title,year\nmovie,Alien,1979\nmovie,Heat,1995\nfilm,Big,88\n")
+    says = r"nothing of .*movies\.csv was added: 2 of 3 rows were dropped as 'unknown domain', such as movies\.csv:2: "
+    with pytest.raises(SourceError, match=says):
+        adding.add_catalog(workspace, "csv", [tmp_path / "movies.csv", items])
+    assert store.read(workspace, tables.CATALOG_ROWS).height == 3
+    assert store.read(workspace, tables.DROPS).height == 4
+
+
+def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
+    (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
+    ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
+    first, again = (adding.add_catalog(workspace, "csv", items).figures for _ in range(2))
+    assert "1 conversations: delete tables/conversations, and mine" in first["mined_before_the_catalog"]
+    assert "mined_before_the_catalog" not in again
 
 
 def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
@@ -57,8 +74,8 @@ def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, 
     assert any(
         "names blood or gore" in step and step.endswith("right of 40 of 40 works read: violates") for step in steps
     )
-    items, links = merging.merge(storage.read(workspace, tables.CATALOG_ROWS))
-    oracle, _ = verdicts.risks(items, links, storage.read(workspace, tables.WARNINGS), workspace.taxonomy)
+    items, links = merging.merge(store.read(workspace, tables.CATALOG_ROWS))
+    oracle, _ = verdicts.risks(items, links, store.read(workspace, tables.WARNINGS), workspace.taxonomy)
     assert not (oracle.codes == CLEAR).any()
     assert (oracle.codes[:, oracle.column("gore")] == VIOLATED).sum() > 1_500
 

@@ -55,10 +55,10 @@ def test_keywords_are_said_to_clear_nothing(cli, catalogued, tmp_path):
 
 
 def test_rejected_rows_are_kept(cli, workspace, tmp_path):
-    path = file(tmp_path, "votes.csv", VOTES + "Alien,1979,,,,1,1,,\nAlien,19,,,a,1,1,,\n")
-    for _ in range(2):
+    path = file(tmp_path, "votes.csv", VOTES + "Alien,1979,,,,1,1,,\nAlien,19,,,a,1,1,,\nAlien,1979,,,a,1,1,,\n")
+    for again in range(2):
         ran = cli("catalog", "add", "warnings", path, "-C", workspace.root, "--json").json
-        assert (ran["in"], ran["out"], ran["dropped"]) == (2, 0, {"no topic": 1, "wrong year": 1})
+        assert (ran["in"], ran["added"], ran["dropped"]) == (3, 1 - again, {"no topic": 1, "wrong year": 1})
     drops = store.read(workspace, tables.DROPS).select("stage", "source", "place", "reason").rows()
     assert drops == [("catalog", "csv", "votes.csv:2", "no topic"), ("catalog", "csv", "votes.csv:3", "wrong year")]
 
@@ -107,7 +107,8 @@ def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
         (("check", "Alien (1979)", "--trait", "gore", "--domain", "flim"), 2, "flim"),
         (("add", "csv", tmp_path / "none.csv"), 1, "no such file"),
         (("add", "redial", tmp_path / "own.csv"), 1, "not a JSON file"),
-        (("add", "opera", tmp_path / "own.csv"), 2, "opera"),
+        (("add", "opera", tmp_path / "own.csv"), 1, "catalog add opera: no such source: expected one of movielens, "),
+        (("add", "ratingreasons", tmp_path / "own.csv"), 1, "did you mean rating-reasons?"),
         (("add", "demo", tmp_path / "own.csv"), 1, "demo workspace"),
         (("fetch", "ddd"), 1, "DDD_API_KEY is not set"),
     ):

@@ -157,7 +157,8 @@ def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
     for words, code, says in (
         (("messages", good, tmp_path / "none.jsonl"), 1, "no such file"),
         (("messages", tmp_path / "bare"), 1, "no .jsonl file"),
-        (("diary", good), 2, "diary"),
+        (("diary", good), 1, "mine diary: no such source: expected one of reddit, redial, "),
+        (("redail", good), 1, "did you mean redial?"),
         (("messages",), 2, "PATH"),
     ):
         ran = cli("mine", *words, "-C", workspace.root)

@@ -44,6 +44,30 @@ def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_ru
     assert read.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
 
 
+def test_a_column_that_is_not_read_is_named(tmp_path):
+    """`Genres` is one that is read, whatever its case; a misspelt one and one's own are told, in one row of drops."""
+    text = "domain,title,year,Genres,alias,shelf\nfilm,Alien,1979,horror,A,7\n"
+    read = items_csv.read(file(tmp_path, "own.csv", text))
+    assert read.rows.select("genres", "aliases").row(0) == (["horror"], [])
+    says = "alias, shelf: did you mean aliases? expected one of id, ids, aliases, genres, plot, description"
+    assert read.drops.select("place", "reason", "detail").rows() == [("own.csv:1", "column not read", says)]
+
+
+def test_commas_part_ids_and_genres_but_no_aliases(tmp_path):
+    """An id that ends with a comma would match nothing; "The Good, the Bad" is one title."""
+    rows = 'film,Alien,1979,"imdb:tt0078748, tmdb:348","horror, drama","Good, Bad;Ugly"\n'
+    read = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year,ids,genres,aliases\n{rows}"))
+    told = (["imdb:tt0078748", "tmdb:348"], ["horror", "drama"], ["Good, Bad", "Ugly"])
+    assert read.rows.select("refs", "genres", "aliases").row(0) == told
+
+
+def test_a_year_behind_the_title_is_no_part_of_it(tmp_path):
+    """Where it is another one than the year beside it, nothing is guessed: "2012 (2009)" may be called so."""
+    rows = "film,Pari (1995),1995\nfilm,Alien (1979),1986\n"
+    read = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year\n{rows}"))
+    assert read.rows.select("title", "year").rows() == [("Pari", 1995), ("Alien (1979)", 1986)]
+
+
 SPREADSHEETS = {  # as they are saved by Excel and LibreOffice
     "semicolons": '\ufeffDomain;Title;Year;Plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
     "sep line": 'sep=;\r\ndomain;title;year;plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),

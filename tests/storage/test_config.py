@@ -1,6 +1,8 @@
 """saferec.toml: every setting is shown, a wrong line is named."""
 
 import re
+from os.path import relpath
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +38,21 @@ def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line:
     (workspace.root / "saferec.toml").write_text(line)
     with pytest.raises(UsageError, match=found):
         store.Workspace.open(workspace.root)
+
+
+@pytest.mark.parametrize(("at", "meant"), [(".", "team"), ("team/review/old", "team"), ("other", None)])
+def test_who_is_in_the_wrong_folder_is_told_of_the_right_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, meant: str | None
+) -> None:
+    """It stands in a folder beside, or around; a workspace beside the folder around it is no guess."""
+    for folder in ("team/review/old", "other/new"):
+        (tmp_path / folder).mkdir(parents=True)
+    store.make(tmp_path / "team", demo=False)
+    monkeypatch.chdir(tmp_path / at)
+    with pytest.raises(UsageError, match="is no workspace") as told:
+        store.Workspace.open(Path("."))
+    assert (f"is one: say `-C {relpath(tmp_path / 'team')}`" in str(told.value)) == bool(meant)
+    assert ("run `saferec-build init .`" in str(told.value)) == (meant is None)
 
 
 def test_a_new_workspace_shows_every_setting():
