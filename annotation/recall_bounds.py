@@ -148,12 +148,12 @@ def words(bound: Bound) -> str:
     """`<= 4.2 %` where it is known; else why not and what is needed."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
-        need = f"{waiting:,} proposed, assigned or drawn are not labelled yet, or unsure"
+        need = f"{waiting:,} that are proposed or drawn have no sure label yet"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
     if bound.zone and not (bound.labels or bound.misses):
         # `under 4 positives` says less: that there are so few is the finding
-        return f"none found; at most {bound.most:,} have it" + (f" ({need})" if waiting else "")
+        return f"none found, {bound.most:,} at most" + (f" ({need})" if waiting else "")
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     most = certificates.at_most(bound.share)

@@ -119,7 +119,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
 
 def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
     slugs, fewest = ws.taxonomy.slugs, ws.config.release.min_seekers
-    small = checks.small_groups(base.known, base.kept, slugs, fewest)
+    small = list(checks.small_groups(base.known, base.kept, slugs, fewest))
     shown = [slug for slug in slugs if slug not in small]
     silent = _silent(base.kept["source"], options)
     rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, fewest)

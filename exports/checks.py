@@ -187,15 +187,15 @@ def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, chosen: pl.Expr) -> 
 # ---- people
 
 
-def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str], least: int) -> list[str]:
-    """Traits that fewer than `least` distinct seekers are labelled with, over all splits: to be withheld.
+def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str], least: int) -> dict[str, int]:
+    """Traits that fewer than `least` distinct seekers are labelled with, over all splits -> how many: to be withheld.
 
     A conversation without a known seeker counts as a person of its own.
     """
     who = rows.select(subject="conversation", who=pl.coalesce("seeker", "conversation"))
     present = labels.filter(pl.col("verdict") == "present").join(who, on="subject")
     many = dict(present.group_by("trait").agg(pl.col("who").n_unique()).iter_rows())
-    return [slug for slug in slugs if many.get(slug, 0) < least]
+    return {slug: many.get(slug, 0) for slug in slugs if many.get(slug, 0) < least}
 
 
 Found = tuple[int, int, str]  # start, end, kind

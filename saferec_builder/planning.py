@@ -30,7 +30,7 @@ class Plan:
 
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
               (with an answer that is clear for all of the request's traits)
-    too_few_people  traits of fewer seekers than [release] min_seekers: no release shows them
+    too_few_people  traits of fewer seekers than [release] min_seekers -> how many they have: no release shows them
     lookups   gaps.GAPS of items that somebody waits for and that DoesTheDogDie was not asked for: most pairs of a
               conversation and a trait first
     """
@@ -39,10 +39,10 @@ class Plan:
     left_out: dict[str, int]  # why, of further conversations
     answered: int  # conversations with an answer among the catalog's items
     rows: pl.DataFrame
-    too_few_people: tuple[str, ...]
+    too_few_people: dict[str, int]
     items: int  # that answers name
     without_warnings: int  # of these: no trait is settled
-    unknown: float  # share of unknown among (item, trait) of these; 1 without an item
+    share_unknown: float  # of unknown among (item, trait) of these; 1 without an item
     waiting: int  # pairs of a conversation and a trait that an item is unknown for
     lookups: pl.DataFrame
     shortfalls: tuple[str, ...]  # why a release would teach nothing, with what to do; none: it would
@@ -64,10 +64,10 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         left_out=dict(left_out["reason"].value_counts(sort=True).iter_rows()),
         answered=int((talks["truth"].list.len() > 0).sum()),
         rows=rows,
-        too_few_people=tuple(small),
+        too_few_people=small,
         items=len(named),
         without_warnings=int((codes == UNKNOWN).all(axis=1).sum()),
-        unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
+        share_unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
         waiting=int(open_["waiting"].sum()),
         lookups=open_.filter(~pl.col("item").is_in(asked)).head(budget),
         shortfalls=_shortfalls(made, oracle, rows, items),
@@ -80,7 +80,7 @@ def shortfalls(ws: Workspace) -> tuple[str, ...]:
     return _shortfalls(made, oracle, _rows(made, oracle), items)
 
 
-def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.DataFrame, list[str], pl.DataFrame]:
+def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.DataFrame, dict[str, int], pl.DataFrame]:
     """(items of the catalog, the oracle, rows of build_rows.build, traits that are withheld, who is left out)."""
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
@@ -92,7 +92,7 @@ def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.D
     out = withheld.reasons(ws, said)
     kept, left_out = build_rows.ordered(said, out)
     known = build_rows.current(_believed(ws), said)
-    small = [] if most else checks.small_groups(known, kept, ws.taxonomy.slugs, ws.config.release.min_seekers)
+    small = {} if most else checks.small_groups(known, kept, ws.taxonomy.slugs, ws.config.release.min_seekers)
     how = ws.config.release
     undated = how.titles == "any"
     found = assemble.finders(refs(kept)["ref"].unique().to_list(), items, links, judged.works, undated=undated)

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import review_state, reviewer_opt_outs as opt_outs
+from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -29,17 +30,19 @@ class Status:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Tasks that are open, and units whose readers disagree and that no adjudicator was given yet."""
+    """Tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose answers
+    say something else than their label."""
 
     tasks: int
     disputed: int
+    unlabelled: int
 
 
 def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
-    waiting = _waiting(ws) if rows["assignments"] else Waiting(0, 0)
+    waiting = _waiting(ws) if rows["assignments"] else Waiting(0, 0, 0)
     there = _releases(ws)
     emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
     return Status(rows, there, emptied, bills, waiting.tasks, next_step(ws, waiting))
@@ -60,20 +63,34 @@ def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
     for table, step in steps.items():
         if not workspace.count(ws, tables.TABLES[table]):
             return step
+        if table == "readings" and (new := _unread(ws)):
+            return f"look for sensitivities in {new:,} conversations that no proposer has read: `saferec-build propose`"
     waiting = waiting or _waiting(ws)
     if waiting.tasks:
         return f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
     if waiting.disputed:
         return f"{waiting.disputed:,} disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
+    if waiting.unlabelled:
+        return f"{waiting.unlabelled:,} answers are in no label yet: `saferec-build adjudicate`"
     if not _releases(ws):
-        return "see what a release would hold: `saferec-build release --explain`"
+        return "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
     return "look at the result: `saferec-build report`"
 
 
 def _waiting(ws: Workspace) -> Waiting:
     desk = review_state.gather(ws)
     units = review_state.open_units(desk, opt_outs.avoided(ws))
-    return Waiting(units.select("kind", "subject", "reviewer").n_unique(), desk.disputed.height)
+    unlabelled = aggregation.changed(desk.judged, desk.labels).height
+    return Waiting(units.select("kind", "subject", "reviewer").n_unique(), desk.disputed.height, unlabelled)
+
+
+def _unread(ws: Workspace) -> int:
+    """Conversations whose text no proposer has read; of those that nobody is given none."""
+    mined = pl.concat(workspace.parts(ws, tables.CONVERSATIONS, "digest", "source", "source_id", "seeker"))
+    read = pl.concat(workspace.parts(ws, tables.READINGS)).filter(kind="sensitivity")
+    now = tables.last(mined, "conversation").rename({"conversation": "subject"})
+    new = now.join(read, on=["subject", "digest"], how="anti").rename({"subject": "conversation"})
+    return new.height - len(withheld.reasons(ws, new)) if new.height else 0
 
 
 def _releases(ws: Workspace) -> list[str]:

@@ -18,6 +18,16 @@ def test_status_counts_rows_and_what_models_were_paid(workspace: store.Workspace
     assert found.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
 
 
+def fill(ws: store.Workspace, names: tuple[str, ...]) -> None:
+    """A row in each table; what was read is what was mined."""
+    for table in (tables.TABLES[name] for name in names):
+        row = rows(table, 1)
+        if table is tables.READINGS:
+            mined = store.read(ws, tables.CONVERSATIONS)
+            row = row.with_columns(subject=mined["conversation"], digest=mined["digest"], kind=pl.lit("sensitivity"))
+        store.append(ws, table, row)
+
+
 LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "labels")  # in the order of the data
 
 
@@ -33,8 +43,7 @@ LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "
     ],
 )
 def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, there: int, names: str) -> None:
-    for table in (tables.TABLES[name] for name in LINE[:there]):
-        store.append(workspace, table, rows(table, 1))
+    fill(workspace, LINE[:there])
     assert f"`saferec-build {names}`" in summary.status(workspace).next
     shown = cli("status", "-C", workspace.root).out.splitlines()
     assert shown[-1].startswith("next: ") and len(shown) == there + 1  # empty tables are not listed
@@ -42,18 +51,31 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
 
 def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(workspace: store.Workspace) -> None:
     """Whoever had disputes was sent to release, where they are unresolved."""
-    for table in (tables.TABLES[name] for name in LINE):
-        store.append(workspace, table, rows(table, 1))
+    fill(workspace, LINE)
     step = partial(summary.next_step, workspace)
-    assert step(summary.Waiting(2, 1)).startswith("2 tasks wait for people")
-    assert step(summary.Waiting(0, 1)) == "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
-    assert "`saferec-build release" in step(summary.Waiting(0, 0))
+    assert step(summary.Waiting(2, 1, 1)).startswith("2 tasks wait for people")
+    ruling = "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
+    assert step(summary.Waiting(0, 1, 1)) == ruling
+    assert step(summary.Waiting(0, 0, 3)) == "3 answers are in no label yet: `saferec-build adjudicate`"
+    assert "`saferec-build release" in step(summary.Waiting(0, 0, 0))
+
+
+def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(workspace: store.Workspace) -> None:
+    """A push fixes who is drawn, so what no proposer has read would count as read and found empty."""
+    fill(workspace, LINE)
+    more = rows(tables.CONVERSATIONS, 2, 3)
+    store.append(workspace, tables.CONVERSATIONS, more)
+    assert "in 2 conversations that no proposer has read: `saferec-build propose`" in summary.next_step(workspace)
+    crisis = rows(tables.MARKS, 1).with_columns(
+        conversation=more["conversation"][:1], digest=more["digest"][:1], crisis=pl.lit(True)
+    )
+    store.append(workspace, tables.MARKS, crisis)  # nobody is given it
+    assert "in 1 conversations" in summary.next_step(workspace)
 
 
 def test_the_next_step_reads_no_table_whole_before_labels_are_there(workspace: store.Workspace, monkeypatch) -> None:
     """Every command ends with it: after 14,000 conversations that took 18 CPU seconds each."""
-    for table in (tables.TABLES[name] for name in LINE[:5]):
-        store.append(workspace, table, rows(table, 1))
+    fill(workspace, LINE[:5])
     monkeypatch.delattr(summary, "_waiting")
     assert "`saferec-build adjudicate`" in summary.next_step(workspace)
 
@@ -61,8 +83,7 @@ def test_the_next_step_reads_no_table_whole_before_labels_are_there(workspace: s
 @pytest.mark.slow
 def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: store.Workspace) -> None:
     """`review pull --tool page` says that there is nothing to pull."""
-    for name in LINE[:4]:
-        store.append(workspace, tables.TABLES[name], rows(tables.TABLES[name], 1))
+    fill(workspace, LINE[:4])
     store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit("page")))
     assert "`saferec-build review serve`" in summary.status(workspace).next
     store.append(workspace, tables.SENT, rows(tables.SENT, 2).with_columns(tool=pl.lit("argilla")))

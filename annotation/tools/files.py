@@ -19,7 +19,7 @@ from typing import Any
 import polars as pl
 
 from annotation.tools.tasks_and_answers import TASK, UNKNOWN, Task, Turns, unit_id
-from saferec_builder.core.errors import ReviewError
+from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -195,12 +195,19 @@ def lines(path: Path) -> Iterator[Line]:
             continue
         if not header:
             header = [cell.strip().lower() for cell in row]
+            if set(NEEDED).isdisjoint(header):
+                break
             continue
         cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
         faults = [("column missing", f"column {name!r} is missing") for name in NEEDED if name not in header]
         faults += [("column twice", f"{name!r} is twice there") for name in COLUMNS if header.count(name) > 1]
         faults += [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
         yield Line(str(path), number, cells, faults[0] if faults else None)
+    if set(NEEDED).isdisjoint(header):
+        raise ReviewError(
+            f"{path}: no sheet of `saferec-build review push`: expected the columns {', '.join(NEEDED)}, found"
+            f" {plain(', '.join(header))[:200] or 'nothing'}: nothing was pulled"
+        )
 
 
 def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:

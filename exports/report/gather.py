@@ -13,6 +13,7 @@ from exports import build_rows, diff, folder, released_ids, required_version_bum
 from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
+from saferec_builder.catalog import verdicts
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
@@ -54,7 +55,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
         "simulated": bool(state.votes["simulated"].any() or every["simulated"].any()),
         "release": manifest and {key: manifest.get(key) for key in _SHOWN},
-        "headline": figures.headline(conversations, labels, state.votes, items, warnings),
+        "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
         "left_out": figures.left_out(drops.filter(pl.col("stage") != "release")) + _dropped(manifest),
         "traits": figures.traits(labels, taxonomy),

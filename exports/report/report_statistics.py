@@ -278,6 +278,6 @@ def headline(
         "own": present["subject"].n_unique(),
         "traits": present["trait"].n_unique(),
         "catalog": items.height,
-        "warnings": warnings.height,
+        "warnings": warnings["warning"].n_unique(),
         "reviewers": people["reviewer"].n_unique(),
     }

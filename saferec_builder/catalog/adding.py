@@ -62,7 +62,8 @@ def add_catalog(
 ) -> Counts:
     """Appends what files (a folder for movielens or ddd) of one of `Source` hold; rows that are there stay as they are.
 
-    UsageError: no such source or file; SourceError: a file that is not of its kind. Rows that cannot be used are drops.
+    UsageError: no such source or file; SourceError: a file that is not of its kind, or gives nothing (the others are
+    added). Rows that cannot be used are drops.
     """
     if source not in list(Source):
         raise UsageError(f"catalog add {source}: no such source: {near(source, Source)}")
@@ -73,12 +74,10 @@ def add_catalog(
         raise UsageError(f"{missing[0]}: no such file")
     empty = not workspace.count(ws, tables.CATALOG_ROWS)
     read = {path: _read(Source(source), path) for path in counted(files, progress)}
-    counts = _append(ws, "catalog add", [part for parts in read.values() for part in parts])
-    for path, parts in read.items():
-        if why := _unread(parts):
-            raise SourceError(
-                f"catalog add {source}: nothing of {path} was added: {why}: mend the file, and add it again"
-            )
+    refused = {path: why for path, parts in read.items() if (why := _unread(parts))}
+    counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]])
+    for path, why in refused.items():
+        raise SourceError(f"catalog add {source}: nothing of {path} was added: {why}: mend the file, and add it again")
     mined = workspace.count(ws, tables.CONVERSATIONS)
     if not (empty and counts.added and mined):
         return counts

@@ -26,12 +26,14 @@ def plan(
     if as_json:
         say(replace(counts, figures=figures | {"rows": rows, "lookups": next_up}), as_json)
         return
-    typer.echo("requests that a release would hold, by trait and split (usable: with an answer that is clear for it)")
+    if rows:
+        typer.echo("requests that a release would hold, by trait and split (usable: an answer is clear for it)")
     for row in rows:
         typer.echo("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
     for row in next_up:
         typer.echo(f"{row['waiting']:>6} waiting  {line(titles.shown(row))} [{row['domain']}]")
-    typer.echo("waiting: pairs of a request and a trait that the item is unknown for, which a look-up would settle")
+    if next_up:
+        typer.echo("waiting: pairs of a request and a trait that the item is unknown for, which a look-up would settle")
     say(counts, as_json, "conversations")
 
 

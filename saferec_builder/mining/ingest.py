@@ -118,7 +118,7 @@ def mine(
         parts, figures = _files(ws, kind, _read(kind, paths, columns or {}, split, progress))
     have, tally = _known(ws), _Tally()
     for read, marks in parts:
-        _append(ws, read, marks, have, tally)
+        _append(ws, read, marks, have, tally, whole=kind is not Source.reddit)
     _cluster(ws)
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
@@ -165,6 +165,12 @@ def _summary(drops: pl.DataFrame) -> pl.DataFrame:
     return by.agg(pl.len().alias("rows"), example.first().alias("example")).cast(SUMMARY)
 
 
+def _of_taken(drops: pl.DataFrame, taken: pl.Series) -> pl.DataFrame:
+    """The drops of files of which something was taken, or of which nothing is missing (EXPECTED)."""
+    read = pl.col("place").str.replace(":[^:]*$", "").is_in(taken.drop_nulls().unique().implode())
+    return drops.filter(read | pl.col("reason").is_in(EXPECTED))
+
+
 def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
     """Which file gave nothing at all: what was read was not what it was taken for."""
     lost = drops.filter(~pl.col("file").is_in(list(taken)))
@@ -189,18 +195,23 @@ def _broken(drops: pl.DataFrame) -> str | None:
     return None
 
 
-def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, tally: _Tally) -> None:
-    """One part into the workspace: nothing of it is needed for the next."""
+def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, tally: _Tally, *, whole: bool) -> None:
+    """One part into the workspace: nothing of it is needed for the next.
+
+    whole: it holds all rows of its files. Of one that gave nothing, what could not be read is told and not kept: it was
+    hardly the file that was meant, and would stand in every report.
+    """
     rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)
-    drops = drops.vstack(read.drops).vstack(foreign)
-    tally.drops.append(_summary(drops))
+    ours = drops.vstack(foreign)
+    tally.drops.append(_summary(ours.vstack(read.drops)))
     # what keeps a conversation from its readers comes first: a kill in between must not show it to anybody
     workspace.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
     workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
     tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)
-    workspace.append(ws, tables.DROPS, drops.sort("place", "reason"))
+    unread = _of_taken(read.drops, rows["source_file"]) if whole else read.drops
+    workspace.append(ws, tables.DROPS, ours.vstack(unread).sort("place", "reason"))
     there = rows.with_columns(_facts()).join(have, ["conversation", "digest"])
     tally.former += int((there["facts"] != there["facts_right"]).sum())
     known = have.join(there, "conversation", "semi", maintain_order="left")

@@ -26,10 +26,12 @@ _SENTENCES = Path(__file__).with_name("mentions.jsonl")
 NEAR = 400  # characters of a sentence that are read on each side of a title
 TITLE = "thattitle"  # stands for the work in the sentences that the model reads
 # the probability that it leaves out, at most: of a sentence, and of a line of a list, of `offered`; of `named`
-SURE, LISTED, POSSIBLE = 0.1, 0.5, 0.8
+SURE, LISTED, POSSIBLE = 0.05, 0.5, 0.9
 
 _ENDS = re.compile(r"""\n+|(?<=[.!?])["'”’*_)\]]*\s+(?=["'“‘*_(\[]*[A-Z0-9])""")
-_BULLET = re.compile(r"\s*(?:[-*•●▪◦‣·–—+]|\(?\d{1,3}[.):])\s+")
+_MARK = r"(?:[-*•●▪◦‣·–—+]|\(?\d{1,3}[.):])"
+_BULLET = re.compile(rf"\s*{_MARK}\s+")
+_LISTED = re.compile(rf":(?:\s{_MARK})?$|^\s*{_MARK}$")  # before a title: a key, or a bullet
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
 _MORE = re.compile(r":? (?:- )?[A-Z0-9][\w' ]*(?=\s*[:(\n–—-]|$)")  # of a name that the catalogue has in part
@@ -66,8 +68,7 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
 def _offers(said: str, left_out: float) -> bool:
     """A line of a list offers what it names unless much speaks against it; prose only where little does."""
     before = said.partition(TITLE)[0].rstrip(_MARKS + " ")
-    in_list = before.endswith(":") or (bool(_BULLET.match(f"{before} ")) and not _BULLET.sub("", f"{before} "))
-    return left_out <= (LISTED if in_list else SURE)
+    return left_out <= (LISTED if _LISTED.search(before) else SURE)
 
 
 @lru_cache(maxsize=1)

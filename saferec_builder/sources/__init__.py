@@ -282,7 +282,8 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     except KeyTwice as fault:
         return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
-        return Left("not JSON", f"expected an object on each line: {fault}")
+        array = "an array begins here: write each of its objects on a line (`jq -c '.[]' FILE`)"
+        return Left("not JSON", f"expected an object on each line: {array if line.startswith(b'[') else fault}")
     if not isinstance(row, dict):
         return Left("not JSON", f"expected an object on each line: found {type(row).__name__}")
     return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in

@@ -65,7 +65,7 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
     gore = stated["missed"]["gore"]
     assert (gore["audited"], gore["positive"], gore["holes"], gore["done"]) == (403, [401, 403], 1, 410)
     assert gore["labels"] == 200 + (2 - 1) + 3 - 1  # found, of the audit without its hole, elsewhere, gone
-    assert stated["missed"]["torture"]["words"].startswith("none found; at most ")
+    assert stated["missed"]["torture"]["words"].startswith("none found, ")
     assert stated["false"]["gore"]["wrong"] == [2, 81] and stated["false"]["gore"]["overturned"] == 1
     assert checked(stated, tmp_path) == certificate.of(BOUNDS)
     assert stated["items"]["unit"] == "item" and stated["items"]["population"]["subjects"] == 360

@@ -148,7 +148,7 @@ def test_the_traits_of_the_worlds_are_those_of_the_default_list():
     assert {*worlds.SLUGS} <= {*traits.load().slugs} and len(worlds.SEVERE) == 3
 
 
-WAITS = "proposed, assigned or drawn are not labelled yet"
+WAITS = "that are proposed or drawn have no sure label yet"
 
 
 def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, list[str], dict[str, dict[str, str | None]]]:
@@ -170,7 +170,7 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     assert (gore.found, gore.zone, gore.audited) == (200, 1_500, 700)
     assert found.traits["needles"].share is None  # nobody has needles: no share of nothing
     # 700 of 1,500 audited: six would all be among the other 800 with a chance of .53^6 = .02
-    assert bounds.words(found.traits["needles"]) == "none found; at most 5 have it"
+    assert bounds.words(found.traits["needles"]) == "none found, 5 at most"
     for c in [c for c in said if c.startswith("z")][:60]:
         said[c]["gore"] = None  # read, and nobody agreed
     open_ = told(rows, said, current=ids)
@@ -193,7 +193,7 @@ def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     found = told(rows, said, current=ids)
     assert found.traits["gore"].open == found.pooled.open == 20
     assert found.traits["gore"].share == found.pooled.share == 20 / 120
-    assert bounds.words(found.traits["gore"]) == f"<= 16.7 % (20 {WAITS}, or unsure)"
+    assert bounds.words(found.traits["gore"]) == f"<= 16.7 % (20 {WAITS})"
 
 
 def test_gold_is_told_apart_from_the_audit():

@@ -23,7 +23,7 @@ def test_a_trait_of_fewer_people_than_five_is_withheld():
     known = pl.DataFrame([{"subject": n, "trait": trait, "verdict": "present"} for n, trait in said])
     # gore: a, a, b, c, d, e = 5 people; needles: a, a, b, c, d = 4; torture: b, c, d and two without a name = 5
     withheld = checks.small_groups(known, rows, ["gore", "needles", "torture", "hate_speech"], 5)
-    assert withheld == ["needles", "hate_speech"]
+    assert withheld == {"needles": 4, "hate_speech": 0}
 
 
 def said_by(ws, row, who="ann", **other):

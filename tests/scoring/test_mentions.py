@@ -41,7 +41,7 @@ def test_the_list_itself_is_not_beside_it(found: Finder) -> None:
         "1. Toy Story (1995)\n\nAlso worth a look:\n- Night of the Living Dead\n",
         '{"recommendations": ["Toy Story (1995)"], "bonus": ["Night of the Living Dead"]}',
         '```json\n{"list": [{"title": "Toy Story", "year": 1995}], "more": "Night of the Living Dead"}\n```',
-        "1. Toy Story (1995) - Light. I would add Night of the Living Dead for a late evening.\n2. Heat (1995)",
+        "1. Toy Story (1995) - Light. You might also like Night of the Living Dead.\n2. Heat (1995)",
     ],
 )
 def test_what_is_offered_in_another_place_is_found(text: str, found: Finder) -> None:
@@ -99,4 +99,4 @@ def test_the_sentences_that_are_learnt_are_not_those_that_are_reported() -> None
     learnt = (ROOT / "saferec_builder" / "scoring" / "mentions.jsonl").read_text("utf-8").splitlines()
     apart = (DATA / "mentions_apart.jsonl").read_text("utf-8").splitlines()
     ours, theirs = ({" ".join(json.loads(line)["text"].lower().split()) for line in lines} for lines in (learnt, apart))
-    assert len(ours) == len(learnt) == 800 and len(theirs) == len(apart) == 250 and not ours & theirs
+    assert len(ours) == len(learnt) == 3898 and len(theirs) == len(apart) == 550 and not ours & theirs
