@@ -279,7 +279,7 @@ def false_share(
 ) -> FalseShare:
     """The share of the labels `present` that are wrong, from rechecks drawn uniformly from the zone; see Rechecks."""
     known = Rechecks(zone, outcomes, right, waiting)
-    if zone + right == 0 or (zone and not outcomes):
+    if not outcomes:  # rulings alone: nobody else has looked at them
         return FalseShare(**vars(known), more=_rechecks(zone, outcomes, right, alpha))
     share = (most_wrong(zone, outcomes) + waiting) / max(known.labels, 1)
     more = 0 if share <= alpha else _rechecks(zone, outcomes, right, alpha)

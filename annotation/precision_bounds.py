@@ -149,6 +149,8 @@ def words(share: FalseShare) -> str:
     """`<= 3.1 %` where it is known; else what is needed."""
     if not share.labels:
         return "n/a (no such labels)"
+    if not share.zone:
+        return "n/a (rulings of the adjudicator alone)"
     need = "recheck all" if share.more is None else f"{share.more:,} more rechecks"
     if share.share is None:
         return f"n/a ({need})"

@@ -222,6 +222,7 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
     """What the reviews say of themselves: agreement per trait, and what the labels miss at most."""
     base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
     voting, _ = controls.apart(base.reviews, snapshot.assignments)
+    checks.check_ahead(snapshot.labels, voting, base.out)
     flags = review_facts.flags(snapshot, base.items["item"], base.reviews, taxonomy.slugs, readers)
     judged = (snapshot, base.known, base.reviews, base.out, taxonomy)
     stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)

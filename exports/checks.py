@@ -116,6 +116,23 @@ def check_behind(labels: pl.DataFrame, past: pl.Series) -> None:
         )
 
 
+def check_ahead(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[str]) -> None:
+    """Stops where an answer is in no label yet. voting: the reviews that make labels; out: subjects that have none.
+
+    Behind a label stand the reviews that name its trait, if any; a text of which somebody read all has labels.
+    """
+    mine = voting.filter(~pl.col("subject").is_in(list(out)))
+    named = mine.filter(pl.col("trait") != "*").join(labels, on=["kind", "subject", "trait"], how="left", suffix="_l")
+    behind = (pl.col("reviews").list.len() == 0) | pl.col("reviews").list.contains(pl.col("review"))
+    named = named.filter(~behind.fill_null(False))
+    read = mine.filter(trait="*", kind="sensitivity").join(labels, on=["kind", "subject"], how="anti")
+    if ahead := named.height + read.height:
+        subject = pl.concat([named["subject"], read["subject"]]).sort()[0]
+        raise ReleaseError(
+            f"release: {ahead} answers are in no label yet, first on {subject}: run `saferec-build adjudicate` first"
+        )
+
+
 # ---- splits
 
 

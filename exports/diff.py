@@ -312,6 +312,8 @@ def as_text(found: Difference) -> str:
             lines.append(
                 f"- {config}: {rows['added']:,} added, {rows['removed']:,} removed, {rows['changed']:,} changed"
             )
+    if found.rows["labels"]["changed"] and not found.flips:
+        lines.append("- no verdict flipped: what changed stands beside them (agreement, reviews behind them, ...)")
     for trait, kinds in found.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{many:,} {kind}" for kind, many in kinds.items()))
     for trait, (was, now) in found.agreement.items():

@@ -31,6 +31,7 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
     """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
     newest = content.rows["time"].max()
     repo = ws.config.dataset.repo
+    claims = proposals.filter(pl.col("verdict") != "absent")  # a score of `learned` proposes nothing
     return {
         "name": content.name,
         "schema": 1,
@@ -48,7 +49,7 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
         "silent": sorted(content.silent),
         "linkable": _linkable(content),
         "min_seekers": ws.config.release.min_seekers,
-        "proposers": dict(proposals.group_by("proposer").len().sort("proposer").iter_rows()),
+        "proposers": dict(claims.group_by("proposer").len().sort("proposer").iter_rows()),
         "short_of_clear": _short(content.rows),
     }
 

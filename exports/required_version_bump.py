@@ -81,9 +81,12 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
     if old[0] == 0 and needed == "major":
         needed = "minor"
     if SIZES.index(named) < SIZES.index(needed):
+        free = above(manifest["version"], needed)
+        while (before.parent / free).exists():
+            free = above(free, needed)
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
-            f" take {above(manifest['version'], needed)} or higher"
+            f" take {free} or higher"
         )
     return found
 

@@ -29,6 +29,7 @@ from exports.folder import (
     sync_folder,
 )
 from exports.formats import SINCE, schemas
+from exports.withdraw import reasons
 from saferec_builder.core.errors import ReleaseError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
@@ -44,7 +45,7 @@ class Verified:
     version: str
     rows: int  # of all configs and splits
     files: int
-    withdrawn: str | None = None  # why, where WITHDRAWN.json on the Hub, or beside the release, says so
+    withdrawn: str | None = None  # why, where WITHDRAWN.json on the Hub or in the folder, or its workspace, says so
     digest: str = ""  # sha256 of SHA256SUMS: pin it to have this release and no other
     signed: str = ""  # by whom, where that was asked and is so; else what is known of it
     contamination: dict[str, JsonValue] = field(default_factory=dict)  # `canary_in`: texts that hold it, where asked
@@ -83,6 +84,8 @@ def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:
         signing.check(folder / SUMS, signing.RELEASE, origin.signers, origin.identity)
         signed = f"by {origin.identity}"
     withdrawn = _withdrawn(folder / hub.WITHDRAWN, manifest.version, origin)
+    if withdrawn is None:
+        withdrawn = reasons(folder.resolve().parent).get(manifest.version)
     rows = sum(sum(splits.values()) for splits in manifest.counts.values())
     mark = canary.of(facts_of(folder), folder) if texts else ""
     held: list[JsonValue] = [str(path) for path in texts if canary.found(mark, path)]

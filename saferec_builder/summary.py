@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+from exports.withdraw import reasons
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -16,13 +17,14 @@ SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 class Status:
     """rows of every table; versions of the releases; spent: (model, requests, tokens_in, tokens_out, usd).
 
-    emptied: releases whose data `forget` deleted;
+    emptied: releases whose data `forget` deleted; withdrawn: version -> why it was taken back;
     unanswered: tasks that are open still (review_status has whose); next: what to do now, as a sentence.
     """
 
     rows: dict[str, int]
     releases: list[str]
     emptied: list[str]
+    withdrawn: dict[str, str]
     spent: pl.DataFrame
     unanswered: int
     next: str
@@ -45,13 +47,12 @@ def status(ws: Workspace) -> Status:
     waiting = _waiting(ws) if rows["assignments"] else Waiting(0, 0, 0)
     there = _releases(ws)
     emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
-    return Status(rows, there, emptied, bills, waiting.tasks, next_step(ws, waiting))
+    return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
 
 
 def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
     """The first step of the line that has nothing to show yet; then what waits for people, then the releases."""
-    collect = "`saferec-build review pull`, with the `--tool` of the push"
-    collect = "`saferec-build review serve`, where people answer" if _on_page(ws) else collect
+    collect = _collect(ws)
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
         "conversations": "read conversations: `saferec-build mine`",
@@ -72,8 +73,11 @@ def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
         return f"{waiting.disputed:,} disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
     if waiting.unlabelled:
         return f"{waiting.unlabelled:,} answers are in no label yet: `saferec-build adjudicate`"
-    if not _releases(ws):
+    there = _releases(ws)
+    if not there:
         return "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
+    if not any((ws.releases / version / "data").is_dir() for version in there):
+        return "make a version without those who were forgotten: `saferec-build release VERSION`"
     return "look at the result: `saferec-build report`"
 
 
@@ -97,6 +101,11 @@ def _releases(ws: Workspace) -> list[str]:
     return sorted(manifest.parent.name for manifest in ws.releases.glob("*/manifest.json"))
 
 
-def _on_page(ws: Workspace) -> bool:
-    """People answer on the page of `review serve` and nowhere else: there is nothing to pull."""
-    return set(workspace.read(ws, tables.SENT)["tool"]) == {"page"} and not any((ws.root / "review").glob("*.csv"))
+def _collect(ws: Workspace) -> str:
+    """Where answers come from: of the page of `review serve` there is nothing to pull."""
+    tools = set(workspace.read(ws, tables.SENT)["tool"])
+    page = "`saferec-build review serve`, where people answer"
+    pull = "`saferec-build review pull`, with the `--tool` of the push"
+    if tools == {"page"} and not any((ws.root / "review").glob("*.csv")):
+        return page
+    return f"{page} on the page; else {pull}" if "page" in tools else pull

@@ -60,6 +60,18 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     assert "`saferec-build release" in step(summary.Waiting(0, 0, 0))
 
 
+def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
+    """All that stood there was "look at the report", of releases without data."""
+    fill(workspace, LINE)
+    home = workspace.releases / "1.0.0"
+    home.mkdir(parents=True)
+    (home / "manifest.json").write_text("{}")
+    step = partial(summary.next_step, workspace, summary.Waiting(0, 0, 0))
+    assert step() == "make a version without those who were forgotten: `saferec-build release VERSION`"
+    (home / "data").mkdir()
+    assert step() == "look at the result: `saferec-build report`"
+
+
 def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(workspace: store.Workspace) -> None:
     """A push fixes who is drawn, so what no proposer has read would count as read and found empty."""
     fill(workspace, LINE)

@@ -73,6 +73,8 @@ def judge(given: argparse.Namespace) -> None:
     """The figures of a model here, of one behind a server, or of answers in files."""
     if (given.model is None) == (given.predictions is None):
         raise TrainingError("evaluate: expected either --model or --predictions")
+    if given.model == "tiny" and not given.server:
+        raise TrainingError("evaluate: `tiny` is what a training starts from: expected the folder of a trained model")
     if given.only and not given.predictions:
         raise TrainingError("evaluate: --only is about --predictions: leave it out")
     if given.server and given.model is None:

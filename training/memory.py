@@ -96,7 +96,10 @@ def facts(model: str) -> Mapping[str, JsonValue]:
 
 
 def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, float]:
-    """GB of each part, and `sum` of what stands at once. prompt = tokens of the longest prompt."""
+    """GB of each part, and `peak`: the most that stands at once, for the cache of rollouts goes before a step begins.
+
+    prompt = tokens of the longest prompt.
+    """
     own = "max_completion_length" if stage == "gdpo" else "max_length"
     needed = ("per_device_train_batch_size", "gradient_checkpointing", own)
     if without := [name for name in needed if settings.get(name) is None]:
@@ -122,5 +125,5 @@ def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, fl
         drawn = rows * settings.get("gradient_accumulation_steps", 1)
         found["cache"] = 4.0 * of.keys * layers * drawn * (prompt + answer)
     still = found["weights"] + found["adapter"]
-    found["sum"] = still + max(found["activations"] + found["logits"], found["cache"])
+    found["peak"] = still + max(found["activations"] + found["logits"], found["cache"])
     return {name: size / GB for name, size in found.items()}

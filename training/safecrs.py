@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
         one = verbs.add_parser(verb, help=what, description=what)
         one.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=where)
         one.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])
-        one.add_argument("--model", metavar="tiny|NAME|PATH", help="`tiny` is made from the release and needs no GPU")
+        begin = "`tiny` is made from the release and needs no GPU" if verb != "evaluate" else "of a trained model"
+        one.add_argument("--model", metavar="NAME|PATH" if verb == "evaluate" else "tiny|NAME|PATH", help=begin)
         one.add_argument("--seed", type=seed, default=0)
         _settings(one, verb)
         if verb in ("run", "evaluate"):

@@ -43,7 +43,7 @@ def _lines(rows: pl.DataFrame) -> list[str]:
     found = []
     for row in rows.iter_rows(named=True):
         sure = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
-        head = f"{row['conversation'][:12]} turn {row['turn']}: {row['trait']}, {row['form']}, {row['by']}{sure}"
+        head = f"{row['conversation']} turn {row['turn']}: {row['trait']}, {row['form']}, {row['by']}{sure}"
         text, start, end = row["text"], row["start"], row["end"]
         before, after = text[max(0, start - AROUND) : start], text[end : end + AROUND]
         cut = ("..." * (start > AROUND), "..." * (len(text) > end + AROUND))

@@ -12,7 +12,9 @@ from saferec_builder.demo import inputs, walkthrough
 
 def demo(
     to: Annotated[Path, typer.Option(help="Folder of the demo.")] = Path("saferec-demo"),
-    generated: Annotated[int, typer.Option(help="Generated conversations beside the 260 hand-written ones.")] = 13700,
+    generated: Annotated[
+        int, typer.Option(min=0, help="Generated conversations beside the 260 hand-written ones.")
+    ] = 13700,
     inputs_only: Annotated[bool, typer.Option("--inputs-only", help="Write the input files and stop.")] = False,
     training: Annotated[bool, typer.Option(help="Also train and evaluate four models (some twelve minutes).")] = True,
 ) -> None:

@@ -39,10 +39,6 @@ Name = Annotated[str, typer.Argument(help="The reviewer's name in this workspace
 SHOWN = 20  # reasons that are printed; all rows are in the table drops
 
 
-@app.callback()
-def _root() -> None: ...
-
-
 @app.command()
 def push(
     tool: Tool = TOOLS[0],

@@ -36,7 +36,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
         typer.echo("\n".join(_lines(found)))
         return
     figures: dict[str, JsonValue] = {"tables": found.rows, "releases": found.releases}
-    figures |= {"emptied": found.emptied} if found.emptied else {}
+    figures |= {name: of for name in ("emptied", "withdrawn") if (of := getattr(found, name))}
     figures |= {"unanswered": found.unanswered, "next": found.next}
     if found.spent.height:
         figures["spent"] = {row.pop("model"): row for row in found.spent.to_dicts()}
@@ -53,6 +53,8 @@ def _lines(found: summary.Status) -> list[str]:
     for bill in found.spent.to_dicts():
         paid = f"{bill['requests']:,} requests, {bill['tokens_in']:,} tokens in, {bill['tokens_out']:,} out"
         lines.append(line(f"paid to {bill['model']}: {paid}, {bill['usd']:.2f} USD"))
-    marked = (f"{v} (its data was deleted)" if v in found.emptied else v for v in found.releases)
-    lines += [f"releases: {', '.join(marked)}"] * bool(found.releases)
+    marks = {v: f" (withdrawn: {why})" for v, why in found.withdrawn.items()}
+    marks |= dict.fromkeys(found.emptied, " (its data was deleted)")
+    marked = (v + marks.get(v, "") for v in found.releases)
+    lines += [line(f"releases: {', '.join(marked)}")] * bool(found.releases)
     return [*lines, f"next: {found.next}"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.demo import generate, items_without_warnings as flags, people, world
 from saferec_builder.storage.tables import digest
@@ -47,11 +48,17 @@ def write(
 ) -> dict[str, people.Gold]:
     """Writes the files and gives the truth by conversation, for the simulated reviewers.
 
-    released: what a release calls a conversation, for gold.jsonl.
+    released: what a release calls a conversation, for gold.jsonl. UsageError where the folder holds those of another
+    number: what people were handed of them has no truth here.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    conversations = made(taxonomy, generated)
-    _lines(folder / "conversations.jsonl", (c.row for c in conversations))
+    conversations, there = made(taxonomy, generated), folder / "conversations.jsonl"
+    if there.exists() and (had := there.read_bytes().count(b"\n")) != len(conversations):
+        raise UsageError(
+            f"{folder} holds a demo of {had:,} conversations, and --generated {generated} makes {len(conversations):,}:"
+            " give --to another folder, or delete this one"
+        )
+    _lines(there, (c.row for c in conversations))
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy, released))
     _table(folder / "warnings.csv", flags.left(world.warnings(taxonomy)))
     items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]

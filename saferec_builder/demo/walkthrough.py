@@ -37,11 +37,14 @@ def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, tr
     """Runs all of it in a workspace `folder`; where it was interrupted, the next run goes on.
 
     generated: conversations beside the 260 hand-written ones. training: also train and evaluate three models.
-    Raises UsageError, before anything is made, where training is asked for and cannot run here.
+    Raises UsageError, before anything is made, where training is asked for and cannot run here, or the folder is a
+    workspace of yours.
     """
     if training:
         _check_training()
     ws = Workspace.create(folder, demo=True)
+    if not ws.config.demo:
+        raise UsageError(f"{folder} is a workspace, and no demo: give --to another folder")
     given = folder / "input"
     truth = inputs.write(given, ws.taxonomy, generated, partial(released_ids.released, ws, ws.config.dataset.name))
     command("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")

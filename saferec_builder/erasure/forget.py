@@ -48,10 +48,11 @@ class Forgotten:
     def fault(self) -> str | None:
         """What somebody has to look at: all else is done."""
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
+            then = "would leave" if self.dry else "will leave"
             return (
-                f"forget: nobody here is called {', '.join(unmet[:5])}: if that is how the source or a release spells"
-                " it, mining will leave them out; if not, run it again with the right spelling (a name that nobody has"
-                " does no harm)"
+                f"forget: nobody here is called {', '.join(unmet[:5])}: if that is how a source or release spells it,"
+                f" mining {then} them out; if not, run it again with the right spelling (a name that nobody has does no"
+                " harm)"
             )
         if self.files and not self.dry:
             return f"forget: {self.files[0]} and {len(self.files) - 1} other files still name them: look at these"

@@ -14,8 +14,9 @@ import polars as pl
 from annotation import outbox, sampling_design
 from annotation.tools.tasks_and_answers import tasks
 from exports import formats, released_ids
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.mining import removals as wishes
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -62,6 +63,9 @@ def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[
     """Whom these names mean: each an id of a conversation (in its source, here or in a release), an id of a post, an
     author or a pseudonym. Without names everybody in removals.csv. UsageError where nobody is asked for."""
     rows = texts_on_disk.narrow(ws)
+    from_ = sorted({*Source, *(part for name in rows["source"].unique() for part in (name, name.partition(":")[0]))})
+    if source and source.lower() not in map(str.lower, from_):
+        raise UsageError(f"forget --source {source}: no such source: {near(source, from_)}")
     there = wishes.standing(rows, workspace.read(ws, tables.ORIGINS))
     asked = [(name, wishes.wish(source.lower(), name, name)) for name in names]
     found = [there.select("conversation", "digest").clear()]

@@ -48,8 +48,8 @@ def intervals(
     """Mean and 95 % interval over the users that a metric applies to (not NaN); its method goes by the metric's name.
 
     paired: the values are differences of two systems. All metrics share the resamples. Where everybody has 0 no
-    resample differs, so the interval is that of a share. `weights`: of the users, above 0 wherever a weighted metric
-    applies.
+    resample differs, so the interval is that of a share; of one user it is all that there is. `weights`: of the users,
+    above 0 wherever a weighted metric applies.
     """
     table = np.stack(list(values.values()), axis=1)
     there = ~np.isnan(table)
@@ -72,6 +72,8 @@ def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights:
     if name.endswith(WEIGHTED):
         mean = float(np.average(values, weights=weights))
         low, high = paired_shares(values, weights) if paired else mean_share(values, weights)
+    elif len(values) == 1 and name not in (*YES_NO, *SHARES, "length"):
+        low, high = -1.0 if paired else 0.0, 1.0
     elif name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
         samples = samples[~np.isnan(samples)]
         low, high = (float(end) for end in np.percentile(samples, [2.5, 97.5])) if len(samples) else (mean, mean)

@@ -235,6 +235,7 @@ def test_the_false_share_is_of_the_labels_that_stand():
     assert c.false_share(1_000, (0,) * (60 + some.more)).certified
     assert not c.false_share(1_000, (0,) * (59 + some.more)).certified
     assert c.false_share(0, ()).share is None
+    assert c.false_share(0, (), right=20).share is None  # one person's rulings, which nobody rechecked
     assert c.false_share(1_000, ()).share is None
     assert c.false_share(1_000, ()).more == c.false_share(1_000, (0,)).more + 1
 

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import inputs
 from tests.worlds.demo_truth import TAXONOMY
 
@@ -12,3 +15,5 @@ def test_the_inputs_are_the_same_every_time(tmp_path: Path) -> None:
     for file in ("conversations.jsonl", "warnings.csv", "gold.jsonl"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     assert (tmp_path / "a" / "conversations.jsonl").read_text().count("\n") == 260 + 41  # no more and no less
+    with pytest.raises(UsageError, match="holds a demo of 301 conversations, and --generated 50 makes 310"):
+        inputs.write(tmp_path / "a", TAXONOMY, 50)  # what people were handed of 41 had no truth: a KeyError

@@ -7,6 +7,7 @@ import pytest
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.demo import reviewing, walkthrough
+from saferec_builder.storage.workspace import make
 
 
 @pytest.fixture
@@ -47,6 +48,14 @@ def test_what_an_interrupted_run_left_unread_is_pulled_first(ran: Any) -> None:
     ran()
     again = [words for words in ran()[0] if words.startswith("review")]
     assert again[0] == "review pull --tool files ann.csv bo.csv cy.csv" and "push" in again[1]
+
+
+def test_a_workspace_of_yours_is_left_as_it_is(tmp_path: Path) -> None:
+    make(tmp_path / "mine", demo=False)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError, match="is a workspace, and no demo"):
+        walkthrough.run(tmp_path / "mine", print, print, generated=4, training=False)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_training_that_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, monkeypatch) -> None:

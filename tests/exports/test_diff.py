@@ -101,13 +101,13 @@ def test_a_tail_by_hand():
 @pytest.mark.slow
 def test_a_flip_is_told_with_its_reviews(workspace, cli):
     rows, said = world_.requests()
-    said = [row | {"reviews": [f"{row['label']}-a"]} for row in said]
+    said = [row | {"reviews": [f"{row['subject']}-a"]} for row in said]
     ws = world_.fill(workspace, rows, said)
     store.append(ws, tables.REVIEWS, reviews(rows, "a", "absent"))
     ws_toml = ws.root / "saferec.toml"
     ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["bo"]'))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    fixed = said[1] | {"label": "l2", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
+    fixed = said[1] | {"label": "l2", "verdict": "absent", "form": None, "spans": [], "reviews": ["c001-a", "x"]}
     open_ = [said[n] | {"label": f"open{n}", "verdict": None, "method": "unresolved"} for n in (0, 2, 4)]
     store.append(ws, tables.LABELS, world_.labels(fixed, *open_[:2]))  # 2 of 40 are not more than 5 %
     store.append(ws, tables.REVIEWS, reviews(rows[1:2], "x", "absent", who="bo"))
@@ -133,7 +133,8 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     """
     rows, said = world_.requests()
     hurt, calm = rows[1::2], rows[::2]
-    ws = world_.fill(workspace, rows, [row | {"reviews": [f"{row['label']}-a"]} for row in said])
+    said = [row | {"reviews": [f"{row['subject']}-{who}" for who in ("ann", "bo")]} for row in said]
+    ws = world_.fill(workspace, rows, said)
     ws_toml = ws.root / "saferec.toml"
     ws_toml.write_text(ws_toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann", "bo", "cy", "dee"]'))
     for who in ("ann", "bo"):
@@ -143,7 +144,14 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
     for who, read in (("cy", hurt[:12]), ("dee", calm)):
         store.append(ws, tables.REVIEWS, reviews(read, who, "absent", who=who, trait="*"))
     flipped = [
-        row | {"label": f"new{n}", "verdict": "absent", "form": None, "spans": [], "reviews": [f"x{n}"]}
+        row
+        | {
+            "label": f"new{n}",
+            "verdict": "absent",
+            "form": None,
+            "spans": [],
+            "reviews": [*row["reviews"], f"{row['subject']}-cy"],
+        }
         for n, row in enumerate(said[1::2][:12])
     ]
     store.append(ws, tables.LABELS, world_.labels(*flipped))
@@ -171,7 +179,7 @@ def test_what_the_data_means_is_a_change_though_every_row_stays(released, cli):
 def test_what_a_flip_does_to_a_models_figures(released, cli, tmp_path):
     ws, (_, said) = released, world_.requests()
     # of the four test requests c037 and c039 cannot see blood; the model gives c037 the bloody B of its answer B, C
-    fixed = said[37] | {"label": "fixed", "verdict": "absent", "form": None, "spans": [], "reviews": ["x"]}
+    fixed = said[37] | {"label": "fixed", "verdict": "absent", "form": None, "spans": [], "reviews": ["c001-a", "x"]}
     store.append(ws, tables.LABELS, world_.labels(fixed))
     assert cli("release", "1.0.1", "-C", ws.root).code == 0
     answers = tmp_path / "a-model.jsonl"

@@ -53,6 +53,8 @@ def test_a_version_says_how_much_changed(workspace, cli):
     ran = cli("release", "1.0.2", "-C", ws.root)
     assert ran.code == 1 and "are new since 1.0.1: take 1.1.0 or higher" in ran.err
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
+    ran = cli("release", "1.0.2", "-C", ws.root)
+    assert ran.code == 1 and "take 1.2.0 or higher" in ran.err  # 1.1.0 is there, and would be refused
     # nobody moved: a row of the test split of 1.0.0 is not learned from in 1.1.0
     kept = [set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")]
     assert kept[0] < kept[1]

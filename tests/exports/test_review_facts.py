@@ -17,14 +17,15 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import edit
 from tests.worlds.release_rows import manifest, reviews
-from tests.worlds.release_world import film
+from tests.worlds.release_world import film, label
 from tests.worlds.reviewing import yes
 from tests.worlds.settings import review_settings
 
 
 @pytest.mark.slow
-def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli):
-    """20 of 40 cannot see blood, and all were read twice; but only a few of the answers were adjudicated."""
+def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
+    """20 of 40 cannot see blood, and all were read twice, but only a few of the answers were adjudicated: the version
+    would be without the others, and there for good."""
     ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
     config = ws.root / "saferec.toml"
     config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
@@ -37,11 +38,11 @@ def test_what_is_missed_is_missed_by_the_labels_that_are_released(workspace, cli
             edit(ws.root / "review" / f"{name}.csv", answer)
         assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
         assert done is not few or cli("adjudicate", *where).code == 0
-    assert cli("release", "1.0.0", *where).code == 0
-    told = manifest(ws)
-    present, missed = told["labels"]["gore"]["present"], told["missed"]["gore"]
-    assert 0 < present < 10 and missed["certified"] is False
-    assert missed["share"] is None or missed["share"] >= (20 - present) / 20
+    ran = cli("release", "1.0.0", *where)
+    assert ran.code == 1 and "answers are in no label yet, first on c0" in ran.err
+    assert not (ws.releases / "1.0.0").exists()
+    assert cli("adjudicate", *where).code == cli("release", "1.0.0", *where).code == 0
+    assert manifest(ws)["labels"]["gore"]["present"] > 10
 
 
 @pytest.mark.slow
@@ -192,10 +193,12 @@ def test_of_items_too_only_what_counts_is_released(reviewed, cli):
     said = [("gore", "present", "reviewer", None), ("needles", None, "reviewer", "left the team")]
     said += [("*", None, "reviewer", tables.HANDED_BACK), ("torture", "present", "other", None)]
     said += [("no trait", "present", "reviewer", None)]
-    flag = world.review({"conversation": world.item("D"), "digest": "d"}, kind="item_flag")
+    flag_of = {"conversation": world.item("D"), "digest": "d"}
+    flag = world.review(flag_of, kind="item_flag")
     names = ("trait", "verdict", "role", "note", "review")
     made = [flag | dict(zip(names, (*row, f"item-{n}"), strict=True)) for n, row in enumerate(said)]
     store.append(reviewed, tables.REVIEWS, world.reviews(*made))
+    store.append(reviewed, tables.LABELS, world.labels(label(flag_of, kind="item_flag", reviews=["item-0"])))
     assert cli("release", "2.0.0", "-C", reviewed.root).code == 0
     found = pl.read_parquet(reviewed.releases / "2.0.0/data/reviews/catalog.parquet")
     assert found.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]

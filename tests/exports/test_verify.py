@@ -28,6 +28,10 @@ def test_a_whole_release_verifies_anywhere_and_is_not_copied_over_itself(release
 def test_inside_the_workspace_a_version_is_enough(released, cli, monkeypatch):
     monkeypatch.chdir(released.root)
     assert cli("verify", "1.0.0").code == 0 and cli("verify", "9.9.9").code == 1
+    assert "withdrawn" not in cli("verify", "1.0.0", "--json").json
+    assert cli("withdraw", "1.0.0", "--reason", "two rows are wrong").code == 0
+    assert cli("verify", "1.0.0", "--json").json["withdrawn"] == "two rows are wrong"
+    assert "releases: 1.0.0 (withdrawn: two rows are wrong)" in cli("status").out
 
 
 def flip(path):

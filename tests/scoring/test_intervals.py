@@ -119,9 +119,11 @@ def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
     nobody = {"mean": None, "low": None, "high": None, "n": 0}
     assert found["nobody"] == nobody == intervals({"x": np.array([])})["x"]
     assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 4}
-    # where no resample meets the one user the mean stands alone
-    alone = intervals({"x": np.array([0.5] + [np.nan] * 50)}, draws=1, seed=1)["x"]
-    assert alone == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 1}
+    # every resample of one user is this user: that is no certainty
+    one = {"x": np.array([0.5] + [np.nan] * 50)}
+    assert intervals(one)["x"] == {"mean": 0.5, "low": 0.0, "high": 1.0, "n": 1}
+    paired = intervals(one, paired=True)["x"]
+    assert (paired["low"], paired["high"]) == (-1.0, 1.0)
 
 
 def test_intervals_have_the_width_of_the_binomial():

@@ -83,7 +83,7 @@ def load(
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, SafetensorError) as fault:
         first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
-            f"model {name}: cannot be loaded ({first}): expected `tiny`, a model folder or a name"
+            f"model {name}: cannot be loaded ({first}): expected a model's folder, or its name on the Hub"
         ) from None
     if tokenizer.chat_template is None:
         raise TrainingError(f"model {name}: its tokenizer has no chat template: expected a chat (instruct) model")
