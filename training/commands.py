@@ -11,7 +11,7 @@ from saferec_builder.core.errors import TrainingError
 from training import answers_from_server as server, data, memory, settings
 from training.evaluation import evaluate
 from training.release_from_hub import folder
-from training.run_folders import Run
+from training.run_folders import Run, is_first_process
 
 
 def train(given: argparse.Namespace) -> None:
@@ -21,7 +21,9 @@ def train(given: argparse.Namespace) -> None:
 
     found = settings.read(given.config, [*given.changes, *_flags(given)], given.verb)
     stage = pipeline.train_sft if given.verb == "sft" else pipeline.train_gdpo
-    stage(shared, given.output.resolve().name, _model(given), found)
+    home = stage(shared, given.output.resolve().name, _model(given), found)
+    if is_first_process():
+        print(f"model: {home}; its figures on the test split: evaluate --model {given.output} --output DIR")
 
 
 def _flags(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:

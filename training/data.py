@@ -159,6 +159,8 @@ def open_release(folder: Path | str) -> Release:
     """The release in a folder; its items, verdicts and titles are read at once, its rows by `rows`."""
     folder = Path(folder)
     manifest, digest = _manifest(folder)
+    if not (folder / "data").is_dir():
+        raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")
     table: list[ItemRow] = _table(folder, "items", "catalog").to_pylist()
     items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
     if len(items) != len(table):

@@ -35,6 +35,7 @@ class Verdict:
     word        violated | clear | unknown
     risk        0..1; None: no source says anything
     evidence    every statement that the word rests on, with its source (columns: SHOWN)
+    steps       the arithmetic, a line per number; of an unknown verdict also which answers are not there
     item, title of the one item that is meant; None where the catalog holds none, or several
     match       found | ambiguous | not_found
     exact       False where the item may be another work, which is then never clear
@@ -44,6 +45,7 @@ class Verdict:
     word: str = violations.VERDICTS[violations.UNKNOWN]
     risk: float | None = None
     evidence: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_EVIDENCE))
+    steps: tuple[str, ...] = ()
     trait: str
     item: str | None = None
     title: str | None = None
@@ -63,6 +65,7 @@ class Verdict:
             "risk": self.risk,
             "verdict": self.word,
             "sources": self.evidence.to_dicts(),
+            "why": list(self.steps),
         }
 
 
@@ -92,10 +95,12 @@ def judged(
         return found
     said = every.filter(pl.col("item").is_in(meant))
     said = said.with_columns(row=pl.col("item").cast(pl.Enum(meant)).to_physical())
-    risk, codes = judging.judge(said, [trait], rule, len(meant), judging.voters(every, trait.topics))
+    known = judging.voters(every, trait.topics)
+    risk, codes = judging.judge(said, [trait], rule, len(meant), known)
     verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
     if match.item is None:  # nothing is said of one work
         return replace(found, word=violations.VERDICTS[verdict])
+    its = said.filter(pl.col("item") == match.item)
     return replace(
         found,
         item=match.item,
@@ -103,6 +108,7 @@ def judged(
         word=violations.VERDICTS[verdict],
         risk=_number(risk[meant.index(match.item), 0]),
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
+        steps=tuple(_steps(its, trait, rule, known, verdict == violations.UNKNOWN)),
     )
 
 

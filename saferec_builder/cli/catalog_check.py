@@ -45,6 +45,7 @@ def check(
     which = "did you mean" if found.match == "not_found" else "candidate"
     lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}" for c in found.candidates.to_dicts()]
     lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_statements("  source   ", found.evidence)]
+    lines += [f"  why      {step}" for step in found.steps]
     _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)
 
 

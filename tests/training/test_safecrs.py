@@ -91,6 +91,7 @@ FAULTS = [  # (what is said, what is wrong with it)
     ("--set both.no_such_argument=1", "no_such_argument"),
     ("--gold nowhere.jsonl", "cannot be read"),
     ("--set gdpo.no_such_argument=1", "no_such_argument"),
+    ("--set both.num_train_epochs=-1", "num_train_epochs = -1: expected more than 0"),
     ("--set gdpo.num_generations=1", "trl.GRPOConfig: "),
     ("--set gdpo.saferec.mode=gdop", "gdop"),
     # the unsafe model would be a safe one, and nothing to compare with
