@@ -13,9 +13,9 @@ HEAD = """\
 Made from the commands' own `--help`; edit that and run `python -m tests.cli_doc`.
 
 A command can be run again: it does only what is missing. It ends with counts that balance (in = out + dropped, each
-drop with its reason). `-C FOLDER` behind a command that has it is the workspace (default: where you are), `--json` one
-JSON object on stdout, of every command but `demo`, `review serve` and `review link`. Exit 0: done; 1: something that you
-can change, said in one line; 2: usage.
+drop with its reason). `-C FOLDER` behind a command that has it is the workspace (default: where you are); `--json`
+gives one JSON object on stdout, of every command but `demo`, `review serve` and `review link`. Exit 0: done; 1:
+something that you can change, said in one line; 2: usage.
 """
 
 
