@@ -60,11 +60,11 @@ def _share(values: Floats, of: Floats) -> Share:
 
 
 def words(found: Prevalence) -> str:
-    """`users with a sensitivity: .412 of this split; .098 (.071..0.132) of all that they were drawn from`."""
+    """`users with a sensitivity: .412 of this split; .098 (.071..0.132) of all, by how each was drawn`."""
     raw, drawn = found["any"]["raw"], found["any"]["weighted"]
     if raw["mean"] is None:
         return ""
     here = f"users with a sensitivity: {raw['mean']:.3f} of this split"
     if drawn is None:
         return f"{here}; of all conversations it cannot be told: no row of this release says how it was drawn"
-    return f"{here}; {drawn['mean']:.3f} ({drawn['low']:.3f}..{drawn['high']:.3f}) of all that they were drawn from"
+    return f"{here}; {drawn['mean']:.3f} ({drawn['low']:.3f}..{drawn['high']:.3f}) of all, by how each was drawn"

@@ -63,7 +63,8 @@ def show(runs: Sequence[Result], k: int) -> str:
         lines += ["", f"difference to {paired[0]['against']}, user by user", *_blocks(found, k)]
     for part in runs[0].get("to_guard", ()):
         found = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
-        lines += ["", f"difference to the guard, user by user ({part})", *_block(found, k, FEW)]
+        of = "" if part == "main" else f" ({part})"
+        lines += ["", f"difference to the guard, user by user{of}", *_block(found, k, FEW)]
     lines += _unlike(runs)
     for one in runs:
         if compat := one.get("compat", {}).get("safecrs"):
@@ -71,7 +72,8 @@ def show(runs: Sequence[Result], k: int) -> str:
             lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
     if ours := runs[0]["slices"].get("condition=injected"):
         lines.append(f"{ours['n']} of {runs[0]['n_sensitive']} with a sensitivity tell of it by an injected sentence")
-    if not runs[0]["metrics"][f"svr@{k}"]["n"]:
+    parts = [runs[0]["metrics"], *(part["metrics"] for part in runs[0]["slices"].values())]
+    if not any(part[f"svr@{k}"]["n"] for part in parts):
         lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
     return "\n".join(lines)
 
