@@ -239,7 +239,7 @@ def _form(cell: str) -> str | None:
 def _seconds(line: Line) -> float | None:
     cell = line.cell("seconds").replace(",", ".")
     if cell and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", cell):
-        raise Refused("seconds not a number", f"{line.cell('seconds')!r}")
+        raise Refused("seconds not a number", f"{line.cell('seconds')!r}: expected one from 0, such as 23.5")
     return float(cell) if cell else None
 
 

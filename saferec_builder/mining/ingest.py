@@ -115,7 +115,9 @@ def mine(
     if kind is Source.reddit:
         parts, figures = _reddit(ws, paths, parallel.How(engine, workers, ray_address))
     else:
-        parts, figures = _files(ws, kind, _read(kind, paths, columns or {}, split, progress))
+        read, without = _read(kind, paths, columns or {}, split, progress)
+        parts, figures = _files(ws, kind, read)
+        figures |= {"files_without_a_row": without} if without else {}
     have, tally = _known(ws), _Tally()
     for read, marks in parts:
         _append(ws, read, marks, have, tally, whole=kind is not Source.reddit)
@@ -257,12 +259,14 @@ def _with_turns(ws: Workspace, have: pl.DataFrame, rows: pl.DataFrame) -> pl.Dat
 
 def _read(
     source: Source, paths: Sequence[Path | str], columns: dict[str, str], split: str, progress: Progress | None
-) -> Read:
+) -> tuple[Read, list[str]]:
+    """(what all files hold, the files without a row)."""
     if source is Source.hf:
-        reads = [hf.read(str(path), columns, split) for path in paths]
+        reads = {str(path): hf.read(str(path), columns, split) for path in paths}
     else:
-        reads = [READERS[source](path) for path in counted(_found(source, paths), progress)]
-    return sources.together(reads, conversations.SCHEMA)
+        reads = {str(path): READERS[source](path) for path in counted(_found(source, paths), progress)}
+    without = [path for path, read in reads.items() if read.rows.is_empty() and read.drops.is_empty()]
+    return sources.together(reads.values(), conversations.SCHEMA), without
 
 
 def _files(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:

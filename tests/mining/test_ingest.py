@@ -184,6 +184,7 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     (folder / "readme.txt").write_text("not a dump")
     ran = cli("mine", "messages", folder, folder / "a.jsonl", "-C", workspace.root, "--json").json
     assert (ran["in"], ran["added"]) == (1, 1)  # a.jsonl was named twice and is read once
+    assert ran["files_without_a_row"] == [str(folder / "b.jsonl")]
 
 
 @pytest.mark.slow
