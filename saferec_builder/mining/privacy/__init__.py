@@ -17,7 +17,7 @@ from functools import cache
 import polars as pl
 
 from saferec_builder.mining import rules_version as versions
-from saferec_builder.mining.privacy import folding, in_passing, names
+from saferec_builder.mining.privacy import folding, in_passing, names, spoken
 from saferec_builder.mining.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
@@ -231,7 +231,10 @@ def redact_all(
         return texts.clone().scatter(at, changed) if changed else texts
 
     plain = fold_all(texts)
-    texts = hide((_any_of(plain, (*_SHAPED, *names.MAYBE)) | in_passing.somewhere(plain)).arg_true())
+    maybe = _any_of(plain, (*_SHAPED, *names.MAYBE, *spoken.MAYBE)) | in_passing.somewhere(plain)
+    at = (~maybe & _any_of(plain, spoken.LOOSE)).arg_true()
+    loose = at.filter(pl.Series([any(True for _ in spoken.loose(text)) for text in plain.gather(at)], dtype=pl.Boolean))
+    texts = hide(pl.concat([maybe.arg_true(), loose]).sort())
     named = [talk for talk, some in known.items() if some]
     if talks is not None and named:
         texts = hide((talks.is_in(pl.Series(named, dtype=talks.dtype).implode()) & texts.is_not_null()).arg_true())
@@ -259,7 +262,7 @@ def rules() -> str:
     answers = [clean.to_list(), counts, beside, together, [redact(text, leave={"handle"})[0] for text in left]]
     lists = [*map(sorted, names.known()), *(sorted(map(str, part.items())) for part in in_passing.model())]
     known = [hashlib.blake2b(" ".join(some).encode()).hexdigest() for some in lists]  # too many for a look at each
-    return versions.named(answers, globals(), vars(names), vars(in_passing), vars(folding), {"given": known})
+    return versions.named(answers, globals(), vars(names), vars(spoken), vars(in_passing), vars(folding), {"given": known})
 
 
 def _standing(titles: Iterable[str]) -> Titles:
@@ -276,11 +279,15 @@ def _every(text: str, known: Collection[str]) -> Iterator[Found]:
     for found in _structured(text):
         reached |= found[2] in _REACHES
         yield found
-    for start, end in names.find(text):
+    here = set(known)
+    calm = spoken.calm(text)
+    for start, end in (*names.find(calm), *spoken.find(calm), *(names.beside(text) if reached else ())):
+        here.add(names.first(text[start:end]))
         yield start, end, "name"
-    for start, end in names.beside(text) if reached else ():
-        yield start, end, "name"
-    for start, end in (*in_passing.find(text), *in_passing.again(text, known)):
+    for start, end in in_passing.find(text):
+        here.add(names.first(text[start:end]))
+        yield start, end, _PASSING
+    for start, end in in_passing.again(text, here):
         yield start, end, _PASSING
 
 

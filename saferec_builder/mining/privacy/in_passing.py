@@ -15,8 +15,9 @@ import polars as pl
 
 from saferec_builder.mining.privacy import names
 
-_TOKEN = re.compile(r"\[[a-z]+\]|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]")
+_TOKEN = re.compile(r"\[[a-z]+\]|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]")
 _QUOTES = "\"“”'‘’*_"
+_QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
 _I = ("i", "i'm", "i'd", "i'll", "i've")
 _ENDS = ("^", ".", "!", "?", "…", "|")  # of a sentence; | is the end of a line
 _MARKS = frozenset(
@@ -79,9 +80,9 @@ def somewhere(texts: pl.Series) -> pl.Series:
     """In which of many texts `find` finds something; only those that have a given name are looked at."""
     every, only = (pl.Series(sorted(some)).implode() for some in _given())
     word, row = pl.col("word"), pl.col("row")
-    said = pl.DataFrame({"word": texts.str.extract_all(r"\p{L}+")}).with_row_index("row").explode("word")
+    said = pl.DataFrame({"word": texts.str.extract_all(r"\p{L}+(?:-\p{L}+)*")}).with_row_index("row").explode("word")
     low, capital = word.str.to_lowercase(), word.str.contains(r"^\p{Lu}")
-    given = low.is_in(only) | (capital & low.is_in(every)) | word.str.contains("[^a-zA-Z]")
+    given = low.is_in(only) | (capital & low.is_in(every)) | word.str.contains("[^a-zA-Z-]|.-.")
     at = said.filter(given).select(row.unique().sort()).to_series()
     found = [any(True for _ in find(text)) for text in texts.gather(at)]
     return pl.zeros(len(texts), pl.Int8, eager=True).cast(pl.Boolean).scatter(at, found)
@@ -101,8 +102,11 @@ def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, li
     if at:
         low = not any(word.capital and word.plain not in _I for word in words[1:])
         about = sorted({f"about={word.kind}" for word in words if word.plain in _KIND})
+        quoted = [found.span() for found in _QUOTED.finditer(text)]
     for n in at:
-        yield *spans[n], [*_features(words, n, low, met), *about]
+        start, end = spans[n]
+        inside = ["quoted"] if any(a < start and end < b for a, b in quoted) else []
+        yield start, end, [*_features(words, n, low, met), *about, *inside]
 
 
 def _words(text: str) -> tuple[list[_Word], list[int]]:
@@ -121,7 +125,8 @@ def _word(token: str) -> _Word:
     plain, capital = names.bare(token.casefold().replace("’", "'")), token[0].isupper()
     owned = plain.endswith("'s")
     plain = plain.removesuffix("'s")
-    sort = "sure" if plain in only else "more" if capital and plain in every else ""
+    sure = names.hyphened(plain) if "-" in plain else plain in only
+    sort = "sure" if sure else "more" if capital and plain in every else ""
     plain = _SHORT.get(plain, plain)
     alike = plain if not sort or plain in _KIND else "<N>" if capital else "<n>"
     return _Word(plain, alike, _kind(alike), len(token) - 2 * owned, capital, owned, sort)

@@ -99,6 +99,7 @@ _SIGNED = re.compile(
 )
 _DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
 
+_FLAT = str.maketrans({"ł": "l", "ø": "o", "ı": "i", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss"})
 _TAIL = 100  # a signature stands at the end
 
 NEVER = frozenset(words()["never"].split())
@@ -108,8 +109,11 @@ NEVER = frozenset(words()["never"].split())
 def known() -> tuple[frozenset[str], frozenset[str]]:
     """(given names, those of them that are no common words)."""
     words, more = (_words(f"given_names{name}.txt") for name in ("", "_more"))
-    every = frozenset(w.removesuffix("+") for w in words) | frozenset(more)
+    every = frozenset(bare(w.removesuffix("+")) for w in (*words, *more))
     return every, frozenset(w for w in words if not w.endswith("+"))
+
+
+_SYLLABLES = frozenset(words()["syllables"].split())
 
 
 def _words(name: str) -> list[str]:
@@ -170,15 +174,28 @@ def first(name: str) -> str:
 def _given(name: str, *, sure: bool = True) -> bool:
     """Is the first word a given name; where it is not `sure`, common words do not count."""
     every, only = known()
+    whole = name.split(" ", 1)[0]
+    if "-" in whole and hyphened(whole):
+        return True
     first = bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
     return first in every if sure and name[0].isupper() else first in only
 
 
+def hyphened(word: str) -> bool:
+    """Ji-woo and Hans-Peter, but no Spider-Man."""
+    first, _, other = bare(word.casefold()).partition("-")
+    if first in _SYLLABLES and other in _SYLLABLES:
+        return True
+    every, only = known()
+    return first in only and other in (every if word[0].isupper() else only)
+
+
 def bare(word: str) -> str:
-    """zoe of zoë: the list has no accents."""
+    """zoe of zoë, lukasz of łukasz: the list has no accents."""
     if word.isascii():
         return word
-    return "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    plain = unicodedata.normalize("NFD", word).translate(_FLAT)
+    return "".join(c for c in plain if not unicodedata.combining(c))
 
 
 def _plausible(name: str) -> bool:
