@@ -47,6 +47,7 @@ _MAIL = re.compile(rf"@|[([{{<]at[)\]}}>]| dot | AT |[ ]{_MAIL_HOST}\.", re.I)
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _IP4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?![\w]|\.\d)")
 _IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
+_AT_HOME = re.compile(r"(?:192\.168|127\.0|0\.0)\.")  # the same in every house
 _VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
 _CARD = re.compile(r"(?<![\w.-])[2-6](?:[ -]?\d){12,18}(?![\d-])")
 _IBAN = re.compile(r"(?<![\w-])[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?(?![\w-])")
@@ -326,7 +327,7 @@ def _numbers(text: str) -> Iterator[Found]:
                 yield found.start(), found.start() + end, "card"
                 break
     for found in _IP4.finditer(text):
-        if not _VERSION.search(text, max(0, found.start() - 20), found.start()):
+        if not _AT_HOME.match(found[0]) and not _VERSION.search(text, max(0, found.start() - 20), found.start()):
             yield (*found.span(), "ip")
     for found in _IP6.finditer(text):
         if _is_ip6(found[0]):

@@ -71,7 +71,8 @@ def again(text: str, known: Collection[str]) -> Iterator[tuple[int, int]]:
     words, starts = _words(text) if known else ([], [])
     for n, (word, start) in enumerate(zip(words, starts, strict=True)):
         end = start + word.size
-        like_one = word.sort == "sure" or (word.capital and n and words[n - 1].plain not in _ENDS)
+        inside = word.capital and n and words[n - 1].plain not in _ENDS
+        like_one = word.sort == "sure" or inside or (word.sort and word.plain not in names.doubtful())
         if like_one and text[start:end].casefold() in known and _stands_alone(text, words, n, start, end):
             yield start, end
 
@@ -102,6 +103,8 @@ def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, li
     if at:
         low = not any(word.capital and word.plain not in _I for word in words[1:])
         about = sorted({f"about={word.kind}" for word in words if word.plain in _KIND})
+        if any(word.plain == "0" and word.size == 4 for word in words):
+            about.append("about=year")
         quoted = [found.span() for found in _QUOTED.finditer(text)]
     for n in at:
         start, end = spans[n]
@@ -138,11 +141,26 @@ def _stands_alone(text: str, words: list[_Word], n: int, start: int, end: int) -
     """
     if _stands_out(words, n - 1) or _stands_out(words, n + 1):
         return False
-    dated = [after.plain for after in words[n + 1 : n + 3]] == ["(", "0"]
+    dated = [(after.plain, after.size) for after in words[n + 1 : n + 3]] == [("(", 1), ("0", 4)]
     before, after = text[max(0, start - 1) : start], text[end : end + 1]
     return (
         not dated and "-" not in (before, after) and not (before and after and before in _QUOTES and after in _QUOTES)
     )
+
+
+def _listed(words: list[_Word], n: int) -> bool:
+    """One of three or more capitalised words with commas between them, or a slash."""
+    parts, marks = [words[n]], (",", "/", "and", "(")
+    for way in (1, -1):
+        at = n + way
+        while 0 < at + way < len(words) and words[at].plain in marks and (words[at + way].capital or words[n].sort):
+            if not words[at + way].plain[0].isalpha() or words[at + way].plain in _I:
+                break
+            parts.append(words[at + way])
+            if not words[at + way].capital and not words[at + way].sort:
+                break
+            at += 2 * way
+    return len(parts) > 2
 
 
 def _stands_out(words: list[_Word], n: int) -> bool:
@@ -180,6 +198,8 @@ def _features(words: list[_Word], n: int, low: bool, often: Mapping[str, str]) -
         features.append("listed~with~name" if {"<n>", "<N>"} & {a, b, c, x, y} else "listed")
     if word.capital and not low and a in _ENDS:
         features += ["starts", f"starts{sort}", f"starts{met}"]
+    if _listed(words, n):
+        features.append("of~three")
     if _stands_out(words, n - 3) or _stands_out(words, n - 2):
         features.append(f"{case}capital~before")
     if _stands_out(words, n + 2) or _stands_out(words, n + 3):

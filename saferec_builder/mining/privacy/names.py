@@ -113,6 +113,12 @@ def known() -> tuple[frozenset[str], frozenset[str]]:
     return every, frozenset(w for w in words if not w.endswith("+"))
 
 
+@cache
+def doubtful() -> frozenset[str]:
+    """Given names that are common words, too."""
+    return frozenset(word.removesuffix("+") for word in _words("given_names.txt") if word.endswith("+"))
+
+
 _SYLLABLES = frozenset(words()["syllables"].split())
 
 

@@ -28,8 +28,12 @@ _SURE = (
         ),
     ),
     (
-        frozenset("Mr Mrs Ms Miss Mx Dr Prof".split()),
-        re.compile(rf"{_MY_KIN},? (?:an? |old |the )?{names._TITLE}(?P<name>{_FULL})"),
+        frozenset("Mr Mrs Ms Miss Mx Dr Prof mr mrs ms miss dr".split()),
+        re.compile(
+            rf"{_MY_KIN},? (?:an? |old |the )?{names._TITLE}(?P<name>{_FULL})"
+            rf"|(?<![\w'’-])(?:{_KIN}) (?:is|was|called|named) (?i:{names._TITLE})(?P<name2>{_FULL})"
+            rf"|{_STARTS}(?i:{_TOLD['polite']}),? {names._TITLE}(?P<name3>{_FULL})"
+        ),
     ),
     (
         frozenset(("my", "My", "our", "Our")),
@@ -65,6 +69,11 @@ _CONTEXTS = tuple(  # the last: also where it is a full name
             False,
         ),
         (r"[.,!?]\n\s*", r"(?:, [^\n.!?]{1,40}| ?[.!]?)\s*\Z", True),
+        (r"[^\n]{40}[.!)…] ?", r" ?\.?\s*\Z", True),
+        (r"\b[Yy]ours truly, ", "", True),
+        (r"\b(?:[Pp]rofiles?|[Aa]ccounts?|[Uu]ser|[Vv]iewer)(?: (?:named|called|for|is))? [\"“'‘]", "[\"”'’]", True),
+        (r"(?:^|[.!?\n,] ?)(?:[Mm]y )?[Nn]ame:? ", " |[.,]", True),
+        ("", r" (?:is|turns|turned|just turned|will be) \d{1,2}(?! ?(?:min|ep|h|p|e|%|/|:|-|\d|\.\d|out))", False),
         (rf"\b(?i:{_TOLD['elder']}) ", "", True),
         (rf"{_MY_KIN},? (?:who is |that is |is |that['’]s )", "[,.!)]", True),
     )
@@ -151,7 +160,7 @@ _THEIRS = rf"(?i:{'|'.join(_TOLD['my'].split())})(?: \pL+)? (?i:{_TOLD['kin']})(
 MAYBE = (
     rf"(?i:{_TOLD['called']}) \W{{0,3}}\pL|(?i:{_TOLD['mine']}),? {_UPPER}",
     rf"{_THEIRS}{_UPPER}",
-    r"(?:[Mm]y|[Oo]ur) .{0,80}(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)",
+    r"[a-z,] (?:[Mm]r|[Mm]rs|[Mm]s|[Mm]iss|Mx|[Dd]r|Prof)\.? \p{Lu}",
     rf"(?:[Ii]t['’]?s|[Tt]his is|[Ii]['’]?m|[Yy]ou['’]re) {_UPPER}[\w'’-]*(?: {_UPPER}[\w'’-]*)* from (?:the|[oymwsadun])"
     rf"|(?i:{_TOLD['hail']}),? [A-Z]\. ?[A-Z]|{_UPPER}\S* \((?:my|our) ",
     rf"(?:^|[\n.!?,)…] ?)(?i:{_TOLD['closing']})[^\n]*\n\s*[-–—~]* ?{_UPPER}[^\n]*\s*$",
@@ -164,6 +173,8 @@ LOOSE = (
     rf"^{_UPPER}[^,\s]*, (?:{_TOLD['answers']})",
     rf"{_UPPER}[\w'’-]*(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) |[Yy]ou (?:and|or|&) {_UPPER}|[Yy]our .{{0,60}}{_UPPER}"
     rf"|{_UPPER}[\w'’-]* and you",
+    r"[.!)…] ?\p{Lu}[\w'’-]*(?: \p{Lu}[\w'’-]*)* ?\.?\s*$|[Yy]ours truly, |(?:rofile|ccount|ser|iewer)\S*(?: [a-z]+)? [\"“'‘]"
+    r"|[Nn]ame:? \p{Lu}|\p{Lu}[\w'’-]* (?:is|turns|turned|just turned|will be) \d",
     rf"(?i:ask|tell|told|asked) {_UPPER}|\n\s*{_UPPER}[^\n]*\s*$|(?:[Mm]y|[Oo]ur) .{{0,99}}(?:is|['’]s) {_UPPER}",
     rf"(?i:{_TOLD['closing']}) {_UPPER}[\w.'’ -]*[.!]?\s*$",
     rf"[,.!~—–\n-] ?{_UPPER}[\w.'’-]*(?: {_UPPER}[\w'’-]*)*(?:[.!]?|, [^\n.!?]+| \([^\n)]+\))\s*$|[,.!\n] ?[-–—~]+ ?{_UPPER}",
