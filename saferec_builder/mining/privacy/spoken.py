@@ -69,7 +69,7 @@ _CONTEXTS = tuple(  # the last: also where it is a full name
             False,
         ),
         (r"[.,!?]\n\s*", r"(?:, [^\n.!?]{1,40}| ?[.!]?)\s*\Z", True),
-        (r"[^\n]{40}[.!)…] ?", r" ?\.?\s*\Z", True),
+        (r"[^\n]{40}[a-zà-ÿ]{3}[.!…] ", r" ?\.?\s*\Z", False),
         (r"\b[Yy]ours truly, ", "", True),
         (r"\b(?:[Pp]rofiles?|[Aa]ccounts?|[Uu]ser|[Vv]iewer)(?: (?:named|called|for|is))? [\"“'‘]", "[\"”'’]", True),
         (r"(?:^|[.!?\n,] ?)(?:[Mm]y )?[Nn]ame:? ", " |[.,]", True),
@@ -173,7 +173,7 @@ LOOSE = (
     rf"^{_UPPER}[^,\s]*, (?:{_TOLD['answers']})",
     rf"{_UPPER}[\w'’-]*(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) |[Yy]ou (?:and|or|&) {_UPPER}|[Yy]our .{{0,60}}{_UPPER}"
     rf"|{_UPPER}[\w'’-]* and you",
-    r"[.!)…] ?\p{Lu}[\w'’-]*(?: \p{Lu}[\w'’-]*)* ?\.?\s*$|[Yy]ours truly, |(?:rofile|ccount|ser|iewer)\S*(?: [a-z]+)? [\"“'‘]"
+    r"[.!…] \p{Lu}[\w'’-]* ?\.?\s*$|[Yy]ours truly, |(?:rofile|ccount|ser|iewer)\S*(?: [a-z]+)? [\"“'‘]"
     r"|[Nn]ame:? \p{Lu}|\p{Lu}[\w'’-]* (?:is|turns|turned|just turned|will be) \d",
     rf"(?i:ask|tell|told|asked) {_UPPER}|\n\s*{_UPPER}[^\n]*\s*$|(?:[Mm]y|[Oo]ur) .{{0,99}}(?:is|['’]s) {_UPPER}",
     rf"(?i:{_TOLD['closing']}) {_UPPER}[\w.'’ -]*[.!]?\s*$",
