@@ -49,8 +49,13 @@ _IP4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?![\w]|\.\d)")
 _IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
 _AT_HOME = re.compile(r"(?:192\.168|127\.0|0\.0)\.")  # the same in every house
 _VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
-_CARD = re.compile(r"(?<![\w.-])[2-6](?:[ -]?\d){12,18}(?![\d-])")
-_IBAN = re.compile(r"(?<![\w-])[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){2,7}(?: ?[A-Z\d]{1,4})?(?![\w-])")
+_CARD = re.compile(r"(?<![\w.-])[2-6](?:[ .-]?\d){12,18}(?![\d-])")
+_FOURS = re.compile(r"[2-6]\d{3}([ .-]?)\d{4}\1\d{4}\1\d{4}|3[47]\d\d([ .-]?)\d{6}\2\d{5}")
+_PAID = re.compile(r"(?i:\b(?:cards?|visa|master ?card|amex|american express|debit|credit|karte|tarjeta|carte|cart[aã]o|carta|kart\w*)\b)[^\n\d]{0,30}$")
+_GIFT = re.compile(r"\b(?:gift|library|sim|memory|score|report|trading|sd|part|model|serial)\b", re.I)
+_IBAN = re.compile(r"(?<![\w-])(?:[A-Za-z]{2} ?\d{2})(?:[ .-]?[A-Za-z\d]){11,30}(?![\w-])")
+_IBAN_SIZES = dict(pair.split("=") for pair in names.words()["iban"].split())  # land -> characters
+_ACCOUNT = re.compile(r"(?i:\biban\b|\b(?:bank|account|konto\w*|cuenta|compte|conta|conto|hesa[bp]\w*|rekening\w*|acct?|transfer|refund)\b)[^\n]{0,40}$")
 _PHONE = re.compile(
     r"(?=[\d+(])(?<![\w.#$€£@,-])(?<!(?<!\d)/)(?<!(?<![^\W\d_]):)"
     r"(?:\+ ?|\()?(?:\d{3,5}/)?\d(?:[ .()-]{0,3}\d){5,16}(?![\w%:]|[.,]\d)"
@@ -114,24 +119,40 @@ _HANDLE = re.compile(
     r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-]{0,28}\w)?"
     r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
 )
+_OFFICIAL = re.compile(rf"@(?:{'|'.join(names.words()['sites'].split())}|{names.words()['official']})(?:_?(?:uk|us|in|de|fr|es|it|hd|tv|help|helps|support|official|films?|movies?|games?))?", re.I)
 
 _STREET = (
     r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? |North |South |East |West )?(?:[A-Z][\w'’.]*,? |\d{1,3}(?:st|nd|rd|th) ){1,3}"
     r"(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Way|Close|Crescent|Terrace|Place|Pl"
-    r"|Parade|Gardens|View|Square|Sq|Circle|Trail|Parkway|Row|Walk|Mews|Highway)\b\.?"
+    r"|Parade|Gardens|Gdns|View|Square|Sq|Circle|Cir|Trail|Parkway|Pkwy|Row|Walk|Mews|Highway|Hwy|Grove|Hill|Rise|Park|Green"
+    r"|Quay|Wharf|Croft|Heights|Loop|Alley|Esplanade|Promenade|Yard|Cottages|Villas|Cres|Tce|Vale|Bank|Drove|Gate)\b\.?"
 )
 _TOWN = r"(?:,? [A-Z][\w'’.-]+(?: [A-Z][a-z'’-]+){0,2}(?: \d{1,2}\b)?)?"
 _CODE = (
-    r"(?:,? (?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d\d [A-Z0-9]{4}|(?:[A-Z]{2,3}"
+    r"(?:,? (?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d\d [A-Z0-9]{4}|(?:[A-Z]{2},? )?[A-Z]\d[A-Z] \d[A-Z]\d"
+    r"|(?:[A-Z]{2,3}"
     r"|(?:New|North|South|West) [A-Z][a-z]+|[A-Z][a-z]{3,}),? \d{4,5}(?:-\d{4})?|\d{4,5} [A-Z]\w+))"
+)
+_POSTCODE = r"(?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[\dW] ?[A-Z\d]{4}|[A-Z]\d[A-Z] \d[A-Z]\d)\b"
+_LANES = (  # words that stand before the name of a street
+    r"(?:rua|r\.|avenida|av|avda|travessa|praça|largo|estrada|calle|c/|plaza|paseo|carrer|camino|via|viale|corso|piazza|vicolo"
+    r"|largo|ulica|ul|aleja|al|plac|os|rue|boulevard|bd|chemin|impasse|quai|allée|place|strada|str|bulevardul|calea|ulice|náměstí|ulitsa)"
 )
 _UNIT = r"(?:,? (?:Apt|Apartment|Unit|Suite|Ste|Flat|Room)\b\.? ?#?\w+|,? #\d+)"
 _ADDRESS = re.compile(
     rf"(?P<flat>\b(?:Flat|Apt|Apartment|Unit)\.? ?\w{{1,10}}, )?{_STREET}(?P<unit>{_UNIT})?"
     rf"(?:{_TOWN}(?P<code>{_CODE}))?"
     rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
-    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>,? \d{4,5} [A-ZÄÖÜ]\w+)?"
-    r"|(?P<fr>\d{1,4},? (?:bis )?(?:rue|avenue|boulevard|place|chemin|impasse|quai) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
+    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>(?:, [^\n,]{1,16})?,? (?:[A-Z]{1,2}-)?\d{4,5} [A-ZÄÖÜ]\w+)?"
+    r"|(?P<fr>\d{1,4},? (?:bis |ter )?(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Ii]mpasse|[Qq]uai|[Aa]llée) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
+    rf"|(?P<code2>(?<![\w'’-])(?:(?:\d{{1,4}}[A-Za-z]?|[A-Z][\w'’.-]*|[Tt]he|of|on|upon|in|{_LANES}),? ){{2,9}}{_POSTCODE})"
+    rf"|(?P<lane>(?<![\w'’-])(?i:{_LANES})\.? (?:[^\W_][\w'’.-]* ){{0,4}}[^\W_][\w'’.-]*,? (?i:n[º°o.]{{0,2}} ?)?\d{{1,4}}[a-zA-Z]?(?:[/-]\d{{1,4}})?"
+    r"(?:, [^\n,]{1,16}){0,2},? (?!(?:1[89]|20)\d\d )(?:[A-Z]{1,2}-)?\d{2,5}(?:[ -]\d{2,4})? [A-ZÀ-Þ][\w-]+)"
+    rf"|(?P<cad>\b[A-ZÀ-ÞİŞ][\w'’]*(?: [A-ZÀ-ÞİŞ][\w'’]*){{0,3}} (?:Mah\.?|Mahallesi|Cad\.?|Caddesi|Sok\.?|Sokak|Sokağı)[^\n]{{0,40}}? No:? ?\d{{1,4}}(?:[^\n,]{{0,12}},? ?\d{{5}})?(?:,? [A-ZİŞ][\w/]+)?)"
+    rf"|(?P<low>(?<![\w'’-])(?:(?:flat|apt|unit) ?\w{{1,4}},? )?\d{{1,5}}[a-z]? (?:[a-z'’]+ ){{1,3}}(?:street|st|road|rd|avenue|ave|lane|ln|drive|dr|close|crescent|terrace|boulevard|blvd)\b"
+    r"(?:,? [a-z'’]+){0,3},? (?:[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}|[a-z]{2} \d{5})\b)"
+    r"|\b[A-ZÅÄÖØÆ][\wåäöøæé]+(?:gatan|vägen|gata|gate|veien|vegen|vej|gade|straat|laan|gracht|plein|kade|katu|tie|steeg|dreef|singel|damm|ufer|ring|steig|hof|wall|chaussee) \d{1,4}[a-z]?"
+    r"(?P<nord>(?:,? [^\n,]{1,16}){0,2},? \d{3,4} ?(?:\d{2}|[A-Z]{2})? [A-ZÅÄÖØÆ]\w+)"
     r"|(?P<eu>\b(?:[A-ZÀ-Þ][\w'’.-]*,? |(?:d[aeo]s?|del?|van|von|der|den|am|im) ){1,5}\d{1,4}[a-z]?"
     r"(?:, [^\n,]{1,9})?,? (?!(?:1[89]|20)\d\d )\d{4,5}(?:-\d{3}| [A-Z]{2})? [A-ZÀ-Þ][\w-]+)"
     r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
@@ -300,7 +321,7 @@ def _structured(text: str) -> Iterator[Found]:
     if digits > 3 or text.count(":") > 1:
         yield from _numbers(text)
     if "@" in text or "#" in text or "u/" in text or "U/" in text:
-        yield from ((*found.span(), "handle") for found in _HANDLE.finditer(text))
+        yield from ((*found.span(), "handle") for found in _HANDLE.finditer(text) if not _OFFICIAL.fullmatch(found[0]))
     if digits:
         yield from _addresses(text)
     for found in _PHONE.finditer(text) if digits > 5 else ():
@@ -319,13 +340,11 @@ def _links(text: str) -> Iterator[Found]:
 
 def _numbers(text: str) -> Iterator[Found]:
     for found in _CARD.finditer(text):
-        if _luhn(found[0]):
+        if _luhn(found[0]) or _is_called_card(text, found):
             yield (*found.span(), "card")
     for found in _IBAN.finditer(text):
-        for end in _ends(found[0]):
-            if _mod_97(found[0][:end]):
-                yield found.start(), found.start() + end, "card"
-                break
+        if size := _account(text, found.start(), found[0]):
+            yield found.start(), found.start() + size, "card"
     for found in _IP4.finditer(text):
         if not _AT_HOME.match(found[0]) and not _VERSION.search(text, max(0, found.start() - 20), found.start()):
             yield (*found.span(), "ip")
@@ -360,16 +379,29 @@ def _luhn(found: str) -> bool:
     return sum(doubled) % 10 == 0 and len(set(digits)) > 1
 
 
-def _ends(found: str) -> list[int]:
-    """Where an account's number may end, the longest first: the next word may look like its last group."""
-    return [len(found), *sorted((n for n, c in enumerate(found) if c == " "), reverse=True)]
+def _is_called_card(text: str, found: re.Match[str]) -> bool:
+    """With a slip of the pen in it, a number of four groups is still one where it is called so."""
+    before = _PAID.search(text, max(0, found.start() - 40), found.start())
+    return bool(before and _FOURS.fullmatch(found[0]) and not _GIFT.search(text, max(0, before.start() - 20), found.start()))
 
 
-def _mod_97(found: str) -> bool:
-    """The check of ISO 13616."""
-    plain = found.replace(" ", "")
-    moved = plain[4:] + plain[:4]
-    return int("".join(str(int(c, 36)) for c in moved)) % 97 == 1
+def _account(text: str, start: int, found: str) -> int:
+    """How long an account's number of this land is, or 0: the next word may look like its last group.
+
+    By the check of ISO 13616; without it where it is written in fours, or is called an account's.
+    """
+    size, at = int(_IBAN_SIZES.get(found[:2].upper(), "0")), 0
+    for at, char in enumerate(found, 1):
+        size -= char.isalnum()
+        if not size:
+            break
+    if size or found[at : at + 1].isalnum():
+        return 0
+    plain = re.sub("[ .-]", "", found[:at]).upper()
+    if int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1:
+        return at
+    in_fours = re.fullmatch(r"[A-Z]{2}\d\d(?: [A-Z\d]{4})+(?: [A-Z\d]{1,3})?", found[:at])
+    return at if in_fours or _ACCOUNT.search(text, max(0, start - 60), start) else 0
 
 
 def _is_ip6(found: str) -> bool:
@@ -387,6 +419,6 @@ _SHAPED = (
     rf"|[(\[{{](?:[dD][oO][tT]|\.)[)\]}}]| AT [a-z\d]|(?i:[ @]{_MAIL_HOST}\.)"
     r"|\d(?:[\s.()-]{0,3}\d){5}|\d\.\d{1,3}\.\d|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
     r"\d[A-Za-z]?,? [A-Z\d].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
-    r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box \d|\d,? (?:bis )?(?:rue|avenue|boul|place|chem|imp|quai)"
-    r"|\d[a-z]?,.{0,12} \d{4}|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
+    r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box \d|\d,? (?:bis |ter )?(?i:rue|avenue|boul|place|chem|imp|quai|all)"
+    r"|\d[A-Z]{2}\b|[A-Z]\d[\dW] ?[A-Z\d]{4}|\d[A-Z]\d|\d[a-z]{2}\b|[A-Za-z]\.? \d.*,? \d\d|[a-z] \d{5}|No:? ?\d|\d[a-z]?,.{0,12} \d{4}|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
 )
