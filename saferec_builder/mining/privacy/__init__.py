@@ -47,7 +47,6 @@ _MAIL = re.compile(rf"@|[([{{<]at[)\]}}>]| dot | AT |[ ]{_MAIL_HOST}\.", re.I)
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _IP4 = re.compile(rf"(?<![\w.])(?:{_OCTET}\.){{3}}{_OCTET}(?![\w]|\.\d)")
 _IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])")
-_AT_HOME = re.compile(r"(?:192\.168|127\.0|0\.0)\.")  # the same in every house
 _VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
 _CARD = re.compile(r"(?<![\w.-])[2-6](?:[ .-]?\d){12,18}(?![\d-])")
 _FOURS = re.compile(r"[2-6]\d{3}([ .-]?)\d{4}\1\d{4}\1\d{4}|3[47]\d\d([ .-]?)\d{6}\2\d{5}")
@@ -145,7 +144,15 @@ _ADDRESS = re.compile(
     rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
     r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>(?:, [^\n,]{1,16})?,? (?:[A-Z]{1,2}-)?\d{4,5} [A-ZÄÖÜ]\w+)?"
     r"|(?P<fr>\d{1,4},? (?:bis |ter )?(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Ii]mpasse|[Qq]uai|[Aa]llée) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
-    rf"|(?P<code2>(?<![\w'’-])(?:(?:\d{{1,4}}[A-Za-z]?|[A-Z][\w'’.-]*|[Tt]he|of|on|upon|in|{_LANES}),? ){{2,9}}{_POSTCODE})"
+    r"|(?P<eu>\b(?:[A-ZÀ-Þ][\w'’.-]*,? |(?:d[aeo]s?|del?|van|von|der|den|am|im) ){1,5}\d{1,4}[a-z]?"
+    r"(?:, [^\n,]{1,9})?,? (?!(?:1[89]|20)\d\d )\d{4,5}(?:-\d{3}| [A-Z]{2})? [A-ZÀ-Þ][\w-]+)"
+    r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
+)
+_POSTAL = re.compile(rf"{_POSTCODE}|\b\d{{5}}\b|\d[ -]\d{{2,3}}|[a-z]{{1,2}}\d{{1,2}} ?\d[a-z]{{2}}\b|[ (](?!1[89]|20)\d{{4}}\b|No:? ?\d")
+_WITH_CODE = re.compile(
+    rf"(?P<code>(?<![\w'’-])(?:\d{{1,4}}[A-Za-z]?|Flat|Unit|Apt\.?|Apartment|Suite|Room|The"
+    r"|[A-Z][\w'’.-]* (?:[A-Z][\w'’.-]* )?(?:House|Cottage|Farm|Lodge|Court|Hall|Villa|Barn|Mill|Lane|Road|Street|Close|Park)),? "
+    rf"(?:(?:\d{{1,4}}[A-Za-z]?|[A-Z][\w'’.-]*|[Tt]he|of|on|upon|in|{_LANES}),? ){{1,9}}{_POSTCODE})"
     rf"|(?P<lane>(?<![\w'’-])(?i:{_LANES})\.? (?:[^\W_][\w'’.-]* ){{0,4}}[^\W_][\w'’.-]*,? (?i:n[º°o.]{{0,2}} ?)?\d{{1,4}}[a-zA-Z]?(?:[/-]\d{{1,4}})?"
     r"(?:, [^\n,]{1,16}){0,2},? (?!(?:1[89]|20)\d\d )(?:[A-Z]{1,2}-)?\d{2,5}(?:[ -]\d{2,4})? [A-ZÀ-Þ][\w-]+)"
     rf"|(?P<cad>\b[A-ZÀ-ÞİŞ][\w'’]*(?: [A-ZÀ-ÞİŞ][\w'’]*){{0,3}} (?:Mah\.?|Mahallesi|Cad\.?|Caddesi|Sok\.?|Sokak|Sokağı)[^\n]{{0,40}}? No:? ?\d{{1,4}}(?:[^\n,]{{0,12}},? ?\d{{5}})?(?:,? [A-ZİŞ][\w/]+)?)"
@@ -153,9 +160,6 @@ _ADDRESS = re.compile(
     r"(?:,? [a-z'’]+){0,3},? (?:[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}|[a-z]{2} \d{5})\b)"
     r"|\b[A-ZÅÄÖØÆ][\wåäöøæé]+(?:gatan|vägen|gata|gate|veien|vegen|vej|gade|straat|laan|gracht|plein|kade|katu|tie|steeg|dreef|singel|damm|ufer|ring|steig|hof|wall|chaussee) \d{1,4}[a-z]?"
     r"(?P<nord>(?:,? [^\n,]{1,16}){0,2},? \d{3,4} ?(?:\d{2}|[A-Z]{2})? [A-ZÅÄÖØÆ]\w+)"
-    r"|(?P<eu>\b(?:[A-ZÀ-Þ][\w'’.-]*,? |(?:d[aeo]s?|del?|van|von|der|den|am|im) ){1,5}\d{1,4}[a-z]?"
-    r"(?:, [^\n,]{1,9})?,? (?!(?:1[89]|20)\d\d )\d{4,5}(?:-\d{3}| [A-Z]{2})? [A-ZÀ-Þ][\w-]+)"
-    r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
 )
 _LIVES = re.compile(
     r"(?<!\[)\b"
@@ -346,7 +350,7 @@ def _numbers(text: str) -> Iterator[Found]:
         if size := _account(text, found.start(), found[0]):
             yield found.start(), found.start() + size, "card"
     for found in _IP4.finditer(text):
-        if not _AT_HOME.match(found[0]) and not _VERSION.search(text, max(0, found.start() - 20), found.start()):
+        if not _VERSION.search(text, max(0, found.start() - 20), found.start()):
             yield (*found.span(), "ip")
     for found in _IP6.finditer(text):
         if _is_ip6(found[0]):
@@ -354,6 +358,8 @@ def _numbers(text: str) -> Iterator[Found]:
 
 
 def _addresses(text: str) -> Iterator[Found]:
+    for found in _WITH_CODE.finditer(text) if _POSTAL.search(text) else ():
+        yield (*found.span(), "address")
     for found in _ADDRESS.finditer(text):
         if any(found.groupdict().values()) or _LIVES.search(text, max(0, found.start() - 50), found.start()):
             yield (*found.span(), "address")

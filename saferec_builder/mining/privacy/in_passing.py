@@ -19,6 +19,7 @@ _TOKEN = re.compile(r"\[[a-z]+\]|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['
 _QUOTES = "\"“”'‘’*_"
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
 _I = ("i", "i'm", "i'd", "i'll", "i've")
+_ACTS = ("do", "say", "feel", "see", "-ed", "is", "was", "has", "had")
 _ENDS = ("^", ".", "!", "?", "…", "|")  # of a sentence; | is the end of a line
 _MARKS = frozenset(
     "^ $ , . ? ! ( ' : | 0 <N> <n> and with for to is was or in of by the a from at as like has had if".split()
@@ -72,7 +73,8 @@ def again(text: str, known: Collection[str]) -> Iterator[tuple[int, int]]:
     for n, (word, start) in enumerate(zip(words, starts, strict=True)):
         end = start + word.size
         inside = word.capital and n and words[n - 1].plain not in _ENDS
-        like_one = word.sort == "sure" or inside or (word.sort and word.plain not in names.doubtful())
+        acts = n + 1 < len(words) and words[n + 1].kind in _ACTS
+        like_one = word.sort == "sure" or inside or (word.sort and (acts or word.plain not in names.doubtful()))
         if like_one and text[start:end].casefold() in known and _stands_alone(text, words, n, start, end):
             yield start, end
 

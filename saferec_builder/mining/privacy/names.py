@@ -87,7 +87,7 @@ _LIFE = re.compile(  # what is said of people one knows, and seldom of character
 )
 _OF_A_FILM = re.compile(r"\b(?:watch\w*|see|seen|saw|like|love|film|movie|starring|by|with) $", re.I)
 _WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>{_NAME}(?: {_NAME}){{1,3}})")
-_MORE = re.compile(rf"(?:, ?(?:and )?| and | & )(?P<name>{_NAME})")
+_MORE = re.compile(rf"(?:, ?(?:and )?| and | & | y | et | und | e | i | og | och | en | ve )(?P<name>{_NAME})")
 _SIGNED = re.compile(
     r"(?:^|\n|[.!?)] ?)(?:(?P<formal>sincerely|regards|yours(?: truly)?|signed|xx+|xoxo"
     r"|(?:best|kind|warm) (?:regards|wishes))"
@@ -134,11 +134,12 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         if _plausible(found[group]):
             yield found.span(group)
             yield from _others(text, found.end(group))
-    for found in _KIN_OF.finditer(text):
+    of_one = any(word in text for word in ("my ", "My ", "our ", "Our ", "MY ", "OUR "))
+    for found in _KIN_OF.finditer(text) if of_one else ():
         if _of_kin(found):
             yield found.span("name")
             yield from _others(text, found.end("name"))
-    for pattern in (_KIN_LOW, _AUNT, _OUR):
+    for pattern in (_KIN_LOW, _AUNT, _OUR) if of_one else (_AUNT,):
         for found in pattern.finditer(text):
             if _given(found["name"], sure=pattern is not _KIN_LOW) or (pattern is _AUNT and _plausible(found["name"])):
                 yield found.span("name")
@@ -153,7 +154,7 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         group = found.lastgroup or ""
         if _plausible(found[group]) and (_given(found[group]) or group in ("name5", "name7", "name8")):
             yield found.span(group)
-    for pattern in (_HERE, _SIGNED, _DASHED):
+    for pattern in (_HERE, _SIGNED, _DASHED) if " here" in text else (_SIGNED, _DASHED):
         for found in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
             if _closes(text, found, pattern):
                 yield found.span("name")

@@ -69,7 +69,7 @@ _CONTEXTS = tuple(  # the last: also where it is a full name
             False,
         ),
         (r"[.,!?]\n\s*", r"(?:, [^\n.!?]{1,40}| ?[.!]?)\s*\Z", True),
-        (r"[^\n]{40}[a-zà-ÿ]{3}[.!…] ", r" ?\.?\s*\Z", False),
+        (r"[^\n]{12}[a-zà-ÿ]{3}[.!…] ", r" ?\.?\s*\Z", False),
         (r"\b[Yy]ours truly, ", "", True),
         (r"\b(?:[Pp]rofiles?|[Aa]ccounts?|[Uu]ser|[Vv]iewer)(?: (?:named|called|for|is))? [\"“'‘]", "[\"”'’]", True),
         (r"(?:^|[.!?\n,] ?)(?:[Mm]y )?[Nn]ame:? ", " |[.,]", True),
@@ -110,6 +110,7 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         for found in pattern.finditer(text) if not needed.isdisjoint(words) else ():
             if names._plausible(found[found.lastgroup or ""]):
                 yield found.span(found.lastgroup or "")
+                yield from names._others(text, found.end(found.lastgroup or ""))
     if _INITIALS.search(text):
         for found in _INITIALLED.finditer(text):
             yield found.span("name")
