@@ -17,7 +17,7 @@ from functools import cache
 import polars as pl
 
 from saferec_builder.mining import rules_version as versions
-from saferec_builder.mining.privacy import folding, in_passing, names, spoken
+from saferec_builder.mining.privacy import addresses, folding, in_passing, names, spoken
 from saferec_builder.mining.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
@@ -50,11 +50,17 @@ _IP6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:
 _VERSION = re.compile(r"(?:\bv|ver|version|release|build|player|firmware)[ .:]*$", re.I)
 _CARD = re.compile(r"(?<![\w.-])[2-6](?:[ .-]?\d){12,18}(?![\d-])")
 _FOURS = re.compile(r"[2-6]\d{3}([ .-]?)\d{4}\1\d{4}\1\d{4}|3[47]\d\d([ .-]?)\d{6}\2\d{5}")
-_PAID = re.compile(r"(?i:\b(?:cards?|visa|master ?card|amex|american express|debit|credit|karte|tarjeta|carte|cart[aã]o|carta|kart\w*)\b)[^\n\d]{0,30}$")
+_PAID = re.compile(
+    r"(?i:\b(?:cards?|visa|master ?card|amex|american express|debit|credit|karte|tarjeta|carte|cart[aã]o"
+    r"|carta|kart\w*)\b)[^\n\d]{0,30}$"
+)
 _GIFT = re.compile(r"\b(?:gift|library|sim|memory|score|report|trading|sd|part|model|serial)\b", re.I)
 _IBAN = re.compile(r"(?<![\w-])(?:[A-Za-z]{2} ?\d{2})(?:[ .-]?[A-Za-z\d]){11,30}(?![\w-])")
 _IBAN_SIZES = dict(pair.split("=") for pair in names.words()["iban"].split())  # land -> characters
-_ACCOUNT = re.compile(r"(?i:\biban\b|\b(?:bank|account|konto\w*|cuenta|compte|conta|conto|hesa[bp]\w*|rekening\w*|acct?|transfer|refund)\b)[^\n]{0,40}$")
+_ACCOUNT = re.compile(
+    r"(?i:\biban\b|\b(?:bank|account|konto\w*|cuenta|compte|conta|conto|hesa[bp]\w*|rekening\w*|acct?"
+    r"|transfer|refund)\b)[^\n]{0,40}$"
+)
 _PHONE = re.compile(
     r"(?=[\d+(])(?<![\w.#$€£@,-])(?<!(?<!\d)/)(?<!(?<![^\W\d_]):)"
     r"(?:\+ ?|\()?(?:\d{3,5}/)?\d(?:[ .()-]{0,3}\d){5,16}(?![\w%:]|[.,]\d)"
@@ -114,57 +120,15 @@ _IN_URL = [
 _HANDLE = re.compile(
     r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
     # @home is a place, @everyone nobody, @7pm a time
-    r"|(?<![^\W_])(?<![@./\]])@(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work|school|uni|all|everyone|everybody|here|channel|least|last|once|night|noon"
-    r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-]{0,28}\w)?"
+    r"|(?<![^\W_])(?<![@./\]])@(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work"
+    r"|school|uni|all|everyone|everybody|here|channel|least|last|once|night|noon"
+    r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-"
+    r"]{0,28}\w)?"
     r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
 )
-_OFFICIAL = re.compile(rf"@(?:{'|'.join(names.words()['sites'].split())}|{names.words()['official']})(?:_?(?:uk|us|in|de|fr|es|it|hd|tv|help|helps|support|official|films?|movies?|games?))?", re.I)
-
-_STREET = (
-    r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? |North |South |East |West )?(?:[A-Z][\w'’.]*,? |\d{1,3}(?:st|nd|rd|th) ){1,3}"
-    r"(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Way|Close|Crescent|Terrace|Place|Pl"
-    r"|Parade|Gardens|Gdns|View|Square|Sq|Circle|Cir|Trail|Parkway|Pkwy|Row|Walk|Mews|Highway|Hwy|Grove|Hill|Rise|Park|Green"
-    r"|Quay|Wharf|Croft|Heights|Loop|Alley|Esplanade|Promenade|Yard|Cottages|Villas|Cres|Tce|Vale|Bank|Drove|Gate)\b\.?"
-)
-_TOWN = r"(?:,? [A-Z][\w'’.-]+(?: [A-Z][a-z'’-]+){0,2}(?: \d{1,2}\b)?)?"
-_CODE = (
-    r"(?:,? (?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d\d [A-Z0-9]{4}|(?:[A-Z]{2},? )?[A-Z]\d[A-Z] \d[A-Z]\d"
-    r"|(?:[A-Z]{2,3}"
-    r"|(?:New|North|South|West) [A-Z][a-z]+|[A-Z][a-z]{3,}),? \d{4,5}(?:-\d{4})?|\d{4,5} [A-Z]\w+))"
-)
-_POSTCODE = r"(?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[\dW] ?[A-Z\d]{4}|[A-Z]\d[A-Z] \d[A-Z]\d)\b"
-_LANES = (  # words that stand before the name of a street
-    r"(?:rua|r\.|avenida|av|avda|travessa|praça|largo|estrada|calle|c/|plaza|paseo|carrer|camino|via|viale|corso|piazza|vicolo"
-    r"|largo|ulica|ul|aleja|al|plac|os|rue|boulevard|bd|chemin|impasse|quai|allée|place|strada|str|bulevardul|calea|ulice|náměstí|ulitsa)"
-)
-_UNIT = r"(?:,? (?:Apt|Apartment|Unit|Suite|Ste|Flat|Room)\b\.? ?#?\w+|,? #\d+)"
-_ADDRESS = re.compile(
-    rf"(?P<flat>\b(?:Flat|Apt|Apartment|Unit)\.? ?\w{{1,10}}, )?{_STREET}(?P<unit>{_UNIT})?"
-    rf"(?:{_TOWN}(?P<code>{_CODE}))?"
-    rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
-    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>(?:, [^\n,]{1,16})?,? (?:[A-Z]{1,2}-)?\d{4,5} [A-ZÄÖÜ]\w+)?"
-    r"|(?P<fr>\d{1,4},? (?:bis |ter )?(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Ii]mpasse|[Qq]uai|[Aa]llée) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
-    r"|(?P<eu>\b(?:[A-ZÀ-Þ][\w'’.-]*,? |(?:d[aeo]s?|del?|van|von|der|den|am|im) ){1,5}\d{1,4}[a-z]?"
-    r"(?:, [^\n,]{1,9})?,? (?!(?:1[89]|20)\d\d )\d{4,5}(?:-\d{3}| [A-Z]{2})? [A-ZÀ-Þ][\w-]+)"
-    r"|(?P<es>(?:Calle|Avenida|Plaza|Paseo) [A-Z][^\n,.;]{1,30} \d{1,4}, \d{5} [A-Z]\w+)"
-)
-_POSTAL = re.compile(rf"{_POSTCODE}|\b\d{{5}}\b|\d[ -]\d{{2,3}}|[a-z]{{1,2}}\d{{1,2}} ?\d[a-z]{{2}}\b|[ (](?!1[89]|20)\d{{4}}\b|No:? ?\d")
-_WITH_CODE = re.compile(
-    rf"(?P<code>(?<![\w'’-])(?:\d{{1,4}}[A-Za-z]?|Flat|Unit|Apt\.?|Apartment|Suite|Room|The"
-    r"|[A-Z][\w'’.-]* (?:[A-Z][\w'’.-]* )?(?:House|Cottage|Farm|Lodge|Court|Hall|Villa|Barn|Mill|Lane|Road|Street|Close|Park)),? "
-    rf"(?:(?:\d{{1,4}}[A-Za-z]?|[A-Z][\w'’.-]*|[Tt]he|of|on|upon|in|{_LANES}),? ){{1,9}}{_POSTCODE})"
-    rf"|(?P<lane>(?<![\w'’-])(?i:{_LANES})\.? (?:[^\W_][\w'’.-]* ){{0,4}}[^\W_][\w'’.-]*,? (?i:n[º°o.]{{0,2}} ?)?\d{{1,4}}[a-zA-Z]?(?:[/-]\d{{1,4}})?"
-    r"(?:, [^\n,]{1,16}){0,2},? (?!(?:1[89]|20)\d\d )(?:[A-Z]{1,2}-)?\d{2,5}(?:[ -]\d{2,4})? [A-ZÀ-Þ][\w-]+)"
-    rf"|(?P<cad>\b[A-ZÀ-ÞİŞ][\w'’]*(?: [A-ZÀ-ÞİŞ][\w'’]*){{0,3}} (?:Mah\.?|Mahallesi|Cad\.?|Caddesi|Sok\.?|Sokak|Sokağı)[^\n]{{0,40}}? No:? ?\d{{1,4}}(?:[^\n,]{{0,12}},? ?\d{{5}})?(?:,? [A-ZİŞ][\w/]+)?)"
-    rf"|(?P<low>(?<![\w'’-])(?:(?:flat|apt|unit) ?\w{{1,4}},? )?\d{{1,5}}[a-z]? (?:[a-z'’]+ ){{1,3}}(?:street|st|road|rd|avenue|ave|lane|ln|drive|dr|close|crescent|terrace|boulevard|blvd)\b"
-    r"(?:,? [a-z'’]+){0,3},? (?:[a-z]{1,2}\d[a-z\d]? ?\d[a-z]{2}|[a-z]{2} \d{5})\b)"
-    r"|\b[A-ZÅÄÖØÆ][\wåäöøæé]+(?:gatan|vägen|gata|gate|veien|vegen|vej|gade|straat|laan|gracht|plein|kade|katu|tie|steeg|dreef|singel|damm|ufer|ring|steig|hof|wall|chaussee) \d{1,4}[a-z]?"
-    r"(?P<nord>(?:,? [^\n,]{1,16}){0,2},? \d{3,4} ?(?:\d{2}|[A-Z]{2})? [A-ZÅÄÖØÆ]\w+)"
-)
-_LIVES = re.compile(
-    r"(?<!\[)\b"
-    r"(?:lives?|living|address|ship\w*|send|deliver\w*|mail|post|house|home|my place|our place|moved|stay\w*|visit"
-    r"|come to|come over to|return|we are at|i'm at|i am at)\b[^\n]{0,25}$",
+_OFFICIAL = re.compile(
+    rf"@(?:{'|'.join(names.words()['sites'].split())}|{names.words()['official']})(?:_?(?:uk|us|in|de|fr|es|it"
+    rf"|hd|tv|help|helps|support|official|films?|movies?|games?))?",
     re.I,
 )
 
@@ -288,7 +252,16 @@ def rules() -> str:
     answers = [clean.to_list(), counts, beside, together, [redact(text, leave={"handle"})[0] for text in left]]
     lists = [*map(sorted, names.known()), *(sorted(map(str, part.items())) for part in in_passing.model())]
     known = [hashlib.blake2b(" ".join(some).encode()).hexdigest() for some in lists]  # too many for a look at each
-    return versions.named(answers, globals(), vars(names), vars(spoken), vars(in_passing), vars(folding), {"given": known})
+    return versions.named(
+        answers,
+        globals(),
+        vars(names),
+        vars(spoken),
+        vars(addresses),
+        vars(in_passing),
+        vars(folding),
+        {"given": known},
+    )
 
 
 def _standing(titles: Iterable[str]) -> Titles:
@@ -327,7 +300,7 @@ def _structured(text: str) -> Iterator[Found]:
     if "@" in text or "#" in text or "u/" in text or "U/" in text:
         yield from ((*found.span(), "handle") for found in _HANDLE.finditer(text) if not _OFFICIAL.fullmatch(found[0]))
     if digits:
-        yield from _addresses(text)
+        yield from ((*span, "address") for span in addresses.find(text))
     for found in _PHONE.finditer(text) if digits > 5 else ():
         if _is_phone(text, *found.span()):
             yield (*found.span(), "phone")
@@ -357,14 +330,6 @@ def _numbers(text: str) -> Iterator[Found]:
             yield (*found.span(), "ip")
 
 
-def _addresses(text: str) -> Iterator[Found]:
-    for found in _WITH_CODE.finditer(text) if _POSTAL.search(text) else ():
-        yield (*found.span(), "address")
-    for found in _ADDRESS.finditer(text):
-        if any(found.groupdict().values()) or _LIVES.search(text, max(0, found.start() - 50), found.start()):
-            yield (*found.span(), "address")
-
-
 def _is_phone(text: str, start: int, end: int) -> bool:
     found = text[start:end]
     digits = re.sub(r"\D", "", found)
@@ -388,7 +353,9 @@ def _luhn(found: str) -> bool:
 def _is_called_card(text: str, found: re.Match[str]) -> bool:
     """With a slip of the pen in it, a number of four groups is still one where it is called so."""
     before = _PAID.search(text, max(0, found.start() - 40), found.start())
-    return bool(before and _FOURS.fullmatch(found[0]) and not _GIFT.search(text, max(0, before.start() - 20), found.start()))
+    return bool(
+        before and _FOURS.fullmatch(found[0]) and not _GIFT.search(text, max(0, before.start() - 20), found.start())
+    )
 
 
 def _account(text: str, start: int, found: str) -> int:
@@ -396,13 +363,11 @@ def _account(text: str, start: int, found: str) -> int:
 
     By the check of ISO 13616; without it where it is written in fours, or is called an account's.
     """
-    size, at = int(_IBAN_SIZES.get(found[:2].upper(), "0")), 0
-    for at, char in enumerate(found, 1):
-        size -= char.isalnum()
-        if not size:
-            break
-    if size or found[at : at + 1].isalnum():
+    size = int(_IBAN_SIZES.get(found[:2].upper(), "0"))
+    ends = [at for at, char in enumerate(found, 1) if char.isalnum()]
+    if not size or len(ends) < size or found[ends[size - 1] :][:1].isalnum():
         return 0
+    at = ends[size - 1]
     plain = re.sub("[ .-]", "", found[:at]).upper()
     if int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1:
         return at
@@ -426,5 +391,7 @@ _SHAPED = (
     r"|\d(?:[\s.()-]{0,3}\d){5}|\d\.\d{1,3}\.\d|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
     r"\d[A-Za-z]?,? [A-Z\d].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"
     r"|Terr|Pl|Par|Gard|View|Sq|Trail|Mews|High)|Box \d|\d,? (?:bis |ter )?(?i:rue|avenue|boul|place|chem|imp|quai|all)"
-    r"|\d[A-Z]{2}\b|[A-Z]\d[\dW] ?[A-Z\d]{4}|\d[A-Z]\d|\d[a-z]{2}\b|[A-Za-z]\.? \d.*,? \d\d|[a-z] \d{5}|No:? ?\d|\d[a-z]?,.{0,12} \d{4}|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida|Plaza|Paseo) [A-Z]",
+    r"|\d[A-Z]{2}\b|[A-Z]\d[\dW] ?[A-Z\d]{4}|\d[A-Z]\d|\d[a-z]{2}\b|[A-Za-z]\.? \d.*,? \d\d|[a-z] \d{5}"
+    r"|No:? ?\d|\d[a-z]?,.{0,12} \d{4}|(?:stra(?:ß|ss)e|str\.|weg|platz|allee|gasse) \d|(?:Calle|Avenida"
+    r"|Plaza|Paseo) [A-Z]",
 )

@@ -15,7 +15,9 @@ import polars as pl
 
 from saferec_builder.mining.privacy import names
 
-_TOKEN = re.compile(r"\[[a-z]+\]|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]")
+_TOKEN = re.compile(
+    r"\[[a-z]+\]|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
+)
 _QUOTES = "\"“”'‘’*_"
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
 _I = ("i", "i'm", "i'd", "i'll", "i've")

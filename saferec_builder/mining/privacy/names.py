@@ -7,7 +7,7 @@ A name alone is left: most capitalised words in talk about films are titles, cas
 import re
 import tomllib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -186,6 +186,14 @@ def _given(name: str, *, sure: bool = True) -> bool:
         return True
     first = bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
     return first in every if sure and name[0].isupper() else first in only
+
+
+def any_given(words: Iterable[str]) -> bool:
+    """May one of the words be a given name, or begin one?"""
+    every, only = known()
+    capital = [word.casefold() for word in words if word[0].isupper()]
+    near = not every.isdisjoint(capital) or not only.isdisjoint(words) or not _SYLLABLES.isdisjoint(capital)
+    return near or not all(map(str.isascii, words))
 
 
 def hyphened(word: str) -> bool:

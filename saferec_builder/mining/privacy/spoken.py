@@ -5,7 +5,7 @@ it were spoken calmly.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from saferec_builder.mining.privacy import names
 
@@ -85,9 +85,7 @@ _CLOSES = re.compile(
     rf"[-–—~]* ?(?P<name>{_FULL}|{_INITIALS.pattern})(?:\s*[.!]?|, [^\n.!?]{{1,40}}| \([^\n)]{{1,30}}\))\s*$"
 )
 _HEY = "(?:hi|hey|hello|hiya|heya|yo|sup)"
-_SIGNED = (
-    r"(?:[,.!?]|\n|[-–—~]|\b(?:thanks|thx|ty|cheers|love|xx+|xo|best|regards)) ?(?:\n|[-–—~]+ ?|[xs] )"
-)
+_SIGNED = r"(?:[,.!?]|\n|[-–—~]|\b(?:thanks|thx|ty|cheers|love|xx+|xo|best|regards)) ?(?:\n|[-–—~]+ ?|[xs] )"
 _LOWER = re.compile(  # a given name in lower case
     rf"(?:^|[.!?\n] ?|\b(?:{_HEY}|its|it['’]s),? )(?P<name>{_LOW}) here(?=[,.!:;]|\s*$| again| from)"
     rf"|\b{_HEY}\b[^.\n]{{0,12}} (?:this is|its|it['’]s|i['’]?m|i am) (?P<name2>{_LOW})\b"
@@ -115,11 +113,14 @@ def find(text: str) -> Iterator[tuple[int, int]]:
         for found in _INITIALLED.finditer(text):
             yield found.span("name")
     yield from _closing(text, lambda found: "\n" in found["apart"] or names._given(found["name"]))
-    yield from loose(text)
+    yield from loose(text, words)
 
 
-def loose(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of the given names among them."""
+def loose(text: str, words: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
+    """(start, end) of the given names among them; `words` are those of the text, if they are known."""
+    words = words or frozenset(_WORD.findall(text))
+    if not names.any_given(words):
+        return
     for found in _WHOLE.finditer(text):
         if names._given(found["first"]) and names._plausible(found["first"]):
             near = text[max(0, found.start() - _NEAR) : found.start()]
@@ -131,7 +132,7 @@ def loose(text: str) -> Iterator[tuple[int, int]]:
                     yield found.span()
                     break
     yield from _closing(text, lambda found: names._given(found["name"]))
-    if not names.known()[1].isdisjoint(_WORD.findall(text)):
+    if not names.known()[1].isdisjoint(map(names.bare, words)):
         for found in _LOWER.finditer(text):
             if names._given(name := found[found.lastgroup or ""], sure=False) and names._plausible(name):
                 yield found.span(found.lastgroup or "")
@@ -162,7 +163,8 @@ MAYBE = (
     rf"(?i:{_TOLD['called']}) \W{{0,3}}\pL|(?i:{_TOLD['mine']}),? {_UPPER}",
     rf"{_THEIRS}{_UPPER}",
     r"[a-z,] (?:[Mm]r|[Mm]rs|[Mm]s|[Mm]iss|Mx|[Dd]r|Prof)\.? \p{Lu}",
-    rf"(?:[Ii]t['’]?s|[Tt]his is|[Ii]['’]?m|[Yy]ou['’]re) {_UPPER}[\w'’-]*(?: {_UPPER}[\w'’-]*)* from (?:the|[oymwsadun])"
+    rf"(?:[Ii]t['’]?s|[Tt]his is|[Ii]['’]?m|[Yy]ou['’]re) {_UPPER}[\w'’-]*(?: {_UPPER}[\w'’-]*)* from (?:the"
+    rf"|[oymwsadun])"
     rf"|(?i:{_TOLD['hail']}),? [A-Z]\. ?[A-Z]|{_UPPER}\S* \((?:my|our) ",
     rf"(?:^|[\n.!?,)…] ?)(?i:{_TOLD['closing']})[^\n]*\n\s*[-–—~]* ?{_UPPER}[^\n]*\s*$",
     rf"(?:{_UPPER}['’\p{{Lu}}]*[ ,.!?]+){{4}}",
@@ -172,13 +174,15 @@ LOOSE = (
     rf"(?i:{_TOLD['hail']}),? {_UPPER}",
     rf"(?i:{_TOLD['am']}) \pL|(?i:{_TOLD['elder']}) {_UPPER}",
     rf"^{_UPPER}[^,\s]*, (?:{_TOLD['answers']})",
-    rf"{_UPPER}[\w'’-]*(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) |[Yy]ou (?:and|or|&) {_UPPER}|[Yy]our .{{0,60}}{_UPPER}"
+    rf"{_UPPER}[\w'’-]*(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) |[Yy]ou (?:and|or|&) {_UPPER}"
+    rf"|[Yy]our .{{0,60}}{_UPPER}"
     rf"|{_UPPER}[\w'’-]* and you",
     r"[.!…] \p{Lu}[\w'’-]* ?\.?\s*$|[Yy]ours truly, |(?:rofile|ccount|ser|iewer)\S*(?: [a-z]+)? [\"“'‘]"
     r"|[Nn]ame:? \p{Lu}|\p{Lu}[\w'’-]* (?:is|turns|turned|just turned|will be) \d",
     rf"(?i:ask|tell|told|asked) {_UPPER}|\n\s*{_UPPER}[^\n]*\s*$|(?:[Mm]y|[Oo]ur) .{{0,99}}(?:is|['’]s) {_UPPER}",
     rf"(?i:{_TOLD['closing']}) {_UPPER}[\w.'’ -]*[.!]?\s*$",
-    rf"[,.!~—–\n-] ?{_UPPER}[\w.'’-]*(?: {_UPPER}[\w'’-]*)*(?:[.!]?|, [^\n.!?]+| \([^\n)]+\))\s*$|[,.!\n] ?[-–—~]+ ?{_UPPER}",
+    rf"[,.!~—–\n-] ?{_UPPER}[\w.'’-]*(?: {_UPPER}[\w'’-]*)*(?:[.!]?|, [^\n.!?]+| \([^\n)]+\))\s*$"
+    rf"|[,.!\n] ?[-–—~]+ ?{_UPPER}",
     rf"\pL here(?:[,.!:;]|\s*$| again| from)|{_HEY}[^.\n]{{0,12}} (?:this is|it['’]?s|i['’]?m|i am) \pL",
     rf"(?:^|[.!?\n] ?)(?:{_HEY}|thx|thanks|ty|cheers|welcome back),? [^\s\p{{Lu}}]+(?:[,.!?]|\s*$)|{_THEIRS}\pL",
     rf"{_SIGNED}\pL+\s*[.!x]*\s*$|\pL (?:says? (?:hi|hello|thanks)|sends (?:love|hugs|regards))",
