@@ -12,6 +12,7 @@ LINES = DATA / "privacy.txt"
 DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
 STRANGERS = DATA / "privacy_strangers.jsonl"  # by somebody who had seen no rule
 APART = DATA / "privacy_apart.jsonl"  # by another; of its two halves only the first was read
+THIRD = DATA / "privacy_third.jsonl"  # by a third; read
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 

@@ -6,76 +6,87 @@ it were spoken calmly.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 
 from saferec_builder.mining.privacy import names
 
 _TOLD: dict[str, str] = names.words()["spoken"]
-_KIN, _NAME, _LOW = names._KIN, names._NAME, names._LOW
-_FULL = rf"{_NAME}(?: (?!I\b){_NAME}){{0,2}}"
+_RELATIVE, _CAPITALISED, _SMALL = names._KIN, names._NAME, names._LOW
+_FULL = rf"{_CAPITALISED}(?: (?!I\b){_CAPITALISED}){{0,2}}"
 _INITIALS = re.compile(r"(?:[A-Z]\. ?){1,2}[A-Z]\b\.?")
 _STARTS = r"(?:^|[\n.!?:,…] ?|[\"“] ?)"
-_MY_KIN = rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,3}} (?:{_KIN})"
+_MY_KIN = rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,3}} (?:{_RELATIVE})"
 _OTHER_KIN = rf"(?<![\w'’])(?i:{'|'.join(_TOLD['my'].split())})(?: [^\W\d_]+)? (?i:{_TOLD['kin']})"
 
-# after these nearly any word is a name; a text without one of the words before a pattern is passed by
-_FOREIGN = frozenset(f"{_TOLD['my']} {_TOLD['signs']}".split())
+# after these nearly any word is a name; a text without one of the words of a pattern is passed by
+_NEEDED = (
+    f"{_TOLD['my']} {_TOLD['signs']}",
+    "Mr Mrs Ms Miss Mx Dr Prof mr mrs ms miss dr",
+    "my My our Our",
+    "from",
+)
 _SURE = (
-    (
-        _FOREIGN,
-        re.compile(
-            rf"(?<![\w'’])(?i:{_TOLD['called']}) {names._OPEN}(?P<name>{_FULL}|{_LOW})"
-            rf"|{_OTHER_KIN}(?:,? | \()(?P<name2>{_FULL})|(?<![\w'’])(?i:{_TOLD['mine']}),? (?P<name3>{_FULL})"
-        ),
+    re.compile(
+        rf"(?<![\w'’])(?i:{_TOLD['called']}) {names._OPEN}(?P<name>{_FULL}|{_SMALL})"
+        rf"|{_OTHER_KIN}(?:,? | \()(?P<name2>{_FULL})|(?<![\w'’])(?i:{_TOLD['mine']}),? (?P<name3>{_FULL})"
     ),
-    (
-        frozenset("Mr Mrs Ms Miss Mx Dr Prof mr mrs ms miss dr".split()),
-        re.compile(
-            rf"{_MY_KIN},? (?:an? |old |the )?{names._TITLE}(?P<name>{_FULL})"
-            rf"|(?<![\w'’-])(?:{_KIN}) (?:is|was|called|named) (?i:{names._TITLE})(?P<name2>{_FULL})"
-            rf"|{_STARTS}(?i:{_TOLD['polite']}),? {names._TITLE}(?P<name3>{_FULL})"
-        ),
+    re.compile(
+        rf"{_MY_KIN},? (?:an? |old |the )?{names._TITLE}(?P<name>{_FULL})"
+        rf"|(?<![\w'’-])(?:{_RELATIVE}) (?:is|was|called|named) (?i:{names._TITLE})(?P<name2>{_FULL})"
+        rf"|{_STARTS}(?i:{_TOLD['polite']}),? {names._TITLE}(?P<name3>{_FULL})"
     ),
-    (
-        frozenset(("my", "My", "our", "Our")),
-        re.compile(
-            rf"{_MY_KIN} \((?P<name>{_FULL})(?=, ?\d{{1,2}}\b|, (?:she|he|they)\b)"
-            rf"|(?P<name2>{_FULL}) \((?:my|our) (?:[a-z-]+ ){{0,2}}(?:{_KIN})\b(?!['’]s)"
-        ),
+    re.compile(
+        rf"{_MY_KIN} \((?P<name>{_FULL})(?=, ?\d{{1,2}}\b|, (?:she|he|they)\b)"
+        rf"|(?P<name2>{_FULL}) \((?:my|our) (?:[a-z-]+ ){{0,2}}(?:{_RELATIVE})\b(?!['’]s)"
     ),
-    (
-        frozenset(("from",)),
-        re.compile(
-            rf"\b(?:[Ii]t['’]?s|[Tt]his is|[Ii]['’]?m|[Yy]ou['’]re) (?P<name>{_FULL})"
-            r"(?= from (?:the|our|your|my|work|school|accounts|support|down|up|next|across)\b(?: [a-z]|$))"
-        ),
+    re.compile(
+        rf"\b(?:[Ii]t['’]?s|[Tt]his is|[Ii]['’]?m|[Yy]ou['’]re) (?P<name>{_FULL})"
+        r"(?= from (?:the|our|your|my|work|school|accounts|support|down|up|next|across)\b(?: [a-z]|$))"
     ),
 )
 _INITIALLED = re.compile(rf"{_STARTS}(?i:{_TOLD['hail']}),? (?P<name>{_INITIALS.pattern})(?=[,!.]| *$)")
 
 # beside these a given name: what stands before it, and behind it
-_WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>(?P<first>{_NAME})(?: (?!I\b){_NAME}){{0,2}})")
-_CONTEXTS = tuple(  # the last: also where it is a full name
-    (re.compile(f"(?:{before})$"), re.compile(after), whole)
-    for before, after, whole in (
-        (rf"{_STARTS}(?i:{_TOLD['hail']}),? ", r"(?! \()(?:[.!?,;:)…]| ?[—–-] |\s*$)", True),
-        (rf"(?:^|[\s\"“(])(?i:{_TOLD['am']}) ", _TOLD["goes_on"], True),
-        (r"\A|\n", rf", (?:{_TOLD['answers']})(?!\w)", False),
-        ("", rf"(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) (?:[a-z-]+ ){{0,2}}(?:{_KIN})\b(?!['’]s)", True),
-        (rf"\b[Yy]ou (?:and|or|&) |\b[Yy]our (?:[a-z-]+ ){{0,2}}(?:{_KIN}),? ", "", False),
-        ("", r" and you\b(?! know)", False),
-        (
-            r"\b(?:[Aa]sk|[Tt]ell|[Tt]old|[Aa]sked) ",
-            r" (?:I|we|he|she|they|it|not|my|hi|hello|thanks|from|how|when|why)\b",
-            False,
-        ),
-        (r"[.,!?]\n\s*", r"(?:, [^\n.!?]{1,40}| ?[.!]?)\s*\Z", True),
-        (r"[^\n]{12}[a-zà-ÿ]{3}[.!…] ", r" ?\.?\s*\Z", False),
-        (r"\b[Yy]ours truly, ", "", True),
-        (r"\b(?:[Pp]rofiles?|[Aa]ccounts?|[Uu]ser|[Vv]iewer)(?: (?:named|called|for|is))? [\"“'‘]", "[\"”'’]", True),
-        (r"(?:^|[.!?\n,] ?)(?:[Mm]y )?[Nn]ame:? ", " |[.,]", True),
-        ("", r" (?:is|turns|turned|just turned|will be) \d{1,2}(?! ?(?:min|ep|h|p|e|%|/|:|-|\d|\.\d|out))", False),
-        (rf"\b(?i:{_TOLD['elder']}) ", "", True),
-        (rf"{_MY_KIN},? (?:who is |that is |is |that['’]s )", "[,.!)]", True),
+_WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>(?P<first>{_CAPITALISED})(?: (?!I\b){_CAPITALISED}){{0,2}})")
+_ALONE = 6  # so many of the contexts are those of a single name, the others also of a full one
+_BEFORE = tuple(
+    re.compile(f"(?:{before})$")
+    for before in (
+        r"\A|\n",
+        rf"\b[Yy]ou (?:and|or|&) |\b[Yy]our (?:[a-z-]+ ){{0,2}}(?:{_RELATIVE}),? ",
+        "",
+        r"\b(?:[Aa]sk|[Tt]ell|[Tt]old|[Aa]sked) ",
+        r"[^\n]{12}[a-zà-ÿ]{3}[.!…] ",
+        "",
+        rf"{_STARTS}(?i:{_TOLD['hail']}),? ",
+        rf"(?:^|[\s\"“(])(?i:{_TOLD['am']}) ",
+        "",
+        r"[.,!?]\n\s*",
+        r"\b[Yy]ours truly, ",
+        r"\b(?:[Pp]rofiles?|[Aa]ccounts?|[Uu]ser|[Vv]iewer)(?: (?:named|called|for|is))? [\"“'‘]",
+        r"(?:^|[.!?\n,] ?)(?:[Mm]y )?[Nn]ame:? ",
+        rf"\b(?i:{_TOLD['elder']}) ",
+        rf"{_MY_KIN},? (?:who is |that is |is |that['’]s )",
+    )
+)
+_BEHIND = tuple(
+    re.compile(behind)
+    for behind in (
+        rf", (?:{_TOLD['answers']})(?!\w)",
+        "",
+        r" and you\b(?! know)",
+        r" (?:I|we|he|she|they|it|not|my|hi|hello|thanks|from|how|when|why)\b",
+        r" ?\.?\s*\Z",
+        r" (?:is|turns|turned|just turned|will be) \d{1,2}(?! ?(?:min|ep|h|p|e|%|/|:|-|\d|\.\d|out))",
+        r"(?! \()(?:[.!?,;:)…]| ?[—–-] |\s*$)",
+        _TOLD["goes_on"],
+        rf"(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) (?:[a-z-]+ ){{0,2}}(?:{_RELATIVE})\b(?!['’]s)",
+        r"(?:, [^\n.!?]{1,40}| ?[.!]?)\s*\Z",
+        "",
+        "[\"”'’]",
+        " |[.,]",
+        "",
+        "[,.!)]",
     )
 )
 _CLOSES = re.compile(
@@ -87,13 +98,13 @@ _CLOSES = re.compile(
 _HEY = "(?:hi|hey|hello|hiya|heya|yo|sup)"
 _SIGNED = r"(?:[,.!?]|\n|[-–—~]|\b(?:thanks|thx|ty|cheers|love|xx+|xo|best|regards)) ?(?:\n|[-–—~]+ ?|[xs] )"
 _LOWER = re.compile(  # a given name in lower case
-    rf"(?:^|[.!?\n] ?|\b(?:{_HEY}|its|it['’]s),? )(?P<name>{_LOW}) here(?=[,.!:;]|\s*$| again| from)"
-    rf"|\b{_HEY}\b[^.\n]{{0,12}} (?:this is|its|it['’]s|i['’]?m|i am) (?P<name2>{_LOW})\b"
-    rf"|(?:^|[.!?\n] ?)(?:{_HEY}|thx|thanks|ty|cheers|welcome back),? (?P<name3>{_LOW})(?=[,.!?]|\s*$)"
-    rf"|(?<![\w'’])(?i:{_TOLD['called']}|{_TOLD['am']}) (?P<name4>{_LOW})(?=[,.!]|\s*$)"
-    rf"|{_OTHER_KIN},? (?P<name5>{_LOW})\b"
-    rf"|{_SIGNED}(?P<name6>{_LOW})\s*[.!x]*\s*$"
-    rf"|(?:^|[.!?\n,] ?)(?P<name7>{_LOW}) (?:says? (?:hi|hello|thanks)|sends (?:love|hugs|regards))"
+    rf"(?:^|[.!?\n] ?|\b(?:{_HEY}|its|it['’]s),? )(?P<name>{_SMALL}) here(?=[,.!:;]|\s*$| again| from)"
+    rf"|\b{_HEY}\b[^.\n]{{0,12}} (?:this is|its|it['’]s|i['’]?m|i am) (?P<name2>{_SMALL})\b"
+    rf"|(?:^|[.!?\n] ?)(?:{_HEY}|thx|thanks|ty|cheers|welcome back),? (?P<name3>{_SMALL})(?=[,.!?]|\s*$)"
+    rf"|(?<![\w'’])(?i:{_TOLD['called']}|{_TOLD['am']}) (?P<name4>{_SMALL})(?=[,.!]|\s*$)"
+    rf"|{_OTHER_KIN},? (?P<name5>{_SMALL})\b"
+    rf"|{_SIGNED}(?P<name6>{_SMALL})\s*[.!x]*\s*$"
+    rf"|(?:^|[.!?\n,] ?)(?P<name7>{_SMALL}) (?:says? (?:hi|hello|thanks)|sends (?:love|hugs|regards))"
 )
 _SHOUT = rf"[{names._CAPITAL}]['’{names._CAPITAL}]*"
 _SHOUTED = re.compile(rf"(?:{_SHOUT}[ ,.!?]+){{4}}(?:{_SHOUT}[ ,.!?]*)*")
@@ -101,10 +112,15 @@ _WORD = re.compile(r"[^\W\d_]+")
 _TAIL, _NEAR = 140, 56
 
 
+@cache
+def _needed() -> list[frozenset[str]]:
+    return [frozenset(words.split()) for words in _NEEDED]
+
+
 def find(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of each."""
     words = frozenset(_WORD.findall(text))
-    for needed, pattern in _SURE:
+    for needed, pattern in zip(_needed(), _SURE, strict=False):
         for found in pattern.finditer(text) if not needed.isdisjoint(words) else ():
             if names._plausible(found[found.lastgroup or ""]):
                 yield found.span(found.lastgroup or "")
@@ -127,10 +143,10 @@ def loose(text: str, words: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
             if found.start() > _NEAR:
                 near = f" {near}"
             name = found["name"]
-            for before, after, whole in _CONTEXTS if name[-2:-1] != " " else ():
-                if (whole or name == found["first"]) and after.match(text, found.end()) and before.search(near):
-                    yield found.span()
-                    break
+            at = 0 if name == found["first"] else _ALONE
+            contexts = zip(_BEFORE[at:], _BEHIND[at:], strict=False) if name[-2:-1] != " " else ()
+            if any(behind.match(text, found.end()) and before.search(near) for before, behind in contexts):
+                yield found.span()
     yield from _closing(text, lambda found: names._given(found["name"]))
     if not names.known()[1].isdisjoint(map(names.bare, words)):
         for found in _LOWER.finditer(text):
