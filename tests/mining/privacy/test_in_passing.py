@@ -12,7 +12,7 @@ from tests.worlds.privacy_lines import EVERY, labelled, measured
 
 
 def test_of_lines_by_other_topics_most_names_are_found() -> None:
-    """The lines were not fitted on; the rules alone find 7 of 100. As measured: 78, and 88 of 97 findings right."""
+    """The lines were not fitted on; the rules alone find 7 of 100. As measured: 75, and 75 of 82 findings right."""
     marked, covered, found, right = measured(labelled(DATA / "names_in_passing_apart.txt"), privacy.find)
     assert marked["name"] == 100 and covered["name"] >= 72 and right["name"] >= 0.88 * found["name"]
 
