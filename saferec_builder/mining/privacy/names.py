@@ -286,7 +286,9 @@ MAYBE = (
     r"|[Cc]all me \W{0,3}\p{Lu}|(?:calls?|knows?) me |[Ii] go by |(?i:name ?: ?)\W{0,3}\pL",
     rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_UPPER}|{_UPPER}[\w'’-]* here(?-u:\b)|(?:lost|miss) my \p{{Lu}}"
     r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) \pL",
-    r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|[,\n])\s*[-–—~]* ?"
+    r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|(?-u:\b)(?i:sincerely|regards|yours|truly|signed"
+    r"|wishes|thanks|you|thx|cheers|love|best|bye|ta|hugs|care|much|again|all|everyone|advance|lot|guys)[ ,.!]*"
+    r"[,\n])\s*[-–—~]* ?"
     rf"{_UPPER}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_UPPER}[\w'’ -]*[.!]?\s*$",
     r"(?i:hey|hi|hello|dear|thanks|thank you|it['’]s|asked|ask|tell|told|regards|wishes|sincerely|cheers|best)"
     rf",? {_UPPER}",
