@@ -20,45 +20,43 @@ def words() -> dict[str, Any]:
     return told
 
 
-_KIN = words()["kin"]
-_CAPITAL = "".join(c for c in map(chr, [*range(0x41, 0x590), *range(0x1E00, 0x2000)]) if c.isupper())
-_NAME = rf"[{_CAPITAL}][^\W\d_]*(?:['’-][^\W\d_]+){{0,4}}"
-_FULL = rf"{_NAME}(?: {_NAME}){{0,2}}"
-_TITLE = r"(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.? "
-_OPEN = r"[\"“”'‘*_(]{0,3}"  # my name is **Anna**
-_LOW = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
+KIN = words()["kin"]
+CAPITAL = "".join(c for c in map(chr, [*range(0x41, 0x590), *range(0x1E00, 0x2000)]) if c.isupper())
+NAME = rf"[{CAPITAL}][^\W\d_]*(?:['’-][^\W\d_]+){{0,4}}"
+_FULL = rf"{NAME}(?: {NAME}){{0,2}}"
+TITLE = r"(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof)\b\.? "
+OPEN = r"[\"“”'‘*_(]{0,3}"  # my name is **Anna**
+LOW = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
 
 _CALLED = re.compile(
-    rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z]+(?:['’]s)?){{0,3}} name(?:['’]?s| is| was)[:,]? {_OPEN}(?P<name>{_FULL}|{_LOW})"
-    rf"|\bMY NAME IS {_OPEN}(?P<name2>{_NAME})"
-    rf"|\b[Tt]he name['’]s {_OPEN}(?P<name3>{_FULL})"
+    rf"\b(?:[Mm]y|[Oo]ur)(?: [a-z]+(?:['’]s)?){{0,3}} name(?:['’]?s| is| was)[:,]? {OPEN}(?P<name>{_FULL}|{LOW})"
+    rf"|\bMY NAME IS {OPEN}(?P<name2>{NAME})"
+    rf"|\b[Tt]he name['’]s {OPEN}(?P<name3>{_FULL})"
     rf"|\b(?:[Ii] go by|(?:I['’]?m|I am|i['’]?m|i am) called"
     rf"|(?:everyone|everybody|people|friends) (?:calls?|knows?) me(?: as)?"
-    rf"|[Cc]all me) {_OPEN}(?P<name4>{_FULL})"
-    rf"|(?:^|\n)\s{{0,4}}(?:[Nn]ame|NAME) ?: ?{_OPEN}(?P<name5>{_FULL})"
-    rf"|\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,2}} (?:{_KIN})(?: is|['’]s| are)? (?:called|named) "
-    rf"{_OPEN}(?P<name6>{_FULL}|{_LOW})"
-    rf"|(?<![\w'’-])(?P<name7>{_NAME}) is my name\b"
+    rf"|[Cc]all me) {OPEN}(?P<name4>{_FULL})"
+    rf"|(?:^|\n)\s{{0,4}}(?:[Nn]ame|NAME) ?: ?{OPEN}(?P<name5>{_FULL})"
+    rf"|\b(?:[Mm]y|[Oo]ur)(?: [a-z-]+){{0,2}} (?:{KIN})(?: is|['’]s| are)? (?:called|named) "
+    rf"{OPEN}(?P<name6>{_FULL}|{LOW})"
+    rf"|(?<![\w'’-])(?P<name7>{NAME}) is my name\b"
 )
 _SAID = ("name", "NAME", "Name", "called", " me ", "go by")  # one of them is in every match
 _KIN_OF = re.compile(
-    rf"\b(?:[Mm]y|[Oo]ur|MY)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN})"
-    rf"(?P<comma>, ?| \()? ?(?P<bold>[*_]{{1,2}})?(?P<name>{_TITLE}{_FULL}|{_FULL})(?P<after>.?)"
+    rf"\b(?:[Mm]y|[Oo]ur|MY)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{KIN})"
+    rf"(?P<comma>, ?| \()? ?(?P<bold>[*_]{{1,2}})?(?P<name>{TITLE}{_FULL}|{_FULL})(?P<after>.?)"
 )
-_KIN_LOW = re.compile(rf"\b(?:[Mm]y|[Oo]ur)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{_KIN}),? (?P<name>[^\W\d_A-Z]+)\b")
-_AUNT = re.compile(rf"\b(?:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) (?P<name>{_NAME})")
-_OUR = re.compile(rf"\b(?:[Oo]ur|lost my|miss my) (?P<name>{_NAME})")
-_I_AM = re.compile(
-    rf"\b(?:I['’]?m|I am|i['’]?m|i am|im|Im|[Tt]his is) (?P<name>{_FULL}|{_LOW})(?P<after>[^\n]{{0,14}})"
-)
+_KIN_LOW = re.compile(rf"\b(?:[Mm]y|[Oo]ur)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{KIN}),? (?P<name>[^\W\d_A-Z]+)\b")
+_AUNT = re.compile(rf"\b(?:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) (?P<name>{NAME})")
+_OUR = re.compile(rf"\b(?:[Oo]ur|lost my|miss my) (?P<name>{NAME})")
+_I_AM = re.compile(rf"\b(?:I['’]?m|I am|i['’]?m|i am|im|Im|[Tt]his is) (?P<name>{_FULL}|{LOW})(?P<after>[^\n]{{0,14}})")
 _GREETED = re.compile(r"(?:^|[\n.!?] ?)(?:hi|hello|hey|hiya|greetings)\b[^.\n]{0,14}[,.! ]*$", re.I)
 _HERE = re.compile(
     rf"(?:^|\n|[Hh]i,? |[Hh]ello,? |[Hh]ey,? |, )(?P<name>{_FULL}) here\b(?=\s*(?:$|[,.!\n-]| again| from| back))"
 )
 _SPOKEN_TO = re.compile(
-    rf"(?:^|[\n.!?] ?)(?:[Hh]ey|[Hh]i|[Hh]ello|[Dd]ear|[Tt]hanks|[Tt]hank you) (?P<name>{_NAME})(?=[,!])"
+    rf"(?:^|[\n.!?] ?)(?:[Hh]ey|[Hh]i|[Hh]ello|[Dd]ear|[Tt]hanks|[Tt]hank you) (?P<name>{NAME})(?=[,!])"
     rf"|\b[Ii]t['’]s (?P<name2>{_FULL}) again\b"
-    rf"|\b(?:[Aa]sk|[Aa]sked|[Tt]ell|[Tt]old) (?P<name3>{_NAME})(?= (?:and|at|if|that|to|about|what|for)\b)"
+    rf"|\b(?:[Aa]sk|[Aa]sked|[Tt]ell|[Tt]old) (?P<name3>{NAME})(?= (?:and|at|if|that|to|about|what|for)\b)"
     rf"|(?:^|[\n.!?] ?)(?:(?:[Bb]est|[Kk]ind|[Ww]arm) (?:regards|wishes)|[Ss]incerely|[Rr]egards|[Cc]heers|[Bb]est)"
     rf"(?:,? )(?P<name4>{_FULL})(?= x*\s*$|\s*$| ?[—–-])"
 )
@@ -70,31 +68,31 @@ _SENT_TO = (
     r"(?: my [a-z ]{1,20})?)(?: is|:)?"
 )
 _LIFE = re.compile(  # what is said of people one knows, and seldom of characters
-    rf"(?:^|[\n.!?] ?|\b[Hh](?:i|ey|ello),? )(?P<name9>{_NAME}) and I\b"  # not "I like Drew and I also ..."
-    rf"|(?<![\w'’-])(?P<name>{_NAME})(?: and (?:me|myself)\b"
+    rf"(?:^|[\n.!?] ?|\b[Hh](?:i|ey|ello),? )(?P<name9>{NAME}) and I\b"  # not "I like Drew and I also ..."
+    rf"|(?<![\w'’-])(?P<name>{NAME})(?: and (?:me|myself)\b"
     r"|,? (?:says? (?:hi|hello|thanks)|(?:told|asked|called|sent|showed|lent) me|texted|recommended)\b"
     r"|['’]s (?:birthday|place|flat|number|email|e-mail|phone|insta|account)\b"
     r"|, ?(?:1[3-9]|[2-9]\d)(?=[,);]| years?\b| y/?o\b|[mf]\b))"
-    rf"|(?<![\w'’-])(?:me|us|myself) and (?P<name2>{_NAME})\b"
+    rf"|(?<![\w'’-])(?:me|us|myself) and (?P<name2>{NAME})\b"
     rf"|(?:\b(?:{_REACH})|(?:^|[\n.!?] ?)(?:{_STARTS_REACH})) (?P<name3>{_FULL})"
     r"(?= (?:on|at|under|via|the|he|she|they|i|I|we|when|where|how|why)\b|[:,.!?]|\s*$)"
-    rf"|\b(?:[Tt]hat|[Tt]his|[Ii]t)(?: was| is|['’]s) (?:meant )?for (?P<name4>{_NAME})(?=[.,!?)]|\s*$| and\b)"
-    rf"|\b{_SENT_TO} ?{_OPEN}(?P<name5>{_FULL})"
+    rf"|\b(?:[Tt]hat|[Tt]his|[Ii]t)(?: was| is|['’]s) (?:meant )?for (?P<name4>{NAME})(?=[.,!?)]|\s*$| and\b)"
+    rf"|\b{_SENT_TO} ?{OPEN}(?P<name5>{_FULL})"
     rf"|(?:^|\n)>? ?(?:[Ff]rom|[Tt]o|[Cc]c|[Ss]igned|[Ss]ent by): ?(?P<name6>{_FULL})"
     rf"|(?:^|\n)[> ]*(?:On [^\n]{{1,60}}, )?(?P<name7>{_FULL}) wrote:"
     rf"|(?:^|[\n.!?] ?)(?:[Oo]l[aá]|[Hh]ola|[Hh]allo|[Bb]onjour|[Ss]alut|[Cc]iao|[Hh]ej),? (?P<name8>{_FULL})"
     r" (?:aqu[ií]|hier|ici|qui|här|her)\b"
 )
 _OF_A_FILM = re.compile(r"\b(?:watch\w*|see|seen|saw|like|love|film|movie|starring|by|with) $", re.I)
-_WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>{_NAME}(?: {_NAME}){{1,3}})")
-_MORE = re.compile(rf"(?:, ?(?:and )?| and | & | y | et | und | e | i | og | och | en | ve )(?P<name>{_NAME})")
+_WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>{NAME}(?: {NAME}){{1,3}})")
+_MORE = re.compile(rf"(?:, ?(?:and )?| and | & | y | et | und | e | i | og | och | en | ve )(?P<name>{NAME})")
 _SIGNED = re.compile(
     r"(?:^|\n|[.!?)] ?)(?:(?P<formal>sincerely|regards|yours(?: truly)?|signed|xx+|xoxo"
     r"|(?:best|kind|warm) (?:regards|wishes))"
     r"|(?:thanks|thank you|many thanks|thx|cheers|love|best|bye|ta|hugs|take care)"
     r"(?: (?:so much|again|all|everyone|in advance|a lot|guys|y'all))*)"
     rf"(?P<apart>[ ,.!]*\n\s*|,\s*| ?[,.!]* ?[-–—~]+ ?|(?<=[xo]) )[-–—~]* ?"
-    rf"(?P<name>{_FULL.replace(f'[{_CAPITAL}]', f'(?-i:[{_CAPITAL}])')})\s*[.!]?\s*$",
+    rf"(?P<name>{_FULL.replace(f'[{CAPITAL}]', f'(?-i:[{CAPITAL}])')})\s*[.!]?\s*$",
     re.I,
 )
 _DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
@@ -131,28 +129,28 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of names; later ones may overlap earlier ones, which are the surer."""
     for found in _CALLED.finditer(text) if any(word in text for word in _SAID) else ():
         group = found.lastgroup or ""
-        if _plausible(found[group]):
+        if plausible(found[group]):
             yield found.span(group)
-            yield from _others(text, found.end(group))
+            yield from others(text, found.end(group))
     of_one = any(word in text for word in ("my ", "My ", "our ", "Our ", "MY ", "OUR "))
     for found in _KIN_OF.finditer(text) if of_one else ():
         if _of_kin(found):
             yield found.span("name")
-            yield from _others(text, found.end("name"))
+            yield from others(text, found.end("name"))
     for pattern in (_KIN_LOW, _AUNT, _OUR) if of_one else (_AUNT,):
         for found in pattern.finditer(text):
-            if _given(found["name"], sure=pattern is not _KIN_LOW) or (pattern is _AUNT and _plausible(found["name"])):
+            if given(found["name"], sure=pattern is not _KIN_LOW) or (pattern is _AUNT and plausible(found["name"])):
                 yield found.span("name")
     for found in _I_AM.finditer(text):
         if _introduced(text, found):
             yield found.span("name")
     for found in _SPOKEN_TO.finditer(text):
         group = found.lastgroup or ""
-        if _plausible(found[group]) and (_given(found[group]) or group == "name4"):
+        if plausible(found[group]) and (given(found[group]) or group == "name4"):
             yield found.span(group)
     for found in _LIFE.finditer(text):
         group = found.lastgroup or ""
-        if _plausible(found[group]) and (_given(found[group]) or group in ("name5", "name7", "name8")):
+        if plausible(found[group]) and (given(found[group]) or group in ("name5", "name7", "name8")):
             yield found.span(group)
     for pattern in (_HERE, _SIGNED, _DASHED) if " here" in text else (_SIGNED, _DASHED):
         for found in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
@@ -164,21 +162,21 @@ def beside(text: str) -> Iterator[tuple[int, int]]:
     """(start, end) of full names in a text that tells how to reach or to pay somebody: a letter, no list of casts."""
     for found in _WHOLE.finditer(text):
         of_a_film = _OF_A_FILM.search(text, max(0, found.start() - 20), found.start())
-        if not of_a_film and found["name"].split()[0].casefold() not in NEVER and _given(found["name"]):
+        if not of_a_film and found["name"].split()[0].casefold() not in NEVER and given(found["name"]):
             yield found.span("name")
 
 
 def is_given(name: str) -> bool:
     """One word, and a given name."""
-    return " " not in name and _given(name)
+    return " " not in name and given(name)
 
 
 def first(name: str) -> str:
     """The first word of a name, without Mr or Dr, in lower case."""
-    return re.split(r"[ .]", re.sub(f"^{_TITLE}", "", name), maxsplit=1)[0].casefold()
+    return re.split(r"[ .]", re.sub(f"^{TITLE}", "", name), maxsplit=1)[0].casefold()
 
 
-def _given(name: str, *, sure: bool = True) -> bool:
+def given(name: str, *, sure: bool = True) -> bool:
     """Is the first word a given name; where it is not `sure`, common words do not count."""
     every, only = known()
     whole = name.split(" ", 1)[0]
@@ -213,31 +211,31 @@ def bare(word: str) -> str:
     return "".join(c for c in plain if not unicodedata.combining(c))
 
 
-def _plausible(name: str) -> bool:
+def plausible(name: str) -> bool:
     """No common word, nothing shouted; a lower-case name has three letters or more."""
     words = name.casefold().split()
     if words[0] in NEVER or (not name[0].isupper() and len(words[0]) < 3):
         return False
-    return _given(name) or not name.split()[0].isupper() or len(name) < 3
+    return given(name) or not name.split()[0].isupper() or len(name) < 3
 
 
 def _of_kin(found: re.Match[str]) -> bool:
     name, after = found["name"], found["after"]
-    if re.match(_TITLE, name):
+    if re.match(TITLE, name):
         return True
-    if not _plausible(name):
+    if not plausible(name):
         return False
     if found["bold"]:  # titles are set apart more often than people
-        return _given(name)
+        return given(name)
     if found["comma"]:  # "my husband, Rashid, ..." but not "for my son, Frozen"
-        return after in ",.);:!?" and _given(name) if " " not in name else _given(name) and after in ",.)"
-    return _given(name) or " " not in name
+        return after in ",.);:!?" and given(name) if " " not in name else given(name) and after in ",.)"
+    return given(name) or " " not in name
 
 
-def _others(text: str, at: int) -> Iterator[tuple[int, int]]:
+def others(text: str, at: int) -> Iterator[tuple[int, int]]:
     """Names that go on a list: "and Finn"."""
     while found := _MORE.match(text, at):
-        if not _given(found["name"]) and not text[found.end() :].startswith((" (", " are", " and", ",")):
+        if not given(found["name"]) and not text[found.end() :].startswith((" (", " are", " and", ",")):
             return
         if found["name"].casefold() in NEVER:
             return
@@ -247,7 +245,7 @@ def _others(text: str, at: int) -> Iterator[tuple[int, int]]:
 
 def _introduced(text: str, found: re.Match[str]) -> bool:
     name, after = found["name"], found["after"]
-    if not _plausible(name) or name.endswith(("ish", "ese")):
+    if not plausible(name) or name.endswith(("ish", "ese")):
         return False
     greeted = bool(_GREETED.search(text, max(0, found.start() - 30), found.start()))
     closes = bool(re.match(r"\s*(?:$|[,.!;:)]|and i\b|and I\b|by the way|btw|again|from\b|here\b|\(|[-–—])", after))
@@ -255,26 +253,26 @@ def _introduced(text: str, found: re.Match[str]) -> bool:
         goes_on = re.match(
             r",? (?:from|new|and I|\d|a |an )\b| \((?:pronounced|she|he|they)| by the way| btw| again|,? here", after
         )
-        known = _given(name) and (closes or " " in name)
+        known = given(name) and (closes or " " in name)
         return bool((greeted and closes) or (known and (greeted or goes_on or " " in name)))
-    return _given(name, sure=False) and closes and (greeted or not found[0].lower().startswith("this"))
+    return given(name, sure=False) and closes and (greeted or not found[0].lower().startswith("this"))
 
 
 def _closes(text: str, found: re.Match[str], pattern: re.Pattern[str]) -> bool:
     name = found["name"]
-    if not _plausible(name):
+    if not plausible(name):
         return False
     if pattern is _HERE:
-        return _given(name) or found[0][0] in ",Hh"  # after a greeting any name will do
+        return given(name) or found[0][0] in ",Hh"  # after a greeting any name will do
     if pattern is _SIGNED:
-        return bool(found["formal"] or "\n" in found["apart"]) or _given(name)
+        return bool(found["formal"] or "\n" in found["apart"]) or given(name)
     listed = len(re.findall(r"(?:^|\n)\s*[-–—~*•]", text)) > 1
-    return not listed and _given(name)
+    return not listed and given(name)
 
 
 def _lower_kin() -> str:
     """A relative and a given name, both as people type who use no capitals."""
-    return rf" (?:{_KIN}),? (?:{'|'.join(sorted(known()[1]))})(?-u:\b)"
+    return rf" (?:{KIN}),? (?:{'|'.join(sorted(known()[1]))})(?-u:\b)"
 
 
 # Cheap searches that any text with a name to find matches.

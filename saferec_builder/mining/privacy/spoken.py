@@ -11,7 +11,7 @@ from functools import cache
 from saferec_builder.mining.privacy import names
 
 _TOLD: dict[str, str] = names.words()["spoken"]
-_RELATIVE, _CAPITALISED, _SMALL = names._KIN, names._NAME, names._LOW
+_RELATIVE, _CAPITALISED, _SMALL = names.KIN, names.NAME, names.LOW
 _FULL = rf"{_CAPITALISED}(?: (?!I\b){_CAPITALISED}){{0,2}}"
 _INITIALS = re.compile(r"(?:[A-Z]\. ?){1,2}[A-Z]\b\.?")
 _STARTS = r"(?:^|[\n.!?:,…] ?|[\"“] ?)"
@@ -27,13 +27,13 @@ _NEEDED = (
 )
 _SURE = (
     re.compile(
-        rf"(?<![\w'’])(?i:{_TOLD['called']}) {names._OPEN}(?P<name>{_FULL}|{_SMALL})"
+        rf"(?<![\w'’])(?i:{_TOLD['called']}) {names.OPEN}(?P<name>{_FULL}|{_SMALL})"
         rf"|{_OTHER_KIN}(?:,? | \()(?P<name2>{_FULL})|(?<![\w'’])(?i:{_TOLD['mine']}),? (?P<name3>{_FULL})"
     ),
     re.compile(
-        rf"{_MY_KIN},? (?:an? |old |the )?{names._TITLE}(?P<name>{_FULL})"
-        rf"|(?<![\w'’-])(?:{_RELATIVE}) (?:is|was|called|named) (?i:{names._TITLE})(?P<name2>{_FULL})"
-        rf"|{_STARTS}(?i:{_TOLD['polite']}),? {names._TITLE}(?P<name3>{_FULL})"
+        rf"{_MY_KIN},? (?:an? |old |the )?{names.TITLE}(?P<name>{_FULL})"
+        rf"|(?<![\w'’-])(?:{_RELATIVE}) (?:is|was|called|named) (?i:{names.TITLE})(?P<name2>{_FULL})"
+        rf"|{_STARTS}(?i:{_TOLD['polite']}),? {names.TITLE}(?P<name3>{_FULL})"
     ),
     re.compile(
         rf"{_MY_KIN} \((?P<name>{_FULL})(?=, ?\d{{1,2}}\b|, (?:she|he|they)\b)"
@@ -106,7 +106,7 @@ _LOWER = re.compile(  # a given name in lower case
     rf"|{_SIGNED}(?P<name6>{_SMALL})\s*[.!x]*\s*$"
     rf"|(?:^|[.!?\n,] ?)(?P<name7>{_SMALL}) (?:says? (?:hi|hello|thanks)|sends (?:love|hugs|regards))"
 )
-_SHOUT = rf"[{names._CAPITAL}]['’{names._CAPITAL}]*"
+_SHOUT = rf"[{names.CAPITAL}]['’{names.CAPITAL}]*"
 _SHOUTED = re.compile(rf"(?:{_SHOUT}[ ,.!?]+){{4}}(?:{_SHOUT}[ ,.!?]*)*")
 _WORD = re.compile(r"[^\W\d_]+")
 _TAIL, _NEAR = 140, 56
@@ -122,13 +122,13 @@ def find(text: str) -> Iterator[tuple[int, int]]:
     words = frozenset(_WORD.findall(text))
     for needed, pattern in zip(_needed(), _SURE, strict=False):
         for found in pattern.finditer(text) if not needed.isdisjoint(words) else ():
-            if names._plausible(found[found.lastgroup or ""]):
+            if names.plausible(found[found.lastgroup or ""]):
                 yield found.span(found.lastgroup or "")
-                yield from names._others(text, found.end(found.lastgroup or ""))
+                yield from names.others(text, found.end(found.lastgroup or ""))
     if _INITIALS.search(text):
         for found in _INITIALLED.finditer(text):
             yield found.span("name")
-    yield from _closing(text, lambda found: "\n" in found["apart"] or names._given(found["name"]))
+    yield from _closing(text, lambda found: "\n" in found["apart"] or names.given(found["name"]))
     yield from loose(text, words)
 
 
@@ -138,7 +138,7 @@ def loose(text: str, words: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
     if not names.any_given(words):
         return
     for found in _WHOLE.finditer(text):
-        if names._given(found["first"]) and names._plausible(found["first"]):
+        if names.given(found["first"]) and names.plausible(found["first"]):
             near = text[max(0, found.start() - _NEAR) : found.start()]
             if found.start() > _NEAR:
                 near = f" {near}"
@@ -147,16 +147,16 @@ def loose(text: str, words: Iterable[str] = ()) -> Iterator[tuple[int, int]]:
             contexts = zip(_BEFORE[at:], _BEHIND[at:], strict=False) if name[-2:-1] != " " else ()
             if any(behind.match(text, found.end()) and before.search(near) for before, behind in contexts):
                 yield found.span()
-    yield from _closing(text, lambda found: names._given(found["name"]))
+    yield from _closing(text, lambda found: names.given(found["name"]))
     if not names.known()[1].isdisjoint(map(names.bare, words)):
         for found in _LOWER.finditer(text):
-            if names._given(name := found[found.lastgroup or ""], sure=False) and names._plausible(name):
+            if names.given(name := found[found.lastgroup or ""], sure=False) and names.plausible(name):
                 yield found.span(found.lastgroup or "")
 
 
 def _closing(text: str, is_name: Callable[[re.Match[str]], bool]) -> Iterator[tuple[int, int]]:
     for found in _CLOSES.finditer(text, max(0, len(text) - _TAIL)):
-        if names._plausible(found["name"]) and is_name(found):
+        if names.plausible(found["name"]) and is_name(found):
             yield found.span("name")
 
 
@@ -169,7 +169,7 @@ def _calmed(word: re.Match[str]) -> str:
     low = word[0].lower()
     if len(low) != len(word[0]) or low in names.NEVER:
         return low if len(low) == len(word[0]) else word[0]
-    return low.capitalize() if names._given(low.capitalize()) else low
+    return low.capitalize() if names.given(low.capitalize()) else low
 
 
 _UPPER = r"\p{Lu}"

@@ -269,7 +269,10 @@ def test_a_large_catalog_costs_no_recall(real_data: Path) -> None:
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder, text)])
     for path in (LINES, DISGUISED):
         lines = list(labelled(path))
-        assert measured(lines, find) == measured(lines, privacy.find), path.name
+        _, covered, found, right = measured(lines, find)
+        _, covered_before, found_before, right_before = measured(lines, privacy.find)
+        assert (covered, right) == (covered_before, right_before), path.name
+        assert found <= found_before  # "Hello, Dolly!" is a title then, and nobody
 
 
 def test_a_source_can_keep_a_kind_that_means_something_else_there():
