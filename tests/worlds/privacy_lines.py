@@ -13,6 +13,7 @@ DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and
 STRANGERS = DATA / "privacy_strangers.jsonl"  # by somebody who had seen no rule
 APART = DATA / "privacy_apart.jsonl"  # by another; of its two halves only the first was read
 THIRD = DATA / "privacy_third.jsonl"  # by a third; read
+FOURTH = DATA / "privacy_fourth.jsonl"  # by a fourth; not read
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
