@@ -1,4 +1,4 @@
-"""Names by what is said around them: of people one speaks with or lives with, in many languages, and of no character."""
+"""Names by what is said around them: of people one speaks or lives with, in many languages, and of no character."""
 
 import pytest
 
