@@ -75,8 +75,6 @@ def judge(given: argparse.Namespace) -> None:
     """The figures of a model here, of one behind a server, or of answers in files."""
     if (given.model is None) == (given.predictions is None):
         raise TrainingError("evaluate: expected either --model or --predictions")
-    if given.model == "tiny" and not given.server:
-        raise TrainingError("evaluate: `tiny` is what a training starts from: expected the folder of a trained model")
     if given.only and not given.predictions:
         raise TrainingError("evaluate: --only is about --predictions: leave it out")
     if given.server and given.model is None:
@@ -89,6 +87,8 @@ def judge(given: argparse.Namespace) -> None:
         only = {str(row.get("id")) for _, row in data.jsonl(given.only)} if given.only else None
         evaluate.evaluate(home, files, given.output, gold=given.gold, compat=compat, only=only)
         return
+    if given.model == "tiny":
+        raise TrainingError("evaluate: `tiny` is what a training starts from: expected the folder of a trained model")
     found = settings.read(given.config, [*given.changes, *_flags(given)])
     shared = _run(given)
     from training import comparison

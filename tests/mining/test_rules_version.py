@@ -180,8 +180,8 @@ def answers(name: str) -> Callable[[ModuleType], Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_a_fault_that_changes_an_answer_changes_the_version(name) -> None:
-    """About 950 faults, one at a time, in the code of the rules (patterns and lists are parts anyway, see above); of
-    those about names every third, but in `make soak`.
+    """About 1,100 faults, one at a time, in the code of the rules (patterns and lists are parts anyway, see above);
+    every third of them, but in `make soak`.
 
     A fault that leaves the version as it is must leave every answer as it is, on some 750 texts that are not the
     samples. Who sees this test red adds a text to samples/ on which the rule answers otherwise. A fault that ends in
@@ -191,7 +191,7 @@ def test_a_fault_that_changes_an_answer_changes_the_version(name) -> None:
     before, said = module.rules(), ask(module)
     seen, total, missed = 0, 0, []
     for where, source in rule_faults.faults(MODULES[name]):
-        if name in ("names", "in_passing") and "SAFEREC_SOAK" not in os.environ and zlib.crc32(where.encode()) % 3:
+        if "SAFEREC_SOAK" not in os.environ and zlib.crc32(where.encode()) % 3:
             continue
         total += 1
         with pytest.MonkeyPatch.context() as patch:

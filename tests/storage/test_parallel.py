@@ -168,6 +168,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, how):
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
+@pytest.mark.parametrize("how", ["local", pytest.param("ray", marks=pytest.mark.soak)], indirect=True)
 def test_workers_that_always_die_end_in_one_line(tmp_path, how):
     with pytest.raises(StoreError, match="workers died 3 times .*, 2 shards are missing"):
         engine.map_shards(dies_always, shards(2), tmp_path, how)

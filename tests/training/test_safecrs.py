@@ -111,12 +111,13 @@ FAULTS = [  # (what is said, what is wrong with it)
         *((f"--release RELEASE --model tiny {words}", expected) for words, expected in FAULTS),
     ],
 )
-def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, words: str, expected: str) -> None:
+def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, capsys: Printed, words: str, expected: str) -> None:
     (tmp_path / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
     files = {"RELEASE": folder / "release", "OTHER": tmp_path / "other.jsonl"}
-    ran = command("run", *(files.get(word, word) for word in words.split()), "--output", tmp_path / "out")
-    assert ran.returncode == 1 and expected in ran.stderr and "Traceback" not in ran.stderr
-    assert len([line for line in ran.stderr.splitlines() if line.startswith("error: ")]) == 1
+    given = ["run", *(str(files.get(word, word)) for word in words.split()), "--output", str(tmp_path / "out")]
+    assert safecrs.main(given) == 1
+    told = capsys.readouterr().err
+    assert expected in told and len([line for line in told.splitlines() if line.startswith("error: ")]) == 1
     assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
 
 
