@@ -50,8 +50,11 @@ def status(ws: Workspace) -> Status:
     return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
 
 
-def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
-    """The first step of the line that has nothing to show yet; then what waits for people, then the releases."""
+def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0) -> str:
+    """The first step of the line that has nothing to show yet; then what waits for people, then the releases.
+
+    labels: how many were made just now, which no release has.
+    """
     collect = _collect(ws)
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
@@ -78,6 +81,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None) -> str:
         return "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
     if not any((ws.releases / version / "data").is_dir() for version in there):
         return "make a version without those who were forgotten: `saferec-build release VERSION`"
+    if labels:
+        return f"make a version with {labels:,} labels that are new or changed: `saferec-build release VERSION`"
     return "look at the result: `saferec-build report`"
 
 

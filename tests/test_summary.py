@@ -70,6 +70,7 @@ def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Work
     assert step() == "make a version without those who were forgotten: `saferec-build release VERSION`"
     (home / "data").mkdir()
     assert step() == "look at the result: `saferec-build report`"
+    assert step(labels=3).startswith("make a version with 3 labels that are new or changed: ")
 
 
 def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(workspace: store.Workspace) -> None:

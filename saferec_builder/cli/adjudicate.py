@@ -28,7 +28,7 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     else:
         typer.echo("\n".join(f"  {line}" for line in _lines(done)))
     say(counts, as_json, "units")
-    onward(ws, as_json)
+    onward(ws, as_json, labels=counts.added)
 
 
 def _figures(done: Adjudication) -> dict[str, JsonValue]:
