@@ -94,12 +94,16 @@ def _waiting(ws: Workspace) -> Waiting:
 
 
 def _unread(ws: Workspace) -> int:
-    """Conversations whose text no proposer has read; of those that nobody is given none."""
+    """Conversations whose text no proposer was asked to read; of those that nobody is given none."""
     mined = pl.concat(workspace.parts(ws, tables.CONVERSATIONS, "digest", "source", "source_id", "seeker"))
     read = pl.concat(workspace.parts(ws, tables.READINGS)).filter(kind="sensitivity")
     now = tables.last(mined, "conversation").rename({"conversation": "subject"})
     new = now.join(read, on=["subject", "digest"], how="anti").rename({"subject": "conversation"})
-    return new.height - len(withheld.reasons(ws, new)) if new.height else 0
+    if new.is_empty():
+        return 0
+    drops = workspace.read(ws, tables.DROPS).filter(stage="propose")["place"]  # no answer on them was of use
+    new = new.filter(~pl.col("conversation").is_in(drops.implode()))
+    return new.height - len(withheld.reasons(ws, new))
 
 
 def _releases(ws: Workspace) -> list[str]:

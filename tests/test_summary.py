@@ -84,6 +84,9 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
     )
     store.append(workspace, tables.MARKS, crisis)  # nobody is given it
     assert "in 1 conversations" in summary.next_step(workspace)
+    failed = rows(tables.DROPS, 1).with_columns(stage=pl.lit("propose"), place=more["conversation"][1:])
+    store.append(workspace, tables.DROPS, failed)  # a model's answers on it were of no use: asking again is no step
+    assert "propose" not in summary.next_step(workspace)
 
 
 def test_the_next_step_reads_no_table_whole_before_labels_are_there(workspace: store.Workspace, monkeypatch) -> None:

@@ -169,10 +169,9 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
     for one in fields(kind):
         if isinstance(one.default, int | float) and isinstance(given := named.get(one.name), str):
             raise TrainingError(f"{one.name} = {given!r}: expected a value like {one.default!r}")
-    if (
-        named.get("num_train_epochs", 1) <= 0 and named.get("max_steps", -1) <= 0
-    ):  # TRL takes it for a finished training
-        raise TrainingError(f"num_train_epochs = {named['num_train_epochs']}: expected more than 0, or max_steps")
+    epochs, steps = named.get("num_train_epochs", 1), named.get("max_steps", -1)
+    if epochs <= 0 and steps <= 0:  # TRL would call it a finished training
+        raise TrainingError(f"num_train_epochs = {epochs}: expected more than 0, or max_steps")
     with warnings.catch_warnings():
         # the older name works in every version that we support, the newer one does not
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
