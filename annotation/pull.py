@@ -54,7 +54,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         desk = gather(ws)
         if isinstance(from_, Files):
             desk = outbox.adopted(desk, files=files)
-            pulled = of_files(desk, files)
+            pulled = of_files(desk, files, [Path(path) for path in from_.paths])
         else:
             pulled = servers.fetch(desk, servers.connect(ws, from_), only)
         _leave_out(desk, pulled)
@@ -65,6 +65,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
     figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}
+    figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
     figures |= {"tasks_of_the_version_before": pulled.unkeyed} if pulled.unkeyed else {}
     figures |= {"answers_gone_there": dict(pulled.vanished)} if pulled.vanished else {}
     advice = []
@@ -90,7 +91,8 @@ def _leave_out(desk: Desk, pulled: Pulled) -> None:
         pulled.drop(pulled.places[key], review_history.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
 
 
-def of_files(desk: Desk, paths: list[Path]) -> Pulled:
+def of_files(desk: Desk, paths: list[Path], named: Collection[Path] = ()) -> Pulled:
+    """The answers in these files; one that is no sheet is passed over, but where somebody `named` it."""
     # of a text that was read to its end in a file: what was said on a server came later, and no old file leaves it out
     who = ["kind", "subject", "reviewer", "role"]
     read = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(who)
@@ -101,7 +103,7 @@ def of_files(desk: Desk, paths: list[Path]) -> Pulled:
     keyed = {task: (asked, guide, lists) for task, asked, guide, lists in rows if task.endswith(SHEET)}
     given, texts, taxonomy = desk.assignments, desk.texts, desk.taxonomy
     found = file_answers.pull(
-        paths, given, texts, taxonomy, guideline(), locate, before=earlier, keyed=keyed, old=unkeyed(desk)
+        paths, given, texts, taxonomy, guideline(), locate, before=earlier, keyed=keyed, old=unkeyed(desk), named=named
     )
     _once(desk, found)
     return found

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+from exports import folder
+from exports.checks import check_version
 from exports.withdraw import reasons
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
@@ -32,8 +34,8 @@ class Status:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose answers
-    say something else than their label."""
+    """Tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose label
+    `adjudicate` would change."""
 
     tasks: int
     disputed: int
@@ -75,11 +77,11 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
     if waiting.disputed:
         return f"{waiting.disputed:,} disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
     if waiting.unlabelled:
-        return f"{waiting.unlabelled:,} answers are in no label yet: `saferec-build adjudicate`"
+        return f"labels of {waiting.unlabelled:,} units are not up to date: `saferec-build adjudicate`"
     there = _releases(ws)
     if not there:
         return "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
-    if not any((ws.releases / version / "data").is_dir() for version in there):
+    if not (ws.releases / there[-1] / "data").is_dir():
         return "make a version without those who were forgotten: `saferec-build release VERSION`"
     if labels:
         return f"make a version with {labels:,} labels that are new or changed: `saferec-build release VERSION`"
@@ -107,7 +109,7 @@ def _unread(ws: Workspace) -> int:
 
 
 def _releases(ws: Workspace) -> list[str]:
-    return sorted(manifest.parent.name for manifest in ws.releases.glob("*/manifest.json"))
+    return sorted(folder.versions(ws.releases), key=check_version)
 
 
 def _collect(ws: Workspace) -> str:

@@ -56,7 +56,7 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     assert step(summary.Waiting(2, 1, 1)).startswith("2 tasks wait for people")
     ruling = "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
     assert step(summary.Waiting(0, 1, 1)) == ruling
-    assert step(summary.Waiting(0, 0, 3)) == "3 answers are in no label yet: `saferec-build adjudicate`"
+    assert step(summary.Waiting(0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
     assert "`saferec-build release" in step(summary.Waiting(0, 0, 0))
 
 

@@ -23,7 +23,8 @@ def train(given: argparse.Namespace) -> None:
     stage = pipeline.train_sft if given.verb == "sft" else pipeline.train_gdpo
     home = stage(shared, given.output.resolve().name, _model(given), found)
     if is_first_process():
-        print(f"model: {home}; its figures on the test split: evaluate --model {given.output} --output DIR")
+        judge = f"python -m training.safecrs evaluate --release {given.release} --model {given.output} --output DIR"
+        print(f"model: {home}; its figures on the test split: {judge}")
 
 
 def _flags(given: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:

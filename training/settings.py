@@ -170,7 +170,8 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
         if isinstance(one.default, int | float) and isinstance(given := named.get(one.name), str):
             raise TrainingError(f"{one.name} = {given!r}: expected a value like {one.default!r}")
     epochs, steps = named.get("num_train_epochs", 1), named.get("max_steps", -1)
-    if epochs <= 0 and steps <= 0:  # TRL would call it a finished training
+    numbers = all(isinstance(one, int | float) for one in (epochs, steps))
+    if numbers and epochs <= 0 and steps <= 0:  # TRL would call it a finished training
         raise TrainingError(f"num_train_epochs = {epochs}: expected more than 0, or max_steps")
     with warnings.catch_warnings():
         # the older name works in every version that we support, the newer one does not

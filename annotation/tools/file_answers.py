@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.files import Line, lines
+from annotation.tools.files import Line, NoSheet, lines
 from annotation.tools.tasks_and_answers import (
     SHEET,
     VERDICTS,
@@ -48,6 +48,7 @@ def pull(
     before: Answered | None = None,
     keyed: Keyed | None = None,
     old: Collection[str] = frozenset(),
+    named: Collection[Path] | None = None,
 ) -> Pulled:
     """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
     files of an earlier taxonomy come first, whatever their names.
@@ -55,6 +56,7 @@ def pull(
     `keyed` says what each key that we made was about, whatever stands beside it in a file (None: any task of ours is
     taken); `old` are tasks whose sheets were handed out without one. `guideline` is stamped where such a file does not
     name its own; `locate` (quotes.py) finds a quote in turns.
+    named: of these files alone (None: all) it is an error that one is no sheet; others are passed over.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
     wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
@@ -63,7 +65,8 @@ def pull(
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, known = Pulled(), {} if before is None else before
-    read = [sorted((_as_asked(line, keyed) for line in lines(path)), key=lambda line: line.is_rest) for path in paths]
+    sheets = [_sheet(path, named, pulled.no_sheets) for path in paths]
+    read = [sorted((_as_asked(line, keyed) for line in sheet), key=lambda line: line.is_rest) for sheet in sheets]
 
     def task_of(line: Line) -> Task | None:
         cell, base = line.cell("task"), base_id(line.cell("task"))
@@ -95,6 +98,16 @@ def pull(
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
+
+
+def _sheet(path: Path, named: Collection[Path] | None, passed: list[str]) -> list[Line]:
+    try:
+        return list(lines(path))
+    except NoSheet:
+        if named is None or path in named:
+            raise
+        passed.append(str(path))
+        return []
 
 
 def _as_asked(line: Line, keyed: Keyed | None) -> Line:

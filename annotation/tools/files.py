@@ -155,6 +155,10 @@ def _said(unit: dict[str, Any]) -> dict[str, str]:
 # ---- in: a file as rows of cells
 
 
+class NoSheet(ReviewError):
+    """A table without any of the columns that a sheet needs."""
+
+
 @dataclass(frozen=True)
 class Line:
     """One row of a file; `place` counts rows as a spreadsheet does, the header being row 1."""
@@ -204,7 +208,7 @@ def lines(path: Path) -> Iterator[Line]:
         faults += [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
         yield Line(str(path), number, cells, faults[0] if faults else None)
     if set(NEEDED).isdisjoint(header):
-        raise ReviewError(
+        raise NoSheet(
             f"{path}: no sheet of `saferec-build review push`: expected the columns {', '.join(NEEDED)}, found"
             f" {plain(', '.join(header))[:200] or 'nothing'}: nothing was pulled"
         )

@@ -126,6 +126,7 @@ class Pulled:
     missing: dict[str, int] = field(default_factory=dict)  # reviewer -> unanswered tasks of projects that are gone
     vanished: dict[str, int] = field(default_factory=dict)  # reviewer -> tasks whose pulled answers are gone there
     edited: list[str] = field(default_factory=list)  # reviewers whose project has another page than was sent
+    no_sheets: list[str] = field(default_factory=list)  # files of a folder that were passed over
     repeated: int = 0  # answers that a later row gives again, word for word
 
     def add(self, place: str, answer: dict[str, Any]) -> None:

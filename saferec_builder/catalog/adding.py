@@ -54,6 +54,7 @@ WARNINGS: dict[Source, Callable[[Path], Read]] = {
     Source.keywords: keywords.read,
 }
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
+SILENT = ("no rule", "no clear answer", "no votes", "same id")  # of rows that are as they should be
 Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read
 
 
@@ -76,18 +77,26 @@ def add_catalog(
     read = {path: _read(Source(source), path) for path in counted(files, progress)}
     refused = {path: why for path, parts in read.items() if (why := _unread(parts))}
     counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]])
-    for path, why in refused.items():
-        raise SourceError(f"catalog add {source}: nothing of {path} was added: {why}: mend the file, and add it again")
-    mined = workspace.count(ws, tables.CONVERSATIONS)
-    if not (empty and counts.added and mined):
-        return counts
-    again = f"{mined:,} conversations: delete tables/conversations, and mine all files again: they were read without it"
-    return replace(counts, figures={**counts.figures, "mined_before_the_catalog": again})
+    mined, late = workspace.count(ws, tables.CONVERSATIONS) if empty and counts.added else 0, ""
+    if mined:
+        late = f"{mined:,} conversations were read without it: delete tables/conversations, and mine all files again"
+        counts = replace(counts, figures={**counts.figures, "mined_before_the_catalog": late})
+    if refused:
+        names = ", ".join(map(str, refused))
+        rest = (
+            f" (of the other files {counts.added:,} rows were added{f'; {late}' if late else ''})"
+            if counts.came
+            else ""
+        )
+        why = next(iter(refused.values()))
+        raise SourceError(f"catalog add {source}: nothing of {names} was added: {why}: mend it, and add it again{rest}")
+    return counts
 
 
 def _unread(parts: Parts) -> str | None:
-    """Why a file gave nothing at all, if so: the commonest reason, with its first row."""
-    drops = pl.concat(read.drops for _, read in parts)
+    """Why a file gave nothing at all, if so: the commonest reason, with its first row; None where its rows only say
+    nothing that a trait asks about."""
+    drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in([*SILENT, "column not read"]))
     if drops.is_empty() or any(read.rows.height for _, read in parts):
         return None
     why, rows = max(sources.reasons(drops).items(), key=lambda pair: pair[1])

@@ -24,7 +24,7 @@ _SAID = {"on_no_item_here": "on no one item here (none, or several of that title
 
 @app.command()
 def add(
-    source: Annotated[str, typer.Argument(help="What kind of files these are: one of those below.")],
+    source: Annotated[str, typer.Argument(help="What kind of files these are.")],
     paths: Annotated[list[Path], typer.Argument(help="Files; a folder for movielens or ddd.", metavar="PATH...")],
     folder: Folder = Path("."),
     as_json: Json = False,
@@ -34,7 +34,7 @@ def add(
     Items: movielens, redial, imdb, demo, csv (domain, title, year, ids, aliases, plot, genres). Both: ddd, esrb.
     Statements, on items by imdb, or title and year: warnings (topic, yes, no), parent-guide (sex, violence, profanity,
     drugs, frightening), rating-reasons (rating, reason), keywords (keywords; also by tmdb). Tables may be gzipped.
-    Rows that cannot be read are counted and kept with their reason; a row that is there already is left as it is.
+    Rows that cannot be read are counted and kept; a file of nothing else is an error. What is there is left as it is.
     """
     ws = Workspace.open(folder)
     counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "file"))

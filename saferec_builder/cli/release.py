@@ -44,7 +44,7 @@ def release(
     facts = made.manifest
     figures: dict[str, JsonValue] = {"release": str(made.folder), "rows": made.rows, "splits": facts["counts"]["grpo"]}
     figures |= {"next": made.advice} if made.advice else {}
-    if made.rows["labels"] and not made.rows["reviews"]:
+    if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}
     figures |= {"unsure_or_unresolved": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}

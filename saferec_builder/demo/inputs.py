@@ -55,8 +55,8 @@ def write(
     conversations, there = made(taxonomy, generated), folder / "conversations.jsonl"
     if there.exists() and (had := there.read_bytes().count(b"\n")) != len(conversations):
         raise UsageError(
-            f"{folder} holds a demo of {had:,} conversations, and --generated {generated} makes {len(conversations):,}:"
-            " give --to another folder, or delete this one"
+            f"{folder.parent} holds a demo of {had:,} conversations, and --generated {generated} makes"
+            f" {len(conversations):,}: give --to another folder, or delete this one"
         )
     _lines(there, (c.row for c in conversations))
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy, released))

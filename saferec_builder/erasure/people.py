@@ -64,7 +64,7 @@ def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[
     author or a pseudonym. Without names everybody in removals.csv. UsageError where nobody is asked for."""
     rows = texts_on_disk.narrow(ws)
     from_ = sorted({*Source, *(part for name in rows["source"].unique() for part in (name, name.partition(":")[0]))})
-    if source and source.lower() not in map(str.lower, from_):
+    if source and not source.startswith("hf:") and source.lower() not in map(str.lower, from_):
         raise UsageError(f"forget --source {source}: no such source: {near(source, from_)}")
     there = wishes.standing(rows, workspace.read(ws, tables.ORIGINS))
     asked = [(name, wishes.wish(source.lower(), name, name)) for name in names]

@@ -31,7 +31,7 @@ SURE, LISTED, POSSIBLE = 0.05, 0.5, 0.9
 _ENDS = re.compile(r"""\n+|(?<=[.!?])["'”’*_)\]]*\s+(?=["'“‘*_(\[]*[A-Z0-9])""")
 _MARK = r"(?:[-*•●▪◦‣·–—+]|\(?\d{1,3}[.):])"
 _BULLET = re.compile(rf"\s*{_MARK}\s+")
-_LISTED = re.compile(rf":(?:\s{_MARK})?$|^\s*{_MARK}$")  # before a title: a key, or a bullet
+_LISTED = re.compile(rf":[*_]*(?:\s+{_MARK})?$|^\s*{_MARK}$")  # before a title: a key, or a bullet
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
 _MORE = re.compile(r":? (?:- )?[A-Z0-9][\w' ]*(?=\s*[:(\n–—-]|$)")  # of a name that the catalogue has in part

@@ -308,7 +308,7 @@ def _csv_lines(
         known = (*expected, *(others or ()))
         if others is not None or not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
             spelt = {name.lower(): name for name in known}
-            header = [spelt.get(name.lower(), name.lower()) for name in header]
+            header = [spelt.get(name.lower(), name.lower() if others is None else name) for name in header]
         missing = [name for name in expected if name not in header]
         if missing or not header:
             lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"

@@ -40,11 +40,17 @@ def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspac
     assert store.read(workspace, tables.DROPS)["place"].to_list() == ["items.csv:5"]  # a failed try is no drop
 
 
+def test_statements_that_no_trait_asks_about_are_no_fault_of_their_file(workspace, tmp_path):
+    (tmp_path / "calm.csv").write_text("title,year,rating,reason\nBig,1988,PG,mild language\n")
+    counts = adding.add_catalog(workspace, "rating-reasons", tmp_path / "calm.csv")
+    assert (counts.added, counts.dropped) == (0, {"no rule": 1})
+
+
 def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
     first, again = (adding.add_catalog(workspace, "csv", items).figures for _ in range(2))
-    assert "1 conversations: delete tables/conversations, and mine" in first["mined_before_the_catalog"]
+    assert first["mined_before_the_catalog"].startswith("1 conversations were read without it: delete tables/")
     assert "mined_before_the_catalog" not in again
 
 

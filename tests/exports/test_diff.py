@@ -154,7 +154,11 @@ def test_who_says_nothing_is_named_like_who_says_no(workspace, cli):
         }
         for n, row in enumerate(said[1::2][:12])
     ]
-    store.append(ws, tables.LABELS, world_.labels(*flipped))
+    same = [
+        row | {"label": f"same{n}", "reviews": [*row["reviews"], f"{row['subject']}-dee"]}
+        for n, row in enumerate(said[::2])
+    ]
+    store.append(ws, tables.LABELS, world_.labels(*flipped, *same))
     ran = cli("release", "1.0.1", "-C", ws.root)
     assert ran.code == 1 and "32 rows of reviews are new" in ran.err  # dee's too, though they say what others said
     assert cli("release", "1.1.0", "-C", ws.root).code == 0

@@ -46,6 +46,21 @@ def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
 
 
 @pytest.mark.slow
+def test_a_second_readers_late_word_on_a_whole_text_stops_a_release(workspace, cli):
+    """Ann's sheet makes labels, of one vote each; bo has marked nothing, and his `*` would settle them."""
+    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+        assert cli("review", "pull", "--tool", "files", ws.root / "review" / f"{name}.csv", *where).code == 0
+        ran = cli("release", "1.0.0", *where)
+        assert ran.code == 1 and ("answers are in no label yet" in ran.err or name == "ann"), ran.err
+        assert name == "bo" or cli("adjudicate", *where).code == 0
+    assert cli("adjudicate", *where).code == cli("release", "1.0.0", *where).code == 0
+
+
+@pytest.mark.slow
 def test_a_row_carries_what_it_stands_for(workspace, cli):
     """The rules claim 20 of 40; of the other 20 those are drawn whose place comes up, and each stands for its share."""
     ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)

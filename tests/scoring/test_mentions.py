@@ -39,6 +39,7 @@ def test_the_list_itself_is_not_beside_it(found: Finder) -> None:
     [
         "1. Toy Story (1995)\n\nYou might also like Night of the Living Dead (1968).",
         "1. Toy Story (1995)\n\nAlso worth a look:\n- Night of the Living Dead\n",
+        "1. Toy Story (1995)\n\n**Also worth a look:**\n  - Night of the Living Dead\n",
         '{"recommendations": ["Toy Story (1995)"], "bonus": ["Night of the Living Dead"]}',
         '```json\n{"list": [{"title": "Toy Story", "year": 1995}], "more": "Night of the Living Dead"}\n```',
         "1. Toy Story (1995) - Light. You might also like Night of the Living Dead.\n2. Heat (1995)",

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from annotation.routing import UNITS, texts
+from annotation.tools import file_answers, files
 from annotation.tools.file_answers import pull
 from annotation.tools.files import COLUMNS, push
 from annotation.tools.guidelines import guideline
@@ -175,6 +176,18 @@ def test_saved_another_way_it_says_the_same(pushed, how):
 def test_without_a_needed_column_every_row_is_named(pushed, column):
     save(pushed, rows_of(fill(pushed, *DONE)), columns=[c for c in COLUMNS if c != column])
     assert reasons(pushed) == ["column missing"] * 3
+
+
+def test_a_table_that_is_no_sheet_is_refused_where_it_is_named_and_else_passed_over(pushed):
+    """Notes beside the sheets stop nobody's pull."""
+    (notes := pushed.with_name("notes.csv")).write_text("who,what\nann,is on holiday\n")
+    (empty := pushed.with_name("empty.csv")).write_text("")
+    for path in (notes, empty):
+        with pytest.raises(ReviewError, match=rf"{path.name}: no sheet of .*review push"):
+            list(files.lines(path))
+    assert file_answers._sheet(notes, [pushed], passed := []) == [] and passed == [str(notes)]
+    with pytest.raises(ReviewError):
+        file_answers._sheet(notes, [notes], [])
 
 
 def test_two_columns_of_one_name_are_no_answer(pushed):
