@@ -21,8 +21,8 @@ def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, m
     edit(file, no)  # a changed mind: rows that the workspace does not have yet
     began, words = [], ["review", "set-aside", "bo", "--reason", "read nothing", "-C", str(ws.root)]
 
-    def slow(desk, paths):
-        found = of_files(desk, paths)
+    def slow(desk, paths, named):
+        found = of_files(desk, paths, named)
         began.append(calm.start(words))
         began[0].stderr.readline()  # it waits, and says so; or it is done
         return found
