@@ -65,8 +65,7 @@ def pull(
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, known = Pulled(), {} if before is None else before
-    sheets = [_sheet(path, named, pulled.no_sheets) for path in paths]
-    read = [sorted((_as_asked(line, keyed) for line in sheet), key=lambda line: line.is_rest) for sheet in sheets]
+    sheets = [_sheet(path, keyed, named, pulled.no_sheets) for path in paths]
 
     def task_of(line: Line) -> Task | None:
         cell, base = line.cell("task"), base_id(line.cell("task"))
@@ -77,7 +76,7 @@ def pull(
         turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
         return partial(_spans, turns=turns, kind=task.kind, locate=locate)
 
-    for rows in sorted(read, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
+    for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
         own = {(line.cell("task"), line.trait) for line in rows}
         for line in rows:
@@ -100,9 +99,10 @@ def pull(
     return pulled
 
 
-def _sheet(path: Path, named: Collection[Path] | None, passed: list[str]) -> list[Line]:
+def _sheet(path: Path, keyed: Keyed | None, named: Collection[Path] | None, passed: list[str]) -> list[Line]:
+    """Its rows as they were asked, each `*` behind the others; what is no sheet and not `named` joins the `passed`."""
     try:
-        return list(lines(path))
+        return sorted((_as_asked(line, keyed) for line in lines(path)), key=lambda line: line.is_rest)
     except NoSheet:
         if named is None or path in named:
             raise

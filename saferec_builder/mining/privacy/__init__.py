@@ -120,10 +120,10 @@ _IN_URL = [
 _HANDLE = re.compile(
     r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
     # @home is a place, @everyone nobody, @7pm a time
-    r"|(?<![^\W_])(?<![@./\]])@(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work"
-    r"|school|uni|all|everyone|everybody|here|channel|least|last|once|night|noon"
-    r"|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-"
-    r"]{0,28}\w)?"
+    r"|(?<![^\W_])(?<![@./\]])@"
+    r"(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work|school|uni|all|everyone|everybody"
+    r"|here|channel|least|last|once|night|noon|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))"
+    r"(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-]{0,28}\w)?"
     r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
 )
 _OFFICIAL = re.compile(

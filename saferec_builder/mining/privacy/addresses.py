@@ -7,8 +7,7 @@ _STREET = (
     r"\d{1,5}[A-Za-z]?,? (?:[NSEW]\.? |North |South |East |West )?(?:[A-Z][\w'’.]*,? |\d{1,3}(?:st|nd|rd|th) ){1,3}"
     r"(?:Street|St|Road|Rd|Avenue|Ave|Lane|Ln|Drive|Dr|Boulevard|Blvd|Court|Ct|Way|Close|Crescent|Terrace|Place|Pl"
     r"|Parade|Gardens|Gdns|View|Square|Sq|Circle|Cir|Trail|Parkway|Pkwy|Row|Walk|Mews|Highway|Hwy|Grove|Hill"
-    r"|Rise|Park|Green"
-    r"|Quay|Wharf|Croft|Heights|Loop|Alley|Esplanade|Promenade|Yard|Cottages|Villas|Cres|Tce|Vale|Bank|Drove|Gate)\b\.?"
+    r"|Rise|Park|Green|Quay|Wharf|Croft|Heights|Loop|Alley|Esplanade|Promenade|Yard|Cottages|Villas|Cres|Tce|Vale|Bank|Drove|Gate)\b\.?"
 )
 _TOWN = r"(?:,? [A-Z][\w'’.-]+(?: [A-Z][a-z'’-]+){0,2}(?: \d{1,2}\b)?)?"
 _CODE = (
@@ -28,8 +27,8 @@ _ADDRESS = re.compile(
     rf"(?P<flat>\b(?:Flat|Apt|Apartment|Unit)\.? ?\w{{1,10}}, )?{_STREET}(?P<unit>{_UNIT})?"
     rf"(?:{_TOWN}(?P<code>{_CODE}))?"
     rf"|(?P<box>P\.? ?O\.? ?Box \d+)(?:{_TOWN}{_CODE})?"
-    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?(?P<de>(?:, [^\n,]{1,16"
-    r"})?,? (?:[A-Z]{1,2}-)?\d{4,5} [A-ZÄÖÜ]\w+)?"
+    r"|\b[A-ZÄÖÜ][\wäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse) \d{1,4}[a-z]?"
+    r"(?P<de>(?:, [^\n,]{1,16})?,? (?:[A-Z]{1,2}-)?\d{4,5} [A-ZÄÖÜ]\w+)?"
     r"|(?P<fr>\d{1,4},? (?:bis |ter )?(?:[Rr]ue|[Aa]venue|[Bb]oulevard|[Pp]lace|[Cc]hemin|[Ii]mpasse|[Qq]uai"
     r"|[Aa]llée) [^\n,.;]{3,40}, \d{5} [A-ZÉ][\w-]+)"
     r"|(?P<eu>\b(?:[A-ZÀ-Þ][\w'’.-]*,? |(?:d[aeo]s?|del?|van|von|der|den|am|im) ){1,5}\d{1,4}[a-z]?"

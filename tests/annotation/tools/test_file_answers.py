@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from annotation.routing import UNITS, texts
-from annotation.tools import file_answers, files
+from annotation.tools import files
 from annotation.tools.file_answers import pull
 from annotation.tools.files import COLUMNS, push
 from annotation.tools.guidelines import guideline
@@ -185,9 +185,12 @@ def test_a_table_that_is_no_sheet_is_refused_where_it_is_named_and_else_passed_o
     for path in (notes, empty):
         with pytest.raises(ReviewError, match=rf"{path.name}: no sheet of .*review push"):
             list(files.lines(path))
-    assert file_answers._sheet(notes, [pushed], passed := []) == [] and passed == [str(notes)]
+    fill(pushed, *DONE)
+    given = ([notes, pushed], *world(), TAXONOMY, guideline(), locate)
+    beside = pull(*given, named=[pushed])
+    assert (len(beside.answers), beside.no_sheets) == (3, [str(notes)])
     with pytest.raises(ReviewError):
-        file_answers._sheet(notes, [notes], [])
+        pull(*given, named=[notes])
 
 
 def test_two_columns_of_one_name_are_no_answer(pushed):
