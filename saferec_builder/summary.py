@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+from annotation.waiting import Waiting, waiting as waits
 from exports import folder
 from exports.checks import check_version
 from exports.withdraw import reasons
@@ -32,21 +32,11 @@ class Status:
     next: str
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """Tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose label
-    `adjudicate` would change."""
-
-    tasks: int
-    disputed: int
-    unlabelled: int
-
-
 def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
-    waiting = _waiting(ws) if rows["assignments"] else Waiting(0, 0, 0)
+    waiting = waits(ws) if rows["assignments"] else Waiting(0, 0, 0)
     there = _releases(ws)
     emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
     return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
@@ -71,7 +61,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
             return step
         if table == "readings" and (new := _unread(ws)):
             return f"look for sensitivities in {new:,} conversations that no proposer has read: `saferec-build propose`"
-    waiting = waiting or _waiting(ws)
+    waiting = waiting or waits(ws)
     if waiting.tasks:
         return f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
     if waiting.disputed:
@@ -86,13 +76,6 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
     if labels:
         return f"make a version with {labels:,} labels that are new or changed: `saferec-build release VERSION`"
     return "look at the result: `saferec-build report`"
-
-
-def _waiting(ws: Workspace) -> Waiting:
-    desk = review_state.gather(ws)
-    units = review_state.open_units(desk, opt_outs.avoided(ws))
-    unlabelled = aggregation.changed(desk.judged, desk.labels).height
-    return Waiting(units.select("kind", "subject", "reviewer").n_unique(), desk.disputed.height, unlabelled)
 
 
 def _unread(ws: Workspace) -> int:

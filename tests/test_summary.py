@@ -5,6 +5,7 @@ from functools import partial
 import polars as pl
 import pytest
 
+from annotation.waiting import Waiting
 from saferec_builder import summary
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
@@ -53,11 +54,11 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     """Whoever had disputes was sent to release, where they are unresolved."""
     fill(workspace, LINE)
     step = partial(summary.next_step, workspace)
-    assert step(summary.Waiting(2, 1, 1)).startswith("2 tasks wait for people")
+    assert step(Waiting(2, 1, 1)).startswith("2 tasks wait for people")
     ruling = "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
-    assert step(summary.Waiting(0, 1, 1)) == ruling
-    assert step(summary.Waiting(0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
-    assert "`saferec-build release" in step(summary.Waiting(0, 0, 0))
+    assert step(Waiting(0, 1, 1)) == ruling
+    assert step(Waiting(0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
+    assert "`saferec-build release" in step(Waiting(0, 0, 0))
 
 
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
@@ -66,7 +67,7 @@ def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Work
     home = workspace.releases / "1.0.0"
     home.mkdir(parents=True)
     (home / "manifest.json").write_text("{}")
-    step = partial(summary.next_step, workspace, summary.Waiting(0, 0, 0))
+    step = partial(summary.next_step, workspace, Waiting(0, 0, 0))
     assert step() == "make a version without those who were forgotten: `saferec-build release VERSION`"
     (home / "data").mkdir()
     assert step() == "look at the result: `saferec-build report`"
@@ -92,7 +93,7 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
 def test_the_next_step_reads_no_table_whole_before_labels_are_there(workspace: store.Workspace, monkeypatch) -> None:
     """Every command ends with it: after 14,000 conversations that took 18 CPU seconds each."""
     fill(workspace, LINE[:5])
-    monkeypatch.delattr(summary, "_waiting")
+    monkeypatch.delattr(summary, "waits")
     assert "`saferec-build adjudicate`" in summary.next_step(workspace)
 
 

@@ -90,6 +90,11 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
     return gone
 
 
+def names(root: Path, table: tables.Table) -> list[str]:
+    """Of the shards that count: others after every append and erasure."""
+    return [manifest.stem for manifest in _manifests(_folder(root, table))]
+
+
 def schemas(root: Path) -> set[int]:
     """The schema numbers of all shards of a workspace."""
     folders = [folder for folder in (root / "tables").glob("*") if folder.is_dir()]

@@ -119,6 +119,13 @@ def count(ws: Workspace, table: tables.Table) -> int:
     return sum(part.height for part in parts(ws, table, *table.key))
 
 
+def state(ws: Workspace) -> dict[str, int | list[str]]:
+    """Table -> what is another after every append and erasure; no row is read."""
+    there = tables.TABLES.values()
+    bulk = {table.name: shards.names(ws.root, table) for table in there if table.place != "db"}
+    return bulk | database.last_rows(ws.database, *(table for table in there if table.place == "db"))
+
+
 def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFrame | None = None) -> int:
     """Adds the rows whose key is not there yet, all or none, and says how many that were.
 

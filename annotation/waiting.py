@@ -1,0 +1,51 @@
+"""What waits for people, and for `adjudicate`: worked out once for what a workspace holds, then remembered."""
+
+import json
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+
+from saferec_builder import __version__
+from saferec_builder.core.errors import StoreError, whole_object
+from saferec_builder.storage import tables, whole_files, workspace
+from saferec_builder.storage.workspace import Workspace
+
+_FILE = "tables/waiting.json"  # of a large workspace they take ten seconds
+_WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # what people, and their wishes, add to the tables
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose label
+    `adjudicate` would change."""
+
+    tasks: int
+    disputed: int
+    unlabelled: int
+
+
+def waiting(ws: Workspace) -> Waiting:
+    """As the workspace is now; StoreError where a table that is read is damaged."""
+    state = _state(ws)
+    known = whole_object(path.read_bytes()) if (path := ws.root / _FILE).is_file() else None
+    if known and known.get("state") == state:
+        return Waiting(**known["waiting"])
+    found = _counted(ws)
+    with suppress(StoreError, OSError):  # whoever may only look goes without
+        whole_files.write_private(path, json.dumps({"state": state, "waiting": asdict(found)}).encode())
+    return found
+
+
+def _state(ws: Workspace) -> str:
+    """Names all that the counts are made from."""
+    files = [(name, path.read_bytes().hex()) for name in _WRITTEN if (path := ws.root / name).is_file()]
+    return tables.digest(__version__, ws.taxonomy.digest, workspace.state(ws), files)
+
+
+def _counted(ws: Workspace) -> Waiting:
+    # half a second of imports, and nearly every `status` does without
+    from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
+
+    desk = review_state.gather(ws)
+    units = review_state.open_units(desk, opt_outs.avoided(ws))
+    unlabelled = aggregation.changed(desk.judged, desk.labels).height
+    return Waiting(units.select("kind", "subject", "reviewer").n_unique(), desk.disputed.height, unlabelled)

@@ -1,0 +1,55 @@
+"""What waits is remembered for the workspace as it is, and for no other."""
+
+from annotation import waiting
+from annotation.waiting import Waiting
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds.any_rows import rows
+from tests.worlds.csv_rows import edit
+from tests.worlds.reviewing import TWO, yes
+
+
+def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicate, monkeypatch):
+    """At each step of a round: two tasks of two readers, one answered by ann, both by all, labels, an opt-out."""
+    counted = []
+
+    def now() -> Waiting:
+        """Asked for twice; and counted once more, to compare."""
+        count = waiting._counted
+        monkeypatch.setattr(waiting, "_counted", lambda ws: counted.append(1) or count(ws))
+        found = waiting.waiting(ws), waiting.waiting(ws), count(ws)
+        monkeypatch.setattr(waiting, "_counted", count)
+        assert found[0] == found[1] == found[2]
+        return found[0]
+
+    review("push", *TWO)
+    assert now() == Waiting(4, 0, 0)
+    cli("review", "opt-out", "ann", "gore", "-C", ws.root)  # in no table: the task with it waits for nobody
+    assert now().tasks == 3
+    cli("review", "opt-out", "ann", "gore", "--remove", "-C", ws.root)
+    assert now().tasks == 4
+    edit(ws.root / "review" / "ann.csv", yes)
+    review("pull", ws.root / "review")
+    assert now().tasks == 2
+    edit(ws.root / "review" / "bo.csv", yes)
+    review("pull", ws.root / "review")
+    assert (now().tasks, now().unlabelled > 0) == (0, True)
+    adjudicate()
+    assert now() == Waiting(0, 0, 0)
+    assert len(counted) == 6  # asked for twice at each of the six steps
+
+
+def test_every_row_that_comes_is_another_state(workspace):
+    """A table that is left out of it would answer with the counts of before."""
+    seen = [store.state(workspace)]
+    for table in tables.TABLES.values():
+        store.append(workspace, table, rows(table, 1))
+        now = store.state(workspace)
+        assert now not in seen, table.name
+        seen.append(now)
+
+
+def test_a_file_that_says_nothing_is_counted_anew(ws, review):
+    review("push", *TWO)
+    for text in ("", "[]", "{", '{"state": 3}', '{"state": "0", "waiting": 1}'):
+        (ws.root / "tables" / "waiting.json").write_text(text)
+        assert waiting.waiting(ws).tasks == 4
