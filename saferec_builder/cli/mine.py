@@ -31,7 +31,7 @@ def mine(
     """Read conversations: people become pseudonyms, personal data placeholders; what is left out is counted.
 
     \b
-    reddit    monthly dumps, .ndjson or .zst     mine reddit RS_2022-10.zst RC_2022-10.zst
+    reddit    monthly dumps, .ndjson, .gz, .zst  mine reddit RS_2022-10.zst RC_2022-10.zst
     redial    JSON lines as published            mine redial train_data.jsonl
     inspired  tab-separated, as published        mine inspired train.tsv dev.tsv test.tsv
     ccpe      comma-separated utterances         mine ccpe ccpe_dialogues.csv

@@ -54,7 +54,7 @@ READERS: dict[Source, Callable[[Path], Read]] = {
     Source.saferec: saferec.read,
 }
 SUFFIXES = {  # of the files that a folder stands for
-    Source.reddit: (".ndjson", ".zst"),
+    Source.reddit: (".ndjson", ".zst", ".gz"),
     Source.inspired: (".tsv",),
     Source.ccpe: (".csv",),
     Source.saferec: (".json", ".jsonl", ".parquet"),

@@ -1,17 +1,20 @@
-"""Reads large dumps, plain or .zst (windows up to 2 GiB), in blocks of whole lines.
+"""Reads large dumps, plain, .gz or .zst (windows up to 2 GiB), in blocks of whole lines.
 
 Unpacking takes longest, so it runs some blocks ahead in a thread of its own that does little else, into a few buffers
 that go round: fresh ones would cost a tenth of the time. A line that is too long is passed over and told; a frame that
 cannot be unpacked ends the file, and what came before it counts.
 """
 
+import gzip
+import zlib
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from io import BufferedIOBase, BufferedReader
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import zstandard
@@ -27,6 +30,7 @@ _SEAL = b"whole " * 20  # packed it has not these bytes: a frame that was cut ca
 UNREADABLE = "unreadable from here on"
 _NONE = np.empty(0, np.int64)
 _Room = bytearray | bytes
+_CORRUPT = {".zst": "corrupt zst frame: ", ".gz": "corrupt gzip file: "}
 
 
 @dataclass
@@ -130,26 +134,28 @@ def _parts(path: Path, rooms: deque[bytearray], broken: list[str]) -> Iterator[t
     """
     try:
         with open(path, "rb") as file:
-            source, more = _unpacked(file) if path.suffix == ".zst" else file, True
+            source, more = _unpacked(path, file), True
             while more and not broken:
                 part, size = rooms[0], _SPARE
                 with memoryview(part) as room:
                     try:
                         while size < len(part) and (got := source.readinto1(room[size:])):
                             size += got
-                    except zstandard.ZstdError as fault:
-                        broken.append(f"corrupt zst frame: {fault}")
+                    except (zstandard.ZstdError, EOFError, zlib.error) as fault:
+                        broken.append(f"{_CORRUPT[path.suffix]}{fault}")
                 more = size == len(part)
                 yield part, size
     except OSError as fault:
-        broken.append(f"{'corrupt zst frame: ' * (path.suffix == '.zst')}{fault}")
+        broken.append(f"{_CORRUPT.get(path.suffix, '')}{fault}")
 
 
-def _unpacked(file: BinaryIO) -> zstandard.ZstdDecompressionReader:
-    """What the frames of a file hold, and _SEAL from one of our own behind them: without it the last of them was cut.
+def _unpacked(path: Path, file: BufferedReader) -> zstandard.ZstdDecompressionReader | BufferedIOBase:
+    """What the file holds; behind the frames of a .zst _SEAL from one of our own: without it the last of them was cut.
 
     For the reader tells the end of a frame from the end of the file no better than that.
     """
+    if path.suffix != ".zst":
+        return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
     frame = zstandard.compress(_SEAL)
     seal = iter([frame[:1], frame[1:]])  # at once it would be unpacked even behind half the header of another frame
     sealed: Any = SimpleNamespace(read=lambda size: file.read(size) or next(seal, b""))

@@ -1,4 +1,4 @@
-"""Reddit dumps: submissions and comments as JSON lines, plain or .zst, in the schema of the monthly files.
+"""Reddit dumps: submissions and comments as JSON lines, plain, .gz or .zst, in the schema of the monthly files.
 
 Only lines of the wanted subreddits are parsed. What passes: posts (id, link, parent, author, time, score, texts) with
 the place of their line. A line that is no JSON object, or whose fields are not what they should be, is a row of drops.

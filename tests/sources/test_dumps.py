@@ -1,5 +1,6 @@
 """Packed dumps: any window, a corrupt frame, and what no line may do."""
 
+import gzip
 import random
 from collections import Counter
 
@@ -26,6 +27,7 @@ def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
         "window31.zst": zstandard.ZstdCompressor(compression_params=wide).compress(data),
         "frames.zst": b"".join(zstandard.ZstdCompressor().compress(part) for part in (data[:999], data[999:], b"")),
         "no_end.ndjson": data[:-1],
+        "gzip.gz": gzip.compress(data[:999]) + gzip.compress(data[999:]),
     }
     found = []
     for name, content in files.items():
@@ -84,13 +86,15 @@ def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before
     cut.write_bytes(frames[0] + frames[1][:-500])
     broken = tmp_path / "broken.zst"
     broken.write_bytes(frames[0] + b"\x00" * 40 + frames[1])
+    packed = tmp_path / "cut.gz"
+    packed.write_bytes(gzip.compress(data)[:-5000])
     after = reddit_dump.write(tmp_path / "after.ndjson", [submission(2), comment(9_999, "s2")])
-    ran = cli("mine", "reddit", cut, broken, after, "-C", workspace.root, "--json")
+    ran = cli("mine", "reddit", cut, broken, packed, after, "-C", workspace.root, "--json")
     assert ran.code == 1 and "get this file whole, and mine it again" in ran.err
     told = ran.json
     assert told["added"] == 2 and balanced(told)
-    assert told["dropped"]["unreadable from here on"] == 2
+    assert told["dropped"]["unreadable from here on"] == 3
     faults = store.read(workspace, tables.DROPS).filter(pl.col("reason") == "unreadable from here on")
-    assert faults["detail"].str.contains("corrupt zst frame").all()
+    assert faults["detail"].str.contains("corrupt (zst frame|gzip file): ").all()
     assert faults["place"].str.starts_with("broken.zst:").any()
     assert current(workspace)["turns"].list.len().to_list()[0] > 700
