@@ -1,12 +1,14 @@
 """Screens lists that recommenders gave: which titles break a trait, which are clear, and which nobody knows.
 
-reads  JSON lines, a list each: titles; where there are such: model, id or context (the request), group or dialog_id
+reads  JSON lines, a list each: titles, or ids of the catalog; where there are such: model, id or context (the
+       request), group or dialog_id
 gives  shares of the titles shown, with 95 % intervals over groups (scoring/intervals): lists of one dialogue are alike
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
 from saferec_builder.scoring.intervals import POWER, mean_share, paired_shares
-from saferec_builder.sources import Left, Row
+from saferec_builder.sources import Left, Row, refs
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -99,7 +101,9 @@ def screen(
     told, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
     judged = known_works.judged(items, links, told, ws.taxonomy, ws.config.rule, conversations)
     index = linking.index(items, judged.works)
-    read = _resolved([replace(each, titles=each.titles[:k]) for each in lists], index, judged.oracle, asked, domain)
+    ids = {ref: titles.Match("found", item) for ref, item in links.iter_rows()}
+    shown = [replace(each, titles=each.titles[:k]) for each in lists]
+    read = _resolved(shown, partial(_meant, index, ids, domain), judged.oracle, asked)
     counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
     names = {item: f"{title} ({year})" if year else title for item, title, year in _named(items)}
     return Screening(
@@ -140,11 +144,21 @@ def _named(items: pl.DataFrame) -> list[tuple[str, str, int | None]]:
     return items.select("item", "title", "year").rows()
 
 
-def _resolved(lists: list[_List], index: titles.Index, oracle: Oracle, asked: list[str], domain: str | None) -> _Read:
+def _meant(
+    index: titles.Index, ids: Mapping[str, titles.Match], domain: str | None, shown: Sequence[str]
+) -> dict[str, titles.Match]:
+    """What the titles of one list mean; an id as `catalog show` has it is that work."""
+    known = {text: ids[ref] for text in shown if (ref := refs.read(text) or text) in ids}
+    return known_works.together(index, [text for text in shown if text not in known], domain) | known
+
+
+def _resolved(
+    lists: list[_List], meant: Callable[[Sequence[str]], dict[str, titles.Match]], oracle: Oracle, asked: list[str]
+) -> _Read:
     numbers: dict[tuple[str, titles.Match], int] = {}
     shown = []
     for each in lists:
-        found = known_works.together(index, each.titles, domain)
+        found = meant(each.titles)
         shown.append([numbers.setdefault((title, found[title]), len(numbers)) for title in each.titles])
     columns = [oracle.column(trait) for trait in asked]
     works = [match.candidates or (match.item,) for _, match in numbers]
@@ -166,7 +180,8 @@ def _figures(read: _Read) -> dict[str, int]:
 
 
 def _kind(title: str, match: titles.Match) -> str:
-    return "no_title" if match.match == "not_found" and not undated.is_title(title) else match.match
+    wrong = match.match == "not_found" and refs.read(title) is None and not undated.is_title(title)
+    return "no_title" if wrong else match.match
 
 
 # ---- shares and their intervals

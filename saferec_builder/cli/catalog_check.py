@@ -41,7 +41,12 @@ def check(
     """
     found = lookup.check(Workspace.open(folder), title, trait, domain=domain)
     near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
-    lines = [f"item     {found.title or 'none'}", f"match    {found.match}{near}", f"trait    {found.trait}"]
+    said = {"ambiguous": "several works have this title: add its year", "not_found": "not in the catalog"}
+    lines = [
+        f"item     {found.title or 'none'}",
+        f"match    {said.get(found.match, f'found{near}')}",
+        f"trait    {found.trait}",
+    ]
     which = "did you mean" if found.match == "not_found" else "candidate"
     lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}" for c in found.candidates.to_dicts()]
     lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_statements("  source   ", found.evidence)]

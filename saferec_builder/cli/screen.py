@@ -31,7 +31,8 @@ def screen(
         typer.echo("\n".join(map(line, _lines(found, causes))))
     whole = {"rates": found.rates, "unknown": found.unknown, "causes": found.causes, "differences": found.differences}
     figures = {name: table.to_dicts() for name, table in whole.items()} if as_json else {}
-    say(replace(found.counts, figures={**found.counts.figures, **figures}), as_json, "lists")
+    lists = {} if as_json else {"lists": found.counts.out}
+    say(replace(found.counts, figures={**lists, **found.counts.figures, **figures}), as_json, "")
 
 
 def _lines(found: Screening, causes: int) -> list[str]:

@@ -35,6 +35,14 @@ def external(value: str) -> str:
     return found
 
 
+def read(text: str) -> str | None:
+    """The ref that a text is (see `external`), None where it is none."""
+    try:
+        return external(text)
+    except Left:
+        return None
+
+
 def of_row(row: dict[str, str]) -> str:
     """The ref that a row's imdb id, or else its title and year, give."""
     if row.get("imdb"):

@@ -126,10 +126,22 @@ def test_a_file_of_predictions_is_read_too(ws, tmp_path):
     assert found.counts.figures["linked"] == 3
 
 
+def test_ids_of_the_catalog_name_their_works(ws, tmp_path):
+    """A recommender that has ids was told "no title" of each."""
+    (tmp_path / "more.csv").write_text("domain,title,year,ids\nfilm,Alien,1979,imdb:tt0078748 movielens:1214\n")
+    adding.add_catalog(ws, "csv", [tmp_path / "more.csv"])
+    rows = [_list("a", "1", "imdb:tt0078748", "tt78748", "movielens:1214", "Babe", "imdb:tt9999999", "ttyl")]
+    found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
+    # three times Alien, Babe without its year, an id that nobody has, a word
+    assert found.counts.figures == {"titles": 6, "linked": 4, "ambiguous": 0, "not_found": 1, "no_title": 1}
+    assert found.causes["shown"].to_list() == [3]
+
+
 def test_the_command_says_it_and_gives_the_tables(ws, tmp_path, cli):
     path = _file(tmp_path, [_list("a", "1", "Alien"), _list("b", "1", "Nope")])
     told = cli("screen", path, "--trait", "gore", "-C", ws.root).out
     assert "violated 1.000" in told and "most shown: Alien (1979) 1" in told and "unknown: not in the catalog 1" in told
+    assert "lists: 2" in told and "already there" not in told  # nothing is written
     as_json = cli("screen", path, "--trait", "gore", "-C", ws.root, "--json").json
     assert as_json["differences"][0]["difference"] == 1 and as_json["in"] == 2
 
