@@ -151,7 +151,7 @@ def words(share: FalseShare) -> str:
         return "n/a (no such labels)"
     if not share.zone:
         return "n/a (rulings of the adjudicator alone)"
-    need = "recheck all" if share.more is None else f"{share.more:,} more rechecks"
+    need = "recheck all" if share.more is None else f"{share.more:,} more recheck{'s' * (share.more != 1)}"
     if share.share is None:
         return f"n/a ({need})"
     return certificates.at_most(share.share) + (" (certified)" if share.certified else f" ({need})")

@@ -179,7 +179,8 @@ def lowers_most(bounds: LabelBounds) -> str | None:
         then = "`review push`, with `audit` above 0 in [review]"
         return f"{bounds.undrawn:,} conversations {why}: what is not known of them counts as missed: {then}"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
-        why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet: each counts as missed"
+        why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet"
+        why += ": each counts as missed until people agree"
         return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why
     open_ = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
     if not open_:

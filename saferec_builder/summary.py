@@ -1,6 +1,6 @@
 """What is in a workspace: rows per table, releases, what models were paid, and the next command."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -12,6 +12,14 @@ from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
+PUSH = "saferec-build review push --reviewer NAME --reviewer NAME"
+_TOOLS = {  # where people were asked -> how their answers come
+    "page": "`saferec-build review serve`, where people answer",
+    "label-studio": "`saferec-build review pull`",
+    "argilla": "`saferec-build review pull --tool argilla`",
+    "files": "`saferec-build review pull --tool files` once the CSVs are filled in",
+}
+_ELSEWHERE = "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in"
 SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
 
@@ -50,9 +58,9 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
     collect = _collect(ws)
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
-        "conversations": "read conversations: `saferec-build mine`",
+        "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine`",
         "readings": "look for sensitivities: `saferec-build propose`",
-        "assignments": "hand out review tasks: `saferec-build review push`",
+        "assignments": f"hand out review tasks: `{PUSH}`",
         "reviews": f"collect the answers: {collect}",
         "labels": f"when the answers are in ({collect}), make labels: `saferec-build adjudicate`",
     }
@@ -62,8 +70,10 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
         if table == "readings" and (new := _unread(ws)):
             return f"look for sensitivities in {new:,} conversations that no proposer has read: `saferec-build propose`"
     waiting = waiting or waits(ws)
-    if waiting.tasks:
-        return f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
+    if waiting.tasks:  # whoever is asked may leave them: what was answered is not held up by that
+        rest = next_step(ws, replace(waiting, tasks=0), labels=labels)
+        people = f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
+        return f"{people}; or without them: {rest}"
     if waiting.disputed:
         return f"{waiting.disputed:,} disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
     if waiting.unlabelled:
@@ -76,6 +86,12 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
     if labels:
         return f"make a version with {labels:,} labels that are new or changed: `saferec-build release VERSION`"
     return "look at the result: `saferec-build report`"
+
+
+def _warnings(ws: Workspace) -> str:
+    if workspace.count(ws, tables.WARNINGS):
+        return ""
+    return "add warnings, without which nothing is unsafe or clear (`saferec-build catalog add warnings FILE`), then "
 
 
 def _unread(ws: Workspace) -> int:
@@ -98,8 +114,5 @@ def _releases(ws: Workspace) -> list[str]:
 def _collect(ws: Workspace) -> str:
     """Where answers come from: of the page of `review serve` there is nothing to pull."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
-    page = "`saferec-build review serve`, where people answer"
-    pull = "`saferec-build review pull`, with the `--tool` of the push"
-    if tools == {"page"} and not any((ws.root / "review").glob("*.csv")):
-        return page
-    return f"{page} on the page; else {pull}" if "page" in tools else pull
+    tools |= {"files"} if any((ws.root / "review").glob("*.csv")) else set()
+    return " or ".join(how for tool, how in _TOOLS.items() if tool in tools) or _ELSEWHERE

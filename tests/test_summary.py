@@ -38,8 +38,8 @@ LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "
         (0, "catalog add"),
         (1, "mine"),
         (2, "propose"),
-        (3, "review push"),
-        (4, "review pull"),
+        (3, "review push --reviewer NAME --reviewer NAME"),
+        (4, "review pull --tool files FOLDER"),
         (5, "adjudicate"),
     ],
 )
@@ -50,13 +50,22 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
     assert shown[-1].startswith("next: ") and len(shown) == there + 1  # empty tables are not listed
 
 
+def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspace: store.Workspace) -> None:
+    fill(workspace, LINE[:1])
+    assert summary.next_step(workspace).startswith("add warnings, without which nothing is unsafe or clear")
+    store.append(workspace, tables.WARNINGS, rows(tables.WARNINGS, 1))
+    assert summary.next_step(workspace) == "read conversations: `saferec-build mine`"
+
+
 def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(workspace: store.Workspace) -> None:
     """Whoever had disputes was sent to release, where they are unresolved."""
     fill(workspace, LINE)
     step = partial(summary.next_step, workspace)
-    assert step(Waiting(2, 1, 1)).startswith("2 tasks wait for people")
     ruling = "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
     assert step(Waiting(0, 1, 1)) == ruling
+    # whoever may leave a task leaves some: for good, that was all that was ever said
+    assert step(Waiting(2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(2, 1, 1)).endswith(ruling)
+    assert "; or without them: see what a release would hold" in step(Waiting(2, 0, 0))
     assert step(Waiting(0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
     assert "`saferec-build release" in step(Waiting(0, 0, 0))
 
@@ -104,4 +113,7 @@ def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: s
     store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit("page")))
     assert "`saferec-build review serve`" in summary.status(workspace).next
     store.append(workspace, tables.SENT, rows(tables.SENT, 2).with_columns(tool=pl.lit("argilla")))
-    assert "`saferec-build review pull`" in summary.status(workspace).next
+    assert "`saferec-build review pull --tool argilla`" in summary.status(workspace).next
+    (workspace.root / "review").mkdir()
+    (workspace.root / "review" / "ann.csv").touch()
+    assert "`saferec-build review pull --tool files` once" in summary.status(workspace).next

@@ -25,8 +25,8 @@ def browse(
 ) -> None:
     """Read what was proposed, or labelled, beside the seeker's words.
 
-    Each quote stands between » and « in its turn. Texts of people in a crisis, and of those who asked to be removed,
-    are not shown.
+    Each quote stands between » and « in its turn; turns count from 1, in --json from 0. Texts of people in a crisis,
+    and of those who asked to be removed, are not shown.
     """
     ws = Workspace.open(folder)
     found = browsing.browse(ws, stage, trait=trait, verdict=verdict)
@@ -43,7 +43,7 @@ def _lines(rows: pl.DataFrame) -> list[str]:
     found = []
     for row in rows.iter_rows(named=True):
         sure = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
-        head = f"{row['conversation']} turn {row['turn']}: {row['trait']}, {row['form']}, {row['by']}{sure}"
+        head = f"{row['conversation']} turn {row['turn'] + 1}: {row['trait']}, {row['form']}, {row['by']}{sure}"
         text, start, end = row["text"], row["start"], row["end"]
         before, after = text[max(0, start - AROUND) : start], text[end : end + AROUND]
         cut = ("..." * (start > AROUND), "..." * (len(text) > end + AROUND))

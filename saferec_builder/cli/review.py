@@ -22,7 +22,7 @@ from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
 from saferec_builder.cli.plan import warn
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import ReviewError, UsageError
+from saferec_builder.core.errors import ReviewError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
@@ -78,7 +78,9 @@ def push(
 
 @app.command()
 def pull(
-    paths: Annotated[list[Path] | None, typer.Argument(help="With --tool files: CSVs, or folders of them.")] = None,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="With --tool files: CSVs, or folders of them; default: review/.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Look every two seconds; Ctrl-C ends it.")] = False,
     tool: Tool = TOOLS[0],
     url: Url = None,
@@ -89,8 +91,6 @@ def pull(
     """Bring answers back into the workspace. What cannot be taken is named; it can be corrected and pulled again."""
     given = tuple(paths or ())
     place = _place(tool, url, token, str(given[0]) if given else "", Files(paths=given))
-    if tool == "files" and not given:
-        raise UsageError("--tool files: name the CSVs, or the folder, that came back from your reviewers")
     ws = Workspace.open(folder)
     if not follow:
         _pulled(pulling.pull(ws, place), as_json)
@@ -117,7 +117,7 @@ def _pulled(done: pulling.PullResult, as_json: bool) -> None:
 def _place(tool: str, url: str | None, token: str | None, named: str, files: Files) -> Place:
     """`named` is what the command names of files: a server would pass it over, as files would a server's address."""
     if tool not in TOOLS:
-        raise UsageError(f"--tool {tool}: there is no such review tool: expected one of {', '.join(TOOLS)}")
+        raise UsageError(f"--tool {tool}: there is no such review tool: {near(tool, TOOLS)}")
     if tool != "files" and named:
         raise UsageError(f"{named}: {tool} reads and writes no files: say --tool files, or leave this out")
     if tool in ("files", "page") and url:
