@@ -3,11 +3,18 @@
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
 
 from saferec_builder import __version__
 from saferec_builder.core.errors import StoreError, whole_object
+from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
+
+if TYPE_CHECKING:
+    from annotation.review_state import Desk
 
 _FILE = "tables/waiting.json"  # of a large workspace they take ten seconds
 _WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # what people, and their wishes, add to the tables
@@ -15,9 +22,10 @@ _WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # what people, an
 
 @dataclass(frozen=True)
 class Waiting:
-    """Tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose label
-    `adjudicate` would change."""
+    """Conversations that a push would hand out and that nobody was given, tasks that are open, units whose readers
+    disagree and that no adjudicator was given yet, and units whose label `adjudicate` would change."""
 
+    unsent: int
     tasks: int
     disputed: int
     unlabelled: int
@@ -38,7 +46,7 @@ def waiting(ws: Workspace) -> Waiting:
 def _state(ws: Workspace) -> str:
     """Names all that the counts are made from."""
     files = [(name, path.read_bytes().hex()) for name in _WRITTEN if (path := ws.root / name).is_file()]
-    return tables.digest(__version__, ws.taxonomy.digest, workspace.state(ws), files)
+    return tables.digest(__version__, list(Waiting.__annotations__), ws.taxonomy.digest, workspace.state(ws), files)
 
 
 def _counted(ws: Workspace) -> Waiting:
@@ -48,4 +56,16 @@ def _counted(ws: Workspace) -> Waiting:
     desk = review_state.gather(ws)
     units = review_state.open_units(desk, opt_outs.avoided(ws))
     unlabelled = aggregation.changed(desk.judged, desk.labels).height
-    return Waiting(units.select("kind", "subject", "reviewer").n_unique(), desk.disputed.height, unlabelled)
+    tasks = units.select("kind", "subject", "reviewer").n_unique()
+    return Waiting(_unsent(desk), tasks, desk.disputed.height, unlabelled)
+
+
+def _unsent(desk: "Desk") -> int:
+    """With a proposal, or, where an audit is drawn, without a place in the sampling design."""
+    from annotation.task_assignment import claims
+
+    current = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
+    proposed = current.join(claims(desk.proposals), on=["kind", "subject"], how="semi")
+    undrawn = current.join(desk.design, on=["kind", "subject"], how="anti")
+    wanted = pl.concat([proposed, *[undrawn] * bool(desk.ws.config.review.audit)])
+    return wanted.join(desk.assignments, on=["kind", "subject"], how="anti")["subject"].n_unique()

@@ -44,7 +44,7 @@ def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
-    waiting = waits(ws) if rows["assignments"] else Waiting(0, 0, 0)
+    waiting = waits(ws) if rows["assignments"] else Waiting(0, 0, 0, 0)
     there = _releases(ws)
     emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
     return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
@@ -70,6 +70,9 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
         if table == "readings" and (new := _unread(ws)):
             return f"look for sensitivities in {new:,} conversations that no proposer has read: `saferec-build propose`"
     waiting = waiting or waits(ws)
+    if waiting.unsent:
+        rest = next_step(ws, replace(waiting, unsent=0), labels=labels)
+        return f"hand out {waiting.unsent:,} conversations that nobody was given: `{PUSH}`; or without them: {rest}"
     if waiting.tasks:  # whoever is asked may leave them: what was answered is not held up by that
         rest = next_step(ws, replace(waiting, tasks=0), labels=labels)
         people = f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"

@@ -62,12 +62,14 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     fill(workspace, LINE)
     step = partial(summary.next_step, workspace)
     ruling = "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
-    assert step(Waiting(0, 1, 1)) == ruling
+    assert step(Waiting(0, 0, 1, 1)) == ruling
     # whoever may leave a task leaves some: for good, that was all that was ever said
-    assert step(Waiting(2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(2, 1, 1)).endswith(ruling)
-    assert "; or without them: see what a release would hold" in step(Waiting(2, 0, 0))
-    assert step(Waiting(0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
-    assert "`saferec-build release" in step(Waiting(0, 0, 0))
+    assert step(Waiting(0, 2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(0, 2, 1, 1)).endswith(
+        ruling
+    )
+    assert "; or without them: see what a release would hold" in step(Waiting(0, 2, 0, 0))
+    assert step(Waiting(0, 0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
+    assert "`saferec-build release" in step(Waiting(0, 0, 0, 0))
 
 
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
@@ -76,7 +78,7 @@ def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Work
     home = workspace.releases / "1.0.0"
     home.mkdir(parents=True)
     (home / "manifest.json").write_text("{}")
-    step = partial(summary.next_step, workspace, Waiting(0, 0, 0))
+    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0))
     assert step() == "make a version without those who were forgotten: `saferec-build release VERSION`"
     (home / "data").mkdir()
     assert step() == "look at the result: `saferec-build report`"

@@ -1,11 +1,14 @@
 """What waits is remembered for the workspace as it is, and for no other."""
 
+import polars as pl
+
 from annotation import waiting
 from annotation.waiting import Waiting
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
 from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, yes
+from tests.worlds.reviewing import TWO, claim, yes
+from tests.worlds.settings import review_settings
 
 
 def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicate, monkeypatch):
@@ -22,7 +25,7 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
         return found[0]
 
     review("push", *TWO)
-    assert now() == Waiting(4, 0, 0)
+    assert now() == Waiting(0, 4, 0, 0)
     cli("review", "opt-out", "ann", "gore", "-C", ws.root)  # in no table: the task with it waits for nobody
     assert now().tasks == 3
     cli("review", "opt-out", "ann", "gore", "--remove", "-C", ws.root)
@@ -34,8 +37,24 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
     review("pull", ws.root / "review")
     assert (now().tasks, now().unlabelled > 0) == (0, True)
     adjudicate()
-    assert now() == Waiting(0, 0, 0)
+    assert now() == Waiting(0, 0, 0, 0)
     assert len(counted) == 6  # asked for twice at each of the six steps
+
+
+def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, review):
+    """Who went by `next:` alone left it to nobody."""
+    assert waiting.waiting(ws).unsent == 2  # c1 and c2 have a proposal, nothing is in the design yet
+    review("push", *TWO)
+    assert waiting.waiting(ws).unsent == 0
+    more = store.read(ws, tables.CONVERSATIONS)[:2].with_columns(
+        conversation=pl.Series(["n1", "n2"]), source_id=pl.Series(["n1", "n2"])
+    )
+    store.append(ws, tables.CONVERSATIONS, more)
+    again = claim("c1", "gore", "present", "blood") | {"proposal": "n1", "subject": "n1"}
+    store.append(ws, tables.PROPOSALS, pl.DataFrame([again], schema=tables.PROPOSALS.schema))
+    assert waiting.waiting(ws).unsent == 1  # n1 has a proposal; no audit draws what nobody proposed
+    review_settings(ws.root, audit=0.5, held_back=0)
+    assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
 
 
 def test_every_row_that_comes_is_another_state(workspace):
