@@ -55,6 +55,7 @@ WARNINGS: dict[Source, Callable[[Path], Read]] = {
 }
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
 SILENT = ("no rule", "no clear answer", "no votes", "same id")  # of rows that are as they should be
+MANY = 5  # reasons of one file that are told
 Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read
 
 
@@ -94,13 +95,15 @@ def add_catalog(
 
 
 def _unread(parts: Parts) -> str | None:
-    """Why a file gave nothing at all, if so: the commonest reason, with its first row; None where its rows only say
-    nothing that a trait asks about."""
+    """Why a file gave nothing at all, if so: the commonest reasons, each with its first row; None where its rows only
+    say nothing that a trait asks about."""
     drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in([*SILENT, "column not read"]))
     if drops.is_empty() or any(read.rows.height for _, read in parts):
         return None
-    why, rows = max(sources.reasons(drops).items(), key=lambda pair: pair[1])
-    return f"{rows:,} of {drops.height:,} rows were dropped as {why!r}, such as {sources.examples(drops)[why]}"
+    examples = sources.examples(drops)
+    each = sorted(sources.reasons(drops).items(), key=lambda pair: -pair[1])
+    told = "; ".join(f"{rows:,} as {why!r}, such as {examples[why]}" for why, rows in each[:MANY])
+    return f"{drops.height:,} rows were dropped: {told}"
 
 
 def _read(source: Source, path: Path) -> Parts:

@@ -5,10 +5,10 @@ import tomllib
 from datetime import date
 from os.path import normpath
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 import polars as pl
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import Rule
@@ -73,6 +73,12 @@ class Thresholds(_Section):
     prior_yes: float = Field(1.0, gt=0)
     prior_no: float = Field(1.0, gt=0)
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.clear_below > self.violated_at:
+            raise ValueError("clear_below must not be above violated_at: an item would be both")
+        return self
+
 
 OURS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n")  # of each request's body
 
@@ -134,6 +140,14 @@ class Splits(_Section):
     validation_from: date | None = None  # both dates together replace the shares
     test_from: date | None = None
     by_item: bool = False  # rows without a time and a person: all that name one work first are in one split
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if (self.validation_from is None) != (self.test_from is None):
+            raise ValueError("validation_from and test_from go together: give both or none")
+        if self.validation_from and self.test_from and self.validation_from >= self.test_from:
+            raise ValueError("validation_from must lie before test_from")
+        return self
 
 
 class Release(_Section):

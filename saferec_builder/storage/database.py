@@ -79,6 +79,8 @@ def _engine(place: Place, here: Path) -> sa.Engine:
         url = sa.make_url(place.url or beside)
         # SQLite gives up on a busy file after 5 seconds, which a loaded machine needs for a few commits
         patience = {"timeout": 60} if url.drivername.startswith("sqlite") else {}
+        if url.get_backend_name() not in ("sqlite", "postgresql"):
+            raise StoreError(f"store.url names {url.drivername}: expected an address such as {_EXAMPLE}")
         return sa.create_engine(url, connect_args=patience, poolclass=sa.NullPool)
     except ModuleNotFoundError as missing:
         named = sa.make_url(url)
@@ -87,11 +89,10 @@ def _engine(place: Place, here: Path) -> sa.Engine:
             f"pip install '{missing.name}'"
         ) from None
     except sa.exc.ArgumentError:
-        raise StoreError(
-            "store.url is no database address: expected for example postgresql+psycopg://host/name"
-        ) from None
+        raise StoreError(f"store.url is no database address: expected for example {_EXAMPLE}") from None
 
 
+_EXAMPLE = "postgresql+psycopg://host/name"
 _REMEDIES = {  # words of SQLite's or the server's -> what to do
     "disk is full": "make room and run the command again: what it had not saved yet, it does then",
     "disk I/O": "the disk is full, or it fails: make room and run the command again, or copy the workspace elsewhere",

@@ -45,6 +45,7 @@ def test_a_value_that_was_never_written_is_one_line(workspace: store.Workspace, 
     ("url", "told"),
     [
         ("postgresql+pg8000://ann:hush@db/name?password=hush", "the driver pg8000 is not installed: pip install"),
+        ("mysql://ann:hush@db/name", "store.url names mysql: expected an address such as postgresql"),
         ("somewhere", "no database address"),
     ],
 )
