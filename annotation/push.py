@@ -26,7 +26,7 @@ from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
 from annotation.tools import files
-from annotation.tools.guidelines import GUIDELINES, guideline
+from annotation.tools.guidelines import GUIDELINES, guideline, of_tool
 from annotation.tools.tasks_and_answers import TASK, sheet_id, tasks
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
@@ -245,7 +245,7 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
         workspace.append(desk.ws, tables.KEYED, kept)  # before anybody is asked
         rows = files.push(units, desk.texts, desk.taxonomy, guideline(), whole_files.replacing, paths, key)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
-            tmp.write_bytes(GUIDELINES.read_bytes())
+            tmp.write_text(of_tool("In a file"), encoding="utf-8")
         return {"rows": rows, "folder": str(folder)}
 
     return send

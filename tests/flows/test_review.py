@@ -17,7 +17,7 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert (sent["added"], sent["new"]) == (4, {"proposed": 4})
     assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
     folder = ws.root / "review"
-    assert (folder / "guidelines.md").read_bytes() == GUIDELINES.read_bytes()
+    assert (folder / "guidelines.md").read_text(encoding="utf-8") == of_tool("In a file")  # of no other tool
     edit(folder / "ann.csv", yes)
     edit(folder / "bo.csv", lambda row: yes(row) if "blood" in row["text"] else no(row))
     assert review("pull", folder)["added"] == 8
