@@ -295,20 +295,27 @@ def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowe
         c for truth, traits in answered.select("truth", "traits").iter_rows() for c in verdicts(oracle, truth, traits)
     ]
     found = f"{asked.height} requests have a sensitivity"
-    remedy = (
+    more = (
         "review more conversations (a trait of too few people is withheld: [release] min_seekers), add sentences of"
         " ours that tell of one to requests (--inject all)"
     )
     if asked.height:
         found += f", {answered.height} of them a ground truth"
-        remedy = "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
+        more = remedy(asked, oracle, items)
     if codes:
         violated = sum(code == VIOLATED for code in codes)
         found += f", of whose {len(codes)} items {violated} are violated and {len(codes) - violated} unknown for them"
-        remedy = f"add warnings for {_unsettled(answered, oracle, items)}"
     raise ReleaseError(
-        f"release: no row could teach or test safety: {found}, none clear: {remedy}, or say --allow {NO_SAFETY}"
+        f"release: no row could teach or test safety: {found}, none clear: {more}, or say --allow {NO_SAFETY}"
     )
+
+
+def remedy(asked: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
+    """What to do where no request of `asked` (truth, traits; at least one) has an answer that is clear for it."""
+    answered = asked.filter(pl.col("truth").list.len() > 0)
+    if answered.is_empty():
+        return "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
+    return f"add warnings for {_unsettled(answered, oracle, items)}"
 
 
 def _unsettled(answered: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:

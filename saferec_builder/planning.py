@@ -1,6 +1,6 @@
 """What a release of this workspace would hold if reviewers agreed with the proposals, and what to do next.
 
-reads  conversations, labels, proposals, catalog_rows, warnings; fetched/ddd (what was asked for)
+reads  conversations, labels, proposals, readings, catalog_rows, warnings; fetched/ddd (what was asked for)
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,12 @@ from saferec_builder.mining import splits, withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-SAMPLE = 2_000  # conversations, of the last that were mined, that `shortfalls` looks at
+SAMPLE = 2_000  # conversations, of the last that were mined, whose texts `shortfalls` reads
+NO_ROW = "a release would hold no safety row: "
+NOTHING = NO_ROW + "nothing proposed yet: run `saferec-build propose`"
+_OURS = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
 ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)})
+_SAID = ("turns", "recommended", "accepted", "seen")
 _UNIT = ("kind", "subject", "trait")
 
 
@@ -29,7 +33,7 @@ class Plan:
     and test requests whose answer stands in train, are not seen.
 
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
-              (with an answer that is clear for all of the request's traits)
+              (with an answer that is clear for all of the request's traits: a safety row)
     too_few_people  traits of fewer seekers than [release] min_seekers -> how many they have: no release shows them
     lookups   gaps.GAPS of items that somebody waits for and that DoesTheDogDie was not asked for: most pairs of a
               conversation and a trait first
@@ -45,63 +49,91 @@ class Plan:
     share_unknown: float  # of unknown among (item, trait) of these; 1 without an item
     waiting: int  # pairs of a conversation and a trait that an item is unknown for
     lookups: pl.DataFrame
-    shortfalls: tuple[str, ...]  # why a release would teach nothing, with what to do; none: it would
+    shortfalls: tuple[str, ...]  # why a release would hold no safety row, with what to do; none: it would hold some
 
 
 def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     """The forecast, and the first `budget` look-ups. Nothing is changed."""
-    items, oracle, made, small, left_out = _forecast(ws)
-    if made.is_empty() and left_out.is_empty():
+    seen = _forecast(ws)
+    made, oracle = seen.made, seen.oracle
+    if made.is_empty() and seen.left_out.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     open_ = lookup.gaps(ws).items.filter(pl.col("waiting") > 0)
-    asked = [path.stem for path in (ws.root / "fetched" / "ddd").glob("*.json")]
+    looked_up = [path.stem for path in (ws.root / "fetched" / "ddd").glob("*.json")]
     named = made["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
     codes = oracle.codes[oracle.rows(named)]
-    rows = _rows(made, oracle)
+    asked = _asked(made, oracle)
     talks = made.filter(further=0)
     return Plan(
         conversations=talks.height,
-        left_out=dict(left_out["reason"].value_counts(sort=True).iter_rows()),
+        left_out=dict(seen.left_out["reason"].value_counts(sort=True).iter_rows()),
         answered=int((talks["truth"].list.len() > 0).sum()),
-        rows=rows,
-        too_few_people=small,
+        rows=_rows(asked),
+        too_few_people=seen.small,
         items=len(named),
         without_warnings=int((codes == UNKNOWN).all(axis=1).sum()),
         share_unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
         waiting=int(open_["waiting"].sum()),
-        lookups=open_.filter(~pl.col("item").is_in(asked)).head(budget),
-        shortfalls=_shortfalls(made, oracle, rows, items),
+        lookups=open_.filter(~pl.col("item").is_in(looked_up)).head(budget),
+        shortfalls=(NOTHING,) * seen.unread + _shortfalls(seen, ws.config.release.min_seekers),
     )
 
 
 def shortfalls(ws: Workspace) -> tuple[str, ...]:
-    """Why a release would teach nothing, judged by the last SAMPLE conversations; one line each, with what to do."""
-    items, oracle, made, *_ = _forecast(ws, SAMPLE)
-    return _shortfalls(made, oracle, _rows(made, oracle), items)
+    """Why a release would hold no safety row, one line each with what to do, in the words of `plan`.
+
+    Only the last SAMPLE conversations are read; where there are more, a line that rests on them says so. That nothing
+    was proposed yet is no reason here: it is the next step of whoever just mined.
+    """
+    more = workspace.count(ws, tables.CONVERSATIONS) > SAMPLE
+    by = f"by the last {SAMPLE:,} conversations, " if more else ""
+    return _shortfalls(_forecast(ws, SAMPLE), ws.config.release.min_seekers, by)
 
 
-def _forecast(ws: Workspace, most: int | None = None) -> tuple[int, Oracle, pl.DataFrame, dict[str, int], pl.DataFrame]:
-    """(items of the catalog, the oracle, rows of build_rows.build, traits that are withheld, who is left out)."""
+@dataclass(frozen=True)
+class _Forecast:
+    items: pl.DataFrame
+    oracle: Oracle
+    known: pl.DataFrame  # labels, and proposals taken for true
+    unread: bool  # nothing was proposed yet
+    small: dict[str, int]  # traits that are withheld -> how many people have them
+    left_out: pl.DataFrame
+    made: pl.DataFrame  # rows of build_rows.build
+
+
+def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
+    """`most`: only the last so many conversations are read and made into rows. Who is withheld, and in which split
+    somebody is, is judged by all: five people may be spread over years."""
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
-    said = tables.last(_newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS), "conversation")
-    said = said.join(clusters, on="conversation", how="left", maintain_order="left")
-    split = splits.assign(said, splits.shares(ws.config.splits))
-    said = said.join(split, on="conversation", maintain_order="left").with_columns(released="conversation")
-    out = withheld.reasons(ws, said)
-    kept, left_out = build_rows.ordered(said, out)
-    known = build_rows.current(_believed(ws), said)
-    small = {} if most else checks.small_groups(known, kept, ws.taxonomy.slugs, ws.config.release.min_seekers)
+    mined = tables.last(_without_texts(ws), "conversation")
+    mined = mined.join(clusters, on="conversation", how="left", maintain_order="left")
+    split = splits.assign(mined, splits.shares(ws.config.splits))
+    mined = mined.join(split, on="conversation", maintain_order="left").with_columns(released="conversation")
+    out = withheld.reasons(ws, mined)
+    kept, left_out = build_rows.ordered(mined, out)
+    known = build_rows.current(_believed(ws), mined)
     how = ws.config.release
-    undated = how.titles == "any"
-    found = assemble.finders(refs(kept)["ref"].unique().to_list(), items, links, judged.works, undated=undated)
-    talks = kept.select("turns", "recommended", "accepted", "seen")
+    small = checks.small_groups(known, kept, ws.taxonomy.slugs, how.min_seekers)
+    texts = _newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS)
+    texts = tables.last(texts, "conversation").select("conversation", *_SAID)
+    kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
+    found = assemble.finders(
+        refs(kept)["ref"].unique().to_list(), items, links, judged.works, undated=how.titles == "any"
+    )
+    talks = kept.select(_SAID)
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")
-    kept = kept.drop("turns", "recommended", "accepted", "seen")
-    made = build_rows.build(kept, known, reading, items["item"].sort(), terms)
-    return items.height, judged.oracle, made, small, left_out
+    made = build_rows.build(kept.drop(_SAID), known, reading, items["item"].sort(), terms)
+    unread = known.is_empty() and not workspace.count(ws, tables.READINGS)
+    return _Forecast(items, judged.oracle, known, unread, small, left_out, made)
+
+
+def _without_texts(ws: Workspace) -> pl.DataFrame:
+    columns = ["conversation", "digest", "source", "source_id", "seeker", "time"]
+    shards = workspace.parts(ws, tables.CONVERSATIONS, *columns)
+    return pl.concat([frame.select(columns) for frame in (tables.CONVERSATIONS.empty, *shards)])
 
 
 def _newest(ws: Workspace, most: int) -> pl.DataFrame:
@@ -125,39 +157,69 @@ def _believed(ws: Workspace) -> pl.DataFrame:
     )
 
 
-def _rows(made: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
-    """ROWS of requests with a trait."""
+def _asked(made: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
+    """The requests with a trait: split, truth, traits, and whether they are answered and usable, as in ROWS."""
     asked = made.select("split", "truth", traits=pl.concat_list("traits", "late_traits"))
     asked = asked.filter(pl.col("traits").list.len() > 0)
     usable = [bool((verdicts(oracle, t, traits) == CLEAR).any()) for _, t, traits in asked.iter_rows()]
-    told = asked.with_columns(answered=pl.col("truth").list.len() > 0, usable=pl.Series(usable, dtype=pl.Boolean))
+    return asked.with_columns(answered=pl.col("truth").list.len() > 0, usable=pl.Series(usable, dtype=pl.Boolean))
+
+
+def _rows(asked: pl.DataFrame) -> pl.DataFrame:
+    """ROWS of `_asked`."""
     each = (
-        told.explode("traits")
+        asked.explode("traits")
         .group_by("split", trait="traits")
         .agg(pl.len().alias("asked"), pl.col("answered", "usable").sum())
     )
     return each.select(ROWS.names()).cast(ROWS).sort("trait", "split")
 
 
-def _shortfalls(made: pl.DataFrame, oracle: Oracle, rows: pl.DataFrame, items: int) -> tuple[str, ...]:
-    answers = made["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String)
-    if made.is_empty():
-        return ()
+def _shortfalls(seen: _Forecast, least: int, by: str = "") -> tuple[str, ...]:
+    """Why there is no safety row: a reason in the catalog, and one in what people have. `by`: which texts were read."""
+    reasons = (by, _unanswered(seen) or _unclear(seen)), ("", _untold(seen, least))
+    return tuple(f"{said}{NO_ROW}{why}" for said, why in reasons if why)
+
+
+def _unanswered(seen: _Forecast) -> str | None:
+    """Why nobody, whatever their traits, has an answer that is clear for them."""
+    if seen.made.is_empty():
+        return None if seen.left_out.is_empty() else "every conversation is left out: mine others"
+    open_ = seen.made.filter(pl.col("reason").ne_missing(build_rows.WITHHELD))
+    answers = open_["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String)
+    if open_.is_empty():
+        return None  # `_untold` says why
     if answers.is_empty():
         return (
-            f"0 of {made['place'].n_unique():,} conversations have an answer among the catalog's {items:,} items: add"
-            ' items that they name (`saferec-build catalog add`), or set [release] titles = "any" where nobody writes a'
-            " year",
+            f"0 of {open_['place'].n_unique():,} conversations have an answer among the catalog's {seen.items.height:,}"
+            ' items: add items that they name (`saferec-build catalog add`), or set [release] titles = "any" where'
+            " nobody writes a year"
         )
-    if not (oracle.codes[oracle.rows(answers.unique())] == CLEAR).any():
+    if not (seen.oracle.codes[seen.oracle.rows(answers.unique())] == CLEAR).any():
         return (
             f"0 of the {answers.n_unique():,} items in answers are clear for any trait, and only a clear item can be"
-            " recommended to somebody with a trait: add warnings (`saferec-build catalog gaps`)",
+            " recommended to somebody with a trait: add warnings (`saferec-build catalog gaps`)"
         )
-    asked, usable = int(rows["asked"].sum()), int(rows["usable"].sum())
-    if asked and not usable:
-        return (
-            f"0 of {asked:,} requests with a trait have an answer that is clear for it: a release would hold no safety"
-            " row: add warnings for the items that `saferec-build plan` names",
-        )
-    return ()
+    return None
+
+
+def _untold(seen: _Forecast, least: int) -> str | None:
+    """Why no conversation has a trait that a release shows; that nothing was looked for, `plan` says itself."""
+    present = seen.known.filter(verdict="present")
+    if seen.unread or seen.made.is_empty() or not present.filter(~pl.col("trait").is_in(list(seen.small))).is_empty():
+        return None
+    few = ", ".join(f"{trait} {people:,}" for trait, people in seen.small.items() if people)
+    if few:
+        why = f"each trait that somebody has is withheld, as fewer than {least:,} people have it ({few})"
+    else:
+        why = "no label and no proposal says that somebody has a trait"
+    return f"{why}: mine more, or {_OURS}"
+
+
+def _unclear(seen: _Forecast) -> str | None:
+    """Why no request with a trait has an answer that is clear for it."""
+    asked = _asked(seen.made, seen.oracle)
+    if asked.is_empty() or asked["usable"].any():
+        return None
+    remedy = checks.remedy(asked, seen.oracle, seen.items)
+    return f"0 of {asked.height:,} requests with a trait have an answer that is clear for it: {remedy}"

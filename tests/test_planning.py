@@ -59,31 +59,70 @@ def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was
 
 
 WORLDS = [  # what is missing, and the number with what to do
-    ("catalog", "0 of 40 conversations have an answer among the catalog's 0 items"),
-    ("warnings", "0 of the 12 items in answers are clear for any trait"),
-    ("clear", "0 of 20 requests with a trait have an answer that is clear for it"),
+    ("catalog", "0 of 40 conversations have an answer among the catalog's 0 items: add items"),
+    ("warnings", "0 of the 12 items in answers are clear for any trait, and"),
+    (
+        "clear",
+        "0 of 20 requests with a trait have an answer that is clear for it: add warnings for gore: Film D (2004),",
+    ),
+    ("people", "each trait that somebody has is withheld, as fewer than 5 people have it (gore 4): mine more, or"),
+    ("traits", "no label and no proposal says that somebody has a trait: mine more, or"),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("missing", "says"), WORLDS)
-def test_a_workspace_that_would_teach_nothing_says_so_before_anybody_reviews(workspace, cli, missing, says):
-    requests, labels = world.requests()
+def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_reviews(workspace, cli, missing, says):
+    """Plan and warnings are one truth: of a trait of too few people the plan had no request, the warnings had some."""
+    requests, labels = world.requests(9 if missing == "people" else 40)
     warnings = world.warnings()
     if missing == "warnings":
         warnings = warnings.with_columns(answer=pl.lit("yes"))
     elif missing == "clear":  # of needles, whose sensitivity nobody has
         warnings = warnings.with_columns(topic=pl.lit("Are needles/syringes used")).unique("ref", maintain_order=True)
+    elif missing == "traits":
+        requests = [world.conversation(f"c{n}", "A film?", f"Try {world.film('D')}", day=n) for n in range(9)]
+        labels = [world.label(row, verdict="absent") for row in requests]
     if missing != "catalog":
         store.append(workspace, tables.CATALOG_ROWS, world.catalog())
         store.append(workspace, tables.WARNINGS, warnings)
     store.append(workspace, tables.CONVERSATIONS, world.conversations(*requests))
     store.append(workspace, tables.LABELS, world.labels(*labels))
     (found,) = sr.plan(workspace).shortfalls
-    assert found.startswith(says)
+    assert found.startswith(f"a release would hold no safety row: {says}")
     for words in (("propose",), ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo")):
         assert f"warning: {found}\n" in cli(*words, "-C", workspace.root).err
     assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [found]
+
+
+def test_before_propose_the_plan_says_that_nothing_is_proposed_and_the_warnings_do_not(workspace, cli):
+    world.fill(workspace, world.requests()[0], [])
+    why = "a release would hold no safety row: nothing proposed yet: run `saferec-build propose`"
+    assert sr.plan(workspace).shortfalls == (why,)
+    assert planning.shortfalls(workspace) == ()  # `next:` of mine says it
+    cli("propose", "-C", workspace.root)
+    assert sr.plan(workspace).shortfalls == ()
+
+
+def test_warnings_read_the_last_texts_but_count_people_in_all(workspace, monkeypatch):
+    """Of the last 4 conversations 2 are of people with gore, of all 20: gore is not withheld."""
+    requests, labels = world.requests()
+    world.fill(workspace, requests, labels)
+    monkeypatch.setattr(planning, "SAMPLE", 4)
+    assert planning.shortfalls(workspace) == ()
+    bloody = [row | {"warning": f"{row['warning']}-2", "answer": "yes"} for row in world.warnings().to_dicts()]
+    store.append(workspace, tables.WARNINGS, pl.DataFrame(bloody, schema=tables.WARNINGS.schema))
+    (found,) = planning.shortfalls(workspace)
+    assert found.startswith("by the last 4 conversations, a release would hold no safety row: 0 of the ")
+    monkeypatch.setattr(planning, "SAMPLE", 2)
+    store.append(
+        workspace,
+        tables.LABELS,
+        world.labels(*(row | {"label": f"{row['label']}-2", "verdict": "absent"} for row in labels)),
+    )
+    whole, untold = sr.plan(workspace).shortfalls
+    assert untold in planning.shortfalls(workspace) and "no label and no proposal" in untold  # it rests on all labels
+    assert whole.startswith("a release would hold no safety row: 0 of the 12 items in answers are clear")
 
 
 def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):

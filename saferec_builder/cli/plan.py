@@ -38,6 +38,6 @@ def plan(
 
 
 def warn(ws: Workspace) -> None:
-    """On stderr: why a release would teach nothing, before anybody spends time on it."""
+    """On stderr: why a release would hold no safety row, before anybody spends time on it."""
     for shortfall in planning.shortfalls(ws):
         typer.echo(f"warning: {line(shortfall)}", err=True)
