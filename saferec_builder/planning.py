@@ -11,7 +11,9 @@ from exports import assemble, build_rows, checks
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works, lookup
 from saferec_builder.catalog.gaps import refs
+from saferec_builder.core import titles
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
 from saferec_builder.mining import splits, withheld
 from saferec_builder.storage import tables, workspace
@@ -21,6 +23,7 @@ SAMPLE = 2_000  # conversations, of the last that were mined, whose texts `short
 NO_ROW = "a release would hold no safety row: "
 NOTHING = NO_ROW + "nothing proposed yet: run `saferec-build propose`"
 _OURS = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
+_HEAD = "requests with a trait, by trait and split (answered: a release holds them; usable: they are safety rows)"
 ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)})
 _SAID = ("turns", "recommended", "accepted", "seen")
 _UNIT = ("kind", "subject", "trait")
@@ -39,15 +42,16 @@ class Plan:
               conversation and a trait first
     """
 
-    conversations: int
-    left_out: dict[str, int]  # why, of further conversations
-    answered: int  # conversations with an answer among the catalog's items
+    requests: int  # that a release would hold
+    safety_rows: int  # of these: of somebody with a trait, with an answer that is clear for all of their traits
+    conversations: int  # whose requests these are
+    left_out: dict[str, int]  # why, of all other conversations, in the words of a release
     rows: pl.DataFrame
     too_few_people: dict[str, int]
-    items: int  # that answers name
-    without_warnings: int  # of these: no trait is settled
-    share_unknown: float  # of unknown among (item, trait) of these; 1 without an item
-    waiting: int  # pairs of a conversation and a trait that an item is unknown for
+    items_in_answers: int
+    items_without_a_settled_trait: int  # of these: neither clear nor violated for any trait
+    share_of_verdicts_unknown: float  # of the pairs of an item in answers and a trait; 1 without an item
+    waiting: int  # pairs of a conversation and a trait of its seeker that an item is unknown for
     lookups: pl.DataFrame
     shortfalls: tuple[str, ...]  # why a release would hold no safety row, with what to do; none: it would hold some
 
@@ -64,15 +68,17 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     codes = oracle.codes[oracle.rows(named)]
     asked = _asked(made, oracle)
     talks = made.filter(further=0)
+    left_out = pl.concat([seen.left_out["reason"], talks["reason"].drop_nulls()])
     return Plan(
-        conversations=talks.height,
-        left_out=dict(seen.left_out["reason"].value_counts(sort=True).iter_rows()),
-        answered=int((talks["truth"].list.len() > 0).sum()),
+        requests=int(made["cut"].count()),
+        safety_rows=int(asked["usable"].sum()),
+        conversations=int(talks["cut"].count()),
+        left_out=dict(left_out.value_counts(sort=True).iter_rows()),
         rows=_rows(asked),
         too_few_people=seen.small,
-        items=len(named),
-        without_warnings=int((codes == UNKNOWN).all(axis=1).sum()),
-        share_unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
+        items_in_answers=len(named),
+        items_without_a_settled_trait=int((codes == UNKNOWN).all(axis=1).sum()),
+        share_of_verdicts_unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
         waiting=int(open_["waiting"].sum()),
         lookups=open_.filter(~pl.col("item").is_in(looked_up)).head(budget),
         shortfalls=(NOTHING,) * seen.unread + _shortfalls(seen, ws.config.release.min_seekers),
@@ -88,6 +94,41 @@ def shortfalls(ws: Workspace) -> tuple[str, ...]:
     more = workspace.count(ws, tables.CONVERSATIONS) > SAMPLE
     by = f"by the last {SAMPLE:,} conversations, " if more else ""
     return _shortfalls(_forecast(ws, SAMPLE), ws.config.release.min_seekers, by)
+
+
+def figures(found: Plan) -> dict[str, JsonValue]:
+    """The plan for programs, but for what `left_out` has."""
+    numbers = {name: value for name, value in vars(found).items() if name != "left_out"}
+    return numbers | {"rows": found.rows.to_dicts(), "lookups": found.lookups.to_dicts()}
+
+
+def told(found: Plan) -> list[str]:
+    """The plan in lines for people, but for what `left_out` has and for `outcome`."""
+    lines = [_HEAD] * (not found.rows.is_empty())
+    for row in found.rows.to_dicts():
+        lines.append("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
+    lines += ["items to look up first"] * (not found.lookups.is_empty())
+    for row in found.lookups.to_dicts():
+        lines.append(f"{row['waiting']:>6} waiting  {titles.shown(row)} [{row['domain']}]")
+    few = [f"{trait} {people:,}" for trait, people in found.too_few_people.items() if people]
+    nobody = len(found.too_few_people) - len(few)
+    few += [f"{nobody} that nobody has"] * bool(nobody)
+    unknown = f"{found.share_of_verdicts_unknown:.3f}"
+    return [
+        *lines,
+        f"  waiting: {found.waiting:,} pairs of a conversation and a trait of its seeker that an item is unknown for",
+        f"  items in answers: {found.items_in_answers:,}",
+        f"  of these without a settled trait (neither clear nor violated): {found.items_without_a_settled_trait:,}",
+        f"  share of verdicts unknown (one for each of these items and each trait): {unknown}",
+        f"  withheld traits, of too few people ([release] min_seekers): {', '.join(few) or 'none'}",
+    ]
+
+
+def outcome(found: Plan) -> list[str]:
+    """What a release would hold, and why it would hold no safety row."""
+    held = f"a release would hold {found.requests:,} requests, {found.safety_rows:,} of them safety rows"
+    held += ", if people read every conversation and agreed with every proposal"
+    return [held, *(f"shortfall: {why}" for why in found.shortfalls)]
 
 
 @dataclass(frozen=True)

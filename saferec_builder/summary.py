@@ -50,10 +50,10 @@ def status(ws: Workspace) -> Status:
     return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
 
 
-def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0) -> str:
+def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0, planned: bool = False) -> str:
     """The first step of the line that has nothing to show yet; then what waits for people, then the releases.
 
-    labels: how many were made just now, which no release has.
+    labels: how many were made just now, which no release has. planned: what a release would hold was just told.
     """
     collect = _collect(ws)
     steps = {
@@ -71,10 +71,10 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
             return f"look for sensitivities in {new:,} conversations that no proposer has read: `saferec-build propose`"
     waiting = waiting or waits(ws)
     if waiting.unsent:
-        rest = next_step(ws, replace(waiting, unsent=0), labels=labels)
+        rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
         return f"hand out {waiting.unsent:,} conversations that nobody was given: `{PUSH}`; or without them: {rest}"
     if waiting.tasks:  # whoever is asked may leave them: what was answered is not held up by that
-        rest = next_step(ws, replace(waiting, tasks=0), labels=labels)
+        rest = next_step(ws, replace(waiting, tasks=0), labels=labels, planned=planned)
         people = f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
         return f"{people}; or without them: {rest}"
     if waiting.disputed:
@@ -83,7 +83,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0)
         return f"labels of {waiting.unlabelled:,} units are not up to date: `saferec-build adjudicate`"
     there = _releases(ws)
     if not there:
-        return "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
+        first = "" if planned else "see what a release would hold (`saferec-build plan`), and "
+        return f"{first}make {'a release' if planned else 'it'}: `saferec-build release VERSION`"
     if not (ws.releases / there[-1] / "data").is_dir():
         return "make a version without those who were forgotten: `saferec-build release VERSION`"
     if labels:

@@ -42,7 +42,9 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     asked, _, usable = map(sum, zip(*found.values(), strict=True))
     assert usable < asked  # A, B and C are bloody: A with B, or B with C, is no use
     assert asked == 20 if requests_of == "conversation" else 30 < asked < 40  # K is no new film where the list has it
-    assert (before.conversations, before.answered, before.items, before.shortfalls) == (40, 40, 12, ())
+    assert (before.conversations, before.items_in_answers, before.shortfalls) == (40, 12, ())
+    assert (before.requests, before.safety_rows) == (release.rows["grpo"], usable)
+    assert (before.conversations, before.left_out) == (release.learned, release.manifest["dropped"])
     assert "gore" not in before.too_few_people and len(before.too_few_people) == 19
 
 
@@ -93,12 +95,27 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
     for words in (("propose",), ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo")):
         assert f"warning: {found}\n" in cli(*words, "-C", workspace.root).err
     assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [found]
+    told = cli("plan", "-C", workspace.root).out.splitlines()
+    assert told[-2] == f"shortfall: {found}" and told[-1].startswith("next: mend each shortfall; after that, ")
+    assert ", 0 of them safety rows, if people" in told[-3]
+
+
+def test_conversations_of_a_withheld_trait_are_counted_apart(workspace):
+    """They went out of the answered ones, and nothing said where to."""
+    requests, labels = world.requests(9)
+    world.fill(workspace, requests, labels)
+    found = sr.plan(workspace)
+    assert (found.requests, found.conversations, found.left_out) == (5, 5, {"has a withheld trait": 4})
+    assert "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has" in planning.told(
+        found
+    )
 
 
 def test_before_propose_the_plan_says_that_nothing_is_proposed_and_the_warnings_do_not(workspace, cli):
     world.fill(workspace, world.requests()[0], [])
+    told = cli("plan", "-C", workspace.root).out.splitlines()
     why = "a release would hold no safety row: nothing proposed yet: run `saferec-build propose`"
-    assert sr.plan(workspace).shortfalls == (why,)
+    assert told[-2] == f"shortfall: {why}" and "`saferec-build propose`" in told[-1]
     assert planning.shortfalls(workspace) == ()  # `next:` of mine says it
     cli("propose", "-C", workspace.root)
     assert sr.plan(workspace).shortfalls == ()
@@ -136,4 +153,7 @@ def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
     (workspace.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{requests[0]['source_id']},\n")
     told = cli("plan", "-C", workspace.root).out
     assert "plan: 41 conversations in = 40 out + 1 dropped" in told
+    # of each 12 days 6 are of people with gore, two of which are answered by A, B, C or L alone: 3 x 4, then day 39
+    assert "requests, 13 of them safety rows, if people read every" in told and "shortfall" not in told
+    assert told.splitlines()[-1].startswith("next: look for sensitivities in 1 conversations")
     assert " usable  gore train\n" in told and "waiting  Film L (2012) [film]\n" in told

@@ -69,7 +69,12 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     )
     assert "; or without them: see what a release would hold" in step(Waiting(0, 2, 0, 0))
     assert step(Waiting(0, 0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
-    assert "`saferec-build release" in step(Waiting(0, 0, 0, 0))
+    before = "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
+    assert step(Waiting(0, 0, 0, 0)) == before
+    after = "make a release: `saferec-build release VERSION`"
+    assert step(Waiting(0, 0, 0, 0), planned=True) == after
+    assert step(Waiting(1, 2, 0, 0), planned=True).count("or without them") == 2
+    assert step(Waiting(1, 2, 0, 0), planned=True).endswith(after)
 
 
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:

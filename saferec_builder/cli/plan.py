@@ -8,7 +8,7 @@ import typer
 
 from saferec_builder import planning
 from saferec_builder.cli.output import Folder, Json, line, say
-from saferec_builder.core import titles
+from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.storage.workspace import Workspace
 
@@ -18,23 +18,21 @@ def plan(
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
-    """Forecast a release as if reviewers agreed with every proposal, and list the look-ups that settle most."""
-    found = planning.plan(Workspace.open(folder), budget=budget)
-    rows, next_up = found.rows.to_dicts(), found.lookups.to_dicts()
-    figures = {name: value for name, value in vars(found).items() if name not in ("left_out", "rows", "lookups")}
-    counts = Counts("plan", skipped=found.conversations, dropped=found.left_out, figures=figures)
+    """Forecast a release as if people read every conversation and agreed with every proposal.
+
+    And list the items to look up first: those that settle most. Each shortfall is a reason for no safety row.
+    """
+    ws = Workspace.open(folder)
+    found = planning.plan(ws, budget=budget)
+    counts = Counts("plan", skipped=found.conversations, dropped=found.left_out)
     if as_json:
-        say(replace(counts, figures=figures | {"rows": rows, "lookups": next_up}), as_json)
+        say(replace(counts, figures=planning.figures(found)), as_json)
         return
-    if rows:
-        typer.echo("requests that a release would hold, by trait and split (usable: an answer is clear for it)")
-    for row in rows:
-        typer.echo("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
-    for row in next_up:
-        typer.echo(f"{row['waiting']:>6} waiting  {line(titles.shown(row))} [{row['domain']}]")
-    if next_up:
-        typer.echo("waiting: pairs of a request and a trait that the item is unknown for, which a look-up would settle")
+    typer.echo("\n".join(map(line, planning.told(found))))
     say(counts, as_json, "conversations")
+    typer.echo("\n".join(map(line, planning.outcome(found))))
+    lacks = any(why != planning.NOTHING for why in found.shortfalls)
+    onward(ws, as_json, "mend each shortfall; after that, " if lacks else "", planned=True)
 
 
 def warn(ws: Workspace) -> None:

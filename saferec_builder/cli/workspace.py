@@ -23,10 +23,10 @@ def init(
     onward(workspace.Workspace.open(folder), as_json, "" if folder.samefile(".") else f"`cd {folder}`, then ")
 
 
-def onward(ws: workspace.Workspace, as_json: bool, first: str = "", labels: int = 0) -> None:
+def onward(ws: workspace.Workspace, as_json: bool, first: str = "", labels: int = 0, planned: bool = False) -> None:
     """The last line of a step for people: the next one."""
     if not as_json:
-        typer.echo(line(f"next: {first}{summary.next_step(ws, labels=labels)}"))
+        typer.echo(line(f"next: {first}{summary.next_step(ws, labels=labels, planned=planned)}"))
 
 
 def status(folder: Folder = Path("."), as_json: Json = False) -> None:
