@@ -206,11 +206,15 @@ class FetchResult:
     fault: str | None
 
 
-def fetch(ws: Workspace, site: ddd_api.Site, *, limit: int = 100, progress: Progress | None = None) -> FetchResult:
+def fetch(
+    ws: Workspace, site: ddd_api.Site | str, *, limit: int = 100, progress: Progress | None = None
+) -> FetchResult:
     """Asks DoesTheDogDie for the `limit` items that matter most (lookup.gaps) and that it was not asked for before.
 
+    site: "ddd", with your key in the environment variable DDD_API_KEY, or a `Site`, which has the key and the pause.
     Each answer is kept in fetched/ddd before the next is asked, and added to the catalog, whatever stops the run.
     """
+    site = ddd_api.named(site) if isinstance(site, str) else site
     folder = ws.root / "fetched" / "ddd"
     folder.mkdir(parents=True, exist_ok=True)
     items = cast("list[ddd_api.Asked]", lookup.gaps(ws).items.to_dicts())

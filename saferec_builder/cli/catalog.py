@@ -1,6 +1,5 @@
 """catalog: items and warnings into the workspace; what the oracle says of them is in cli/catalog_check.py."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -13,12 +12,11 @@ from saferec_builder.cli.output import PLAIN, Folder, Json, say
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import SourceError, UsageError
+from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)
-KEY = "DDD_API_KEY"
 _SAID = {"on_no_item_here": "on no one item here (none, or several of that title and year)"}
 
 
@@ -81,9 +79,7 @@ def fetch(
     asked, and added to the catalog; run it again to go on.
     """
     ws = Workspace.open(folder)
-    if not os.environ.get(KEY):
-        raise UsageError(f"{KEY} is not set: your key stands in your profile on {ddd_api.SITE}")
-    asked = ddd_api.Site(os.environ[KEY], base or ddd_api.SITE, pause)
+    asked = ddd_api.named(site, base or ddd_api.SITE, pause)
     fetched = adding.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
     _say(fetched.counts, as_json)
     if fetched.fault:

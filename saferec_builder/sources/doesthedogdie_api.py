@@ -1,13 +1,14 @@
 """DoesTheDogDie's API with the user's own key: one item at a time, slowly, and again only where the site was busy."""
 
 import http.client
+import os
 import re
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypedDict
 
 from saferec_builder.core import titles
@@ -15,6 +16,7 @@ from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, stric
 from saferec_builder.sources import Row
 
 SITE = "https://www.doesthedogdie.com"
+KEY = "DDD_API_KEY"
 TRIES = 5
 MOST = 16 * 2**20  # bytes of an answer
 KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
@@ -24,7 +26,7 @@ KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
 class Site:
     """Where to ask, with which key, and how long to wait between two requests."""
 
-    key: str
+    key: str = field(repr=False)
     base: str = SITE
     pause: float = 1.0
     sleep: Callable[[float], None] = time.sleep
@@ -39,6 +41,15 @@ class Site:
             raise UsageError("--base holds a user or password: the key alone says who you are")
         if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):
             raise UsageError(f"{self.base}: a key goes to an https address only")
+
+
+def named(name: str, base: str = SITE, pause: float = 1.0) -> Site:
+    """The site that is called so, asked with the key in DDD_API_KEY; UsageError where there is none, or no key."""
+    if name != "ddd":  # a key, perhaps: it is not shown
+        raise UsageError('fetch: no such site: expected "ddd" (DoesTheDogDie), with your key in the variable ' + KEY)
+    if not os.environ.get(KEY):
+        raise UsageError(f"{KEY} is not set: your key stands in your profile on {SITE}")
+    return Site(os.environ[KEY], base, pause)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

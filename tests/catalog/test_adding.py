@@ -104,3 +104,6 @@ def test_what_stops_a_fetch_is_said_beside_what_came(workspace, items, tmp_path,
     assert (fetched.counts.added, fetched.fault) == (4, "the key is refused")  # two items and a count on each
     assert [(bar.total, bar.done) for bar in bars] == [(3, 2)]
     assert lookup.show(workspace, "imdb:tt0113277").warnings["source"].to_list() == ["ddd"]
+    monkeypatch.setenv(ddd_api.KEY, "k")
+    again = adding.fetch(workspace, "ddd")  # as the command names it: Big is asked for again
+    assert (again.counts.figures["asked"], again.fault) == (1, "the key is refused")

@@ -107,6 +107,9 @@ def test_a_key_goes_to_nobody_else(cli, films, monkeypatch):
         fetch.Site("k", "http://example.org")
     with pytest.raises(UsageError, match="--base is no address"):
         fetch.Site("k", "https://[::1")
+    with pytest.raises(UsageError, match='no such site: expected "ddd"') as told:
+        fetch.named("my-secret-key")
+    assert "my-secret-key" not in f"{told.value}{fetch.Site('my-secret-key')}"
 
 
 def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
