@@ -1,10 +1,11 @@
 """Where review tasks go and answers come from: a Label Studio or Argilla server, the page of
 `review serve`, or one CSV per person."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -52,3 +53,14 @@ class ReviewPage:
 
 
 Place = LabelStudio | Argilla | Files | ReviewPage
+_PLACES: Mapping[str, Callable[[], Place]] = {"label-studio": LabelStudio, "files": Files, "page": ReviewPage}
+
+
+def place(tool: str) -> Place:
+    """What `--tool` calls so, as it is without further options; UsageError where it needs some, or there is none."""
+    if tool == "argilla":
+        raise UsageError("argilla: whose? expected Argilla(url, api_key)")
+    if tool not in _PLACES:
+        known = "Files(folder), LabelStudio(url, token) or Argilla(url, api_key)"
+        raise UsageError(f"{tool}: no such place to review: {near(tool, _PLACES)}, or {known}")
+    return _PLACES[tool]()

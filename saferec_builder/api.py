@@ -9,9 +9,12 @@
     adjudicate(ws)                             # ... and their reviews become labels
     release(ws, "1.0.0").verify()              # a frozen folder
 
-Each step is the function of its room, and each command of `saferec-build` calls one of them. What it gives is a frozen
-dataclass with counts and tables; nothing is printed. docs/python.md shows the whole line.
+Each step is the function of its room, and each command of `saferec-build` calls one of them; here alone its arguments
+are checked first (core/arguments.py), for what people write in a notebook no type checker has seen. What it gives is a
+frozen dataclass with counts and tables; nothing is printed. docs/python.md shows the whole line.
 """
+
+from inspect import isfunction
 
 from annotation.adjudication import Adjudication, adjudicate
 from annotation.browsing import browse
@@ -20,7 +23,7 @@ from annotation.page.serving import Served, serve
 from annotation.progress import ReviewStatus, review_status
 from annotation.pull import PullResult, pull
 from annotation.push import PushResult, push
-from annotation.review_destinations import Argilla, Files, LabelStudio, ReviewPage
+from annotation.review_destinations import Argilla, Files, LabelStudio, ReviewPage, place
 from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from exports.diff import Difference
 from exports.publish import Published
@@ -33,6 +36,7 @@ from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, join
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
 from saferec_builder.catalog.screening import Screening, screen
+from saferec_builder.core.arguments import Named, checked
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.diagnostics import Examination, examine
@@ -55,3 +59,8 @@ __all__ += ["Adjudication", "adjudicate"]  # the last of review
 __all__ += ["Difference", "Page", "Published", "Rebuilt", "Release", "Verified", "Withdrawn"]  # releases
 __all__ += ["rebuild", "release", "report", "withdraw"]
 __all__ += ["Forgotten", "forget"]
+
+_NAMED: Named = {Workspace: Workspace.open, LabelStudio: place}
+for _name in __all__:
+    if isfunction(globals()[_name]):
+        globals()[_name] = checked(_name, globals()[_name], _NAMED)

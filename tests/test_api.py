@@ -1,13 +1,20 @@
 """What `import saferec_builder` gives: one list, loaded when it is asked for, and each of it says what it does."""
 
+import pickle
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import saferec_builder
 from saferec_builder import api
+from saferec_builder.storage import workspace as store
 from tests import ROOT
+from tests.worlds import review_world
+
+sr: Any = saferec_builder  # as a notebook sees it, which no type checker reads
 
 
 def test_the_names_that_are_loaded_lazily_are_those_of_the_api() -> None:
@@ -33,3 +40,35 @@ def test_a_package_of_ours_is_found_whatever_comes_first(room: str) -> None:
     code = f"import saferec_builder.{room}, sys; assert 'saferec_builder.api' not in sys.modules"
     assert room not in saferec_builder.API
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_function_of_it_can_be_sent_to_another_process() -> None:
+    assert all(pickle.loads(pickle.dumps(getattr(api, name))) is getattr(api, name) for name in api.__all__)
+
+
+def test_what_stands_for_a_workspace_a_place_or_a_path_is_taken(workspace: store.Workspace, tmp_path: Path) -> None:
+    review_world.fill(workspace)
+    folder = str(workspace.root)
+    assert sr.push(folder, ["ann", "bo"], to="files").counts.added == 4
+    review_world.Files(workspace).answer("ann", lambda subject, asked: review_world.Verdict())
+    assert sr.pull(workspace.root, "files").counts.added == 4
+    assert sr.status(folder).next == sr.status(workspace).next
+    with pytest.raises(sr.SafeRecError, match=f"{tmp_path}/report.json: no such file"):
+        sr.report(workspace, runs=str(tmp_path))
+
+
+def test_a_slip_in_a_call_is_an_error_that_names_the_argument(workspace: store.Workspace) -> None:
+    ws = workspace
+    for call, said in (
+        (lambda: sr.mine("nowhere", "messages", []), "nowhere is no workspace"),
+        (lambda: sr.push(ws, ["ann"], to="file"), "file: no such place to review: did you mean files? expected one of"),
+        (lambda: sr.pull(ws, "argilla"), "argilla: whose"),
+        (lambda: sr.forget(ws, "ann", to="files"), "forget: to is 'files' (str): expected LabelStudio | Argilla"),
+        (lambda: sr.fetch(ws, "dddd"), "fetch: no such site"),
+        (lambda: sr.screen(ws, [["Alien (1979)"]]), "screen: path is [['Alien (1979)']] (list): expected str | Path"),
+        (lambda: sr.report(ws, 1.0), "report: version is 1.0 (float): expected str | None"),
+        (lambda: sr.check(ws, "Alien (1979)"), "check: missing a required argument: 'trait'"),
+    ):
+        with pytest.raises(sr.SafeRecError) as told:
+            call()
+        assert said in str(told.value)

@@ -1,0 +1,73 @@
+"""Arguments of the public API: what is plainly meant is taken, what cannot be is refused in one line."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import wraps
+from inspect import formatannotation, signature
+from numbers import Integral, Real
+from pathlib import Path
+from types import UnionType
+from typing import ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+
+from saferec_builder.core.errors import UsageError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Named = Mapping[object, Callable[[str], object]]  # a type -> what makes one of a name or a path
+_WIDER: Mapping[object, type] = {int: Integral, float: Real}  # numpy's are numbers too
+_MANY = (Sequence, Collection, Iterable)
+
+
+class _Unfit(Exception):
+    """No kind that the annotation names."""
+
+
+def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]:
+    """The function as `name` of the API, whose arguments are held against their annotations before it begins.
+
+    A str or Path stands for the path, for what `named` makes of it, or for a list of it alone, where one of these is
+    expected and no str. UsageError says which argument is something else, or is missing.
+    """
+    form, hints = signature(function), get_type_hints(function)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            given = form.bind(*args, **kwargs)
+        except TypeError as fault:
+            raise UsageError(f"{name}: {fault}: help(saferec_builder.{name}) says what it takes") from None
+        for argument, value in given.arguments.items():
+            try:
+                given.arguments[argument] = _fit(value, hints[argument], named)
+            except _Unfit:
+                found = f"{argument} is {' '.join(repr(value).split())[:80]} ({type(value).__name__})"
+                expected = re.sub(r"(\w+\.)+", "", formatannotation(hints[argument]))
+                told = f"help(saferec_builder.{name}) says what it is"
+                raise UsageError(f"{name}: {found}: expected {expected}: {told}") from None
+        return function(*given.args, **given.kwargs)
+
+    called.__module__, called.__qualname__ = "saferec_builder.api", name  # where pickle and help find it
+    return called
+
+
+def _fit(value: object, hint: object, named: Named) -> object:
+    """The value, or what it stands for, as one of the kinds of the annotation."""
+    kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    lists = [kind for kind in kinds if get_origin(kind) in _MANY]
+    if any(_is(value, kind) for kind in kinds if kind not in lists):
+        return value
+    alone = isinstance(value, str | Path)  # its letters are no list
+    if lists and not alone and isinstance(value, Iterable):
+        return [_fit(one, get_args(lists[0])[0], named) for one in value]
+    if alone and Path in kinds:
+        return Path(str(value))
+    if alone and (maker := next((named[kind] for kind in kinds if kind in named), None)):
+        return _fit(maker(str(value)), hint, {})
+    if alone and lists:
+        return [_fit(value, get_args(lists[0])[0], named)]
+    raise _Unfit
+
+
+def _is(value: object, kind: object) -> bool:
+    kind = _WIDER.get(kind, get_origin(kind) or kind)
+    return not isinstance(kind, type) or isinstance(value, kind)
