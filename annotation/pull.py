@@ -54,7 +54,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         desk = gather(ws)
         if isinstance(from_, Files):
             desk = outbox.adopted(desk, files=files)
-            pulled = of_files(desk, files, [Path(path) for path in from_.paths])
+            pulled = of_files(desk, files, from_.named)
         else:
             pulled = servers.fetch(desk, servers.connect(ws, from_), only)
         _leave_out(desk, pulled)

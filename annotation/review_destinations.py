@@ -1,7 +1,7 @@
 """Where review tasks go and answers come from: a Label Studio or Argilla server, the page of
 `review serve`, or one CSV per person."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,14 +33,19 @@ class Files:
     """
 
     folder: Path | str | None = None
-    paths: tuple[Path | str, ...] = ()
+    paths: Sequence[Path | str] | Path | str = ()
+
+    @property
+    def named(self) -> list[Path]:
+        """The `paths`; a bare one is the only one."""
+        return [Path(path) for path in ([self.paths] if isinstance(self.paths, Path | str) else self.paths)]
 
     def folder_of(self, ws: Workspace) -> Path:
         return ws.root / "review" if self.folder is None else Path(self.folder)
 
     def csvs(self, ws: Workspace) -> list[Path]:
         """What a pull reads; UsageError where a folder holds no CSV."""
-        given = [Path(path) for path in self.paths] or [self.folder_of(ws)]
+        given = self.named or [self.folder_of(ws)]
         found = [file for path in given for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
         if not found:
             raise UsageError(f"{given[0]}: no .csv file in this folder")

@@ -57,23 +57,25 @@ class Release:
         """Every file against SHA256SUMS and the manifest; ReleaseError names the first fault."""
         return proof.verified(self.folder)
 
-    def diff(self, later: "Release | Path | str", *, predictions: Path | None = None) -> differences.Difference:
+    def diff(self, later: "Release | Path | str", *, predictions: Path | str | None = None) -> differences.Difference:
         """What changed between this release and a later one."""
-        return differences.diff(self.folder, later.folder if isinstance(later, Release) else Path(later), predictions)
+        after = later.folder if isinstance(later, Release) else Path(later)
+        return differences.diff(self.folder, after, Path(predictions) if predictions else None)
 
     def publish(
         self,
-        to: Path | None = None,
+        to: Path | str | None = None,
         *,
         repo: str | None = None,
         public: bool = False,
         gated: bool = True,
         dry: bool = False,
-        sign: Path | None = None,
+        sign: Path | str | None = None,
     ) -> publishing.Published:
         """As publish.publish; UsageError where the release lies in no workspace, which alone knows of removals."""
         ws = Workspace.open(self.folder.resolve().parent.parent)
-        return publishing.publish(ws, self.version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
+        folder, key = (Path(path) if path else None for path in (to, sign))
+        return publishing.publish(ws, self.version, to=folder, repo=repo, public=public, gated=gated, dry=dry, sign=key)
 
 
 @shared

@@ -34,7 +34,7 @@ def test_a_round_of_review(ws: store.Workspace) -> None:
     pulled = pull(ws, Files())  # bo has answered nothing
     assert (pulled.counts.added, pulled.rejected.height, pulled.not_answered_yet) == (4, 0, 4)
     review_world.Files(ws).answer("bo", absent)
-    assert pull(ws, Files(paths=(ws.root / "review" / "bo.csv",))).counts.added == 4
+    assert pull(ws, Files(paths=str(ws.root / "review" / "bo.csv"))).counts.added == 4
 
     made, status = adjudicate(ws), review_status(ws)
     slugs = len(ws.taxonomy.slugs)

@@ -65,7 +65,7 @@ def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace,
     copied = second.publish(tmp_path / "out")
     assert (copied.version, copied.to, copied.skipped) == ("1.1.0", tmp_path / "out", 0)
     assert Release.open(tmp_path / "out").verify().files == copied.added
-    assert second.publish(tmp_path / "out").added == 0
+    assert second.publish(str(tmp_path / "out")).added == 0
 
 
 def test_a_release_outside_a_workspace_is_not_published_past_its_removals(ws: store.Workspace, tmp_path: Path) -> None:
