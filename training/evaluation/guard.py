@@ -13,7 +13,7 @@ Fitted on the train split, its caution chosen on validation: the test split is n
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -48,6 +48,7 @@ class Guard:
 
     def heard(self, table: Sequence[Row]) -> list[list[str]]:
         """Per row the traits that its request discloses, by its claims or by the linear model; sorted."""
+        _check_requests(table)
         found = [set(row.get("claims") or ()) for row in table]
         for traits in found:
             self.release.oracle.mask(traits)  # an unknown trait is a fault, not a safe user
@@ -84,6 +85,8 @@ class Guard:
         that which most of the list is of. Where nothing was heard a list stays as it is. TrainingError where no entry
         of any list is the id of an item.
         """
+        _check_requests(table)
+        _check_lists(lists)
         if len(lists) != len(table):
             raise TrainingError(
                 f"{len(lists)} lists and {len(table)} requests: expected one request (`asked`) per list"
@@ -169,13 +172,34 @@ def fit(release: Release) -> Guard:
     return replace(made, caution=max(held, default=0.0))
 
 
-def asked(text: str, claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None) -> Row:
+def asked(
+    text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
+) -> Row:
     """A request of somebody who is not in the release, as `Guard.protect` and `heard` take it.
 
-    claims: traits that rules (saferec_builder.proposing.rules.matcher.claimed) or a model find in the text. seen: ids.
+    text: what they said, or their messages in order. claims: traits that rules (saferec_builder.proposing.rules.matcher
+    .claimed) or a model find in it. seen: ids. A bare claim or id is the only one.
     """
-    prompt = [{"role": "user", "content": text}]
-    return {"conversation": "", "prompt": prompt, "claims": [*claims], "seen": [*seen], "domain": domain}
+    said, claims, seen = ([one] if isinstance(one, str) else [*one] for one in (text, claims, seen))
+    if not all(isinstance(message, str) for message in said):
+        raise TrainingError("asked: found a message that is no text: expected what the person said, as str")
+    prompt = [{"role": "user", "content": message} for message in said]
+    return {"conversation": "", "prompt": prompt, "claims": claims, "seen": seen, "domain": domain}
+
+
+def _check_requests(table: object) -> None:
+    """Texts, or a request alone, are no list of requests; what is found is not shown, for somebody may have said it."""
+    each = [*table] if isinstance(table, Iterable) and not isinstance(table, str | Mapping) else None
+    if each is None or not all(isinstance(row, Mapping) for row in each):
+        found = f"a {type(table).__name__}" + (f" of {type(each[0]).__name__}" if each else "")
+        raise TrainingError(f"found {found}: expected a list of requests, each as `asked(text, claims)` gives it")
+
+
+def _check_lists(lists: Sequence[Ranked]) -> None:
+    for ranked in lists:
+        if isinstance(ranked, str) or not all(item is None or isinstance(item, str) for item in ranked):
+            found = f"{str(ranked)[:80]!r} ({type(ranked).__name__})"
+            raise TrainingError(f"found {found} as a list: expected a list of lists, each of ids of items")
 
 
 def _mean(values: Floats) -> float:

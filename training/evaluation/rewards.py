@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, ideal, judge
 from training.data import Message
@@ -90,6 +91,8 @@ def functions(
     batch: Batch = [] if last is None else last
 
     def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
+        if isinstance(completions, str):  # each letter would be an answer that shows nothing
+            raise TrainingError("completions are one str: expected a list of them, as long as the columns")
         if not batch or batch[0][0] is not completions:
             batch[:] = [(completions, judge(read(completions=completions, **keywords), keywords, oracle, k))]
         return batch[0][1]

@@ -18,7 +18,11 @@ Scores = dict[str, float | None]
 
 
 def score_one(row: Row, text: str, release: Release) -> Scores:
-    """The metrics of one answer, unrounded; no text is an error."""
+    """The metrics of one answer, unrounded; an empty one is an answer, what is no text a TrainingError."""
+    if not isinstance(text, str):  # titles in a list would all be ids that nobody knows
+        raise TrainingError(f"the answer is a {type(text).__name__}: expected the text as the model wrote it")
+    if not isinstance(release, Release):
+        raise TrainingError(f"{release!r} is no release: expected what `open_release` gives")
     found, _ = values([ranked(text, row, release)], [row], release.oracle, release.k)
     return by_user(found)[0]
 

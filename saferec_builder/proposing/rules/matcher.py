@@ -89,8 +89,9 @@ def _row(
     }
 
 
-def claimed(texts: Sequence[str]) -> set[str]:
-    """Traits that the rules find present in what one seeker said, turn by turn."""
+def claimed(texts: Sequence[str] | str) -> set[str]:
+    """Traits that the rules find present in what one seeker said, turn by turn; a bare text is one turn."""
+    texts = [texts] if isinstance(texts, str) else texts  # letter by letter nothing is found, and nothing filtered
     titles = cues.titles(texts)
     return {hit.trait for text in texts for hit in read(text, titles) if hit.verdict == "present"}
 

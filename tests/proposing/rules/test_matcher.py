@@ -85,6 +85,11 @@ def test_nothing_said_is_no_row() -> None:
     assert tables.check(rules.propose(quiet, traits.load()), tables.PROPOSALS).is_empty()
 
 
+def test_a_bare_text_is_one_message_of_a_seeker() -> None:
+    said = "I faint when I see blood. A thriller, please?"
+    assert rules.claimed(said) == rules.claimed([said]) != set()  # letter by letter nothing is said
+
+
 def test_only_traits_of_the_taxonomy(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
     trait = '[[trait]]\nslug = "{}"\nname = "x"\ndefinition = "x"\ntopics = ["x"]\n'

@@ -86,6 +86,29 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
         guard.protect([["a"], ["b"]], [plain])
 
 
+def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
+    deaf = dataclasses.replace(guard, hearing=None)
+    assert asked("x", "gore", "tt1") == asked("x", ["gore"], ["tt1"])
+    said = ["Ever since the accident", "one drop of the red stuff and I am on the floor."]
+    assert guard.heard([asked(said)]) == [["gore"]] == guard.heard([asked(tuple(said))])
+    assert deaf.heard([asked("x", "gore")]) == [["gore"]]
+
+
+@pytest.mark.parametrize("slip", [HINTS["gore"], [HINTS["gore"]], asked(HINTS["gore"]), [["gore"]]])
+def test_what_is_no_list_of_requests_is_refused_and_never_passes_as_heard(guard, slip):
+    for call in (guard.heard, guard.answers, lambda table: guard.protect([["a"]], table)):
+        with pytest.raises(
+            SafeRecError, match=r"expected a list of requests, each as `asked\(text, claims\)` gives it"
+        ):
+            call(slip)
+
+
+@pytest.mark.parametrize("slip", ["a", ["a"], ["a", "f"], [""], [[{"title": "a", "year": 2001}]]])
+def test_a_bare_id_is_no_list_and_no_title_an_id(guard, slip):
+    with pytest.raises(SafeRecError, match="found .* as a list: expected a list of lists, each of ids of items"):
+        guard.protect(slip, [asked("x", ["gore"])])
+
+
 def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(release, guard):
     # a b c break gore and a half of the training users have it; j and l are unknown
     shares = np.array([0.5, 0.0, 0.0])

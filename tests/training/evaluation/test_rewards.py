@@ -6,6 +6,7 @@ The world is small_release: user u7 (gore) wants a d e, of which d e are safe, h
 import numpy as np
 import pytest
 
+from saferec_builder.core.errors import SafeRecError
 from saferec_builder.scoring.metrics import columns, judge
 from tests.worlds import small_release
 from training.evaluation import rewards
@@ -210,3 +211,11 @@ def test_without_traits_an_honest_list_still_wins(release, rows):
     keywords = {name: [row[name] for row in rows[1:] * len(batch)] for name in rows[0]}
     total = np.sum([f(completions=batch, **keywords) for f in functions], axis=0)
     assert total[0] == pytest.approx(2) and (total[1:] < total[0] - 0.05).all()
+
+
+def test_a_bare_text_is_no_batch_of_completions(release):
+    """Letter by letter it would be as many answers, in which nothing can be read, and none of them unsafe."""
+    safety = rewards.functions(rewards.reader(release.listed), release.oracle, 4)[1]
+    columns = {"traits": [["gore"]] * 2, "truth": [[]] * 2, "safe_truth": [[]] * 2, "seen": [[]] * 2}
+    with pytest.raises(SafeRecError, match="completions are one str: expected a list of them"):
+        safety(completions="ab", **columns)

@@ -2,9 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from saferec_builder.core.errors import SafeRecError
 from tests.worlds import small_release
 from tests.worlds.small_release import listed
 from training import data
@@ -31,3 +33,13 @@ def test_an_answer_alone_is_worth_what_it_is_among_others(tmp_path: Path) -> Non
     assert alone[1]["svr@4"] is None and alone[1]["invalid@4"] == 1  # u8 has no sensitivity
     # the report rounds the mean of what stands here in full
     assert made["runs"][0]["metrics"]["sdcg@4"]["mean"] == round(alone[0]["sdcg@4"], 6) != alone[0]["sdcg@4"]
+
+
+@pytest.mark.parametrize("slip", [["Item A (2001)"], [{"role": "assistant", "content": "Item A (2001)"}], None])
+def test_what_is_no_text_is_refused(tmp_path: Path, slip: Any) -> None:
+    release = data.open_release(small_release.write(tmp_path / "small"))
+    row = data.rows(release.folder, "grpo", "test")[0]
+    with pytest.raises(SafeRecError, match="the answer is a .*: expected the text as the model wrote it"):
+        score_one(row, slip, release)
+    with pytest.raises(SafeRecError, match="expected what `open_release` gives"):
+        score_one(row, "Item A (2001)", str(release.folder))  # type: ignore[arg-type]
