@@ -111,12 +111,16 @@ class Item:
 @dataclass(frozen=True)
 class Release:
     folder: Path
-    manifest: Manifest
+    manifest: Manifest = field(repr=False)  # it and the rest are pages, where a notebook shows the object
     digest: str  # of manifest.json, which holds the sha256 of every file
-    items: Mapping[str, Item]  # by id, in the file's order, which is also the order of the oracle's rows
-    oracle: Oracle
-    index: titles.Index
-    risks: Mapping[str, Mapping[str, float]]  # item -> trait -> risk, the paper's number, where a source gives one
+    items: Mapping[str, Item] = field(
+        repr=False
+    )  # by id, in the file's order, which is also the order of the oracle's rows
+    oracle: Oracle = field(repr=False)
+    index: titles.Index = field(repr=False)
+    risks: Mapping[str, Mapping[str, float]] = field(
+        repr=False
+    )  # item -> trait -> risk, the paper's number, where a source gives one
 
     @property
     def k(self) -> int:

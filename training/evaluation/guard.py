@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,11 +28,12 @@ from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked, columns, judge, per_user
-from training.data import Release, Row, rows
+from training.data import Release, Row, open_release, rows
 from training.evaluation import ranking
 from training.evaluation.baselines import request
 from training.evaluation.ranking import Ranker
 from training.evaluation.selection import lost
+from training.release_from_hub import folder
 
 # probability from which the linear model has heard a trait, if it is also twice what any request has (.5 at most)
 HEARD = 0.1
@@ -45,6 +48,11 @@ class Guard:
     hearing: LinearText | None  # None: no training request has a trait
     shares: Floats  # [trait of the oracle] share of the training users who have it
     caution: float = 0.0
+
+    def __repr__(self) -> str:
+        of, traits = self.release.manifest, ", ".join(self.release.oracle.traits)
+        size = f"{len(self.release.items):,} items, caution {self.caution}"
+        return f"Guard({of['name']} {of['version']}, {size}, traits: {traits})"
 
     def heard(self, table: Sequence[Row]) -> list[list[str]]:
         """Per row the traits that its request discloses, by its claims or by the linear model; sorted."""
@@ -153,11 +161,20 @@ class Guard:
         return np.array([item.domain for item in self.release.items.values()], object)
 
 
-def fit(release: Release) -> Guard:
+class OnDisk(Protocol):
+    """What knows its folder, such as the Release of `import saferec_builder`."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
+def fit(release: Release | OnDisk | Path | str) -> Guard:
     """The guard of a release: fitted on its train split, caution chosen on its validation split, where it has one.
 
+    A release that is not open is opened; the name of one on the Hub will do. TrainingError where it was withdrawn.
     Caution is the largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against none.
     """
+    release = release if isinstance(release, Release) else _opened(release)
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
     ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)})
     made = Guard(release, ranker, *_hearing(train, release.oracle))
@@ -200,6 +217,13 @@ def _check_lists(lists: Sequence[Ranked]) -> None:
         if isinstance(ranked, str) or not all(item is None or isinstance(item, str) for item in ranked):
             found = f"{str(ranked)[:80]!r} ({type(ranked).__name__})"
             raise TrainingError(f"found {found} as a list: expected a list of lists, each of ids of items")
+
+
+def _opened(release: OnDisk | Path | str) -> Release:
+    found = getattr(release, "folder", release)
+    if not isinstance(found, Path | str):
+        raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
+    return open_release(folder(str(found)))
 
 
 def _mean(values: Floats) -> float:

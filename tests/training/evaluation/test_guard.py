@@ -1,8 +1,10 @@
 """The guard on the small release: what it hears, what it shows, and that it knows nothing of the test split."""
 
 import dataclasses
+import json
 import pickle
 import re
+import types
 
 import numpy as np
 import pyarrow as pa
@@ -107,6 +109,26 @@ def test_what_is_no_list_of_requests_is_refused_and_never_passes_as_heard(guard,
 def test_a_bare_id_is_no_list_and_no_title_an_id(guard, slip):
     with pytest.raises(SafeRecError, match="found .* as a list: expected a list of lists, each of ids of items"):
         guard.protect(slip, [asked("x", ["gore"])])
+
+
+def test_it_is_fitted_to_a_release_by_its_folder(release, guard, rows, monkeypatch):
+    again = guarding.fit(str(release.folder))
+    assert again.answers(rows) == guarding.fit(release).answers(rows) == guarding.fit(release.folder).answers(rows)
+    on_disk = types.SimpleNamespace(folder=release.folder)  # as the Release of `import saferec_builder` has it
+    assert guarding.fit(on_disk).release.digest == release.digest
+    with pytest.raises(SafeRecError, match="None is no release: expected its folder, or what `open_release` gives"):
+        guarding.fit(None)
+    with pytest.raises(SafeRecError, match="nowhere: no manifest.json"):
+        guarding.fit("nowhere")
+    (release.folder.parent / "WITHDRAWN.json").write_text(json.dumps({release.folder.name: "somebody asked"}))
+    with pytest.raises(SafeRecError, match="was withdrawn"):
+        guarding.fit(release.folder)
+
+
+def test_a_notebook_shows_it_in_one_line(guard):
+    guard = dataclasses.replace(guard, caution=0.5)
+    assert repr(guard) == "Guard(small 1.0.0, 12 items, caution 0.5, traits: gore, animal_harm, spiders_snakes)"
+    assert len(repr(guard.release)) < 300 and str(guard.release.folder) in repr(guard.release)
 
 
 def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(release, guard):
