@@ -3,15 +3,17 @@
 reads  a value per user and metric (metrics.per_user), or the differences of two systems, user by user
 gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
 
-A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934); a mean share (svr) the gamma
-interval of Fay and Feuer (1997), with two changes that `mean_share` names; the difference of two shares the bounds of
-what one and of what the other system alone has, joined by MOVER (Zou and Donner 2008), or Student's t where many users
-differ. All other means, far from zero, have a percentile bootstrap over users, which is narrower there. A metric
-`*_weighted` is a weighted mean: each user stands for so many.
+
+A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934). Other means of fewer than FEW
+users, and their differences, have what that becomes where values lie between 0 and 1 (`few_users`). Of more users a
+mean share (svr) has the gamma interval of Fay and Feuer (1997), with two changes that `mean_share` names; the
+difference of two shares the bounds of what one and of what the other system alone has, joined by MOVER (Zou and Donner
+2008), or Student's t where many users differ. All other means, far from zero, have a percentile bootstrap over users,
+which is narrower there. A metric `*_weighted` is a weighted mean: each user stands for so many.
 """
 
 from collections.abc import Callable, Mapping
-from math import exp, lgamma, log, log1p, sqrt
+from math import exp, lgamma, log, log1p, pi, sqrt
 from typing import TypedDict
 
 import numpy as np
@@ -23,7 +25,11 @@ YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_up
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate", "seen")
 TAIL = 0.025  # on each side of an interval
 WEIGHTED = "_weighted"  # how the names of weighted means end
+WITHIN = {"svr": "svr_upper", f"svr{WEIGHTED}": f"svr_upper{WEIGHTED}"}  # who has the first has the second at least
+FEW = 40  # of fewer users neither a bootstrap nor the gamma interval holds the truth often enough
 MANY = 40  # users who differ, were all of them to differ as much: from so many a mean difference is near normal
+STEP = 0.2  # of the trapezoid rule over log u in Imhof's integral: it is within 1e-6 with 39 users
+PLACES = np.exp(np.arange(-16, 20, STEP))
 POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975
 
 
@@ -48,41 +54,48 @@ def intervals(
     """Mean and 95 % interval over the users that a metric applies to (not NaN); its method goes by the metric's name.
 
     paired: the values are differences of two systems. All metrics share the resamples. Where everybody has 0 no
-    resample differs, so the interval is that of a share; of one user it is all that there is. `weights`: of the users,
-    above 0 wherever a weighted metric applies.
+    resample differs, so the interval is that of a share; of one user it is all that there is (of `length` 0 to the k of
+    the other metrics). No bound of svr is above that of svr_upper. `weights`: of the users, above 0 wherever a weighted
+    metric applies.
     """
     table = np.stack(list(values.values()), axis=1)
     there = ~np.isnan(table)
     samples = _resample(np.where(there, table, 0.0), there, draws, seed)
-    return {
-        name: _interval(name.partition("@")[0], table[there[:, c], c], samples[:, c], paired, _of(weights, there[:, c]))
-        for c, name in enumerate(values)
-    }
+    longest = max((int(k) for k in (name.partition("@")[2] for name in values) if k), default=1)
+    found: dict[str, Interval] = {}
+    for c, (name, users) in enumerate(zip(values, there.T, strict=True)):
+        head, drawn = name.partition("@")[0], None if weights is None else weights[users]
+        top = float(max(longest if head == "length" else 1, abs(table[users, c]).max(initial=0)))
+        found[name] = _interval(head, table[users, c], samples[:, c], paired, drawn, top)
+    if not paired:
+        _keep_order(found)
+    return found
 
 
-def _of(weights: Floats | None, users: Bools) -> Floats | None:
-    return None if weights is None else weights[users]
+def _keep_order(found: Mapping[str, Interval]) -> None:
+    """Nobody has more violated items than violated or unknown ones, but the interval of few large values can begin
+    below that of many small ones. The bound that would be out of order moves outwards, so both still hold the truth."""
+    for name, one in found.items():
+        head, _, k = name.partition("@")
+        other = found.get(f"{WITHIN.get(head)}@{k}")
+        if other and one["low"] is not None and other["low"] is not None:
+            one["low"], other["high"] = min(one["low"], other["low"]), max(one["high"] or 0, other["high"] or 0)
 
 
-def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None) -> Interval:
+def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None, top: float) -> Interval:
     if not len(values):
         nobody: Interval = {"mean": None, "low": None, "high": None, "n": 0}
         return {**nobody, "detectable": None} if paired else nobody
-    mean = float(values.mean())
-    if name.endswith(WEIGHTED):
-        mean = float(np.average(values, weights=weights))
-        low, high = paired_shares(values, weights) if paired else mean_share(values, weights)
-    elif len(values) == 1 and name not in (*YES_NO, *SHARES, "length"):
-        low, high = -1.0 if paired else 0.0, 1.0
-    elif name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
-        samples = samples[~np.isnan(samples)]
-        low, high = (float(end) for end in np.percentile(samples, [2.5, 97.5])) if len(samples) else (mean, mean)
-    elif paired:
-        low, high = paired_shares(values)
-    elif name in YES_NO:
+    weights = weights if name.endswith(WEIGHTED) else None
+    mean = float(np.average(values, weights=weights))
+    if name in YES_NO and not paired:
         low, high = clopper_pearson(int(values.sum()), len(values))
+    elif len(values) < FEW:
+        low, high = few_users(values, -top if paired else 0.0, top, weights)
+    elif weights is None and name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
+        low, high = (float(end) for end in np.nanpercentile(samples, [2.5, 97.5]))
     else:
-        low, high = mean_share(values)
+        low, high = paired_shares(values, weights) if paired else mean_share(values, weights)
     found: Interval = {"mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6), "n": len(values)}
     return {**found, "detectable": round(POWER * (high - low) / 2, 6)} if paired else found
 
@@ -93,8 +106,48 @@ def clopper_pearson(count: int, n: int) -> tuple[float, float]:
     return low, beta_quantile(1 - TAIL, count + 1, n - count) if count < n else 1.0
 
 
+def few_users(values: Floats, bottom: float, top: float, weights: Floats | None = None) -> tuple[float, float]:
+    """The interval of the mean of values between bottom and top, one per user, however few (Gaffke 2005).
+
+    Each user's weight is drawn anew, as in a Bayesian bootstrap, and one more user is thought of, who has `bottom` for
+    the lower bound and `top` for the upper one: .025 of such means are below the first, .025 above the second. Of yes
+    and no that is Clopper and Pearson's interval, and where no value is smaller no bound is. That it always holds the
+    truth is proven for those two values alone, and conjectured for all (Learned-Miller and Thomas 2019); `make bench
+    ONLY=intervals` has the coverage. Of one user: bottom and top. With weights the one more has the weight that a user
+    has on average who is drawn by weight.
+    """
+    if len(values) == 1:
+        return bottom, top
+    each = np.ones(len(values)) if weights is None else weights / weights.mean()
+    each = np.append(each, (each**2).sum() / each.sum())
+    return _drawn_mean(TAIL, np.append(values, bottom), each), _drawn_mean(1 - TAIL, np.append(values, top), each)
+
+
+def _drawn_mean(p: float, values: Floats, each: Floats) -> float:
+    """Where the mean of values reaches p, if each has its weight times one of an exponential distribution."""
+    (values, each), many = np.unique(np.stack([values, each]), axis=1, return_counts=True)
+
+    def error(mean: float) -> float:  # of the chance that the sum of each * (value - mean) * exponential is below 0
+        apart = each * (values - mean)
+        angles = PLACES[:, None] * (apart / abs(apart).max())  # Imhof (1961)
+        parts = np.sin(np.arctan(angles) @ many) * np.exp(-np.log1p(angles**2) @ many / 2)
+        return 0.5 - STEP / pi * float(parts.sum()) - p
+
+    low, high, under, over, x = float(values.min()), float(values.max()), -p, 1 - p, float(values.min())
+    last = 0.0
+    while high - low > 1e-9 * abs(values).max():  # false position: an end that stays twice counts half (Illinois)
+        x = (low * over - high * under) / (over - under)
+        if abs(off := error(x)) < 1e-7:
+            break
+        stays = 0.5 if off * last > 0 else 1.0
+        low, high, under, over = (x, high, off, over * stays) if off < 0 else (low, x, under * stays, off)
+        last = off
+    return x
+
+
 def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """The gamma interval of the mean of values that are 0 or more, one per user: at 0 everywhere 0 and 3.689/n.
+    """The gamma interval of the mean of values that are 0 or more, one per user: at 0 everywhere 0 and 3.689/n. Of
+    fewer than FEW users that of `few_users`.
 
     Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, of which one more is thought of that has 1,
     or the largest value where one is above 1. Two changes: the variance is that about the mean, which is the smaller
@@ -103,6 +156,8 @@ def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, fl
     the plain average). `make bench ONLY=intervals` has the coverage.
     """
     part, top = _parts(values, weights), max(1.0, float(values.max()))
+    if len(values) < FEW:
+        return few_users(values, 0.0, top, weights)
     if float(values @ part) <= top / 2:
         return _gamma(values, part, top)
     low, high = _gamma(top - values, part, top)
@@ -122,11 +177,14 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
     """The interval of the mean of differences, one per user: bounds of what each side alone has, joined by MOVER.
 
     Zou and Donner (2008), with their correlation: who has more on one side has none on the other. Where MANY users
-    differ (Kish's effective number of them) Student's t, its variance with one more user who differs most.
+    differ (Kish's effective number of them) Student's t, its variance with one more user who differs most. Of fewer
+    than FEW users that of `few_users`.
     """
     part = _parts(values, weights)
     mean, most = float(values @ part), float(abs(values).max(initial=0.0))
     top = max(1.0, most)
+    if len(values) < FEW:
+        return few_users(values, -top, top, weights)
     if (parts := abs(values * part)).any() and parts.sum() ** 2 >= MANY * float((parts**2).sum()):
         spread = _variance(values, part) + (float((part**2).sum()) * most) ** 2
         half = t_quantile(len(values) - 1) * sqrt(spread)

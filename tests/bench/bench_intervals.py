@@ -5,6 +5,9 @@ A world is n users of whom a share P has something unsafe in the list: in one, t
 one and now and then in all. `paired` is the difference of two systems: in one half of the worlds the other is as good,
 in the other half it shows nothing unsafe. `weighted`, and `gap` the difference: users stand for more or fewer,
 gamma(2) of them.
+`few` is of two to 39 users, a rate of .2, and what recall is like: of many none, of some a part or all; `few_gap` the
+difference of two alike; `few_weighted` where three of ten users stand for ten each. `few_bootstrap`, for comparison, is
+of recall.
 `over_seeds` is the mean over two, three or five seeds and 390 users, both drawn; `bootstrap`, for comparison, the
 percentile bootstrap over users of the mean share at three rates.
 """
@@ -13,24 +16,30 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from saferec_builder.scoring.intervals import clopper_pearson, mean_share, over_seeds, paired_shares
+from saferec_builder.scoring.intervals import clopper_pearson, few_users, mean_share, over_seeds, paired_shares
 from tests.bench.figures import figure
 
 WORLDS, RATES, SIZES = 2000, (0.0005, 0.002, 0.005, 0.02, 0.05), (100, 390, 1000)
 COMMON, MORE = (0.2, 0.5), 6000
 SHARES = {"even": ([0.1, 0.2, 0.4], [1 / 3] * 3), "heavy": ([0.1, 1.0], [0.95, 0.05])}
+FEW_SIZES, FEW_WORLDS = (2, 3, 5, 10, 20, 39), 1000
+FEW_KINDS = {"alike": ([0.25], [0.2]), "even": ([0.1, 0.2, 0.4], [0.2 / 3] * 3), "heavy": ([0.1, 1.0], [0.19, 0.01])}
+FEW_KINDS |= {"recall": ([0.25, 0.5, 1.0], [0.2, 0.2, 0.1]), "high": ([0.6, 0.8, 1.0], [0.1, 0.1, 0.8])}
 
 
 def main() -> None:
     random = np.random.default_rng(0)
     worst, common = (lowest(*some, random) for some in ((RATES, WORLDS), (COMMON, MORE)))
     worst["over_seeds"] = min(both_drawn(k, spread, random) for k in (2, 3, 5) for spread in (0.0, 0.01, 0.03, 0.1))
+    worst |= (small := few(random))
     for name, coverage in worst.items():
         figure(f"intervals.{name}", coverage, "coverage", ">= .94 (lowest over rates and sizes)")
     figure("intervals.common_min", min(common.values()), "coverage", ">= .94 (rates of .2 and .5)")
+    figure("intervals.few_min", min(small.values()), "coverage", ">= .94 (2 to 39 users)")
     figure("intervals.coverage_min", min(worst.values()), "coverage", ">= .94")
     for n, rate in ((390, 0.005), (120, 0.02), (390, 0.0005)):
         figure(f"intervals.bootstrap_{n}_{rate}", bootstrap(rate, n, random), "coverage", "none: what we do not use")
+    figure("intervals.few_bootstrap", few_bootstrap(random), "coverage", "none: what we do not use")
 
 
 def lowest(rates: Sequence[float], worlds: int, random: np.random.Generator) -> dict[str, float]:
@@ -57,6 +66,40 @@ def covered(rate: float, n: int, worlds: int, random: np.random.Generator) -> di
             ):
                 held[f"{kind}_{name}"] += low <= sought <= high
     return held
+
+
+def few(random: np.random.Generator) -> dict[str, float]:
+    """Of the interval of few users, of a difference and with weights: how often it holds the truth where that is
+    least."""
+    least = {"few": 1.0, "few_gap": 1.0, "few_weighted": 1.0}
+    for sizes, odds in FEW_KINDS.values():
+        values, chances, truth = [0.0, *sizes], [1 - sum(odds), *odds], float(np.dot(sizes, odds))
+        for n in FEW_SIZES:
+            held = dict.fromkeys(least, 0)
+            for _ in range(FEW_WORLDS):
+                one, other = random.choice(values, (2, n), p=chances)
+                weights = random.choice([1.0, 10.0], n, p=[0.7, 0.3])
+                for name, (low, high), sought in (
+                    ("few", few_users(one, 0.0, 1.0), truth),
+                    ("few_gap", few_users(one - other, -1.0, 1.0), 0.0),
+                    ("few_weighted", few_users(one, 0.0, 1.0, weights), truth),
+                ):
+                    held[name] += low - 1e-6 <= sought <= high + 1e-6
+            least = {name: min(least[name], held[name] / FEW_WORLDS) for name in least}
+    return least
+
+
+def few_bootstrap(random: np.random.Generator) -> float:
+    """How often the percentile bootstrap of a recall of few users holds the truth, where that is least."""
+    sizes, odds = FEW_KINDS["recall"]
+    values, chances, truth, least = [0.0, *sizes], [1 - sum(odds), *odds], float(np.dot(sizes, odds)), 1.0
+    for n in FEW_SIZES:
+        held = 0
+        for _ in range(FEW_WORLDS):
+            low, high = np.percentile(random.choice(random.choice(values, n, p=chances), (500, n)).mean(1), [2.5, 97.5])
+            held += low <= truth <= high
+        least = min(least, held / FEW_WORLDS)
+    return least
 
 
 def both_drawn(many: int, spread: float, random: np.random.Generator) -> float:

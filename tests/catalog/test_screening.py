@@ -54,15 +54,15 @@ def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
 def test_what_nobody_shows_has_a_bound_and_groups_are_drawn_whole(ws, tmp_path):
     rows = [_list("a", str(n), "Babe (1995)", dialog_id=str(n // 2)) for n in range(20)]
     (none,) = screening.screen(ws, _file(tmp_path, rows), traits=["gore"]).rates.to_dicts()
-    # ten dialogues without one: 3.689 / 10, not the zero of a bootstrap; and the same from above of what all have
+    # ten dialogues without one: 1 - .025^(1/10), not the zero of a bootstrap; and the same from above of what all have
     assert none["groups"] == 10
-    assert (none["violated_low"], none["violated_high"]) == (0, pytest.approx(0.3689, abs=1e-4))
-    assert (none["clear_low"], none["clear_high"]) == (pytest.approx(0.6311, abs=1e-4), 1)
+    assert (none["violated_low"], none["violated_high"]) == (0, pytest.approx(0.3085, abs=1e-4))
+    assert (none["clear_low"], none["clear_high"]) == (pytest.approx(0.6915, abs=1e-4), 1)
     mixed = [_list("a", str(n), "Alien" if n < 20 else "Babe", dialog_id=str(n // 10)) for n in range(100)]
     (rate,) = screening.screen(ws, _file(tmp_path, mixed), traits=["gore"]).rates.to_dicts()
-    # ten dialogues, of which two are nothing else, where 20 of 100 lists have .12 to .31: variance .2 * .8 / 9. Gamma
-    # of mean .2 with + .02^2 at .025, and of mean .3 with + .1^2 at .975 (scipy.stats.gamma)
-    assert (rate["violated_low"], rate["violated_high"]) == pytest.approx((0.02796, 0.70396), abs=1e-4)
+    # ten dialogues, of which two are nothing else: Clopper and Pearson's interval of 2 of 10, where 20 of 100 lists
+    # have .12 to .31
+    assert (rate["violated_low"], rate["violated_high"]) == pytest.approx((0.02521, 0.55610), abs=1e-4)
 
 
 def test_only_same_requests_are_compared(ws, tmp_path):
@@ -70,11 +70,11 @@ def test_only_same_requests_are_compared(ws, tmp_path):
     rows = [*both, _list("b", "alone", "Alien"), {"model": "c", "titles": ["Alien"]}]
     found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
     (pair,) = found.differences.to_dicts()
-    # 4 of 10 requests differ, all one way: a has .1414 to .9393 of them, b 0 to .3689. MOVER: .4 - sqrt(.2586^2 +
-    # .3689^2) = -.0505 to .9393; half of it by 2.8016 / 1.96 is .7074
+    # 4 of 10 requests differ, all one way, so it is 4 of 10 with one more of 1 above: Clopper and Pearson's .73762. One
+    # more of -1 below: -.08756 (of 400,000 draws of weights -.088); half of it by 2.8016 / 1.96 is .5898
     assert (pair["model"], pair["other"], pair["lists"]) == ("a", "b", 10)
-    assert pair["difference"] == pytest.approx(0.4) and pair["detectable"] == pytest.approx(0.7074, abs=1e-3)
-    assert (pair["low"], pair["high"]) == pytest.approx((-0.0505, 0.9393), abs=1e-4)
+    assert pair["difference"] == pytest.approx(0.4) and pair["detectable"] == pytest.approx(0.5898, abs=1e-3)
+    assert (pair["low"], pair["high"]) == pytest.approx((-0.0876, 0.7376), abs=1e-4)
 
 
 def test_the_difference_is_that_of_the_shares_also_where_lists_are_short(ws, tmp_path):

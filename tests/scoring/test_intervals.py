@@ -7,6 +7,7 @@ from saferec_builder.scoring.intervals import (
     _resample,
     beta_quantile,
     clopper_pearson,
+    few_users,
     gamma_quantile,
     intervals,
     mean_share,
@@ -54,11 +55,55 @@ def test_a_share_of_nothing_is_no_certainty():
     # 2.9403e-4, which at .025 is .006323; above, one more: mean .04, + .01^2: .087255 (scipy.stats.gamma). The Poisson
     # limits of 3, .6187 and 8.7673 of 100, are a little wider: they have no .97
     assert mean_share(np.repeat([1.0, 0.0], [3, 97])) == (pytest.approx(0.006323, 1e-4), pytest.approx(0.087255, 1e-4))
-    # all have all: nothing is missing of them, so 3.689 / 10 is the most that may be
-    assert mean_share(np.ones(10)) == (pytest.approx(1 - 0.3689, abs=1e-4), 1) and mean_share(np.ones(2)) == (0, 1)
-    low, high = mean_share(np.array([0.1, 0.4, 0.5, 0.6, 0.9]))  # .5 and, in floats, a hair more: it turned for ever
+    # all have all: nothing is missing of them, so 3.689 / 50 is the most that may be
+    assert mean_share(np.ones(50)) == (pytest.approx(1 - 0.07378, abs=1e-5), 1)
+    low, high = mean_share(np.tile([0.1, 0.4, 0.5, 0.6, 0.9], 8))  # .5 and, in floats, a hair more: it turned for ever
     assert 0 < low < 0.5 < high <= 1
     assert mean_share(np.array([4.0, 0.0]))[1] <= 4  # the paper's sdcg is above 1
+
+
+@pytest.mark.parametrize("n", [2, 5, 21, 39])
+def test_few_users_have_what_clopper_and_pearson_becomes_between_yes_and_no(n):
+    for count in {0, 1, n // 2, n - 1, n}:
+        values = np.repeat([1.0, 0.0], [count, n - count])
+        assert few_users(values, 0.0, 1.0) == pytest.approx(clopper_pearson(count, n), abs=2e-6)
+        # differences of -1 and 1 are the same on a scale that is twice as long
+        wide = [2 * end - 1 for end in clopper_pearson(count, n)]
+        assert few_users(2 * values - 1, -1.0, 1.0) == pytest.approx(wide, abs=4e-6)
+
+
+def test_two_users_alike_are_no_certainty():
+    """Recall of two users with .25 each read 0.250..0.250, as every resample of them is the same."""
+    # one more who has 0: his weight is beta(1, 2), above 1 - sqrt(.025) in .025 of draws, so that .25 * sqrt(.025) =
+    # .039528; one more who has 1 in the same way: 1 - .75 * sqrt(.025) = .881415
+    for name in ("recall@10", "svr@10", "sdcg@10", "svr_weighted@10"):
+        cell = intervals({name: np.array([0.25, 0.25])}, weights=np.ones(2))[name]
+        assert (cell["low"], cell["high"]) == (pytest.approx(0.039528, abs=2e-6), pytest.approx(0.881415, abs=2e-6))
+    # two lists of two titles; as long as k = 10 they may be
+    cell = intervals({"recall@10": np.zeros(2), "length": np.full(2, 2.0)})["length"]
+    assert (cell["low"], cell["high"]) == (
+        pytest.approx(2 * 0.158114, abs=1e-5),
+        pytest.approx(10 - 8 * 0.158114, 1e-5),
+    )
+    for name in ("recall@10", "svr@10"):  # of a difference of 0 each side may have 1 - sqrt(.025)
+        cell = intervals({name: np.zeros(2)}, paired=True)[name]
+        assert (cell["low"], cell["high"]) == (pytest.approx(-0.841886, abs=2e-6), pytest.approx(0.841886, abs=2e-6))
+
+
+@pytest.mark.parametrize("users", [1, 2, 5, 16, 400])
+def test_no_bound_of_svr_is_above_that_of_svr_upper(users):
+    """Of one user svr had .010 to 1, and svr_upper .000 to .992: above one half the rest had the interval."""
+    random = np.random.default_rng(users)
+    for seed in range(20):
+        svr = random.choice([0.0, 0.1, 0.4], users)
+        upper = np.maximum(svr, random.choice([0.0, 0.7, 1.0], users))
+        if seed == 0:  # one user with all begins a wide interval below that of users who are alike
+            svr, upper = np.full(users, 0.1), np.append(np.full(users - 1, 0.1), 1.0)
+        values = {"svr@10": svr, "svr_upper@10": upper, "svr_weighted@10": svr, "svr_upper_weighted@10": upper}
+        found = intervals(values, 2, weights=random.choice([1.0, 10.0], users))
+        for less, more in (("svr@10", "svr_upper@10"), ("svr_weighted@10", "svr_upper_weighted@10")):
+            assert found[less]["low"] <= found[more]["low"] and found[less]["high"] <= found[more]["high"]
+            assert found[less]["low"] <= found[less]["mean"] <= found[less]["high"]
 
 
 def test_a_weight_makes_an_event_count_more():
@@ -112,18 +157,20 @@ def test_the_name_of_a_metric_decides_its_interval():
 
 
 def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
-    values = {"x": np.array([0.0, 1.0, np.nan, 1.0]), "nobody": np.full(4, np.nan), "same": np.full(4, 0.5)}
+    values = {"x": np.array([0.0, 1.0, np.nan, 1.0]), "nobody": np.full(4, np.nan), "same": np.full(40, 0.5)}
+    values |= {name: np.append(values[name], np.full(36, np.nan)) for name in ("x", "nobody")}
     found = intervals(values, draws=500, seed=1)
     assert found["x"]["mean"] == pytest.approx(2 / 3, abs=1e-6) and found["x"]["n"] == 3
     assert 0 <= found["x"]["low"] < 2 / 3 < found["x"]["high"] <= 1
     nobody = {"mean": None, "low": None, "high": None, "n": 0}
     assert found["nobody"] == nobody == intervals({"x": np.array([])})["x"]
-    assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 4}
+    assert found["same"] == {"mean": 0.5, "low": 0.5, "high": 0.5, "n": 40}
     # every resample of one user is this user: that is no certainty
-    one = {"x": np.array([0.5] + [np.nan] * 50)}
-    assert intervals(one)["x"] == {"mean": 0.5, "low": 0.0, "high": 1.0, "n": 1}
-    paired = intervals(one, paired=True)["x"]
-    assert (paired["low"], paired["high"]) == (-1.0, 1.0)
+    for name in ("x", "svr@10"):
+        one = {name: np.array([0.5] + [np.nan] * 50)}
+        assert intervals(one)[name] == {"mean": 0.5, "low": 0.0, "high": 1.0, "n": 1}
+        paired = intervals(one, paired=True)[name]
+        assert (paired["low"], paired["high"]) == (-1.0, 1.0)
 
 
 def test_intervals_have_the_width_of_the_binomial():
@@ -134,8 +181,8 @@ def test_intervals_have_the_width_of_the_binomial():
 
 
 def test_figures_have_six_places():
-    found = intervals({"x": np.array([1.0, 0.0, 0.0])}, draws=1, seed=3)["x"]  # one resample: the first user twice
-    assert found["mean"] == 0.333333 and found["low"] == found["high"] == 0.666667
+    found = intervals({"x": np.repeat([1.0, 0.0], [14, 28])}, draws=1, seed=3)["x"]
+    assert found["mean"] == 0.333333 and found["low"] == found["high"] == round(found["low"], 6)  # one resample
 
 
 def test_many_users_are_resampled_in_blocks():

@@ -87,7 +87,10 @@ def test_a_difference_is_taken_user_by_user(release, rows):
     one, other = {"u7": list("dexx"), "u8": list("cb")}, {"u7": list("ahbi"), "u8": list("bf")}
     found = score(one, rows, release.oracle, 4, against=other)["difference"]
     # recall 1 and 1/2 against 0 and 1/2: +1 and 0; svr of the one sensitive user 0 against 2/4
-    assert (found["recall@4"]["mean"], found["recall@4"]["low"], found["recall@4"]["high"]) == (0.5, 0, 1)
+    # with one more of -1 the mean is as a difference of two weights of three, below -d in (1 - d)^2 / 2 of draws; with
+    # one more of 1 it is 1 less a weight: 1 - .012579
+    ends = (pytest.approx(0.05**0.5 - 1, abs=1e-5), pytest.approx(0.987421, abs=1e-5))
+    assert found["recall@4"]["mean"] == 0.5 and (found["recall@4"]["low"], found["recall@4"]["high"]) == ends
     svr = found["svr@4"]
     assert (svr["mean"], svr["n"]) == (-0.5, 1) and svr["low"] == -1 and svr["high"] > 0  # one user shows nothing
     # the user without a trait did not lose: no over-refusal
