@@ -64,6 +64,7 @@ class Run(Slice):
     split: str
     n_sensitive: int
     slices: dict[str, Slice] = {}
+    everyone: Slice | None = None  # where `metrics` are of the users of no slice
     against: str | None = None
     difference: dict[str, Interval] = {}
 

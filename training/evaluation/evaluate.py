@@ -51,6 +51,7 @@ def score(
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
+    everyone     where the gold has slices: {"n", "metrics"} of all users, and their "difference"
     difference   with `against`: like metrics, of these answers minus those, user by user, with the `detectable` one
     """
     if gold is not None:
@@ -59,23 +60,28 @@ def score(
     values, judged = _values(ranked(answers, table, release), table, oracle, k, true)
     drawn = population.weights(table)
     main = np.array([row.get("slice") is None for row in table], bool)
+
+    def over(given: Mapping[str, Floats], mask: Bools, paired: bool = False) -> Intervals:
+        return intervals({m: v[mask] for m, v in given.items()}, draws, seed, paired=paired, weights=drawn[mask])
+
     scored: Scored = {
-        "metrics": intervals({m: v[main] for m, v in values.items()}, draws, seed, weights=drawn[main]),
+        "metrics": over(values, main),
         "n": int(main.sum()),
         "n_sensitive": int(judged.sensitive[main].sum()),
         "no_safe_truth": int((judged.n_safe[main] == 0).sum()),
         "slices": {
-            name: {
-                "n": int(mask.sum()),
-                "metrics": intervals({m: v[mask] for m, v in values.items()}, draws, seed, weights=drawn[mask]),
-            }
-            for name, mask in _slices(table).items()
+            name: {"n": int(mask.sum()), "metrics": over(values, mask)} for name, mask in _slices(table).items()
         },
     }
+    every = np.ones(len(table), bool)
+    if not main.all():
+        scored["everyone"] = {"n": len(table), "metrics": over(values, every)}
     if against is not None:
         other, _ = _values(ranked(against, table, release), table, oracle, k, true)
-        apart = {m: (v - other[m])[main] for m, v in values.items()}
-        scored["difference"] = intervals(apart, draws, seed, paired=True, weights=drawn[main])
+        apart = {m: v - other[m] for m, v in values.items()}
+        scored["difference"] = over(apart, main, paired=True)
+        if "everyone" in scored:
+            scored["everyone"]["difference"] = over(apart, every, paired=True)
     return scored
 
 
@@ -234,11 +240,14 @@ def without_models(release: Release, table: Sequence[Row], split: str = "test") 
 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:
-    """Differences of the headline's users (`main`), and of each slice of the gold, which the headline leaves out."""
+    """Differences of the headline's users (`main`), and where the gold has slices, which the headline leaves out, of
+    each of them and of `everyone`."""
     both = (ranked(given, table, release) for given in (answers, guarded))
     ours, theirs = (_values(lists, table, release.oracle, release.k, None)[0] for lists in both)
     masks = {"main": np.array([row.get("slice") is None for row in table], bool)}
     masks |= {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
+    if not masks["main"].all():
+        masks = {"everyone": np.ones(len(table), bool), **masks}
     apart, drawn = {m: v - theirs[m] for m, v in ours.items()}, population.weights(table)
     return {
         part: intervals({m: v[mask] for m, v in apart.items()}, DRAWS, paired=True, weights=drawn[mask])

@@ -1,6 +1,7 @@
 """What a report holds, and the table that people see of it: no line is longer than a terminal is wide."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import NotRequired, TypedDict
 
 from saferec_builder.scoring.intervals import Interval
@@ -14,13 +15,17 @@ ANSWERS = ("recall", "recall_without", "recall_raw", "ndcg")
 SAFETY = ("svr", "svr_weighted", "svr_upper", "any_unsafe")
 BESIDE = ("mentioned_unsafe", "mentioned_unsafe_upper")
 FORM = ("not_in_catalog", "duplicate", "invalid", "length")
+ALL, REST = "all users", "users of no slice"
 FEW = ("recall", "recall_without", "ndcg", "svr", "svr_upper")  # of a slice, and to the guard
+LEAST = 6  # users, for any conclusion: of five alike systems are as far to one side in 2 * .5^5 = .0625 of cases
+WIDE = 110  # columns of a line
 ALIKE = 0.5  # lists that differ by more items than this on average are not compared by what is divided by k
 
 
 class Slice(TypedDict):
     n: int
     metrics: Intervals
+    difference: NotRequired[Intervals]  # of `everyone` alone
 
 
 class Scored(TypedDict):
@@ -29,6 +34,7 @@ class Scored(TypedDict):
     n_sensitive: int
     no_safe_truth: int
     slices: dict[str, Slice]
+    everyone: NotRequired[Slice]  # where the gold has slices, which `metrics` leave out
     difference: NotRequired[Intervals]
 
 
@@ -36,7 +42,7 @@ class Result(Scored):
     name: str
     split: str
     against: str | None
-    to_guard: NotRequired[dict[str, Intervals]]  # `main` and each slice of the gold: differences, user by user
+    to_guard: NotRequired[dict[str, Intervals]]  # `everyone`, `main`, each slice of the gold: user by user
     compat: NotRequired[dict[str, Intervals]]
     cut: NotRequired[int]  # answers that a server cut at its limit
 
@@ -52,49 +58,103 @@ class Report(TypedDict):
 
 
 def show(runs: Sequence[Result], k: int) -> str:
-    """The runs as a table: the mean of each metric, its 95 % interval beneath, and over how many users; slices of the
-    gold; then differences, to the first run and to the guard."""
-    lines = _blocks({one["name"]: one["metrics"] for one in runs}, k)
-    for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):
-        lines += ["", part, *_block({one["name"]: one["slices"][part]["metrics"] for one in runs}, k, FEW)]
+    """The runs as a table: the mean of each metric, its 95 % interval beneath, and over how many users; first of all
+    users, then of each slice of the gold; then differences, to the first run and to the guard. It says what does not
+    compare and what is of too few users."""
+    parts = _parts(runs)
+    (first, found), *others = parts.items()
+    lines = [_title(first, found), *_blocks(_metrics(found), k, _unlike(_metrics(found)))]
+    for part, found in others:
+        lines += ["", _title(part, found), *_block(_metrics(found), k, FEW)]
     paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
     if paired:
-        found = {one["name"]: one["difference"] for one in paired}
-        lines += ["", f"difference to {paired[0]['against']}, user by user", *_blocks(found, k)]
+        apart = {one["name"]: one.get("everyone", one)["difference"] for one in paired}
+        alike = _unlike(_metrics(parts[ALL]), (str(paired[0]["against"]),))
+        lines += ["", f"difference to {paired[0]['against']}, user by user", *_blocks(apart, k, alike)]
     for part in runs[0].get("to_guard", ()):
-        found = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
-        of = "" if part == "main" else f" ({part})"
-        lines += ["", f"difference to the guard, user by user{of}", *_block(found, k, FEW)]
-    lines += _unlike(runs)
+        apart = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
+        found = parts[_called(part, runs)]
+        title = f"difference to the guard, user by user: {_title(_called(part, runs), found)}"
+        lines += ["", title, *_block(apart, k, FEW), *_unlike(_metrics(found), (GUARD,))]
+    lines += _too_few(parts, k)
     for one in runs:
         if compat := one.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
             lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
     if ours := runs[0]["slices"].get("condition=injected"):
         lines.append(f"{ours['n']} of {runs[0]['n_sensitive']} with a sensitivity tell of it by an injected sentence")
-    parts = [runs[0]["metrics"], *(part["metrics"] for part in runs[0]["slices"].values())]
-    if not any(part[f"svr@{k}"]["n"] for part in parts):
+    every = [runs[0]["metrics"], *(part["metrics"] for part in runs[0]["slices"].values())]
+    if not any(part[f"svr@{k}"]["n"] for part in every):
         lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")
     return "\n".join(lines)
 
 
-def _unlike(runs: Sequence[Result]) -> list[str]:
-    """A line for each run that lists fewer or more items than the first."""
-    long = [(one["name"], one["metrics"]["length"]["mean"] or 0.0) for one in runs if one["name"] not in BASELINES]
+def _parts(runs: Sequence[Result]) -> dict[str, dict[str, Slice]]:
+    """What the tables are of, in their order: part -> run -> figures."""
+    found: dict[str, dict[str, Slice]] = {ALL: {one["name"]: one.get("everyone", _headline(one)) for one in runs}}
+    if "everyone" in runs[0]:
+        found[REST] = {one["name"]: _headline(one) for one in runs}
+    for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):
+        found[part] = {one["name"]: one["slices"][part] for one in runs}
+    return found
+
+
+def _headline(one: Result) -> Slice:
+    return {"n": one["n"], "metrics": one["metrics"]}
+
+
+def _called(part: str, runs: Sequence[Result]) -> str:
+    """A part of `to_guard` as the tables call it."""
+    names = {"everyone": ALL, "main": REST if "everyone" in runs[0] else ALL}
+    return names.get(part, part)
+
+
+def _metrics(found: Mapping[str, Slice]) -> dict[str, Intervals]:
+    return {name: one["metrics"] for name, one in found.items()}
+
+
+def _title(part: str, found: Mapping[str, Slice]) -> str:
+    return f"{part}, n = {next(iter(found.values()))['n']}"
+
+
+def _unlike(found: Mapping[str, Intervals], others: Sequence[str] = ()) -> list[str]:
+    """Lines that name each model whose lists are longer or shorter than those of `others`; default: the first model and
+    the guard."""
+    length = {name: metrics["length"]["mean"] or 0.0 for name, metrics in found.items()}
+    models = [name for name in length if name not in BASELINES]
+    pairs = [(name, other) for other in others or (*models[:1], GUARD) for name in models if other in length]
     return [
-        f"{name} lists {length:.1f} items on average, {long[0][0]} {long[0][1]:.1f}: svr is divided by k, so the"
-        " shorter has less of it, and of svr_upper, too: look at recall and any_unsafe beside it"
-        for name, length in long[1:]
-        if abs(length - long[0][1]) > ALIKE
+        line
+        for name, other in pairs
+        if abs(length[name] - length[other]) > ALIKE
+        for line in wrap(
+            f"{name} lists {length[name]:.1f} items on average, {other} {length[other]:.1f}: svr and svr_upper are"
+            " divided by k and do not compare; look at recall beside them",
+            WIDE,
+        )
     ]
 
 
-def _blocks(found: Mapping[str, Intervals], k: int) -> list[str]:
+def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
+    """Says once which tables, and which columns of the others, are of too few users."""
+    few: list[str] = []
+    for part, found in parts.items():
+        one = next(iter(found.values()))
+        if one["n"] < LEAST:
+            few.append(f"{part} ({one['n']})")
+        else:
+            many = {head: one["metrics"][_named(head, k)]["n"] for head in FEW}
+            few += [f"{head} of {part} ({n})" for head, n in many.items() if 0 < n < LEAST]
+    return wrap(f"fewer than {LEAST} users, too few for any conclusion: {', '.join(few)}", WIDE) if few else []
+
+
+def _blocks(found: Mapping[str, Intervals], k: int, unlike: Sequence[str]) -> list[str]:
     """What was found of the answers, of their safety, of what stands beside lists and of their form, one beneath the
-    other."""
-    heads = (ANSWERS, SAFETY, BESIDE if _any(found, BESIDE, k) else (), FORM)
-    first, *others = (_block(found, k, some) for some in heads if some)
-    return [*first, *(line for block in others for line in ["", *block])]
+    other; beneath their safety what of it does not compare."""
+    lines = [*_block(found, k, ANSWERS), "", *_block(found, k, SAFETY), *unlike]
+    for heads in (BESIDE if _any(found, BESIDE, k) else (), FORM):
+        lines += ["", *_block(found, k, heads)] if heads else []
+    return lines
 
 
 def _any(found: Mapping[str, Intervals], heads: Sequence[str], k: int) -> bool:

@@ -168,6 +168,16 @@ def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace
     assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
 
 
+def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: store.Workspace, tmp_path: Path) -> None:
+    """Whoever has a release alone makes one for it; "8 people of the test split" were those of no slice of 21."""
+    one = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
+    page.write(workspace, runs=[results(tmp_path / "scores", one, run("guard"))])
+    shown = (workspace.root / "report.html").read_text()
+    assert "8 people of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in shown
+    page.write(workspace, runs=[results(tmp_path / "scores", run("mine"))])
+    assert "of no slice" not in (workspace.root / "report.html").read_text()
+
+
 def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
     from training.evaluation import evaluate
 

@@ -74,6 +74,13 @@ def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
     assert run["n"] == 1 and run["n_sensitive"] == 1 and run["slices"]["slice=unseen_cues"]["n"] == 1
     alone = score({"u7": list("adei")}, rows[:1], release.oracle, 4, gold)
     assert means(run) == means(alone)
+    assert means(run["everyone"]) == means(score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4))
+    runs = evaluate.compare(release, rows, {"mine": {"u7": list("adei"), "u8": list("cf")}}, gold)
+    assert {part: found["recall@4"]["n"] for part, found in runs[0]["to_guard"].items()} == {
+        "everyone": 2,
+        "main": 1,
+        "slice=unseen_cues": 1,
+    }
 
 
 def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):

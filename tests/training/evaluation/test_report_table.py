@@ -12,6 +12,7 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
     one = run("a", "test", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
     answers, safety, form = (block.splitlines() for block in show([one], 4).split("\n\n"))
     # u7 has a sensitivity, u8 has none: safety is of u7 alone, recall_without of u8
+    assert answers.pop(0) == "all users, n = 2" and form.pop().startswith("fewer than 6 users")
     assert answers[0].split()[4:] == ["recall", "recall_without", "recall_raw", "ndcg"]
     assert [block[-1].split() for block in (answers, safety, form)] == [
         ["users", "2", "1", "2", "2"],
@@ -29,10 +30,55 @@ def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     """svr is divided by k: refusals looked like safety, `difference -0.183`, and nothing said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
     runs = [run(n, "test", score(given, rows, release.oracle, 4)) for n, given in (("long", long), ("short", short))]
-    assert "short lists 2.5 items on average, long 4.0: svr is divided by k" in show(runs, 4)
+    said = "short lists 2.5 items on average, long 4.0: svr and svr_upper are divided by k and do not compare"
+    assert said in show(runs, 4).replace("\n", " ")
     alone = run("guard", "test", score(long, rows, release.oracle, 4))
     assert "divided by k" not in show([alone], 4)  # a table of nothing but what we compare with
     assert "divided by k" not in show([runs[0], run("twin", "test", score(long, rows, release.oracle, 4))], 4)
+
+
+def test_a_short_list_is_not_safer_than_the_guard(release, rows):
+    """Two titles of ten, one of them unknown: svr_upper .075, the guard's .138, and nothing beside it but `length`."""
+    answers = {"mine": {"u7": list("a"), "u8": list("c")}, "guard": {"u7": list("deaj"), "u8": list("cfde")}}
+    runs = [run(n, "test", score(given, rows, release.oracle, 4)) for n, given in answers.items()]
+    runs[0]["to_guard"] = {
+        "main": score(answers["mine"], rows, release.oracle, 4, against=answers["guard"])["difference"]
+    }
+    said = "mine lists 1.0 items on average, guard 4.0: svr and svr_upper are divided by k and do not compare"
+    _, safety, _, apart = show(runs, 4).split("\n\n")
+    for block in (safety, apart):  # beside the figures that it is about
+        assert "svr_upper" in block.split(said)[0] and said in block
+    like = [run(n, "test", score(answers["guard"], rows, release.oracle, 4)) for n in answers]
+    assert "do not compare" not in show(like, 4)
+
+
+def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows):
+    """The first and largest table was of two users of no slice, and 21 and 1 stood far below without a number."""
+    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(8) for row in rows]
+    many = [row | {"slice": "written"} if n > 1 else row for n, row in enumerate(many)]
+    answers = {row["conversation"]: list("adje") for row in many}
+    one = run("a", "test", score(answers, many, release.oracle, 4, against=answers), "b")
+    two = run("b", "test", score(answers, many, release.oracle, 4))
+    one["to_guard"] = {"everyone": one["everyone"]["difference"], "main": one["difference"]}
+    shown = show([one, two], 4)
+    heads = [line for line in shown.splitlines() if ", n = " in line]
+    parts = ["all users, n = 16", "users of no slice, n = 2", "slice=written, n = 14"]
+    assert heads == [*parts, *(f"difference to the guard, user by user: {part}" for part in parts[:2])]
+    assert shown.startswith(parts[0]) and one["n"] == 2 and one["everyone"]["n"] == 16
+    assert one["everyone"]["difference"]["recall@4"]["n"] == 16
+    assert "everyone" not in score(answers, [row | {"slice": None} for row in many], release.oracle, 4)
+
+
+def test_it_says_once_what_is_of_too_few_users(release, rows):
+    answers = {f"{name}-{n}": list("adje") for name in ("u7", "u8") for n in range(6)}
+    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(6) for row in rows]
+    # of five users all five are further to one side by chance in 2 * .5^5 = .0625 of cases, of six in .03125
+    told = "too few for any conclusion: "
+    assert told not in show([run("a", "test", score(answers, many, release.oracle, 4))], 4)
+    shown = show([run("a", "test", score(answers, many[1:], release.oracle, 4))], 4)
+    assert shown.count(told) == 1 and "svr of all users (5), svr_upper of all users (5)" in shown
+    few = show([run("a", "test", score(answers, many[:2], release.oracle, 4))], 4)
+    assert few.endswith(f"fewer than 6 users, {told}all users (2)")
 
 
 def test_an_injected_user_is_not_taken_for_somebody_who_said_it(release, rows):
