@@ -120,20 +120,19 @@ def check_ahead(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[str]
     """Stops where an answer is in no label yet. voting: the reviews that make labels; out: subjects that have none.
 
     Of conversations only: a flag is of a plot, and which plot an item has is another question. Behind a label stand all
-    reviews of its trait, and each `*` that fills it; where people settled it and none is noted, nothing is said of it.
+    reviews of its trait, and each `*` that fills it.
     """
     mine = voting.filter(~pl.col("subject").is_in(list(out)), kind="sensitivity")
-    settled = pl.col("method").is_in(["agreed", "adjudicated"]) & (pl.col("reviews").list.len() == 0)
-    each = labels.filter(kind="sensitivity").select("subject", "trait", "reviews", settled=settled)
+    each = labels.filter(kind="sensitivity").select("subject", "trait", "reviews")
     named = mine.filter(pl.col("trait") != "*").join(each, on=["subject", "trait"], how="left")
-    behind = pl.col("settled") | pl.col("reviews").list.contains(pl.col("review"))
+    behind = pl.col("reviews").list.contains(pl.col("review"))
     named = named.filter(~behind.fill_null(False))
     ids = each.explode("reviews", empty_as_null=False).group_by("subject").agg("reviews")
-    whole = each.group_by("subject").agg(pl.len().alias("traits"), pl.col("settled").all()).join(ids, "subject", "left")
+    whole = each.group_by("subject").agg(pl.len().alias("traits")).join(ids, "subject", "left")
     answered = mine.filter(pl.col("trait") != "*").group_by("subject", "reviewer").agg(pl.len().alias("answered"))
     stars = mine.filter(trait="*").join(whole, "subject", "left").join(answered, ["subject", "reviewer"], "left")
     filled = pl.col("reviews").list.contains(pl.col("review")) | (pl.col("answered") >= pl.col("traits"))
-    stars = stars.filter(~(pl.col("settled") | filled).fill_null(False))
+    stars = stars.filter(~filled.fill_null(False))
     if ahead := named.height + stars.height:
         subject = pl.concat([named["subject"], stars["subject"]]).sort()[0]
         raise ReleaseError(

@@ -62,9 +62,10 @@ def test_a_label_of_an_item_on_a_review_that_was_taken_back_stops(workspace, cli
 def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, rows, said)
-    said_by(ws, rows[0], "bot", simulated=True)
+    behind = [said_by(ws, rows[0], "bot", simulated=True)]
     ran = cli("release", "1.0.0", "-C", ws.root)
     assert ran.code == 1 and "1 reviews are simulated" in ran.err
+    world.fill(ws, [], [said[0] | {"label": "later", "reviews": behind, "simulated": True}])
     assert cli("release", "1.0.0", "--allow", "simulated", "-C", ws.root).code == 0 and manifest(ws)["simulated"]
 
 

@@ -38,6 +38,8 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     """Reviews with evidence, one of them of a text that changed; labels with evidence of a request and of a plot;
     somebody who asks to be removed; a proposal."""
     rows, said = world.requests()
+    for n in (1, 3):
+        said[n]["reviews"] = [world.review(rows[n])["review"]]
     plotted = world.catalog().with_columns(plot=pl.lit("Rivers of blood."))
     store.append(workspace, tables.CATALOG_ROWS, plotted)
     span = {"turn": 0, "start": 10, "end": 15, "quote": "blood"}

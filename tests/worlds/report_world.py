@@ -61,11 +61,13 @@ def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None) -> P
 def world(ws: store.Workspace, **named: str) -> store.Workspace:
     """40 people, every second one cannot see blood; two of the proposals are right, one is wrong."""
     rows, said = requests()
+    votes = [vote(rows[1], "ann-secret"), vote(rows[1], "bo-secret")]
+    said[1]["reviews"] = [each["review"] for each in votes]
     fill(ws, rows, said)
     store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claim(rows[1]), claim(rows[3]), claim(rows[2])))
     store.append(ws, tables.READINGS, frame(tables.READINGS, *map(reading, rows)))
     store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", named.get("reason", "same id"))))
-    store.append(ws, tables.REVIEWS, frame(tables.REVIEWS, vote(rows[1], "ann-secret"), vote(rows[1], "bo-secret")))
+    store.append(ws, tables.REVIEWS, frame(tables.REVIEWS, *votes))
     return ws
 
 
