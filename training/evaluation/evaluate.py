@@ -168,6 +168,11 @@ def evaluate(
     _say_what_was_not_read(files, release, split)
     if silent:
         print(f"left out: {len(silent)} requests without their text, which not every file answers")
+    if blank := sum(not row["prompt"] for row in table):
+        print(
+            f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that was"
+            " asked with it answered nothing, and its figures mean nothing. `saferec-build rebuild` brings the texts"
+        )
     if output:
         write_report(output, made)
         write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)

@@ -226,6 +226,7 @@ def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
     assert "left out: 1 requests without their text" in capsys.readouterr().out
     one.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
     assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 2  # whoever has the text may answer
+    assert "1 of 2 requests have no text in this release" in capsys.readouterr().out
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
