@@ -170,8 +170,8 @@ def evaluate(
         print(f"left out: {len(silent)} requests without their text, which not every file answers")
     if blank := sum(not row["prompt"] for row in table):
         print(
-            f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that was"
-            " asked with it answered nothing, and its figures mean nothing. `saferec-build rebuild` brings the texts"
+            f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that"
+            " was asked with it answered nothing, and its figures mean nothing: `saferec-build rebuild` first"
         )
     if output:
         write_report(output, made)
