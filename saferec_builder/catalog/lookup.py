@@ -56,7 +56,7 @@ class Gaps:
 
     items: pl.DataFrame
     unlinked: pl.DataFrame
-    redial: bool = False  # ids of ReDial are among these, and the catalog lacks its items
+    redial: bool = False  # ids of ReDial are among these
 
 
 def gaps(ws: Workspace) -> Gaps:
@@ -68,15 +68,14 @@ def gaps(ws: Workspace) -> Gaps:
     conversations = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     if conversations.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
-    rows = workspace.read(ws, tables.CATALOG_ROWS)
-    items, links = merging.merge(rows)
+    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     named, index = refs(conversations), linking.index(items)
     linked = linking.link(named["ref"], links, index)
     in_words = said(conversations, partial(linking.mentions, index=index))
     used = pl.concat([uses(named, linked), in_words]).unique(maintain_order=True)
     unlinked = named.filter(~pl.col("ref").is_in(list(linked)))
-    redial = "redial" not in rows["source"] and bool(unlinked["ref"].str.starts_with("redial:").any())
+    redial = bool(unlinked["ref"].str.starts_with("redial:").any())
     return Gaps(ranked(items, oracle, used, _sensitive(ws)), unlinked, redial)
 
 

@@ -29,7 +29,8 @@ def add(
 ) -> None:
     """Add items, or statements on them, from files.
 
-    Items: movielens, redial, imdb, demo, csv (domain, title, year, ids, aliases, plot, genres). Both: ddd, esrb.
+    Items: movielens, redial (its dialogues), imdb, demo, csv (domain, title, year, ids, aliases, plot, genres).
+    Both: ddd, esrb.
     Statements, on items by imdb, or title and year: warnings (topic, yes, no), parent-guide (sex, violence, profanity,
     drugs, frightening), rating-reasons (rating, reason), keywords (keywords; also by tmdb). Tables may be gzipped.
     Rows that cannot be read are counted and kept; a file of nothing else is an error. What is there is left as it is.

@@ -90,7 +90,8 @@ def gaps(
         which = f"{len(names):,} names in {touched:,} conversations, such as {', '.join(such)}"
         lines.append(f"no item, or two of one title and year: {which}")
     if found.redial:
-        lines.append("ids of ReDial become items by `saferec-build catalog add redial id2info.json`")
+        command = "`saferec-build catalog add redial train_data.jsonl`"
+        lines.append(f"ids of ReDial that have a title become items by {command}, the files that you mined")
     if rows:
         lines.append("waiting: pairs of a conversation and a trait of its seeker that the item is unknown for")
     lines.append(f"catalog gaps: {found.items.height:,} items that conversations name have unknown traits")

@@ -23,6 +23,9 @@ def _object(value: object) -> object:
     return {} if value == [] or value is None else value
 
 
+Mentions = Annotated[dict[str, str | None], BeforeValidator(_object)]  # id -> title
+
+
 class _Message(BaseModel):
     text: str
     senderWorkerId: int | str
@@ -42,7 +45,7 @@ class _Row(BaseModel):
     initiatorWorkerId: int | str
     respondentWorkerId: int | str
     messages: list[_Message]
-    movieMentions: Annotated[dict[str, str | None], BeforeValidator(_object)] = Field(default_factory=dict)
+    movieMentions: Mentions = Field(default_factory=dict)
     initiatorQuestions: _Form = Field(default_factory=dict)
     respondentQuestions: _Form = Field(default_factory=dict)
 

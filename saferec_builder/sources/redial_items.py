@@ -1,4 +1,6 @@
-"""ReDial's films: one JSON object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM)."""
+"""ReDial's films: of the dialogues as they are published (JSON lines; movieMentions has each id's title), or one JSON
+object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM, which few people have).
+"""
 
 import re
 from pathlib import Path
@@ -8,7 +10,9 @@ from pydantic import BaseModel, Field
 from saferec_builder import sources
 from saferec_builder.core import titles
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import Left, Read, Rows, item_rows as items, redial, refs
+from saferec_builder.sources import Left, Read, Row, Rows, item_rows as items, redial, refs
+
+FIRST = 100  # lines of a file by which it is told what it is: some may be damaged
 
 
 class _Info(BaseModel):
@@ -18,9 +22,15 @@ class _Info(BaseModel):
     imdb_id: str | None = None
 
 
+class _Dialogue(BaseModel):
+    movieMentions: redial.Mentions
+
+
 def read(path: Path) -> Read:
-    """Rows of CATALOG_ROWS; the place of a row is its id."""
-    expected = "id2info.json, an object of films by id"
+    """Rows of CATALOG_ROWS; the place of a row is its id, or the dialogue that names it first."""
+    if _has_dialogues(path):
+        return _of_dialogues(path)
+    expected = "dialogues of ReDial (JSON lines with movieMentions), or id2info.json, an object of films by id"
     data = sources.json_file(path, expected)
     if not isinstance(data, dict):
         raise SourceError(f"{path}: found {type(data).__name__}, expected {expected}")
@@ -32,12 +42,55 @@ def read(path: Path) -> Read:
 
 def _one(place: str, raw: object) -> Rows:
     info = _Info.model_validate(raw)
-    title, year = titles.split_year(redial.clean(info.name))
+    ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
+    return [_film(place, place.rsplit(":", 1)[1], info.name, ids=ids, genres=info.genre, plot=info.plot)]
+
+
+def _film(
+    place: str,
+    own: str,
+    name: str,
+    *,
+    ids: list[str] | None = None,
+    genres: list[str] | None = None,
+    plot: str | None = None,
+) -> Row:
+    title, year = titles.split_year(redial.clean(name))
     if re.fullmatch(r"\(\d{4}\)", title):  # two films lost their names
         raise Left("no title", f"found {title}, expected a name before the year")
-    ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
-    own, names = place.rsplit(":", 1)[1], info.genre
-    item = items.item(
-        redial.SOURCE, own, place, domain="film", title=title, year=year, refs=ids, genres=names, plot=info.plot
+    return items.item(
+        redial.SOURCE, own, place, domain="film", title=title, year=year, refs=ids or (), genres=genres or (), plot=plot
     )
-    return [item]
+
+
+# ---- of dialogues
+
+
+def _has_dialogues(path: Path) -> bool:
+    with sources.opened(path) as file:
+        first = (line for _, (_, line) in zip(range(FIRST), sources.lines(file), strict=False))
+        found = (sources.json_object(line) for line in first if isinstance(line, bytes))
+        return any(isinstance(row, dict) and "movieMentions" in row for row in found)
+
+
+def _of_dialogues(path: Path) -> Read:
+    """A film per id: by the first title that a dialogue gives it, any other is an alias of it."""
+    films: dict[str, Row] = {}
+    aliases: dict[str, list[str]] = {}
+
+    def one(place: str, raw: Row) -> list[Left]:
+        left: list[Left] = []
+        for own, name in _Dialogue.model_validate(raw).movieMentions.items():
+            try:
+                film = _film(place, own, name or "")
+            except Left as why:
+                left.append(Left(why.reason, f"{own}: {why.detail}", place))
+                continue
+            kept = films.setdefault(own, film)
+            if (film["title"], film["year"]) != (kept["title"], kept["year"]):
+                aliases.setdefault(own, []).append(redial.clean(name or ""))
+        return left
+
+    _, drops = sources.jsonl(path, items.STAGE, redial.SOURCE, one)
+    rows = [film | {"aliases": list(dict.fromkeys(aliases.get(own, [])))} for own, film in films.items()]
+    return items.items_read(rows, drops)

@@ -6,7 +6,7 @@ import polars as pl
 
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.catalog_files import file
-from tests.worlds.source_lines import said
+from tests.worlds.source_lines import REDIAL, said
 
 
 def test_gaps_name_what_touches_most_conversations_first(cli, films):
@@ -63,7 +63,20 @@ def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
     assert found["no_item"]["names"] == 0
 
 
+def test_the_dialogues_themselves_make_items_of_redials_ids(cli, workspace, tmp_path):
+    """It (2017) was in the catalog, and 1,147 names were no item: no file that people have tied its id to it."""
+    cli("catalog", "add", "csv", file(tmp_path, "own.csv", "domain,title,year\nfilm,It,2017\n"), "-C", workspace.root)
+    dialogues = file(tmp_path, "train_data.jsonl", json.dumps(REDIAL | {"movieMentions": {"1": "It  (2017)"}}))
+    cli("mine", "redial", dialogues, "-C", workspace.root)
+    before = cli("catalog", "gaps", "-C", workspace.root, "--json").json
+    assert before["no_item"]["such"] == ["redial:1"]
+    assert cli("catalog", "add", "redial", dialogues, "-C", workspace.root, "--json").json["items"] == 1
+    after = cli("catalog", "gaps", "-C", workspace.root, "--json").json
+    assert (after["no_item"]["names"], [gap["title"] for gap in after["gaps"]]) == (0, ["It"])
+    assert "ids of ReDial" not in cli("catalog", "gaps", "-C", workspace.root).out
+
+
 def test_gaps_say_where_ids_of_redial_are_read_from(cli, films, tmp_path):
     row = {"messages": [{"role": "user", "content": "Anything?"}], "accepted": ["redial:184418"]}
     cli("mine", "messages", file(tmp_path, "more.jsonl", json.dumps(row)), "-C", films.root)
-    assert "`saferec-build catalog add redial id2info.json`" in cli("catalog", "gaps", "-C", films.root).out
+    assert "`saferec-build catalog add redial train_data.jsonl`" in cli("catalog", "gaps", "-C", films.root).out

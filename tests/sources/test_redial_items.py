@@ -4,6 +4,7 @@ import json
 
 from saferec_builder.sources import redial_items
 from tests.worlds.catalog_files import file
+from tests.worlds.source_lines import REDIAL
 
 
 def test_films_of_the_ids(tmp_path):
@@ -27,3 +28,26 @@ def test_films_of_the_ids(tmp_path):
     ]
     reasons = ("wrong type", "no title", "bad imdb id", "wrong type", "wrong type", "no title")
     assert found.drops.select("place", "reason").rows() == [(f"id2info.json:{n}", r) for n, r in enumerate(reasons, 13)]
+
+
+def test_films_of_the_dialogues_as_they_are_published(tmp_path):
+    """id2info.json is another repository's: who has ReDial has its dialogues, and each gives its ids their titles."""
+    named = (
+        {"187028": "It (2017)", "5": "Why Him%3F  (2016)", "9": None},
+        [],  # as the files write that nothing is named
+        {"187028": "It: Chapter One (2017)", "5": "Why Him? (2016)", "7": " (2015)", "8": "Heat"},
+    )
+    lines = [json.dumps(REDIAL | {"movieMentions": mentions}) for mentions in named]
+    lines[1:1] = ["{broken", json.dumps({"messages": []})]
+    found = redial_items.read(file(tmp_path, "train_data.jsonl", "\n".join(lines)))
+    assert found.rows.select("source", "source_id", "domain", "title", "year", "aliases").rows() == [
+        ("redial", "187028", "film", "It", 2017, ["It: Chapter One (2017)"]),
+        ("redial", "5", "film", "Why Him?", 2016, []),
+        ("redial", "8", "film", "Heat", None, []),
+    ]
+    assert found.drops.select("place", "reason").rows() == [
+        ("train_data.jsonl:1", "no title"),
+        ("train_data.jsonl:2", "not JSON"),
+        ("train_data.jsonl:3", "wrong type"),
+        ("train_data.jsonl:5", "no title"),
+    ]
