@@ -31,7 +31,7 @@ def test_the_worked_risks_are_what_the_oracle_says(trait, warnings, risk, verdic
     found = catalog.explained(items["item"][0], items, links, said(*warnings), traits.load())
     told = next(t for t in found.traits if t.trait == trait)
     assert (told.risk, told.verdict) == (pytest.approx(risk), verdict)
-    assert "```\n" + "\n".join(told.steps) + "\n```" in DOC
+    assert "```\n" + "\n".join(step.text for step in told.steps) + "\n```" in DOC
     assert f"{risk:.3f}, **{verdict}**" in DOC
 
 

@@ -20,12 +20,26 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
 from saferec_builder.core.vote_model import Voters
-from saferec_builder.sources import refs
+from saferec_builder.sources import class_rules, refs
 from saferec_builder.storage import tables
 
-SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "url", "retrieved", "exact")
+SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "ref", "url", "retrieved", "exact")
+SEVERITIES = ("none", "mild", "moderate", "severe")
 _EVIDENCE = pl.Schema([(c, pl.Boolean() if c == "exact" else tables.WARNINGS.schema[c]) for c in SHOWN])
 _IMDB = re.compile(r"(?:imdb:)?(tt0*[1-9]\d{0,8})")  # as people write it, with or without the zeros
+
+
+@dataclass(frozen=True)
+class Step:
+    """One line of the arithmetic.
+
+    decides  the verdict rests on this line; of an unknown one none does
+    said     a line for each statement in it: how it was answered, by whom, what that source calls the item, and when
+    """
+
+    text: str
+    decides: bool = False
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +49,7 @@ class Verdict:
     word        violated | clear | unknown
     risk        0..1; None: no source says anything
     evidence    every statement that the word rests on, with its source (columns: SHOWN)
+    others      those of them that are on another work that may be meant, and in no step
     steps       the arithmetic, a line per number; of an unknown verdict also which answers are not there
     item, title of the one item that is meant; None where the catalog holds none, or several
     match       found | ambiguous | not_found
@@ -45,7 +60,8 @@ class Verdict:
     word: str = violations.VERDICTS[violations.UNKNOWN]
     risk: float | None = None
     evidence: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_EVIDENCE))
-    steps: tuple[str, ...] = ()
+    others: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=_EVIDENCE))
+    steps: tuple[Step, ...] = ()
     trait: str
     item: str | None = None
     title: str | None = None
@@ -65,7 +81,7 @@ class Verdict:
             "risk": self.risk,
             "verdict": self.word,
             "sources": self.evidence.to_dicts(),
-            "why": list(self.steps),
+            **_as_json("why", self.steps),
         }
 
 
@@ -100,16 +116,22 @@ def judged(
     verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
     if match.item is None:  # nothing is said of one work
         return replace(found, word=violations.VERDICTS[verdict])
-    its = said.filter(pl.col("item") == match.item)
+    its, number = said.filter(pl.col("item") == match.item), _number(risk[meant.index(match.item), 0])
+    others = said.filter(pl.col("item") != match.item)
     return replace(
         found,
         item=match.item,
         title=titles.shown(items.filter(pl.col("item") == match.item).row(0, named=True)),
         word=violations.VERDICTS[verdict],
-        risk=_number(risk[meant.index(match.item), 0]),
+        risk=number,
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
-        steps=tuple(_steps(its, trait, rule, known, verdict == violations.UNKNOWN)),
+        others=others.filter(speaks_for(trait)).select(SHOWN),
+        steps=_steps(_Judged(its, trait, rule, known, violations.VERDICTS[verdict], number)),
     )
+
+
+def _as_json(name: str, steps: Sequence[Step]) -> dict[str, JsonValue]:
+    return {name: [step.text for step in steps], "decides": [step.text for step in steps if step.decides]}
 
 
 def alike(title: str, items: pl.DataFrame) -> list[str]:
@@ -156,7 +178,7 @@ class TraitRisk:
     trait: str
     risk: float | None
     verdict: str
-    steps: tuple[str, ...]
+    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
@@ -170,14 +192,24 @@ class Explained:
     def as_json(self) -> dict[str, JsonValue]:
         """As `catalog show --json` prints it."""
         item = cast("dict[str, JsonValue]", self.item)
-        return {**item, "warnings": self.warnings.to_dicts(), "traits": [vars(trait) for trait in self.traits]}
+        traits: list[JsonValue] = [
+            {"trait": t.trait, "risk": t.risk, "verdict": t.verdict, **_as_json("steps", t.steps)} for t in self.traits
+        ]
+        return {**item, "warnings": self.warnings.to_dicts(), "traits": traits}
 
 
 def explained(
-    item: str, items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, taxonomy: Taxonomy, rule: Rule = Rule()
+    item: str,
+    items: pl.DataFrame,
+    links: pl.DataFrame,
+    warnings: pl.DataFrame,
+    taxonomy: Taxonomy,
+    rule: Rule = Rule(),
+    by_title: titles.Index | None = None,
 ) -> Explained:
-    """The item with all that was said of it, and the risk, verdict and steps of its traits."""
-    every = judging.statements(items, links, warnings)
+    """The item with all that was said of it, and the risk, verdict and steps of its traits. `by_title`: index(items),
+    where it is there already."""
+    every = judging.statements(items, links, warnings, by_title)
     said, known = (
         every.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),
         judging.voters(every, taxonomy.topics),
@@ -188,7 +220,7 @@ def explained(
             trait.slug,
             _number(risk[0, n]),
             violations.VERDICTS[codes[0, n]],
-            tuple(_steps(said, trait, rule, known, codes[0, n] == violations.UNKNOWN)),
+            _steps(_Judged(said, trait, rule, known, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
         )
         for n, trait in enumerate(taxonomy.traits)
         if not said.filter(speaks_for(trait)).is_empty()
@@ -197,29 +229,81 @@ def explained(
     return Explained(row, said.select(SHOWN), traits)
 
 
-def _steps(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters], unknown: bool) -> list[str]:
+@dataclass(frozen=True)
+class _Judged:
+    """What is said of one item, and what came of it for a trait."""
+
+    said: pl.DataFrame
+    trait: Trait
+    rule: Rule
+    known: Mapping[str, Voters]
+    word: str
+    risk: float | None
+
+    def step(self, text: str, rows: pl.DataFrame, *words: str) -> Step:
+        """A line on these statements, which by itself makes the verdict one of these words."""
+        several = rows["key"].n_unique() > 1
+        return Step(text + _torn(rows), self.word in words, tuple(statement(row, several) for row in rows.to_dicts()))
+
+    def strong(self, risk: float) -> tuple[str, ...]:
+        """What a source that speaks strongly for the trait makes of the verdict."""
+        low = self.risk is not None and self.risk < self.rule.clear_below
+        return ("violated",) * bool(risk >= self.rule.violated_at) + ("clear",) * low
+
+
+def statement(row: Mapping[str, Any], name: bool = False) -> str:
+    """A statement (columns: SHOWN) as a line for people, with the `name` of its question or without."""
+    voted = row["yes"] is not None or row["no"] is not None
+    votes = f"{row['yes'] or 0} yes, {row['no'] or 0} no" if voted else None
+    severity = None if row["severity"] is None else SEVERITIES[row["severity"]]
+    near = None if row["exact"] else "names it, but not exactly: clears nothing"
+    parts = [votes, row["answer"], severity, row["source"], row["url"], row["retrieved"], f"of {row['ref']}", near]
+    asked = f"{row['kind']} {row['topic']}" if row["kind"] in class_rules.CLASSES else row["topic"]
+    return (f"{asked}: " if name else "") + " · ".join(part for part in parts if part)
+
+
+def _torn(rows: pl.DataFrame) -> str:
+    """What is added to a line where statements of one source contradict each other; else nothing."""
+    told = []
+    for (source, _), each in rows.group_by("source", "key", maintain_order=True):
+        yes, no = each["yes"].fill_null(0), each["no"].fill_null(0)
+        says = {
+            *each["answer"].drop_nulls(),
+            *(["yes"] if (yes > no).any() else []),
+            *(["no"] if (yes < no).any() else []),
+        }
+        if len(says) > 1 or each["severity"].drop_nulls().n_unique() > 1:
+            told.append(f"; {source} contradicts itself: votes add up, the worse answer and severity counts")
+    return "".join(dict.fromkeys(told))
+
+
+def _steps(judged: _Judged) -> tuple[Step, ...]:
     """One line per number that the risk and the verdict rest on, as a person would work it out; of an unknown verdict
     also which answers are not there."""
-    votes = _votes(said, trait, rule, known, unknown)
-    stated = [*votes, *_classes(said, trait, rule, known), *_guide(said, trait)]
-    return [*stated, *_descriptors(said, trait), *_people(said, trait)]
+    return (*_votes(judged), *_classes(judged), *_guide(judged), *_descriptors(judged), *_people(judged))
 
 
-def _votes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters], unknown: bool) -> list[str]:
+def _votes(judged: _Judged) -> list[Step]:
+    said, trait, rule, known = judged.said, judged.trait, judged.rule, judged.known
     topics, p, _ = judging.asked(said, [trait], rule, 1, known)
+    exact = judging.asked(said.filter("exact"), [trait], rule, 1, known)[1]
+    core = [topics.index(topic) for topic in trait.core]
+    settles = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
     lines = []
-    for topic, key, sure in zip(topics, judging.keys(topics), p[0], strict=True):
+    for n, (topic, key) in enumerate(zip(topics, judging.keys(topics), strict=True)):
         rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
         if rows.is_empty():
-            if unknown and topic in trait.core:
-                lines.append(f"{topic} [core]: no answer; without one votes cannot clear this item")
+            if judged.word == "unknown" and topic in trait.core:
+                lines.append(Step(f"{topic} [core]: no answer; without one votes cannot clear this item"))
             continue
         yes, no = int(rows["yes"].sum()), int(rows["no"].sum())
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
         parts = [f"{answers} (stated)"] if answers else []
         if yes + no:
             parts.append(f"{yes} yes of {yes + no} (voters {_trust(known[key])})")
-        lines.append(f"{topic}{' [core]' if topic in trait.core else ''}: {'; '.join(parts)}{_settled(sure, rule)}")
+        text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_settled(p[0, n], rule)}"
+        true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # what is not exact outvotes nothing
+        lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (settles and n in core)))
     return lines
 
 
@@ -236,18 +320,21 @@ def _settled(p: float, rule: Rule) -> str:
     return f": P(true) = {p:.3f}, {word}{leans}"
 
 
-def _classes(said: pl.DataFrame, trait: Trait, rule: Rule, known: Mapping[str, Voters]) -> list[str]:
+def _classes(judged: _Judged) -> list[Step]:
+    said, trait, rule = judged.said, judged.trait, judged.rule
     lines, same = [], ("kind", "key", "asked")
     stated = judging.class_statements(said, trait.core).with_columns(pl.col("exact").any().over(same))
     for row in stated.unique(same, maintain_order=True).to_dicts():
         read = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
         does = "only keeps it from being clear"
         if row["precision"] >= rule.class_from:
-            outvoted = _not_true(said, trait, row["asked"], rule, known)
+            outvoted = _not_true(said, trait, row["asked"], rule, judged.known)
             if row["exact"]:  # what may be said of another work outvotes nothing
-                outvoted &= _not_true(said.filter("exact"), trait, row["asked"], rule, known)
+                outvoted &= _not_true(said.filter("exact"), trait, row["asked"], rule, judged.known)
             does = "would violate, but votes say that it is not true" if outvoted else "violates"
-        lines.append(f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {read}: {does}")
+        text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {read}: {does}"
+        rows = said.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
+        lines.append(judged.step(text, rows, *["violated"] * (does == "violates")))
     return lines
 
 
@@ -257,39 +344,50 @@ def _not_true(said: pl.DataFrame, trait: Trait, topic: str, rule: Rule, known: M
     return bool(p[0, topics.index(topic)] <= rule.clear_upto)
 
 
-def _guide(said: pl.DataFrame, trait: Trait) -> list[str]:
-    rated = judging.severity(said, 1)[0]
+def _guide(judged: _Judged) -> list[Step]:
+    trait, rated = judged.trait, judging.severity(judged.said, 1)[0]
     weighed = [(GUIDE[n], w, rated[n]) for n, w in enumerate(trait.guide) if w > 0]
     if not weighed or all(np.isnan(s) for _, _, s in weighed):
         return []
+    rows = judged.said.filter((pl.col("kind") == "guide") & pl.col("key").is_in([category for category, *_ in weighed]))
     missing = [category for category, _, s in weighed if np.isnan(s)]
     if missing:
-        return [f"guide: {', '.join(missing)} not rated, so it says nothing"]
+        return [judged.step(f"guide: {', '.join(missing)} not rated, so it says nothing", rows)]
     total = " + ".join(f"{w:g}" for _, w, _ in weighed)
     top = " + ".join(f"{w:g} x {s:g} ({category})" for category, w, s in weighed)
     risk = float(violations.pg_risk(trait, rated[None])[0])
-    return [f"guide ({trait.guide_applies}): ({top}) / (3 x ({total})) = {risk:.3f}"]
+    does = judged.strong(risk) if trait.guide_applies == "strong" else ()
+    return [judged.step(f"guide ({trait.guide_applies}): ({top}) / (3 x ({total})) = {risk:.3f}", rows, *does)]
 
 
-def _descriptors(said: pl.DataFrame, trait: Trait) -> list[str]:
-    rated = said.filter(pl.col("kind") == "esrb")["key"].unique().sort().to_list()
+def _descriptors(judged: _Judged) -> list[Step]:
+    trait, rows = judged.trait, judged.said.filter(pl.col("kind") == "esrb")
+    rated = rows["key"].unique().sort().to_list()
     if not rated or not trait.esrb:
         return []
     named = [f"{key} = {trait.esrb[key]:g}" for key in rated if key in trait.esrb]
+    strength = judging.esrb(judged.said, trait, 1)[0]
     silent = "no descriptor of this trait"
-    silent += " = 0" if np.isfinite(judging.esrb(said, trait, 1)[0]) else ", which says nothing of a game rated M or AO"
-    return [f"ESRB ({trait.esrb_applies}): {', '.join(named) or silent}"]
+    silent += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M or AO"
+    does = judged.strong(strength) if trait.esrb_applies == "strong" and np.isfinite(strength) else ()
+    text = f"ESRB ({trait.esrb_applies}): {', '.join(named) or silent}"
+    return [judged.step(text, rows, *does)]
 
 
-def _people(said: pl.DataFrame, trait: Trait) -> list[str]:
-    answer = int(judging.reviewed(said, trait, 1)[0])
-    return [f"reviewers: {'yes' if answer > 0 else 'no'}"] if answer else []
+def _people(judged: _Judged) -> list[Step]:
+    answer = int(judging.reviewed(judged.said, judged.trait, 1)[0])
+    if not answer:
+        return []
+    rows = judged.said.filter((pl.col("kind") == "review") & (pl.col("key") == judged.trait.slug))
+    return [judged.step(f"reviewers: {'yes' if answer > 0 else 'no'}", rows, "violated" if answer > 0 else "clear")]
 
 
-def resolved(asked: str, domain: str | None, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match:
-    """What a person means by an item id, a ref, a bare IMDb id or "Title (Year)"."""
+def resolved(
+    asked: str, domain: str | None, items: pl.DataFrame, links: pl.DataFrame, by_title: titles.Index
+) -> titles.Match:
+    """What a person means by an item id, a ref, a bare IMDb id or "Title (Year)"; `by_title` is index(items)."""
     by_id = _by_id(asked, items, links)
-    return by_id or titles.find(index(items), *titles.split_year(asked.removeprefix("title:")), domain)
+    return by_id or titles.find(by_title, *titles.split_year(asked.removeprefix("title:")), domain)
 
 
 def _by_id(asked: str, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match | None:

@@ -32,7 +32,8 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
     UsageError: the catalog does not hold it, or several that could be meant.
     """
     items, links = _merged(ws)
-    match = explain.resolved(item, domain, items, links)
+    by_title = linking.index(items)
+    match = explain.resolved(item, domain, items, links, by_title)
     if match.item is None:
         near = match.candidates or explain.alike(item, items)
         like = explain.candidates(near, items).to_dicts()
@@ -40,7 +41,8 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
         more = f": {which}; say which by its id" if match.candidates else ": the catalog does not hold it"
         more += f"; did you mean {which}?" if which and not match.candidates else ""
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
-    return explain.explained(match.item, items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    warnings = workspace.read(ws, tables.WARNINGS)
+    return explain.explained(match.item, items, links, warnings, ws.taxonomy, ws.config.rule, by_title)
 
 
 def _merged(ws: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -8,15 +8,12 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from saferec_builder.catalog import lookup
+from saferec_builder.catalog import explain, lookup
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.sources.class_rules import CLASSES
 from saferec_builder.storage.workspace import Workspace
-
-SEVERITIES = ("none", "mild", "moderate", "severe")
 
 
 class Domain(StrEnum):
@@ -37,20 +34,17 @@ def check(
 ) -> None:
     """Is this item violated, clear or unknown for a trait?
 
-    With its risk and every source of it. A title that the catalog does not hold, or holds twice, is unknown.
+    With its risk, its sources, and what decides. A title that the catalog does not hold, or holds twice, is unknown.
     """
     found = lookup.check(Workspace.open(folder), title, trait, domain=domain)
     near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
     said = {"ambiguous": "several works have this title: add its year", "not_found": "not in the catalog"}
-    lines = [
-        f"item     {found.title or 'none'}",
-        f"match    {said.get(found.match, f'found{near}')}",
-        f"trait    {found.trait}",
-    ]
+    match = said.get(found.match, f"found{near}")
+    lines = [f"item     {found.title or 'none'}", f"match    {match}", f"trait    {found.trait}"]
     which = "did you mean" if found.match == "not_found" else "candidate"
     lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}" for c in found.candidates.to_dicts()]
-    lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_statements("  source   ", found.evidence)]
-    lines += [f"  why      {step}" for step in found.steps]
+    lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_steps(found.steps, said=True)]
+    lines += [f"  other    {explain.statement(row, name=True)}" for row in found.others.to_dicts()]
     _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)
 
 
@@ -65,9 +59,9 @@ def show(
     row = found.item
     lines = [f"{titles.shown(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
     lines += [f"  alias     {alias}" for alias in row["aliases"]]
-    lines += _statements("  warning   ", found.warnings)
+    lines += [f"  warning   {explain.statement(warning, name=True)}" for warning in found.warnings.to_dicts()]
     for trait in found.traits:
-        lines += [f"{trait.trait}: risk {_risk(trait.risk)}, {trait.verdict}", *(f"    {s}" for s in trait.steps)]
+        lines += [f"{trait.trait}: risk {_risk(trait.risk)}, {trait.verdict}", *_steps(trait.steps)]
     lines.append(f"every {'other ' if found.traits else ''}trait: risk not known, unknown")
     _say(lines, Counts("catalog show", skipped=1, figures=found.as_json()), as_json)
 
@@ -125,15 +119,9 @@ def _risk(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
 
 
-def _statements(begin: str, evidence: pl.DataFrame) -> list[str]:
-    """A line for each statement: the question, then how it was answered, by whom and when."""
-    lines = []
-    for row in evidence.to_dicts():
-        voted = row["yes"] is not None or row["no"] is not None
-        votes = f"{row['yes'] or 0} yes, {row['no'] or 0} no" if voted else None
-        severity = None if row["severity"] is None else SEVERITIES[row["severity"]]
-        near = None if row["exact"] else "names it, but not exactly: clears nothing"
-        parts = [votes, row["answer"], severity, row["source"], row["url"], row["retrieved"], near]
-        named = f"{row['kind']} {row['topic']}" if row["kind"] in CLASSES else row["topic"]
-        lines.append(f"{begin}{named}: " + " · ".join(part for part in parts if part))
-    return lines
+def _steps(steps: Iterable[explain.Step], said: bool = False) -> list[str]:
+    """A line for each step, marked where it decides, and under it what was `said`."""
+    each = [
+        [f"  {('why', 'decides')[s.decides]:<9}{s.text}", *(f"    said   {x}" for x in s.said * said)] for s in steps
+    ]
+    return [line for lines in each for line in lines]

@@ -78,7 +78,10 @@ def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, 
     assert {("reason", "rating_reasons"), ("keyword", "keywords")} <= kinds  # the verdict names its sources
     steps = next(t.steps for t in lookup.show(workspace, "Saw III (2006)").traits if t.trait == "gore")
     assert any(
-        "names blood or gore" in step and step.endswith("right of 40 of 40 works read: violates") for step in steps
+        "names blood or gore" in step.text
+        and step.text.endswith("right of 40 of 40 works read: violates")
+        and step.decides
+        for step in steps
     )
     items, links = merging.merge(store.read(workspace, tables.CATALOG_ROWS))
     oracle, _ = verdicts.risks(items, links, store.read(workspace, tables.WARNINGS), workspace.taxonomy)

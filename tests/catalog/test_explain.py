@@ -3,7 +3,7 @@
 import pytest
 
 from saferec_builder.catalog import explain
-from saferec_builder.core import taxonomy as traits
+from saferec_builder.core import taxonomy, taxonomy as traits
 from tests.worlds.shelves import ALIEN, merged, said, statement
 
 BLOOD, GORE = "Is there blood/gore", "Is there excessive gore"
@@ -18,13 +18,21 @@ def gore(*warnings):
     return next(trait for trait in told.traits if trait.trait == "gore")
 
 
+def texts(trait):
+    return [step.text for step in trait.steps]
+
+
+def deciding(trait):
+    return [step.text.split(":")[0] for step in trait.steps if step.decides]
+
+
 def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
     half = gore(statement(ALIEN, BLOOD, yes=0, no=60))
-    assert (half.verdict, NO_ANSWER in half.steps) == ("unknown", True)
+    assert (half.verdict, NO_ANSWER in texts(half)) == ("unknown", True)
     both = gore(statement(ALIEN, BLOOD, yes=0, no=60), statement(ALIEN, GORE, yes=0, no=60))
-    assert (both.verdict, [step for step in both.steps if "no answer" in step]) == ("clear", [])
+    assert (both.verdict, [step for step in texts(both) if "no answer" in step]) == ("clear", [])
     seen = gore(statement(ALIEN, BLOOD, yes=60, no=0))
-    assert (seen.verdict, NO_ANSWER in seen.steps) == ("violated", False)
+    assert (seen.verdict, NO_ANSWER in texts(seen)) == ("violated", False)
 
 
 @pytest.mark.parametrize(
@@ -39,5 +47,53 @@ def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
 def test_a_reason_that_votes_overrule_is_not_said_to_violate(voted, does, verdict):
     votes = [statement(ref, BLOOD, yes=yes, no=no) for ref, yes, no in voted]
     told = gore(statement(ALIEN, VIOLENCE, "reason", yes=None, no=None), *votes)
-    (step,) = (step for step in told.steps if VIOLENCE in step)
+    (step,) = (step for step in texts(told) if VIOLENCE in step)
     assert (told.verdict, step.rsplit(": ", 1)[1]) == (verdict, does)
+
+
+DECIDING = {  # what is said: the verdict, and what the lines that decide begin with
+    "votes": ([(BLOOD, {"yes": 60, "no": 0}), (GORE, {"yes": 0, "no": 60})], "violated", [f"{BLOOD} [core]"]),
+    "all core topics": (
+        [(BLOOD, {"yes": 0, "no": 60}), (GORE, {"yes": 0, "no": 60})],
+        "clear",
+        [f"{GORE} [core]", f"{BLOOD} [core]"],
+    ),
+    "one of two": ([(BLOOD, {"yes": 0, "no": 60})], "unknown", []),
+    "a reason": ([("names blood or gore", {"kind": "reason"})], "violated", [f"{BLOOD} [core]"]),
+    "an unread reason": ([("rated PG-13, names violence", {"kind": "reason"})], "unknown", []),
+    "people": (
+        [(BLOOD, {"yes": 0, "no": 6}), ("gore", {"kind": "review", "answer": "no", "source": "review"})],
+        "clear",
+        ["reviewers"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DECIDING)
+def test_the_line_that_decides_is_marked(name):
+    told, verdict, lines = DECIDING[name]
+    made = [statement(ALIEN, topic, **({"yes": None, "no": None} | answer)) for topic, answer in told]
+    found = gore(*made)
+    assert (found.verdict, deciding(found)) == (verdict, lines)
+
+
+def test_a_guide_decides_where_it_speaks_strongly():
+    """gore: 1 x severity of violence, or as traits.toml weighs it; severe everywhere is 1, none everywhere 0."""
+    for severity, verdict in ((3, "violated"), (0, "clear"), (1, "unknown")):
+        rated = [statement(ALIEN, c, "guide", yes=None, no=None, severity=severity) for c in taxonomy.GUIDE]
+        found = gore(*rated)
+        strong = [step.decides for step in found.steps if step.text.startswith("guide (strong)")]
+        assert strong == [verdict != "unknown"] * len(strong)
+        assert found.verdict == verdict or not strong
+
+
+def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself():
+    pages = [statement(ALIEN, BLOOD, yes=yes, no=40 - yes, url=f"https://example.org/{yes}") for yes in (1, 39)]
+    (step, *_) = (step for step in gore(*pages).steps if step.said)
+    assert step.text.endswith("; csv contradicts itself: votes add up, the worse answer and severity counts")
+    assert step.said == (
+        f"1 yes, 39 no · csv · https://example.org/1 · of {ALIEN}",
+        f"39 yes, 1 no · csv · https://example.org/39 · of {ALIEN}",
+    )
+    alone = gore(*pages[:1], statement(ALIEN, BLOOD, yes=39, no=1, source="ddd"))  # two sources may differ
+    assert not any("contradicts" in text for text in texts(alone))

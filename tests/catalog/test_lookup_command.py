@@ -8,11 +8,14 @@ from tests.worlds.catalog_files import file
 def test_show_tells_every_warning_and_the_arithmetic(cli, films):
     text = cli("catalog", "show", "Alien (1979)", "-C", films.root).out
     assert "known as  csv:imdb:tt0078748, imdb:tt0078748" in text
-    assert "Is there blood/gore: 40 yes, 1 no · csv · https://example.org · 2024-01-01" in text
+    said = "40 yes, 1 no · csv · https://example.org · 2024-01-01 · of title:Alien (1979)"
+    assert f"  warning   Is there blood/gore: {said}\n" in text
     assert "gore: risk 1.000, violated" in text
-    assert "Is there blood/gore [core]: 40 yes of 41 (voters 0.87 / 0.06, a prior): P(true) = 1.000, true" in text
+    step = "Is there blood/gore [core]: 40 yes of 41 (voters 0.87 / 0.06, a prior): P(true) = 1.000, true"
+    assert f"\n  decides  {step}\n" in text
     found = cli("catalog", "show", "imdb:tt0078748", "-C", films.root, "--json").json
     assert [t["trait"] for t in found["traits"]] == ["gore", "horror_scares"]  # the question breaks both
+    assert found["traits"][0]["decides"] == found["traits"][0]["steps"] == [step]
     assert cli("catalog", "show", found["item"], "-C", films.root, "--json").json["title"] == "Alien"
     assert "\nevery trait: risk not known" in cli("catalog", "show", "Big (1988)", "-C", films.root).out
     others = {"Nope (2022)": "not found: the catalog does not hold it", "Emma (1996)": "is ambiguous: Emma"}

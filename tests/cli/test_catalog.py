@@ -71,8 +71,11 @@ def test_check_tells_the_verdict_and_its_sources(cli, catalogued):
     (said,) = ran["sources"]
     assert (said["topic"], said["yes"], said["no"], said["source"]) == ("Is there blood/gore?", 40, 1, "csv")
     text = cli("catalog", "check", "Alien (1979)", "--trait", "gore", "-C", catalogued.root).out
-    assert "verdict  violated" in text and "40 yes, 1 no · csv · https://example.org · 2024-01-01" in text
-    assert "why      Is there blood/gore [core]: 40 yes of 41" in text
+    assert "verdict  violated" in text and "  decides  Is there blood/gore [core]: 40 yes of 41" in text
+    assert "\n    said   40 yes, 1 no · csv · https://example.org · 2024-01-01 · of title:Alien (1979)\n" in text
+    assert text.count("Is there blood/gore") == 1  # it was said twice, as a source and as a reason
+    (line,) = ran["decides"]
+    assert line in ran["why"] and line.startswith("Is there blood/gore [core]: 40 yes of 41")
     unknown = cli("catalog", "check", "Alien (1979)", "--trait", "needles", "-C", catalogued.root).out
     assert "verdict  unknown" in unknown and "[core]: no answer; without one votes cannot clear this item" in unknown
 
