@@ -96,15 +96,18 @@ def gaps(
 
 def merges(
     conflicts: Annotated[bool, typer.Option("--conflicts", help="Only ids that two different items claim.")] = False,
+    limit: Annotated[int, typer.Option(help="How many to list.", min=1)] = 20,
     folder: Folder = Path("."),
     as_json: Json = False,
 ) -> None:
     """Rows of a source that became part of another's item. And by which id or title."""
     found = lookup.merges(Workspace.open(folder))
     rows = (found.conflicts if conflicts else pl.concat([found.joined, found.conflicts])).to_dicts()
-    lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in rows]
-    lines.append(f"catalog merges: {found.joined.height:,} merges, {found.conflicts.height:,} id conflicts")
-    figures: dict[str, JsonValue] = {"id_conflicts": found.conflicts.height, "merges": rows}
+    shown, conflicted = rows[:limit], found.conflicts.height
+    lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in shown]
+    all_of = f"{found.joined.height:,} merges, {conflicted:,} id conflicts"
+    lines.append(f"catalog merges: {all_of}, {len(shown):,} shown (--limit)")
+    figures: dict[str, JsonValue] = {"id_conflicts": conflicted, "merges": shown}
     _say(lines, Counts("catalog merges", skipped=len(rows), figures=figures), as_json)
 
 
