@@ -4,7 +4,6 @@ gives  new rows of catalog_rows, warnings and drops; answers of the API in fetch
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,14 +18,16 @@ from saferec_builder.catalog import lookup, merging, verdicts
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.core.progress import Progress, counted
+from saferec_builder.core.progress import Bar, Progress, counted, shown
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.sources import (
     Read,
     doesthedogdie as ddd,
     doesthedogdie_api as ddd_api,
     esrb,
+    headers,
     imdb_titles,
+    item_rows,
     items_csv,
     items_demo,
     keywords,
@@ -54,8 +55,10 @@ WARNINGS: dict[Source, Callable[[Path], Read]] = {
     Source.keywords: keywords.read,
 }
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
-SILENT = ("no rule", "no clear answer", "no votes", "same id")  # of rows that are as they should be
+SILENT = ("no rule", "no clear answer", "no votes", "same id", item_rows.AGAIN)  # of rows that are as they should be
 MANY = 5  # reasons of one file that are told
+REMARKS = (sources.NOT_READ, rating_reasons.SEVERAL)  # told, and no rows that were dropped
+_STEPS = ("tables", "items")  # of catalog add after the files: written, merged
 Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read
 
 
@@ -64,8 +67,8 @@ def add_catalog(
 ) -> Counts:
     """Appends what files (a folder for movielens or ddd) of one of `Source` hold; rows that are there stay as they are.
 
-    UsageError: no such source or file; SourceError: a file that is not of its kind, or gives nothing (the others are
-    added). Rows that cannot be used are drops.
+    UsageError: no such source or file; SourceError: a file that is not of its kind (of another source's, it names that
+    one), or gives nothing (the others are added). Rows that cannot be used are drops.
     """
     if source not in list(Source):
         raise UsageError(f"catalog add {source}: no such source: {near(source, Source)}")
@@ -75,9 +78,13 @@ def add_catalog(
     if missing := [path for path in files if not path.exists()]:
         raise UsageError(f"{missing[0]}: no such file")
     empty = not workspace.count(ws, tables.CATALOG_ROWS)
-    read = {path: _read(Source(source), path) for path in counted(files, progress)}
-    refused = {path: why for path, parts in read.items() if (why := _unread(parts))}
-    counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]])
+    with shown(len(files) + len(_STEPS), progress) as bar:
+        read = {}
+        for path in files:
+            read[path] = _read_own(Source(source), path)
+            bar.update()
+        refused = {path: why for path, parts in read.items() if (why := _unread(parts))}
+        counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]], bar)
     mined, late = workspace.count(ws, tables.CONVERSATIONS) if empty and counts.added else 0, ""
     if mined:
         late = f"{mined:,} conversations were read without it: delete tables/conversations, and mine all files again"
@@ -97,13 +104,41 @@ def add_catalog(
 def _unread(parts: Parts) -> str | None:
     """Why a file gave nothing at all, if so: the commonest reasons, each with its first row; None where its rows only
     say nothing that a trait asks about."""
-    drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in([*SILENT, "column not read"]))
+    drops = pl.concat(read.drops for _, read in parts).filter(~pl.col("reason").is_in([*SILENT, *REMARKS]))
     if drops.is_empty() or any(read.rows.height for _, read in parts):
         return None
     examples = sources.examples(drops)
     each = sorted(sources.reasons(drops).items(), key=lambda pair: -pair[1])
     told = "; ".join(f"{rows:,} as {why!r}, such as {examples[why]}" for why, rows in each[:MANY])
     return f"{drops.height:,} rows were dropped: {told}"
+
+
+def noun(source: str) -> str:
+    """What is counted in and out: of a row several statements may be made, or none."""
+    if source in WARNINGS:
+        return "statements"
+    return "items and statements" if source in BOTH else "rows"
+
+
+def _read_own(source: Source, path: Path) -> Parts:
+    """What a file gives; SourceError with the right source where its header is another's."""
+    others = headers.others(source, path)
+    if many := [mark for mark in others if mark.many and source in ITEMS]:
+        raise SourceError(f"{path}: {source} reads a row per item: {headers.advice(many, path)}")
+    try:
+        return [(table, _advised(read, others, path)) for table, read in _read(source, path)]
+    except SourceError as fault:
+        raise SourceError(f"{fault}; {headers.advice(others, path)}" if others else str(fault)) from None
+
+
+def _advised(read: Read, others: Sequence[headers.Mark], path: Path) -> Read:
+    """Where columns are not read that another source reads, the remark on them names it."""
+    if not others:
+        return read
+    told = pl.when(pl.col("reason") == sources.NOT_READ).then(
+        pl.concat_str("detail", pl.lit(f"; {headers.advice(others, path)}"))
+    )
+    return replace(read, drops=read.drops.with_columns(detail=told.otherwise("detail")))
 
 
 def _read(source: Source, path: Path) -> Parts:
@@ -115,38 +150,51 @@ def _read(source: Source, path: Path) -> Parts:
     return [(tables.CATALOG_ROWS, found.items), (tables.WARNINGS, found.warnings)]
 
 
-def _append(ws: Workspace, command: str, parts: Parts) -> Counts:
-    """Appends what was read and counts it: rows of both tables together."""
+def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
+    """Appends what was read and counts it: rows of both tables together. `bar` goes on by _STEPS."""
     rows = added = 0
-    dropped: Counter[str] = Counter()
-    examples: dict[str, str] = {}
+    of = {kind.name for kind, _ in parts}
+    items, said = (
+        sources.together((read for kind, read in parts if kind is table), table.schema)
+        for table in (tables.CATALOG_ROWS, tables.WARNINGS)
+    )
+    for table, found in ((tables.CATALOG_ROWS, items), (tables.WARNINGS, said)):
+        rows, added = rows + found.rows.height, added + workspace.append(ws, table, found.rows)
+    remark = pl.col("reason").is_in(REMARKS)
+    told = pl.concat(found.drops for found in (items, said))
+    drops, remarks = told.filter(~remark), told.filter(remark)
+    workspace.append(ws, tables.DROPS, drops.sort("place", "reason"))
+    bar.update()
     figures: dict[str, JsonValue] = {}
-    for table in (tables.CATALOG_ROWS, tables.WARNINGS):
-        reads = [read for kind, read in parts if kind is table]
-        read = sources.together(reads, table.schema)
-        rows, added = rows + read.rows.height, added + workspace.append(ws, table, read.rows)
-        workspace.append(ws, tables.DROPS, read.drops.sort("place", "reason"))
-        dropped.update(sources.reasons(read.drops))
-        examples = sources.examples(read.drops) | examples
-        if reads:
-            figures |= {**read.figures, **(_of_warnings(ws, read.rows) if table is tables.WARNINGS else _of_items(ws))}
-    return Counts(command, added, rows - added, dict(sorted(dropped.items())), figures, examples)
+    if parts:
+        catalog = workspace.read(ws, tables.CATALOG_ROWS)
+        merged = merging.merge(catalog)
+        figures |= {**items.figures, **_of_items(catalog, merged[0])} if tables.CATALOG_ROWS.name in of else {}
+        figures |= {**said.figures, **_of_warnings(ws, said.rows, merged)} if tables.WARNINGS.name in of else {}
+        bar.update()
+    figures |= {
+        why.replace(" ", "_"): f"{n:,}, such as {sources.examples(remarks)[why]}"
+        for why, n in sources.reasons(remarks).items()
+    }
+    dropped = dict(sorted(sources.reasons(drops).items()))
+    return Counts(command, added, rows - added, dropped, figures, sources.examples(drops))
 
 
-def _of_items(ws: Workspace) -> dict[str, JsonValue]:
+def _of_items(rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, JsonValue]:
     """How many items the catalog has now, and how many ids two of them claim."""
-    rows = workspace.read(ws, tables.CATALOG_ROWS)
     conflicts = int((merging.merges(rows)["by"] == merging.ID_CONFLICT).sum())
-    return {"items": merging.merge(rows)[0].height, **({"id_conflicts": conflicts} if conflicts else {})}
+    return {"items": items.height, **({"id_conflicts": conflicts} if conflicts else {})}
 
 
-def _of_warnings(ws: Workspace, warnings: pl.DataFrame) -> dict[str, JsonValue]:
+def _of_warnings(
+    ws: Workspace, warnings: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]
+) -> dict[str, JsonValue]:
     """How many items the catalog has, and how many of the statements just read speak of no item or to no trait.
 
     Both with the first few of them: another spelling of a title or a question is asked back, not guessed. Of keywords
     and reasons, that they clear nothing: who adds no other statements has no item to recommend to anybody with a trait.
     """
-    items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
+    items, links = merged
     lost = warnings.join(verdicts.meant(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
     if warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
@@ -226,7 +274,7 @@ def fetch(
     except SafeRecError as stopped:
         fault = str(stopped)
     finally:  # what came before a failure counts
-        counts = _append(ws, "catalog fetch", _read(Source.ddd, folder))
+        counts = _append(ws, "catalog fetch", _read(Source.ddd, folder), shown(0, None))
     figures = {"asked": len(todo), "not_on_the_site": absent, "requests": site.asked}
     return FetchResult(replace(counts, figures={**counts.figures, **figures}), fault)
 

@@ -36,9 +36,8 @@ def add(
     Rows that cannot be read are counted and kept; a file of nothing else is an error. What is there is left as it is.
     """
     ws = Workspace.open(folder)
-    counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "file"))
-    # a row of a file makes several statements, or none
-    _say(counts, as_json, "statements" if source in adding.WARNINGS else "rows")
+    counts = adding.add_catalog(ws, source, paths, progress=bar("catalog", "step"))
+    _say(counts, as_json, adding.noun(source))
     onward(ws, as_json)
 
 
@@ -82,12 +81,12 @@ def fetch(
     ws = Workspace.open(folder)
     asked = ddd_api.named(site, base or ddd_api.SITE, pause)
     fetched = adding.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
-    _say(fetched.counts, as_json)
+    _say(fetched.counts, as_json, adding.noun(site))
     if fetched.fault:
         raise SourceError(fetched.fault)
 
 
-def _say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
+def _say(counts: Counts, as_json: bool, noun: str) -> None:
     """People are told what a name that programs read does not say."""
     figures = counts.figures if as_json else {_SAID.get(name, name): value for name, value in counts.figures.items()}
     say(replace(counts, figures=figures), as_json, noun)

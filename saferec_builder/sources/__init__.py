@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object
+NOT_READ = "column not read"  # a remark on a header: no row is left out by it
 PACKED = 100  # text that people wrote packs to a fifth of its size or so
 LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
 csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
@@ -138,14 +139,14 @@ def drops_frame(drops: Rows) -> pl.DataFrame:
     return pl.DataFrame(drops, schema=tables.DROPS.schema)
 
 
-def one_each(rows: Rows, key: tuple[str, ...], stage: str) -> tuple[Rows, Rows]:
-    """(the first row per key without its `place`, drops of the others)."""
+def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
+    """(the first row per key without its `place`, drops of the others, as `again`)."""
     first: dict[tuple[object, ...], Row] = {}
     drops: Rows = []
     for row in rows:
         name = tuple(row[k] for k in key)
         if name in first:
-            drops.append(drop(stage, str(row["source"]), str(row["place"]), "same id", str(row.get("source_id", ""))))
+            drops.append(drop(stage, str(row["source"]), str(row["place"]), again, str(row.get("source_id", ""))))
         else:
             first[name] = {k: v for k, v in row.items() if k != "place"}
     return list(first.values()), drops
@@ -292,7 +293,7 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
 def _csv_lines(
     path: Path, expected: list[str], others: Iterable[str] | None, tabs: bool
 ) -> Iterator[tuple[str, dict[str, str] | Left]]:
-    coding, delimiter = ("utf-8-sig", "\t") if tabs else _spelling(path)
+    coding, delimiter = ("utf-8-sig", "\t") if tabs else spelling(path)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
         reader = (
@@ -321,7 +322,7 @@ def _csv_lines(
         if twice:  # of a severity in each, the last would count, however mild
             raise SourceError(f"{path}: two columns are called {readable(twice)!r}: expected each once: rename one")
         if others is not None and (more := [name for name in header if name and name not in known]):
-            yield f"{path.name}:1", Left("column not read", f"{', '.join(more)}: {near(more[0], others)}")
+            yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(more)}: {near(more[0], others)}")
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
@@ -338,7 +339,7 @@ def _bounded(file: TextIOWrapper) -> Iterator[str]:
         yield "x" * (csv.field_size_limit() + 1) + "\n"
 
 
-def _spelling(path: Path) -> tuple[str, str]:
+def spelling(path: Path) -> tuple[str, str]:
     """(encoding, delimiter) as spreadsheets write them: UTF-8 or UTF-16 with a mark; comma, semicolon or tab."""
     with opened(path) as file:
         head = file.read(2**16)

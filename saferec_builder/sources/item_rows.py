@@ -1,7 +1,8 @@
 """The row format that all sources of items and warnings share; a reader fills it, `catalog` merges the rows."""
 
+import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypedDict
 
@@ -13,6 +14,8 @@ from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
 STAGE = "catalog"
+AGAIN = "same statement"
+_LINE = re.compile(r".*:\d+")  # of a place, which may go on with the part of a row that is meant
 
 
 class Source(StrEnum):
@@ -131,12 +134,23 @@ def noted(cells: dict[str, str]) -> Noted:
 
 
 def warnings_read(rows: Rows, drops: Rows) -> Read:
-    """Rows of WARNINGS; the same statement twice counts once."""
-    first, twice = sources.one_each(rows, ("warning",), STAGE)
-    return Read(pl.DataFrame(first, schema=tables.WARNINGS.schema), sources.drops_frame(drops + twice))
+    """Rows of WARNINGS; the same statement twice counts once.
+
+    rows_read: how many rows the file has, for one may make several statements, or none.
+    """
+    first, twice = sources.one_each(rows, ("warning",), STAGE, AGAIN)
+    frame = pl.DataFrame(first, schema=tables.WARNINGS.schema)
+    return Read(frame, sources.drops_frame(drops + twice), _rows_read(rows, drops))
 
 
 def both_read(rows: Rows, drops: Rows) -> Both:
-    """Rows of both tables as one reader made them."""
-    warnings = [row for row in rows if "warning" in row]
-    return Both(items_read([row for row in rows if "warning" not in row], drops), warnings_read(warnings, []))
+    """Rows of both tables as one reader made them; rows_read, as of `warnings_read`, is of all of them."""
+    warnings = warnings_read([row for row in rows if "warning" in row], [])
+    of_items = items_read([row for row in rows if "warning" not in row], drops)
+    return Both(of_items, replace(warnings, figures=_rows_read(rows, drops)))
+
+
+def _rows_read(rows: Rows, drops: Rows) -> dict[str, int]:
+    """Rows of a file are told apart by their places; a remark on its header is none."""
+    places = [str(row["place"]) for row in (*rows, *drops) if row.get("reason") != sources.NOT_READ]
+    return {"rows_read": len({found[0] if (found := _LINE.match(place)) else place for place in places})}

@@ -10,6 +10,7 @@ from saferec_builder.core import titles
 from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "movielens"
+NEEDED = ("movieId", "title", "genres")
 NO_GENRE = "(no genres listed)"
 
 
@@ -26,7 +27,7 @@ def read(path: Path) -> Read:
         own, ids = row["movieId"], links.get(row["movieId"], ())
         return [items.item(SOURCE, own, place, domain="film", title=title, year=year, genres=genres, refs=ids)]
 
-    rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, expected=("movieId", "title", "genres"))
+    rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, expected=NEEDED)
     return items.items_read(rows, drops + left)
 
 

@@ -31,6 +31,17 @@ def test_rows_are_added_once_and_what_is_left_out_has_its_reason(workspace, item
             adding.add_catalog(workspace, source, paths)
 
 
+def test_each_file_and_what_comes_after_them_is_a_step_of_the_bar(workspace, items):
+    """30,000 games took ten seconds, and the bar was full before the catalog was merged."""
+    bars = list[Bar]()
+    adding.add_catalog(workspace, "csv", items, progress=drawn(bars))
+    assert [(bar.total, bar.done) for bar in bars] == [(3, 3)]
+
+
+def test_what_is_counted_has_its_name():
+    assert [adding.noun(name) for name in ("csv", "esrb", "keywords")] == ["rows", "items and statements", "statements"]
+
+
 def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspace, items, tmp_path):
     (tmp_path / "movies.csv").write_text("domain,title,year\nmovie,Alien,1979\nmovie,Heat,1995\nfilm,Big,88\n")
     says = r"nothing of .*movies\.csv was added: 3 rows were dropped: 2 as 'unknown domain', such as .*:2: .*; 1 as "

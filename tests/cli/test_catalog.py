@@ -22,7 +22,8 @@ def catalogued(cli, workspace, tmp_path):
 
 def test_add_counts_and_a_rerun_adds_nothing(cli, catalogued, tmp_path):
     ran = cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root, "--json").json
-    counts = {"command": "catalog add", "in": 3, "out": 3, "added": 0, "skipped": 3, "dropped": {}, "items": 4}
+    counts = {"command": "catalog add", "in": 3, "out": 3, "added": 0, "skipped": 3, "dropped": {}}
+    counts |= {"rows_read": 3, "items": 4}
     nobodys = {"on_no_item_here": 1, "such_items": ["title:Heat (1995)"]}
     assert ran == counts | nobodys | {"on_what_no_trait_asks": 1, "such_topics": ["Is it in space"]}
     assert store.read(catalogued, tables.WARNINGS).height == 3  # kept, so that a later taxonomy may ask
@@ -52,6 +53,31 @@ def test_keywords_are_said_to_clear_nothing(cli, catalogued, tmp_path):
     ran = cli("catalog", "add", "keywords", path, "-C", catalogued.root)
     assert "clears: no item" in ran.out and " statements in = " in ran.out
     assert "clears" not in cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root).out
+
+
+def test_a_table_under_the_name_of_another_source_is_sent_there(cli, workspace, tmp_path):
+    """Of 3,702 warnings 3,526 were dropped as `same id`, and the rest became items: nobody was warned of anything."""
+    votes = file(
+        tmp_path, "w.csv", "domain,title,year,topic,yes,no\n" + "film,Alien,1979,Is there blood/gore,9,1\n" * 2
+    )
+    ran = cli("catalog", "add", "csv", votes, "-C", workspace.root)
+    says = f"csv reads a row per item: this file has topic, yes, no: `saferec-build catalog add warnings {votes}`"
+    assert (ran.code, ran.err) == (1, f"error: {votes}: {says}\n")
+    assert store.read(workspace, tables.CATALOG_ROWS).is_empty()
+    ran = cli("catalog", "add", "keywords", votes, "-C", workspace.root)  # what lacks its own columns names the other
+    assert ran.code == 1 and ran.err.endswith(f"; {says.split(': ', 1)[1]}\n")
+
+
+def test_a_remark_on_a_header_is_no_row(cli, workspace, tmp_path):
+    """3,703 rows were said to be in a file of 3,702. A table of films may have reasons, too, and is read as both."""
+    path = file(tmp_path, "own.csv", "domain,title,year,rating,reason\nfilm,Alien,1979,R,for gore\n")
+    ran = cli("catalog", "add", "csv", path, "-C", workspace.root, "--json").json
+    assert (ran["in"], ran["added"], ran["dropped"]) == (1, 1, {})
+    told = ran["column_not_read"]
+    assert told.startswith("1, such as own.csv:1: rating, reason: expected one of ")
+    assert told.endswith(f"; this file has rating, reason: `saferec-build catalog add rating-reasons {path}`")
+    assert store.read(workspace, tables.DROPS).is_empty()
+    assert cli("catalog", "add", "rating-reasons", path, "-C", workspace.root, "--json").json["added"] == 1
 
 
 def test_rejected_rows_are_kept(cli, workspace, tmp_path):

@@ -66,6 +66,7 @@ def test_the_published_esrb_tables(real_data):
     names = ("esrb_scraper_games_short.csv", "kaggle_video_games_esrb_rating.csv")
     tables = [esrb.read(real_data / "esrb" / name) for name in names]
     assert [t.items.rows.height + t.items.drops.height for t in tables] == [30_226, 1_895]
+    assert [t.warnings.figures["rows_read"] for t in tables] == [30_226, 1_895]
     items, _ = catalog.merge(together((t.items for t in tables), CATALOG_ROWS.schema).rows)
     assert set(items["domain"]) == {"game"} and items["year"].null_count() == items.height
     # platforms are one game: Monopoly has eleven certificates

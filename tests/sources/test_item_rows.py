@@ -54,7 +54,19 @@ def test_the_same_row_twice_counts_once(tmp_path, name):
     reader, filename, header, row = READERS[name]
     rows, _ = parts(reader(file(tmp_path, filename, header + row.format(n=1))))
     twice, drops = parts(reader(file(tmp_path, filename, header + row.format(n=1) * 2)))
-    assert twice == rows and set(drops) == {"same id"}
+    again = {"movielens": {"same id"}, "esrb": {"same id", "same statement"}, "imdb": {"same id"}}
+    again |= {source: {"same id"} for source in ("csv", "demo")}
+    assert twice == rows and set(drops) == again.get(name, {"same statement"})
+
+
+def test_rows_of_a_file_are_counted_beside_what_they_make(tmp_path):
+    """Three rows with two statements, with one that was never heard, and with nothing: no sum of both says how many."""
+    text = "imdb,sex,violence\ntt1,Mild,None\ntt2,odd,Mild\ntt3,,\n"
+    read = parent_guide.read(file(tmp_path, "g.csv", text))
+    assert (read.rows.height, read.drops.height, read.figures["rows_read"]) == (3, 2, 3)
+    # a remark on the header is no row
+    read = warnings_csv.read(file(tmp_path, "w.csv", "imdb,topic,yes,no,mood\ntt1,Does the dog die,1,2,sad\n"))
+    assert (read.rows.height, read.drops.height, read.figures["rows_read"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("name", [n for n in READERS if n != "demo"])

@@ -14,3 +14,18 @@ def test_a_reason_is_its_rules_and_silence_is_a_drop(tmp_path):
     ]
     assert read.drops["reason"].to_list() == ["no rule"]
     assert "bloody images" not in str(read.rows.to_dicts())  # the words are the source's
+
+
+def test_two_reasons_of_one_item_that_name_different_things_are_told(tmp_path):
+    """Of two works under one id and year both reasons count: one of them violated the other's film in silence."""
+    rows = ("PG-13,for a rape,tt0120338", "PG-13,for peril and violence,tt0120338", "R,for gore,tt1", "R,for blood,tt1")
+    read = rating_reasons.read(file(tmp_path, "r.csv", "\n".join(("rating,reason,imdb", *rows))))
+    (told,) = read.drops.filter(reason=rating_reasons.SEVERAL).to_dicts()
+    assert told["place"] == "r.csv:3"  # the last two name the same
+    both = "imdb:tt0120338 rated PG-13, names violence, and in r.csv:2 names sexual violence"
+    assert told["detail"] == f"{both}; both count: is it one work?"
+    assert read.rows["topic"].to_list() == [
+        "names sexual violence",
+        "rated PG-13, names violence",
+        "names blood or gore",
+    ]

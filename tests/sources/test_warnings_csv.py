@@ -20,7 +20,7 @@ LEFT_OUT = (  # and why
     ("Alien,1979,,opera,Is there blood/gore,1,1,,", "unknown domain"),
     ("Alien,79,,film,Is there blood/gore,1,1,,", "wrong year"),
     ("Alien,1979,nm5,film,Is there blood/gore,1,1,,", "bad imdb id"),
-    (GOOD[0], "same id"),
+    (GOOD[0], "same statement"),
 )
 
 

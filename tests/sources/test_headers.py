@@ -1,0 +1,34 @@
+"""Which source a table is for: told by its header, for whoever names another one."""
+
+import gzip
+
+import pytest
+
+from saferec_builder.sources import headers
+from saferec_builder.sources.item_rows import Source
+from tests.worlds.catalog_files import BASICS, DESCRIBED, VOTES, file
+
+TABLES = {
+    Source.warnings: VOTES,
+    Source.parent_guide: "imdb,Sex,Violence,Profanity,Drugs,Frightening\n",
+    Source.rating_reasons: "sep=;\ntitle;year;Rating;Reason\n",
+    Source.keywords: "tmdb,imdb,keywords\n",
+    Source.movielens: "movieId,title,genres\n",
+    Source.imdb: BASICS,
+    Source.esrb: DESCRIBED,
+    Source.csv: "\ufeffdomain,title,year\n",
+}
+
+
+@pytest.mark.parametrize("source", TABLES)
+def test_a_table_is_known_by_its_columns(tmp_path, source):
+    path = file(tmp_path, "some.csv.gz", gzip.compress(TABLES[source].encode()))
+    found = headers.others(Source.ddd, path)
+    assert found[0].source == source and headers.others(source, path) == []
+    assert headers.advice(found, path).endswith(f": `saferec-build catalog add {source} {path}`")
+
+
+def test_what_is_no_table_is_no_other_sources(tmp_path):
+    odd = (b"", b"{}", b"\x00\xff", b'"' + b"x" * 1_100_000)
+    assert [headers.others(Source.csv, file(tmp_path, "odd", text)) for text in odd] == [[]] * 4
+    assert (headers.others(Source.csv, tmp_path), headers.advice([], tmp_path)) == ([], "")
