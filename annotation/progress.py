@@ -18,7 +18,10 @@ from annotation.recall_bounds import LabelBounds
 from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
+from saferec_builder.storage.tables import HANDED_BACK
 from saferec_builder.storage.workspace import Workspace
+
+TASK = ["reviewer", "kind", "subject"]
 
 
 @dataclass(frozen=True)
@@ -71,12 +74,29 @@ def progress(
     return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
 
 
+def tasks(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
+    """TASK and `state` of all that people were ever given; `units` are the open ones (review_state.open_units).
+
+    `open`: its reader is still asked something, though they may have answered a part. `answered`: nothing is left to
+    ask. `gone`: handed back, taken away, set aside, settled, or of a conversation that has left; nobody waits for it.
+    """
+    counted = desk.standing.filter(pl.col("out").is_null()).select(TASK).unique()
+    answered = counted.join(desk.standing.filter(out=HANDED_BACK), on=TASK, how="anti")
+    still = units.select(TASK).unique().with_columns(open=pl.lit(True))
+    done = answered.with_columns(answered=pl.lit(True))
+    given = desk.assignments.select(TASK).unique(maintain_order=True)
+    known = given.join(still, on=TASK, how="left", maintain_order="left").join(
+        done, on=TASK, how="left", maintain_order="left"
+    )
+    state = pl.when("open").then(pl.lit("open")).when("answered").then(pl.lit("answered")).otherwise(pl.lit("gone"))
+    return known.select(*TASK, state=state)
+
+
 def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
     """Everybody's tasks, those still open, those of them with a rejected answer, the median seconds of a task, and how
     they did on gold and decoys."""
     units = open_units(desk, opt_outs.avoided(desk.ws))
-    had = dict(desk.assignments.group_by("reviewer").len().sort("reviewer").iter_rows())
-    still = dict(units.select("reviewer", "kind", "subject").unique().group_by("reviewer").len().iter_rows())
+    given = tasks(desk, units).group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
     counted = desk.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     back = rejections.waiting(units)
@@ -84,10 +104,10 @@ def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
     ranked = reliability.rank(aggregation.by_reviewers(desk.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {
-        name: {"tasks": n, "open": still.get(name, 0)}
+        name: {"tasks": n, "open": still}
         | ({"rejected": back[name]} if name in back else {})
         | ({"seconds": speed[name]} if speed.get(name) is not None else {})
         | skill.get(name, {})
         | probed.get(name, {})
-        for name, n in had.items()
+        for name, n, still in given.sort("reviewer").iter_rows()
     }

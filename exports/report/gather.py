@@ -8,7 +8,15 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation import aggregation, agreement, precision_bounds, recall_bounds, review_state as desk
+from annotation import (
+    aggregation,
+    agreement,
+    precision_bounds,
+    progress,
+    recall_bounds,
+    review_state as desk,
+    reviewer_opt_outs as opt_outs,
+)
 from exports import build_rows, diff, folder, released_ids, required_version_bump as versioning
 from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
@@ -46,6 +54,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
     bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(unread)))
     apart = aggregation.by_reviewers(state.votes)
+    tasks = progress.tasks(state, desk.open_units(state, opt_outs.avoided(ws)))
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)
     return {
         "name": ws.config.dataset.name,
@@ -64,7 +73,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "agreement": figures.agreement(agreement.alphas(apart), apart, taxonomy),
         "missed": workload.missed(bounds, taxonomy, recall_bounds.words, precision_bounds.words),
         "effort": workload.effort(state.standing, labels),
-        "load": workload.load(state.assignments, state.standing, taxonomy, _pseudonym(ws)),
+        "load": workload.load(tasks, state.standing, taxonomy, _pseudonym(ws)),
         "flips": _flips(ws, manifest, taxonomy),
         "coverage": figures.coverage(oracle, taxonomy),
         "examples": examples.examples(conversations, labels, proposals, taxonomy),

@@ -1,6 +1,6 @@
 """What reviewing cost and what it found: who carried how much, how fast labels came, what they still miss at most.
 
-reads  assignments, standing reviews (column `out`), proposals, labels, the bounds of the blind audit
+reads  tasks and their states, standing reviews (column `out`), labels, the bounds of the blind audit
 gives  plain rows for the report; reviewers stand under the names that the caller gives them
 """
 
@@ -10,49 +10,37 @@ from typing import Any
 import polars as pl
 
 from annotation.confidence_bounds import Bound, FalseShare
+from annotation.progress import TASK
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage.tables import HANDED_BACK
 
 Row = dict[str, Any]
-TASK = ["reviewer", "kind", "subject"]
 POINTS = 120  # of a curve: more cannot be seen
 
 
-def load(
-    assignments: pl.DataFrame, standing: pl.DataFrame, taxonomy: Taxonomy, name: Callable[[str], str]
-) -> list[Row]:
+def load(tasks: pl.DataFrame, standing: pl.DataFrame, taxonomy: Taxonomy, name: Callable[[str], str]) -> list[Row]:
     """{name, given, answered, open, severe, seconds, hours} per person, who carried most first.
 
-    `severe`: answered tasks in which they met a severe trait; `seconds` is the median task's, null where no tool says.
+    `tasks` and their states are progress.tasks. `severe`: answered tasks in which they met a severe trait; `seconds` is
+    the median answered task's, null where no tool says.
     """
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
     met = severe & pl.col("verdict").is_in(["present", "unsure"])
-    tasks = standing.filter(pl.col("out").is_null()).group_by(TASK).agg(pl.col("seconds").max(), severe=met.any())
-    given = assignments.select(TASK).unique()
-    done = tasks.group_by("reviewer").agg(
-        answered=pl.len(), severe=pl.col("severe").sum(), seconds=pl.col("seconds").median(), total=_sum("seconds")
+    counted = standing.filter(pl.col("out").is_null()).join(tasks.filter(state="answered"), on=TASK, how="semi")
+    each = counted.group_by(TASK).agg(pl.col("seconds").max(), severe=met.any())
+    done = each.group_by("reviewer").agg(
+        pl.col("severe").sum(), pl.col("seconds").median(), hours=_sum("seconds") / 3600
     )
-    # what waits for somebody else: handed back, and all that people have whose work is set aside
-    back, aside = standing.filter(out=HANDED_BACK).select(TASK), standing.filter(out="set aside")
-    counts = given.join(pl.concat([tasks.select(TASK), back]), on=TASK, how="anti")
-    counts = counts.join(aside, on="reviewer", how="anti")
-    counts = counts.group_by("reviewer").agg(open=pl.len())
-    people = given.group_by("reviewer").agg(given=pl.len())
-    people = people.join(done, on="reviewer", how="full", coalesce=True).join(counts, on="reviewer", how="left")
-    zero = ("given", "answered", "open", "severe")
-    rows = people.with_columns(pl.col(c).fill_null(0) for c in zero).to_dicts()
-    named = [{"name": name(r["reviewer"]), **{c: r[c] for c in (*zero, "seconds")}} | _hours(r["total"]) for r in rows]
+    states = {state: (pl.col("state") == state).sum() for state in ("answered", "open")}
+    people = tasks.group_by("reviewer").agg(given=pl.len(), **states).join(done, on="reviewer", how="left")
+    rows = people.with_columns(pl.col("severe").fill_null(0)).to_dicts()
+    named = [{"name": name(row.pop("reviewer"))} | row for row in rows]
     return sorted(named, key=lambda r: (-r["answered"], -r["given"], r["name"]))
 
 
 def _sum(column: str) -> pl.Expr:
     """Null where every value is null: no tool says, which is not no time."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
-
-
-def _hours(seconds: float | None) -> Row:
-    return {"hours": None if seconds is None else seconds / 3600}
 
 
 def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:

@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from annotation.progress import progress
+from annotation.progress import progress, tasks
+from annotation.review_state import gather, open_units
 from annotation.routing import texts
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import TWO, no, yes
@@ -20,6 +21,23 @@ def test_progress_counts_units():
         {"trait": "gore", "proposed": 2, "assigned": 1, "begun": 0, "read": 1, "disputed": 1},
         {"trait": "needles", "proposed": 0, "assigned": 0, "begun": 1, "read": 0, "disputed": 0},
     ]
+
+
+def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, review):
+    """bo has answered a part of one, and hands both back; ann has answered one of hers."""
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", lambda row: yes(row) if "blood" in row["text"] else {})
+    edit(ws.root / "review" / "bo.csv", lambda row: yes(row) if row["trait"] == "gore" else {})
+    review("pull", ws.root / "review")
+    assert _states(ws) == {"ann": ["answered", "open"], "bo": ["open", "open"]}
+    assert cli("review", "hand-back", "bo", "-C", ws.root).code == 0
+    assert _states(ws) == {"ann": ["answered", "open"], "bo": ["gone", "gone"]}
+
+
+def _states(ws) -> dict[str, list[str]]:
+    desk = gather(ws)
+    told = tasks(desk, open_units(desk, frozenset()))
+    return dict(told.group_by("reviewer").agg(pl.col("state").sort()).iter_rows())
 
 
 def test_status_counts_units(ws, cli, review):

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from annotation.tools.guidelines import GUIDELINES, TOOLS, of_tool
+from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
@@ -145,3 +146,16 @@ def test_the_guidelines_name_every_column_that_people_fill_in():
     )
     assert all(len(of_tool(heading).splitlines()) <= 60 for heading in TOOLS)  # one page for each reader
     assert not [t.slug for t in traits.load().traits if f"`{t.slug}`" in page]  # the taxonomy stands in the file itself
+
+
+def test_the_report_and_review_status_count_the_same_tasks_open(ws, review):
+    """A task with one of its rows answered was open in one of them, and done in the other."""
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", yes)
+    edit(ws.root / "review" / "bo.csv", lambda row: yes(row) if row["trait"] == "gore" else {})
+    review("pull", ws.root / "review")
+    people = review("status")["reviewers"]
+    load = gather(ws)["load"]
+    assert "bo" in store.read(ws, tables.REVIEWS)["reviewer"]
+    assert [(row["given"], row["open"]) for row in load] == [(p["tasks"], p["open"]) for p in people.values()]
+    assert [(row["answered"], row["open"]) for row in load] == [(2, 0), (0, 2)]

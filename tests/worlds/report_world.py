@@ -67,6 +67,10 @@ def world(ws: store.Workspace, **named: str) -> store.Workspace:
     store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claim(rows[1]), claim(rows[3]), claim(rows[2])))
     store.append(ws, tables.READINGS, frame(tables.READINGS, *map(reading, rows)))
     store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", named.get("reason", "same id"))))
+    given = {"kind": "sensitivity", "subject": rows[1]["conversation"], "digest": rows[1]["digest"]}
+    given |= {"role": "reviewer", "why": "proposed", "batch": "b"}
+    sent = [given | {"reviewer": each["reviewer"]} for each in votes]
+    store.append(ws, tables.ASSIGNMENTS, frame(tables.ASSIGNMENTS, *sent))
     store.append(ws, tables.REVIEWS, frame(tables.REVIEWS, *votes))
     return ws
 

@@ -58,7 +58,7 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
         "Safe-SFT best on validation 0.410",
         "These are real people's words",
         "Of all conversations with any sensitivity the labels miss",
-        "time not told 1 0 severe, 0 open",  # one task each; no tool said how long; gore is not severe
+        "time not told 0 of 1 0 severe, 1 open",  # one task each, begun: what else is there, nobody said
         "1.0.0 is the first version here",
     ):
         assert fact in text, fact

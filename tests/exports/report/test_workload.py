@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 from annotation import precision_bounds as precision, recall_bounds as bounds
+from annotation.progress import TASK
 from exports.report import workload
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
@@ -30,17 +31,18 @@ def given(*pairs: tuple[dict, str]) -> pl.DataFrame:
 
 
 def test_a_persons_load_counts_tasks_not_rows() -> None:
-    # ann: a (two rows, one severe, 100 s), b (20 s); c is open. bo: a, set aside, with it c, and b, handed back: given,
-    # not answered, and open for somebody else
+    # ann: a (two rows, one severe, 100 s), b (20 s); c is open, a part of it answered. bo: three that are gone
     rows = standing(
         said(A, "ann", 100.0),
         said(A, "ann", 100.0, trait=SEVERE),
         said(B, "ann", 20.0, trait=SEVERE, verdict="absent"),
+        said(C, "ann", 500.0, trait=SEVERE),
         said(A, "bo", out="set aside"),
         said(B, "bo", out=tables.HANDED_BACK, trait="*"),
     )
-    tasks = given((A, "ann"), (B, "ann"), (C, "ann"), (A, "bo"), (B, "bo"), (C, "bo"))
-    ann, bo = workload.load(tasks, rows, TAXONOMY, str.upper)
+    tasks = given((A, "ann"), (B, "ann"), (C, "ann"), (A, "bo"), (B, "bo"), (C, "bo")).select(TASK)
+    states = pl.Series("state", ["answered", "answered", "open", "gone", "gone", "gone"])
+    ann, bo = workload.load(tasks.with_columns(states), rows, TAXONOMY, str.upper)
     assert (ann["name"], ann["given"], ann["answered"], ann["open"], ann["severe"]) == ("ANN", 3, 2, 1, 1)
     assert ann["seconds"] == 60.0 and ann["hours"] == pytest.approx(120 / 3600)  # the median of 100 and 20; their sum
     assert (bo["given"], bo["answered"], bo["open"], bo["seconds"], bo["hours"]) == (3, 0, 0, None, None)
