@@ -7,6 +7,7 @@ A positive and a hole are named by their number in the draw, which without the w
 """
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -295,7 +296,7 @@ def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
             slug: replace(bounds.bound(_audit(missed, people.zone)), measured=measured)
             for slug, missed in stated.missed.items()
         },
-        pooled=replace(bounds.bound(of_all), measured=measured),
+        pooled=replace(bounds.bound(of_all), measured=measured, of_any=True),
         together=[],
         gold={},
         blind=blind,
@@ -329,8 +330,15 @@ def _unlike(stated: Any, again: Any) -> str | None:
     what another processor rounds."""
     if isinstance(stated, BaseModel | dict):
         ours, theirs = dict(again or {}), {name: value for name, value in dict(stated).items() if name not in SAID}
+        theirs |= {"words": _gist(theirs["words"])} if "words" in theirs else {}
+        ours |= {"words": _gist(ours["words"])} if "words" in ours else {}
         found = ((name, _unlike(value, ours.get(name))) for name, value in theirs.items())
         return next((f"{name}.{place}".rstrip(".") for name, place in found if place is not None), None)
     both = isinstance(stated, float) and isinstance(again, float)
     alike = math.isclose(stated, again, rel_tol=1e-9) if both else stated == again
     return None if alike else ""
+
+
+def _gist(words: str) -> list[str]:
+    """What the words of a bound claim: its numbers, and whether it is certified."""
+    return re.findall(r"\d[\d,.]*|certified|truth", words)

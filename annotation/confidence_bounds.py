@@ -72,6 +72,7 @@ class Bound(Audit):
     more: int | None = None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
     why: str = ""
     measured: bool = False  # blind controls tell what these reviewers themselves miss (controls.py)
+    of_any: bool = False  # of any trait, not of one
 
     @property
     def within(self) -> bool:

@@ -75,7 +75,7 @@ def bounds(
     of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
     apart = certificates.apart(of_all)
     measured = controls.certifies(apart, blind)
-    pooled = replace(certificates.bound(of_all), measured=measured)
+    pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
     found = {}
     for slug in slugs:
         sure = {subject for subject, trait in auto if trait == slug}
@@ -148,7 +148,7 @@ def words(bound: Bound) -> str:
     """`<= 4.2 %` where it is known; else why not and what is needed."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
-        need = f"{waiting:,} that are proposed or drawn have no sure label yet"
+        need = f"{waiting:,} proposed or drawn {_waits(bound)}"
     elif bound.more is None and bound.audited < bound.zone:
         need = "read everything"
     if bound.zone and not (bound.labels or bound.misses):
@@ -162,6 +162,11 @@ def words(bound: Bound) -> str:
     if bound.within:
         return f"{most} ({'certified' if bound.measured else 'relative to these reviewers'})"
     return f"{most} ({need}{goal})"
+
+
+def _waits(bound: Bound) -> str:
+    """Why it counts as missed. Of any trait fewer do than of one: a conversation where another is found is found."""
+    return "may hold one, as none is found and not all is sure yet" if bound.of_any else "have no sure label of it yet"
 
 
 def of_items(items: LabelBounds | None) -> dict[str, str]:
@@ -179,7 +184,7 @@ def lowers_most(bounds: LabelBounds) -> str | None:
         then = "`review push`, with `audit` above 0 in [review]"
         return f"{bounds.undrawn:,} conversations {why}: what is not known of them counts as missed: {then}"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
-        why = f"{waiting:,} conversations are proposed or drawn and have no sure label yet"
+        why = f"{waiting:,} conversations proposed or drawn {_waits(bounds.pooled)}"
         why += ": each counts as missed until people agree"
         return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why
     open_ = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}

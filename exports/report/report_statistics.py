@@ -67,7 +67,7 @@ def funnel(
             "With a verdict",
             reviewed,
             settled,
-            lambda _: "reviewers too few or not of one mind",
+            lambda _: "no verdict on any trait: reviewers too few or not of one mind",
             lambda _: "sure proposals that nobody read (auto), or labels whose reviews stand no longer",
         ),
     ]

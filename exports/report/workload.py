@@ -81,5 +81,9 @@ def missed(
 
 def _bound(name: str, bound: Bound, words: Callable[[Bound], str]) -> Row:
     facts = {"share": bound.share, "audited": bound.audited, "zone": bound.zone}
-    facts |= {"held": bound.misses - bound.holes, "holes": bound.holes}  # nobody knows what an unlabelled one holds
+    facts |= {
+        "held": bound.misses - bound.holes,
+        "holes": bound.holes,
+        "open": bound.open,
+    }  # nobody knows what an unlabelled one holds
     return {"name": name, "words": words(bound), "found": bound.found, "certified": bound.certified} | facts

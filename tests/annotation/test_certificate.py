@@ -144,6 +144,17 @@ def test_what_was_edited_otherwise_is_refused(stated, tmp_path, change):
         checked(stated, tmp_path)
 
 
+def test_a_version_that_words_it_otherwise_may_do_so(stated, tmp_path):
+    """`verify` refused what the version before had released: its words were others, and their numbers the same."""
+    truth, torture = stated["of_the_truth"], stated["missed"]["torture"]
+    truth.update(words=truth["words"].replace("blind controls", "controls"))
+    torture.update(words=torture["words"].replace("none found", "nobody was found"))
+    assert checked(stated, tmp_path)
+    torture.update(words=torture["words"] + " (certified)")
+    with pytest.raises(ReleaseError, match=r"missed\.torture\.words does not follow"):
+        checked(stated, tmp_path)
+
+
 def test_the_place_of_an_edit_is_named(stated, tmp_path):
     stated["items"]["missed"]["gore"].update(certified=True)
     with pytest.raises(ReleaseError, match=r"json: items\.missed\.gore\.certified does not follow from the counts"):

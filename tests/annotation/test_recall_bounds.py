@@ -148,7 +148,7 @@ def test_the_traits_of_the_worlds_are_those_of_the_default_list():
     assert {*worlds.SLUGS} <= {*traits.load().slugs} and len(worlds.SEVERE) == 3
 
 
-WAITS = "that are proposed or drawn have no sure label yet"
+WAITS = "proposed or drawn have no sure label of it yet"
 
 
 def world(present: int, audited: int, zone: int) -> tuple[pl.DataFrame, list[str], dict[str, dict[str, str | None]]]:
@@ -194,6 +194,20 @@ def test_holes_and_what_is_unread_or_unsure_count_as_missed():
     assert found.traits["gore"].open == found.pooled.open == 20
     assert found.traits["gore"].share == found.pooled.share == 20 / 120
     assert bounds.words(found.traits["gore"]) == f"<= 16.7 % (20 {WAITS})"
+
+
+def test_of_any_trait_fewer_wait_than_of_one_and_the_words_say_why():
+    """13 of one trait, 7 of any, in the same words: where another trait is found, nothing of `any` waits."""
+    rows, ids, said = world(40, 100, 100)
+    for n in range(13):
+        said[f"p{n}"] |= {"needles": None, "gore": "present" if n < 6 else None}
+    found = told(rows, said, current=ids)
+    needles, pooled = found.traits["needles"], found.pooled
+    assert (needles.open, pooled.open) == (13, 7)
+    assert f"13 {WAITS}" in bounds.words(needles)
+    why = "7 proposed or drawn may hold one, as none is found and not all is sure yet"
+    assert bounds.words(pooled) == f"<= 17.5 % ({why})"  # 33 are found
+    assert (bounds.lowers_most(found) or "").startswith(why.replace("proposed", "conversations proposed", 1))
 
 
 def test_gold_is_told_apart_from_the_audit():
