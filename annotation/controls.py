@@ -18,6 +18,7 @@ from annotation.task_assignment import BLIND, CONTROL, HELD_BACK, UNIT, Plan, cl
 from saferec_builder.storage.tables import ASSIGNMENTS, digest
 
 ENOUGH = 20  # conversations read blind before anything is said of the truth
+MEANING = "blind controls: conversations whose answer is known, read without a suggestion"
 LIMIT = 0.2  # no certificate where more of the truth may be missed
 TASK = ("kind", "subject")
 
@@ -183,6 +184,8 @@ def words(share: float | None, blind: Blind) -> str:
     """What the bound is relative to."""
     most, times = of_the_truth(share, blind), breaks_at(share, blind)
     if most is None or times is None:
-        return f"relative to these reviewers ({blind.read} of {ENOUGH} controls read)"
+        return f"not known ({blind.read} of {ENOUGH} blind controls read of which nothing was ever suggested)"
     limit = f"{100 * LIMIT:.0f} % up to {times:.1f} times as hard"
-    return f"{at_most(most)} relative to the truth, as far as missed ones are no harder than the controls ({limit})"
+    return (
+        f"{at_most(most)} relative to the truth, as far as missed ones are no harder than the blind controls ({limit})"
+    )

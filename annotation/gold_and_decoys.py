@@ -91,8 +91,8 @@ def shown(planted: pl.DataFrame) -> pl.DataFrame:
 def results(
     votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame, read: pl.DataFrame
 ) -> dict[str, dict[str, JsonValue]]:
-    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, conversations read `blind` whose
-    answer is known (controls.readings) and those of them missed, and `flagged`: what speaks against them."""
+    """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, blind controls read
+    (controls.readings) and those of them missed, and `flagged`: what speaks against them."""
     answers = votes.filter(role="reviewer", kind="sensitivity")
     known = answers.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
     yes, truth = pl.col("verdict") == "present", pl.col("truth")
@@ -103,7 +103,7 @@ def results(
     for rows in (
         known.group_by("reviewer").agg(**on_gold),
         met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()),
-        read.group_by("reviewer").agg(blind=pl.len(), blind_missed=pl.col("missed").sum()),
+        read.group_by("reviewer").agg(blind_controls=pl.len(), blind_controls_missed=pl.col("missed").sum()),
     ):
         for row in rows.iter_rows(named=True):
             found.setdefault(row.pop("reviewer"), {}).update(row)
@@ -111,7 +111,9 @@ def results(
 
 
 def _flags(facts: dict[str, int]) -> list[str]:
-    accepted, decoys, missed, there = (facts.get(name, 0) for name in ("accepted", "decoys", "blind_missed", "blind"))
+    accepted, decoys, missed, there = (
+        facts.get(name, 0) for name in ("accepted", "decoys", "blind_controls_missed", "blind_controls")
+    )
     return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=there)
 
 

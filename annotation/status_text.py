@@ -1,9 +1,13 @@
-"""`review status` as text: four tables, no line much wider than a terminal."""
+"""What `review status` and `adjudicate` print: tables and lines, none much wider than a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from annotation import controls, precision_bounds, recall_bounds
+import polars as pl
+
+from annotation import agreement, controls, precision_bounds, recall_bounds
 from annotation.progress import ReviewStatus
+from annotation.recall_bounds import LabelBounds
 
 Cells = Sequence[str]
 FOLDED = 3  # traits of which the same is said, from here on, are counted and not named
@@ -11,7 +15,7 @@ FOLDED = 3  # traits of which the same is said, from here on, are counted and no
 
 def lines(found: ReviewStatus) -> list[str]:
     """How far each trait is read and how well people agree, what labels miss and claim wrongly at most, and people."""
-    bounds, alphas = found.bounds, dict(found.agreement.select("trait", "alpha").iter_rows())
+    bounds, alphas = found.bounds, {row["trait"]: row for row in found.agreement.iter_rows(named=True)}
     columns = found.traits.columns
     read = [
         [row["trait"], *(f"{row[name]:,}" for name in columns[1:]), _alpha(alphas.get(row["trait"]))]
@@ -30,8 +34,29 @@ def lines(found: ReviewStatus) -> list[str]:
     if not found.reviewers:
         return [*said, "nobody was given a task yet: `saferec-build review push`"]
     said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
-    said += [f"{together}; missed of what is there: {controls.words(bounds.apart, bounds.blind)}"]
+    said += [together, f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}", controls.MEANING]
     return [*said, "", *_people(found)]
+
+
+def of_labels(agreed: pl.DataFrame, bounds: LabelBounds) -> list[str]:
+    """Agreement (agreement.alphas), recall bounds, and the precision bounds of traits of which something was
+    rechecked."""
+    found = []
+    told = agreed.drop_nulls("alpha")
+    for row in told.iter_rows(named=True):
+        found.append(f"alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {agreement.words(row)}")
+    if silent := agreed.height - told.height:
+        found.append(f"alpha of {silent} more: not to be told, where all say the same or nobody read twice")
+    missed = alike([[slug, recall_bounds.words(bound)] for slug, bound in bounds.traits.items()])
+    found += [f"missed share of {name}: {words}" for name, words in missed]
+    found.append(f"missed share of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}")
+    found.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}; {controls.MEANING}")
+    found += [f"missed share of {name}: {words}" for name, words in recall_bounds.of_items(bounds.items).items()]
+    rechecked = {slug: share for slug, share in bounds.false.items() if share.rechecked}
+    found += [f"false share of {slug}: {precision_bounds.words(share)}" for slug, share in rechecked.items()]
+    if bounds.false_pooled:
+        found.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
+    return found
 
 
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -74,5 +99,8 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _alpha(value: float | None) -> str:
-    return "n/a" if value is None else f"{round(value, 2) + 0.0:.2f}"  # no -0.00
+def _alpha(row: Mapping[str, Any] | None) -> str:
+    if row is None or row["alpha"] is None:
+        return "n/a"
+    few = f" ({row['positives']} positive)" if row["positives"] < agreement.FEW else ""
+    return f"{row['alpha']:z.2f}{few}"

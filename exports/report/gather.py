@@ -70,7 +70,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "traits": figures.traits(labels, taxonomy),
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
-        "agreement": figures.agreement(agreement.alphas(apart), apart, taxonomy),
+        "agreement": figures.agreement(agreement.alphas(apart), taxonomy),
         "missed": workload.missed(bounds, taxonomy, recall_bounds.words, precision_bounds.words),
         "effort": workload.effort(state.standing, labels),
         "load": workload.load(tasks, state.standing, taxonomy, _pseudonym(ws)),

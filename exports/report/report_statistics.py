@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from annotation.agreement import FEW
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -21,7 +22,6 @@ Ids = set[str]
 Reason = Callable[[str], str]
 Z = 1.959964  # two-sided 95 %
 CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band holds its lower end; the last holds 1, too
-FEW = 10  # positives, under which an alpha says little
 
 
 # ---- the way of the conversations
@@ -232,17 +232,10 @@ def wilson(hits: int, n: int) -> dict[str, float] | None:
 # ---- agreement, coverage
 
 
-def agreement(alphas: pl.DataFrame, votes: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """{kind, slug, name, units, positives, few, alpha, low, high}, the traits with most positives first.
-
-    positives: units that two people or more read and that one at least calls present; `few` of them (under FEW) make
-    an alpha that one more disagreement would change much.
-    """
+def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
+    """{kind, slug, name, units, positives, few, alpha, low, high} of agreement.alphas, most positives first."""
     names = {t.slug: t.name for t in taxonomy.traits}
-    read = votes.group_by("kind", "trait", "subject").agg(n=pl.len(), some=(pl.col("verdict") == "present").any())
-    positives = read.filter(pl.col("n") > 1, "some").group_by("kind", "trait").agg(positives=pl.len().cast(pl.Int64))
-    rows = alphas.join(positives, on=["kind", "trait"], how="left").with_columns(pl.col("positives").fill_null(0))
-    known = rows.filter(pl.col("trait").is_in(list(names))).rename({"trait": "slug"}).to_dicts()
+    known = alphas.filter(pl.col("trait").is_in(list(names))).rename({"trait": "slug"}).to_dicts()
     told = [row | {"name": names[row["slug"]], "few": row["positives"] < FEW} for row in known]
     return sorted(told, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -r["positives"], r["slug"]))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from annotation import controls
 from annotation.confidence_bounds import Bound, FalseShare
 from annotation.progress import TASK
 from annotation.recall_bounds import LabelBounds
@@ -59,7 +60,7 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
 def missed(
     bounds: LabelBounds, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
 ) -> Row:
-    """{pooled, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
+    """{pooled, truth, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
 
     `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
     """
@@ -73,6 +74,7 @@ def missed(
     return {
         "false": None if bounds.false_pooled is None else false_words(bounds.false_pooled),
         "pooled": _bound("Any sensitivity", bounds.pooled, words),
+        "truth": controls.words(bounds.apart, bounds.blind),
         "together": [names[slug] for slug in bounds.together],
         "gold": bounds.gold,
         "traits": sorted(rows, key=lambda r: (r["share"] is None, r["share"] or 0.0, -r["found"], r["name"])),

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from annotation.agreement import alphas
+from annotation.agreement import FEW, alphas, words
 
 
 def votes(*rows: tuple[str, str, str], trait: str = "gore") -> pl.DataFrame:
@@ -36,6 +36,14 @@ def test_alpha_by_hand():
 def test_what_cannot_be_told_is_null_and_never_0_or_1(rows):
     told = alphas(votes(*rows)).row(0, named=True)
     assert (told["alpha"], told["low"], told["high"]) == (None, None, None)
+
+
+def test_positives_are_units_of_two_votes_with_one_present():
+    rows = [("u1", "ann", "present"), ("u1", "bo", "absent"), ("u2", "ann", "absent"), ("u2", "bo", "absent")]
+    told = alphas(votes(*rows, ("u3", "ann", "present"))).row(0, named=True)
+    assert (told["units"], told["positives"]) == (2, 1)
+    assert words(told).endswith("(over 2, 1 positive: too few to tell)")
+    assert words(told | {"positives": FEW}).endswith("(over 2)")
 
 
 def test_no_votes_no_rows():

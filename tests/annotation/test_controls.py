@@ -178,10 +178,11 @@ def test_the_share_of_the_truth():
     times = breaks_at(0.04, blind)
     assert times == pytest.approx((1 - 0.8 / 0.96) / 0.1)  # 1.67: then 1 - 0.96 * 0.8333 = 0.2 are missed
     assert words(0.04, blind) == (
-        "<= 13.6 % relative to the truth, as far as missed ones are no harder than the controls"
+        "<= 13.6 % relative to the truth, as far as missed ones are no harder than the blind controls"
         " (20 % up to 1.7 times as hard)"
     )
-    assert words(0.04, Blind(19, 0, None)) == "relative to these reviewers (19 of 20 controls read)"
+    few = words(0.04, Blind(19, 0, None))
+    assert few == "not known (19 of 20 blind controls read of which nothing was ever suggested)"
     assert breaks_at(0.3, blind) == 0 and of_the_truth(None, blind) is None
 
 

@@ -16,8 +16,21 @@ def text(workspace: Workspace) -> list[str]:
     found = review_status(workspace)
     counts = {"proposed": 1_234, "assigned": 7, "begun": 0, "read": 7, "disputed": 1}
     traits = pl.DataFrame([{"trait": "accidents_disasters", **counts}, {"trait": "gore", **counts}])
-    alpha = [{"trait": "gore", "alpha": -0.001}, {"trait": "accidents_disasters", "alpha": None}]
-    ann = {"tasks": 14_145, "open": 3, "seconds": 22.0, "with_the_model": 0.998, "flagged": ["decoys", "speed"]}
+    traits = traits.vstack(traits[:1].with_columns(trait=pl.lit("needles")))
+    alpha = [
+        {"trait": "gore", "alpha": -0.001, "positives": 10},
+        {"trait": "accidents_disasters", "alpha": None, "positives": 0},
+        {"trait": "needles", "alpha": 0.5, "positives": 3},
+    ]
+    blind = {"blind_controls": 3, "blind_controls_missed": 1}
+    ann = {
+        "tasks": 14_145,
+        "open": 3,
+        "seconds": 22.0,
+        "with_the_model": 0.998,
+        **blind,
+        "flagged": ["decoys", "speed"],
+    }
     people = {"ann": ann, "bo": {"tasks": 2, "open": 0, "rejected": 1}}
     return status_text.lines(replace(found, traits=traits, agreement=pl.DataFrame(alpha), reviewers=people))
 
@@ -42,9 +55,30 @@ def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str])
     assert [line.split()[-1] for line in text if line.startswith("accidents_disasters")][0] == "n/a"
     (head,) = [line for line in text if line.startswith("reviewer")]
     assert head.split("  ")[0] == "reviewer" and "with the model" in head
-    assert rows["ann"] == ["ann", "14,145", "3", "22", "0.998", "decoys,", "speed", "-"]
-    assert rows["bo"] == ["bo", "2", "0", "-", "-", "-", "1"]
+    assert rows["ann"] == ["ann", "14,145", "3", "22", "0.998", "3", "1", "decoys,", "speed", "-"]
+    assert rows["bo"] == ["bo", "2", "0", "-", "-", "-", "-", "-", "1"]
     assert max(map(len, text)) <= 120
+
+
+def test_an_alpha_of_few_positives_says_how_few(text: list[str]) -> None:
+    assert [line for line in text if line.startswith("needles")][0].endswith("  0.50 (3 positive)")
+
+
+def test_what_blind_controls_are_stands_above_their_columns(text: list[str]) -> None:
+    """A line spoke of controls, the columns were `blind` and `blind missed`, and neither was explained."""
+    at = next(n for n, line in enumerate(text) if line.startswith("missed of what is there: not known (0 of 20 blind"))
+    assert text[at + 1] == "blind controls: conversations whose answer is known, read without a suggestion"
+    assert "  blind controls  blind controls missed  " in text[at + 3]
+
+
+def test_adjudicate_says_of_each_figure_what_it_is_worth(workspace: Workspace) -> None:
+    """A line of three had no figure, and an alpha of -0.04 on five positives no word that it tells nothing."""
+    row = {"kind": "item_flag", "trait": "gore", "units": 70, "alpha": -0.04, "low": -0.11, "high": -0.001}
+    lines = status_text.of_labels(pl.DataFrame([row | {"positives": 5}]), review_status(workspace).bounds)
+    assert lines[0] == "alpha of gore (items): -0.04 [-0.11, 0.00] (over 70, 5 positive: too few to tell)"
+    (there,) = [line for line in lines if line.startswith("missed share of what is there: ")]
+    assert there.split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
+    assert there.endswith("blind controls: conversations whose answer is known, read without a suggestion")
 
 
 def test_traits_of_which_the_same_is_said_are_one_line() -> None:

@@ -140,7 +140,7 @@ def test_positives_stand_beside_each_alpha_and_few_are_told() -> None:
     ]
     votes = pl.DataFrame(said, schema=["subject", "trait", "reviewer", "verdict"], orient="row")
     votes = votes.with_columns(kind=pl.lit("sensitivity"))
-    told = figures.agreement(alphas(votes), votes, TAXONOMY)
+    told = figures.agreement(alphas(votes), TAXONOMY)
     assert {r["slug"]: (r["positives"], r["few"]) for r in told} == {"gore": (10, False), "needles": (1, True)}
 
 
