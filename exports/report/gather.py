@@ -65,6 +65,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "simulated": bool(state.votes["simulated"].any() or every["simulated"].any()),
         "release": manifest and {key: manifest.get(key) for key in _SHOWN},
         "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
+        "released": manifest and figures.released(manifest),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
         "left_out": figures.left_out(drops.filter(pl.col("stage") != "release")) + _dropped(manifest),
         "traits": figures.traits(labels, taxonomy),

@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 
 from annotation.agreement import FEW
+from exports.manifest_types import Facts
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.taxonomy import Taxonomy
 
@@ -274,3 +275,10 @@ def headline(
         "warnings": warnings["warning"].n_unique(),
         "reviewers": people["reviewer"].n_unique(),
     }
+
+
+def released(manifest: Facts) -> Row:
+    """{items, sensitivities, present: trait -> labels “present”} of a release, as its manifest counts them."""
+    present = {slug: counts.get("present", 0) for slug, counts in manifest["labels"].items()}
+    items = sum(manifest["counts"].get("items", {}).values())
+    return {"items": items, "sensitivities": sum(present.values()), "present": present}

@@ -64,6 +64,19 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
         assert fact in text, fact
 
 
+def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:
+    """The boxes and bars below "release 1.0.0" were those of the workspace, and nothing said so."""
+    ws, words = told
+    rows = requests()[0]
+    store.append(ws, tables.LABELS, frame(tables.LABELS, label(rows[0]), label(rows[2])))
+    assert cli(*words).code == 0
+    text = text_of((ws.root / "report.html").read_text())
+    assert "Figures are of the workspace as it is now, unless they name the release." in text
+    assert "22 sensitivities with a verdict “present”, over 1 traits; release 1.0.0 has 20, over 1" in text
+    assert "12 items in the catalog; release 1.0.0 has 12" in text
+    assert "Blood and gore 22 22 + 0; 20 in 1.0.0" in text
+
+
 def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, words = told
     cli(*words)
