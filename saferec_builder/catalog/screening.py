@@ -41,6 +41,9 @@ Floats = NDArray[np.float64]
 class Screening:
     """What the lists show; shares are of the titles shown, the first k of each list.
 
+    The figure `ambiguous` counts titles that several works share, whatever their verdict; as a reason of `unknown` only
+    those stand whose works leave the trait open.
+
     rates        model, trait, lists, groups, shown; violated, clear, unknown, each with _low and _high
     unknown      model, trait, why, shown: why a title is unknown
     causes       model, trait, item, title, shown: the works that break the trait, most shown first

@@ -51,6 +51,16 @@ def test_shares_reasons_and_causes_of_a_list(ws, tmp_path):
     assert found.counts.figures == {"titles": 6, "linked": 4, "ambiguous": 1, "not_found": 1, "no_title": 0}
 
 
+def test_a_title_of_several_works_counts_as_ambiguous_whatever_its_verdict(ws, tmp_path):
+    """The figure was more than `several works of this title` over the models, and nothing said why."""
+    (tmp_path / "twins.csv").write_text("domain,title,year\nfilm,Alien,2011\n")
+    adding.add_catalog(ws, "csv", [tmp_path / "twins.csv"])
+    found = screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien", "Emma")]), traits=["gore"])
+    assert found.counts.figures["ambiguous"] == 2
+    assert found.rates["violated"].to_list() == [0.5]  # one of the films called Alien
+    assert found.unknown.rows() == [("a", "gore", screening.SEVERAL, 1)]
+
+
 def test_what_nobody_shows_has_a_bound_and_groups_are_drawn_whole(ws, tmp_path):
     rows = [_list("a", str(n), "Babe (1995)", dialog_id=str(n // 2)) for n in range(20)]
     (none,) = screening.screen(ws, _file(tmp_path, rows), traits=["gore"]).rates.to_dicts()
