@@ -6,7 +6,7 @@ gives  new rows of conversations, origins, marks, clusters, stated, honoured and
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -28,31 +28,12 @@ from saferec_builder.mining import (
     withheld,
 )
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
-from saferec_builder.sources import (
-    Read,
-    ccpe,
-    conversation_rows as conversations,
-    dumps,
-    hf,
-    inspired,
-    messages,
-    opendialkg,
-    redial,
-    saferec,
-    threads,
-)
+from saferec_builder.sources import Read, conversation_rows as conversations, dumps, hf, threads
 from saferec_builder.sources.conversation_rows import Source
+from saferec_builder.sources.readers import READERS
 from saferec_builder.storage import parallel, tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
-READERS: dict[Source, Callable[[Path], Read]] = {
-    Source.redial: redial.read,
-    Source.inspired: inspired.read,
-    Source.ccpe: ccpe.read,
-    Source.messages: messages.read,
-    Source.opendialkg: opendialkg.read,
-    Source.saferec: saferec.read,
-}
 SUFFIXES = {  # of the files that a folder stands for
     Source.reddit: (".ndjson", ".zst", ".gz"),
     Source.inspired: (".tsv",),

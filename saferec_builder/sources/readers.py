@@ -1,0 +1,45 @@
+"""The readers of files of conversations, and what such a file is known by, whatever it is called."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from saferec_builder.sources import Read, ccpe, inspired, messages, opendialkg, redial, saferec
+from saferec_builder.sources.conversation_rows import Source
+
+READERS: dict[Source, Callable[[Path], Read]] = {
+    Source.redial: redial.read,
+    Source.inspired: inspired.read,
+    Source.ccpe: ccpe.read,
+    Source.messages: messages.read,
+    Source.opendialkg: opendialkg.read,
+    Source.saferec: saferec.read,
+}
+_HEAD = 2**16  # bytes in which the first row names its fields
+_FIELDS = {  # without which no row of a source is read; the shape is that of JSON or of a header
+    Source.redial: b'"conversationId"',
+    Source.inspired: b"utt_id",
+    Source.ccpe: b"utterance_index",
+    Source.messages: b'"messages"',
+    Source.opendialkg: b'"messages"',
+    Source.saferec: b'"prompt"',
+}
+IN_CELLS = (Source.inspired, Source.ccpe)  # of a table; the others write JSON
+
+
+def likely(path: Path) -> list[Source]:
+    """The sources that a file may be of, by the fields at its beginning: only reading it tells."""
+    if path.suffix == ".parquet":
+        return [Source.saferec] if "prompt" in _columns(path) else []
+    with path.open("rb") as file:
+        head = file.read(_HEAD).replace(b"\0", b"").lower()  # NUL: of UTF-16; a spreadsheet's header has capitals
+    return [source for source, field in _FIELDS.items() if field.lower() in head]
+
+
+def _columns(path: Path) -> list[str]:
+    try:
+        return list(pq.read_schema(path).names)
+    except (OSError, pa.ArrowException):
+        return []
