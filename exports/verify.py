@@ -29,7 +29,7 @@ from exports.folder import (
     sync_folder,
 )
 from exports.formats import SINCE, schemas
-from exports.withdraw import reasons
+from exports.withdraw import FORGOTTEN, reasons
 from saferec_builder.core.errors import ReleaseError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.plain_files import read_plain
@@ -164,10 +164,7 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
         )
     if not file.is_file():
         if not (folder / "data").exists():
-            raise ReleaseError(
-                f"{folder}: its data is gone: build or fetch it again; where `saferec-build forget` deleted it, as it"
-                " held somebody who asked to be forgotten, make the next version"
-            )
+            raise ReleaseError(f"{folder}: {_why_gone(folder, manifest.version)}")
         raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
     found = sha256(file)
     expected = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
@@ -176,6 +173,18 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
             f"{file}: sha256 is {found[:12]}…, expected {min(expected - {found})[:12]}…:"
             " build or fetch the release again"
         )
+
+
+def _why_gone(folder: Path, version: str) -> str:
+    """Why a release has no data, as far as the workspace around it, or around what it is a copy of, knows."""
+    here = folder.resolve().parent
+    erased = any(reasons(place).get(version) == FORGOTTEN for place in (here, here / "releases"))
+    if erased:
+        return f"`saferec-build forget` deleted its data, as {FORGOTTEN}: make the next version"
+    return (
+        f"its data is gone: where `saferec-build forget` deleted it, as {FORGOTTEN}, make the next version; else build"
+        " or fetch it again"
+    )
 
 
 def _check_table(folder: Path, path: str, rows: int, schema: pa.Schema | None, digest: str | None) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from huggingface_hub.hf_api import LFSFileInfo
 
 FILE = "withdrawn.json"
+FORGOTTEN = "it held somebody who asked to be forgotten"  # the reason of `forget`, which deletes a version's data
 
 CARD = "README.md"
 _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
