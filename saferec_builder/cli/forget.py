@@ -7,10 +7,10 @@ import typer
 
 from annotation.review_destinations import Argilla, LabelStudio
 from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.progress import bar
 from saferec_builder.cli.review import TOOLS, Token
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.json_value import JsonValue
 from saferec_builder.erasure import forget as stage
 from saferec_builder.storage.workspace import Workspace
 
@@ -33,21 +33,13 @@ def forget(
     """Erase people from the workspace for good: tables, review, releases and lists. There is no way back."""
     to = _server(tool, url, token)
     ws = Workspace.open(folder)
-    made = stage.forget(ws, names or (), source=source, to=to, no_server=no_server, dry=dry_run)
-    figures: dict[str, JsonValue] = {"where": {name: n for name, n in made.rows.items() if n}}
-    figures |= {"resumed": made.resumed} if made.resumed else {}
-    for receipt in made.receipts:
-        more = f" (the same people have {receipt.more} more)" if receipt.more else ""
-        known = ", known before" if receipt.before else ""
-        figures[receipt.wish] = f"{len(receipt.conversations)} conversations{more}{known}"
-    for name, paths in (("releases", made.emptied), ("files" if dry_run else "still_in", made.files)):
-        figures |= {name: [str(path.relative_to(ws.root)) for path in paths]} if paths else {}
-    figures |= {f"do_{n}": what for n, what in enumerate(made.outside, 1)}
-    rows = sum(made.rows.values())
-    say(Counts("forget", rows, figures=figures), as_json, "")
+    typer.echo("forget: searching the tables, the releases and every file of the workspace", err=True)
+    seen = bar("forget", "file")
+    made = stage.forget(ws, names or (), source=source, to=to, no_server=no_server, dry=dry_run, progress=seen)
+    say(Counts("forget", sum(made.rows.values()), figures=made.figures(ws.root)), as_json, "")
     if not as_json:
         lost = f", and the data of {len(made.emptied)} copies of releases deleted" if made.emptied else ""
-        typer.echo(f"forget: {rows:,} rows {'would be ' * dry_run}erased{lost}{'; nothing was changed' * dry_run}")
+        typer.echo(f"forget: {made.total} {'would be ' * dry_run}erased{lost}{'; nothing was changed' * dry_run}")
     if made.fault:
         raise UsageError(made.fault)
 

@@ -17,6 +17,8 @@ from annotation import outbox
 from annotation.review_destinations import Argilla, LabelStudio
 from exports.report.page import PAGE
 from saferec_builder.core.errors import ReviewError, StoreError, whole_object
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.progress import Progress
 from saferec_builder.erasure import people, places, review_server, rows
 from saferec_builder.erasure.people import Gone, Receipt
 from saferec_builder.mining import removals as wishes
@@ -45,6 +47,26 @@ class Forgotten:
     resumed: int = 0
 
     @property
+    def total(self) -> str:
+        """What was counted, each kind by its name."""
+        lines, tasks = (self.rows.get(name, 0) for name in ("lines", "tasks"))
+        kinds = {"rows of tables": sum(self.rows.values()) - lines - tasks, "lines of files": lines}
+        kinds |= {"tasks on review servers": tasks} if tasks else {}
+        return ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
+
+    def figures(self, root: Path) -> dict[str, JsonValue]:
+        """The receipt, its files under `root`, for a command's last lines."""
+        told: dict[str, JsonValue] = {"where": {name: n for name, n in self.rows.items() if n}}
+        told |= {"resumed": self.resumed} if self.resumed else {}
+        for receipt in self.receipts:
+            more = f" (the same people have {receipt.more} more)" if receipt.more else ""
+            known = ", known before" if receipt.before else ""
+            told[receipt.wish] = f"{len(receipt.conversations)} conversations{more}{known}"
+        for name, paths in (("releases", self.emptied), ("files" if self.dry else "still_in", self.files)):
+            told |= {name: [str(path.relative_to(root)) for path in paths]} if paths else {}
+        return told | {f"do_{n}": what for n, what in enumerate(self.outside, 1)}
+
+    @property
     def fault(self) -> str | None:
         """What somebody has to look at: all else is done."""
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
@@ -55,7 +77,8 @@ class Forgotten:
                 " harm)"
             )
         if self.files and not self.dry:
-            return f"forget: {self.files[0]} and {len(self.files) - 1} other files still name them: look at these"
+            others = f" and {n} other files" if (n := len(self.files) - 1) else ""
+            return f"forget: still named in {self.files[0]}{others}: look there"
         return None
 
 
@@ -67,12 +90,14 @@ def forget(
     to: LabelStudio | Argilla | None = None,
     no_server: bool = False,
     dry: bool = False,
+    progress: Progress | None = None,
 ) -> Forgotten:
     """Erases the people that are meant (people.meant), or everybody in removals.csv; there is no way back.
 
     An erasure that was broken off is ended first; without names that is all.
 
     to: the team's review server, where tasks about them are on one; no_server: it is there no more. dry: looks only.
+    progress: of the files that are searched, which are many where a workspace is old.
     UsageError where nobody is asked for; ReviewError where tasks are on a server that nobody named; StoreError where
     another command is at work.
     """
@@ -84,7 +109,7 @@ def forget(
                 raise StoreError(f"{ws.root}: an erasure was broken off: run `saferec-build forget`: it ends that")
             gone = _read(intent)
             _check_server(ws, gone, to, no_server)
-            before = _erase(ws, gone, to, again=True)
+            before = _erase(ws, gone, to, progress, again=True)
             if not names:
                 there = wishes.read_removals(ws.root / wishes.FILE).wishes
                 waits = (
@@ -96,14 +121,24 @@ def forget(
         gone, receipts = people.meant(ws, names, source)
         _check_server(ws, gone, to, no_server)
         if dry:
-            held = [home for home in places.releases(ws) if places.holds(ws, home, gone)]
-            found = places.holding(ws, gone)
-            counts = rows.counted(ws, gone) | {"tasks": review_server.erase_here(ws, set(gone.tasks), dry=True)}
-            on_team = review_server.elsewhere(ws, set(gone.tasks)).height > 0
-            return Forgotten(receipts, counts, found, held, _outside(ws, gone, held, team=on_team), dry)
+            return _looked(ws, gone, receipts, to, progress)
         whole_files.write_private(intent, json.dumps(gone.facts()).encode())
-        made = replace(_erase(ws, gone, to), receipts=receipts)
+        made = replace(_erase(ws, gone, to, progress), receipts=receipts)
         return _joined(before, made) if before else made
+
+
+def _looked(
+    ws: Workspace, gone: Gone, receipts: list[Receipt], to: LabelStudio | Argilla | None, progress: Progress | None
+) -> Forgotten:
+    """What an erasure would find; nothing is changed."""
+    tasks = set(gone.tasks)
+    held = [home for home in sorted(places.releases(ws)) if places.holds(ws, home, gone)]
+    lines, copies = places.clean_lists(ws, gone, dry=True, progress=progress)
+    on_team = review_server.elsewhere(ws, tasks).height
+    there = review_server.erase_here(ws, tasks, dry=True) + (on_team if to else 0)
+    counts = {"tasks": there, "lines": lines, **rows.counted(ws, gone)}
+    found = places.holding(ws, gone, copies, progress)
+    return Forgotten(receipts, counts, found, held, _outside(ws, gone, held, team=on_team > 0), dry=True)
 
 
 def _joined(before: Forgotten, made: Forgotten) -> Forgotten:
@@ -119,7 +154,7 @@ def _read(intent: Path) -> Gone:
     facts = whole_object(intent.read_bytes())
     if facts is None:
         raise StoreError(f"{intent}: damaged: put your copy of the workspace back, then run `saferec-build forget`")
-    pairs = {name: [tuple(row) for row in facts[name]] for name in ("forgotten", "revisions", "inputs")}
+    pairs = {name: [tuple(row) for row in facts.get(name, ())] for name in ("forgotten", "revisions", "ids", "inputs")}
     return Gone(**{**facts, **pairs})
 
 
@@ -136,7 +171,9 @@ def _check_server(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, n
 # ---- the steps, in the order in which they leave no way back to the names
 
 
-def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, *, again: bool = False) -> Forgotten:
+def _erase(
+    ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, progress: Progress | None, *, again: bool = False
+) -> Forgotten:
     """Each step can be done again; the intent goes with the last, when all that is to be told is known."""
     forgotten = pl.DataFrame(gone.forgotten, schema=tables.FORGOTTEN.schema, orient="row")
     workspace.append(ws, tables.FORGOTTEN, forgotten)  # first: whatever comes, mining leaves them out
@@ -144,7 +181,7 @@ def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, *, again
     counts = {"tasks": review_server.erase_here(ws, tasks)}
     if to:
         counts["tasks"] += review_server.erase_there(ws, to, tasks)
-    counts["lines"] = places.clean_lists(ws, gone)
+    counts["lines"], copies = places.clean_lists(ws, gone, progress=progress)
     outbox.erase(ws, set(gone.revisions))
     emptied = places.empty_releases(ws, gone, again=again)
     counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
@@ -158,7 +195,7 @@ def _erase(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, *, again
     wishes.drop_erased(ws)
     resumed = len({one for one, _ in gone.revisions}) if again else 0
     outside = _outside(ws, gone, emptied, team=bool(to))
-    made = Forgotten([], counts, places.holding(ws, gone), emptied, outside, False, resumed)
+    made = Forgotten([], counts, places.holding(ws, gone, copies, progress), emptied, outside, False, resumed)
     (ws.root / FORGETTING).unlink(missing_ok=True)
     return made
 

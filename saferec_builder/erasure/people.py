@@ -4,6 +4,7 @@ reads  names, or removals.csv; conversations, origins, assignments, labels, revi
 gives  Gone: what has to go, as the file of an erasure under way holds it
 """
 
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +31,7 @@ class Gone:
     forgotten: list[Pair] = field(default_factory=list)  # rows of FORGOTTEN
     revisions: list[Pair] = field(default_factory=list)  # conversation, digest
     whole: dict[str, str] = field(default_factory=dict)  # conversations of which no revision stays -> a random name
+    ids: list[Pair] = field(default_factory=list)  # of these in their sources, as in `forgotten`; for nobody to keep
     inputs: list[Pair] = field(default_factory=list)  # source and name of each file that they were read from
     others: list[str] = field(default_factory=list)  # further names: released ids, tasks, pseudonyms
     tasks: list[str] = field(default_factory=list)  # ids of tasks about the revisions
@@ -75,15 +77,16 @@ def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[
             raise UsageError(f"{ws.root}: whom to forget? Name somebody, or write them into {wishes.FILE}")
         asked = [(f"{wishes.FILE}:{wish.line}", wish) for wish in removals.wishes]
         found.append(wishes.removed(removals, there))  # also of a backup that was put back
-    forgotten, receipts, called = set[Pair](), list[Receipt](), _called(ws, there)
+    forgotten, receipts, called, once = set[Pair](), list[Receipt](), _called(ws, there), set[str]()
     before = set(workspace.read(ws, tables.FORGOTTEN).iter_rows())
     for name, wish in asked:
         revisions, known = _one(ws, there, called, name if names else "", wish)
         found.append(revisions)
         forgotten |= known
+        once |= _once_called(ws, name if names else "", wish, there["source"].unique()) if known <= before else set()
         receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), known <= before))
     revisions = pl.concat(found).unique().sort("conversation", "digest")
-    return _gone(ws, rows, revisions, forgotten), [_with_more(each, rows, revisions) for each in receipts]
+    return _gone(ws, rows, revisions, forgotten, once), [_with_more(each, rows, revisions) for each in receipts]
 
 
 def _called(ws: Workspace, there: pl.DataFrame) -> dict[str, tuple[str, str]]:
@@ -112,21 +115,36 @@ def _one(
     return pl.concat([found, here.select("conversation", "digest")]).unique(), forgotten
 
 
+def _once_called(ws: Workspace, name: str, wish: wishes.Wish, there: pl.Series) -> set[str]:
+    """What somebody was called here and in releases who was erased before: files may have been put back."""
+    dataset, who = ws.config.dataset.name, replace(wish, ids=frozenset())
+    sources = {*there, *(source for source, _ in workspace.read(ws, tables.FORGOTTEN).iter_rows()), *Source} - {""}
+    conversations = {tables.digest(one, post) for where, post in wish.ids for one in ([where] if where else sources)}
+    people = {key for _, key in wishes.hashed(who, sources, ws.secret)}
+    ours = {name} if re.fullmatch("[0-9a-f]{16}", name) else set[str]()
+    released = {released_ids.released(ws, dataset, one) for one in conversations | ours}
+    return conversations | people | ours | released | {formats.pseudonym(dataset, one) for one in people | ours}
+
+
 def _with_more(receipt: Receipt, rows: pl.DataFrame, revisions: pl.DataFrame) -> Receipt:
     theirs = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
     left = rows.filter(pl.col("seeker").is_in(theirs.implode())).join(revisions, on="conversation", how="anti")
     return replace(receipt, more=left["conversation"].n_unique())
 
 
-def _gone(ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair]) -> Gone:
+def _gone(
+    ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair], once_called: set[str]
+) -> Gone:
     stays = rows.join(revisions, on=["conversation", "digest"], how="anti")
     about = rows.join(revisions, on=["conversation", "digest"], how="semi")
     ends = rows.join(stays, on="conversation", how="anti").join(revisions, on="conversation", how="semi")
     whole = ends["conversation"].unique().sort().to_list()
     seekers = ends["seeker"].drop_nulls().unique()
     seekers = seekers.filter(~seekers.is_in(stays["seeker"].drop_nulls().implode()))
+    posts = ends.select("source", "source_id").drop_nulls()
     dataset = ws.config.dataset.name
     others = [released_ids.released(ws, dataset, one) for one in whole]
+    others += sorted(once_called.difference(stays["conversation"], stays["seeker"]))
     others += [*seekers, *(formats.pseudonym(dataset, one) for one in seekers)]
     design, given, labels, reviews = (
         workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
@@ -136,6 +154,7 @@ def _gone(ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten:
     return Gone(
         forgotten=sorted(forgotten),
         revisions=revisions.rows(),
+        ids=sorted({(one, wishes.id_key(one, name.strip(), ws.secret)) for one, name in posts.iter_rows()}),
         whole={one: f"gone-{secrets.token_hex(8)}" for one in whole},
         inputs=about.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
         others=others,

@@ -1,10 +1,11 @@
 """Files of a workspace in which people stand beside its tables: lists, reviewers' files, copies of input, releases."""
 
 import csv
-import glob
 import os
+import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
@@ -12,21 +13,24 @@ import pyarrow.parquet as pq
 
 from exports import released_ids
 from exports.folder import MANIFEST, SUMS, facts_of
-from exports.withdraw import mark, reasons
+from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import SafeRecError
+from saferec_builder.core.progress import Progress, counted
 from saferec_builder.erasure.people import Gone
 from saferec_builder.mining import removals as wishes
-from saferec_builder.mining.ingest import READERS
-from saferec_builder.sources.conversation_rows import Source
+from saferec_builder.mining.conversations import pseudonym
+from saferec_builder.sources.readers import IN_CELLS, READERS, likely
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace
 
 DATA, EMPTIED = "data", ".emptied"  # of a release; and while it is being deleted
-REASON = "it held somebody who asked to be forgotten"
 _BLOCK, _EDGE = 8 << 20, 64  # bytes that are searched at once, and how far two pieces overlap
 _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _PACKED = (".7z", ".bz2", ".gz", ".ods", ".xlsx", ".xz", ".zip", ".zst")
+_MADE = ("label-studio", "mining", "releases", "review")  # folders of ours: a source's names are in no file of these
+_ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
+_WORD = re.compile(r"""[^\s"',;:(){}\[\]<>=|/\\]+""")
 _OURS = (".secret", "saferec.toml", wishes.FILE, ".forget.json", ".outbox.json")  # each is dealt with by its room
 
 
@@ -39,12 +43,33 @@ def files(root: Path) -> Iterator[Path]:
             yield path
 
 
-def holding(ws: Workspace, gone: Gone) -> list[Path]:
-    """The files in which any of their names here stands, as UTF-8 or UTF-16 (of parquet among the values), and the
-    copies of input with a row of theirs. Nothing is unpacked."""
-    copies, names = _inputs(ws, gone), gone.names
-    found = ((path, names and any(_said(block, names) for block in _blocks(path))) for path in files(ws.root))
-    return [path for path, said in found if said or path in copies]
+def holding(ws: Workspace, gone: Gone, copies: Collection[Path], progress: Progress | None = None) -> list[Path]:
+    """The files in which any of their names here stands, as UTF-8 or UTF-16 (of parquet among the values), or as a word
+    a name that the source has for them; and `copies`, of input with a row of theirs. Nothing is unpacked."""
+    names, homes, spelt = gone.names, releases(ws), Spelt(ws, (*gone.forgotten, *gone.ids))
+
+    def told(path: Path) -> bool:
+        made = path.relative_to(ws.root).parts[0] in _MADE or not homes.isdisjoint(path.parents)
+        spelt_there = not made and path.suffix != ".parquet" and any(map(spelt.stands_in, _blocks(path)))
+        return spelt_there or (bool(names) and any(_said(block, names) for block in _blocks(path)))
+
+    return [path for path in counted([*files(ws.root)], progress) if path in copies or told(path)]
+
+
+class Spelt:
+    """Names of people as their sources spell them, of which only keyed digests are known (rows of FORGOTTEN)."""
+
+    def __init__(self, ws: Workspace, who: Collection[tuple[str, str]]) -> None:
+        self.who, self.sources, self.secret = set(who), {source for source, _ in who}, ws.secret if who else b""
+
+    def stands_in(self, block: bytes) -> bool:
+        """Whether one is a word there; numbers are none, as those of an id stand for much else."""
+        words = {word.strip(".!?@*`") for word in _WORD.findall(block.replace(b"\0", b"").decode("utf-8", "ignore"))}
+        return any(self._is_theirs(word) for word in words if not word.isdecimal())
+
+    def _is_theirs(self, word: str) -> bool:
+        keys = (wishes.id_key, pseudonym)
+        return any((one, key(one, word, self.secret)) in self.who for one in self.sources for key in keys)
 
 
 def packed(root: Path) -> list[Path]:
@@ -73,62 +98,84 @@ def _blocks(path: Path) -> Iterator[bytes]:
 # ---- lists, one thing a line
 
 
-def clean_lists(ws: Workspace, gone: Gone) -> int:
-    """Takes the lines about them out of JSON lines and CSV files, copies of input among them: how many that were."""
-    copies, lines = _inputs(ws, gone), 0
-    for path in files(ws.root):
-        if path.suffix in (*_LISTS, *_TABLES) and "label-studio" not in path.relative_to(ws.root).parts:
-            lines += _clean(path, gone.names, *copies.get(path, (set(), set())))
-    return lines
+@dataclass(frozen=True)
+class Theirs:
+    """What a copy of input holds of them: numbers of lines, where a row is one; else ids of dialogues in a table."""
+
+    lines: set[int] = field(default_factory=set)
+    ids: set[str] = field(default_factory=set)
+    found: bool = False
 
 
-def _inputs(ws: Workspace, gone: Gone) -> dict[Path, tuple[set[int], set[str]]]:
-    """Copies of the files that they were read from, with rows of theirs -> (numbers of the lines, their ids in it)."""
-    found: dict[Path, tuple[set[int], set[str]]] = {}
-    before = workspace.read(ws, tables.FORGOTTEN).iter_rows()  # a copy may have been put back
-    erased = wishes.Removals(forgotten=frozenset((*gone.forgotten, *before)), secret=ws.secret)
-    for source, name in gone.inputs:
-        if source not in list(Source) or not (reader := READERS.get(Source(source))):
+def clean_lists(
+    ws: Workspace, gone: Gone, *, dry: bool = False, progress: Progress | None = None
+) -> tuple[int, list[Path]]:
+    """Takes the lines about them out of JSON lines and CSV files, and out of copies of input under any name: (how many
+    that were, the copies of input that hold something of theirs still). dry: counts alone."""
+    known = workspace.read(ws, tables.FORGOTTEN).iter_rows()  # a copy may have been put back
+    erased = wishes.Removals(forgotten=frozenset((*gone.forgotten, *gone.ids, *known)), secret=ws.secret)
+    lines, left, homes = 0, list[Path](), releases(ws)
+    for path in counted([*files(ws.root)], progress):
+        if path.relative_to(ws.root).parts[0] == "label-studio":
             continue
-        for path in ws.root.rglob(glob.escape(Path(name).name)):
-            try:
-                read = reader(path).rows
-            except SafeRecError:  # of another kind, under the same name
-                continue
-            kept, _ = wishes.without(read, erased)
-            theirs = read.join(kept, on=["conversation", "place"], how="anti")
-            numbers = (place.rpartition(":")[2] for place in theirs["place"])
-            if not theirs.is_empty():
-                found[path] = {int(n) for n in numbers if n.isdecimal()}, set(theirs["source_id"].drop_nulls())
-    return found
+        theirs = Theirs() if homes.intersection(path.parents) else _theirs(path, erased)
+        listed = path.suffix in (*_LISTS, *_TABLES) or theirs.lines or theirs.ids
+        taken = _clean(path, gone.names, theirs, dry=dry) if listed else 0
+        lines += taken
+        if theirs.found and (dry or not taken):
+            left.append(path)
+    return lines, left
 
 
-def _clean(path: Path, names: Sequence[str], numbers: set[int], ids: set[str]) -> int:
+def _theirs(path: Path, erased: wishes.Removals) -> Theirs:
+    lines, ids, found = set[int](), set[str](), False
+    for source in likely(path) if erased else ():
+        try:
+            read = READERS[source](path).rows
+        except SafeRecError:  # of another kind, with a field of this name
+            continue
+        theirs = read.join(wishes.without(read, erased)[0], on=["conversation", "place"], how="anti")
+        found |= not theirs.is_empty()
+        if source in IN_CELLS:
+            ids |= set(theirs["source_id"].drop_nulls())
+        elif path.suffix != ".parquet" and not _is_one_value(path):
+            lines |= {int(place.rpartition(":")[2]) for place in theirs["place"]}
+    return Theirs(lines, ids, found)
+
+
+def _is_one_value(path: Path) -> bool:
+    """A JSON value over the whole file, or a packed one: its rows are no lines."""
+    with path.open("rb") as file:
+        return bool(_ONE_VALUE.match(file.read(1_000)))
+
+
+def _clean(path: Path, names: Sequence[str], theirs: Theirs, *, dry: bool) -> int:
     raw = path.read_bytes()
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 has no lines of bytes: `holding` tells of it
         return 0
-    records = _records(path, raw.decode("latin-1"), ids)
+    in_lines = path.suffix in _LISTS or bool(theirs.lines)
+    records = _records(raw.decode("latin-1"), theirs.ids, in_lines=in_lines)
     texts = pl.Series([text for text, _ in records], dtype=pl.String)
     doomed = texts.str.contains_any(list(names)) if names else pl.repeat(False, len(texts), eager=True)
-    if path.suffix in _LISTS:
-        doomed |= pl.Series([n in numbers for n in range(1, len(records) + 1)], dtype=pl.Boolean)
+    if in_lines:
+        doomed |= pl.Series([n in theirs.lines for n in range(1, len(records) + 1)], dtype=pl.Boolean)
     else:
-        doomed |= pl.Series([theirs for _, theirs in records], dtype=pl.Boolean)
-    if doomed.any():
+        doomed |= pl.Series([is_theirs for _, is_theirs in records], dtype=pl.Boolean)
+    if doomed.any() and not dry:
         with replacing(path) as tmp:
             tmp.write_bytes("".join(texts.filter(~doomed)).encode("latin-1"))
             tmp.chmod(path.stat().st_mode)
     return int(doomed.sum())
 
 
-def _records(path: Path, text: str, ids: set[str]) -> list[tuple[str, bool]]:
+def _records(text: str, ids: set[str], *, in_lines: bool) -> list[tuple[str, bool]]:
     """(a row as it stands there, whether its dialog_id is one of these ids); a cell may hold line breaks.
 
     None of a file with a quote that nobody closes: one could only guess where a row ends, and whose it is.
     """
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
-    if path.suffix in _LISTS:
+    if in_lines:
         return [(line, False) for line in lines]
     marks = max(",;\t", key=lines[0].count)
     if marks == "\t" and ids:  # a copy of INSPIRED, where a quote is a letter
@@ -151,9 +198,9 @@ def _records(path: Path, text: str, ids: set[str]) -> list[tuple[str, bool]]:
 # ---- releases
 
 
-def releases(ws: Workspace) -> list[Path]:
+def releases(ws: Workspace) -> set[Path]:
     """Folders of releases and of copies of them, wherever they lie in the workspace."""
-    return sorted(path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file())
+    return {path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file()}
 
 
 def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:
@@ -165,10 +212,10 @@ def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:
     emptied, keys = [], list(ws.releases.glob("*.key.parquet"))
     for key in keys:
         released_ids.read(key)  # a damaged one stops this before anything is deleted
-    for home in releases(ws):
+    for home in sorted(releases(ws)):
         if holds(ws, home, gone):
             if home.parent == ws.releases and home.name not in reasons(ws.releases):
-                mark(ws.releases, home.name, REASON)
+                mark(ws.releases, home.name, FORGOTTEN)
             os.replace(home / DATA, home / EMPTIED)
             emptied.append(home)
         elif again and not (home / DATA).exists():
