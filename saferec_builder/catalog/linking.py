@@ -13,6 +13,7 @@ from saferec_builder.core import titles
 from saferec_builder.core.undated import Work
 from saferec_builder.scoring import mention_finder
 from saferec_builder.scoring.mention_finder import Finder
+from saferec_builder.scoring.title_evidence import is_part
 
 _MOST_WORDS = 12  # of a title before its year in running text
 _BEFORE = re.compile(r"(?:(?!['’]\d)[^\w(\[#])*")  # what stands before a title and is no part of it
@@ -60,14 +61,17 @@ def mentions(text: str, index: titles.Index) -> list[tuple[int, int, str]]:
     for year in _YEAR_IN_TEXT.finditer(text):
         free = max(free, text.rfind("\n", 0, year.start()) + 1)
         words = [word.start() for word in re.finditer(r"\S+", text[free : year.start()])][-_MOST_WORDS:]
+        longer = False  # whether a longer run is a title, of another year
         for start in (free + word for word in words):
             title = text[start : year.start()].strip()
             if titles.normal(title) not in index.by_title:
                 continue
-            item = titles.find(index, title, int(year[1])).item
-            if item is not None:
-                before = _BEFORE.match(title)
-                found.append((start + (before.end() if before else 0), year.end(), item))
+            match = titles.find(index, title, int(year[1]))
+            before = _BEFORE.match(title)
+            begins = start + (before.end() if before else 0)
+            if match.item and not is_part(text, begins, exact=match.exact, longer=longer):
+                found.append((begins, year.end(), match.item))
                 break
+            longer = True
         free = year.end()
     return found

@@ -24,7 +24,7 @@ from saferec_builder.storage import parallel as engine, tables
 _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
 _HELD = 20_000  # posts that a worker holds before it writes them
 _PART = 2 << 20  # packed bytes of conversations that the command holds
-_FORM = 4  # of what shards hold: another form is another shard
+_FORM = 5  # of what shards hold: another form, or another finder of titles, is another shard
 _WRITTEN = {"conversations": conversations.SCHEMA, "marks": tables.MARKS.schema, "drops": tables.DROPS.schema}
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from saferec_builder.core import titles
-from saferec_builder.scoring.title_evidence import ARTICLES, Place, evidence, is_else, rarity
+from saferec_builder.scoring.title_evidence import ARTICLES, Place, evidence, is_else, is_part, rarity
 from saferec_builder.scoring.title_words import Text, as_words
 
 _HERE = Path(__file__).parent
@@ -105,22 +105,28 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
     read = as_words(text)
     found = [p for p in places(finder, read) if p.form not in finder.small or _marked(read, p)]
     taken, titled = bytearray(len(read.words)), {place.first for place in found}
+    refused = set[int]()  # where longer titles end that are none here
     kept = []
     for place in sorted(found, key=lambda p: (p.first - p.last, p.first)):
         if any(taken[place.first : place.last + 1]):
             continue
-        mention = _judged(finder, read, place, titled)
-        if mention:
+        mention = _judged(finder, read, place, titled, refused)
+        if not mention:
+            refused.add(place.last)
+        else:
             kept.append(mention)
             taken[place.first : place.last + 1] = b"\1" * (place.last + 1 - place.first)
     return sorted(kept)
 
 
-def _judged(finder: Finder, read: Text, place: Place, titled: Collection[int]) -> Mention | None:
+def _judged(
+    finder: Finder, read: Text, place: Place, titled: Collection[int], refused: Collection[int]
+) -> Mention | None:
     year = _YEAR_AFTER.match(read.raw, place.end)
     if year:
         match = titles.by_form(finder.index, place.form, int(year[1] or year[2]))
-        if match.match == "found":
+        start, longer = _start(read, place), place.last in refused
+        if match.match == "found" and not is_part(read.raw, start, exact=match.exact, longer=longer):
             return _mention(read, place, year.end(), match)
         if year[1]:
             return None  # another film of this name

@@ -18,6 +18,12 @@ _STOPS = re.compile(r"[.!?;:\n…|]|(?:^|\s)[-–—/](?:\s|$)")
 _LINE_MARK = re.compile(r"\s*(?:[-*•–]|\(?\d{1,3}[.):])?\s*")
 _MOST = 5  # rarity above which more words tell nothing new
 ARTICLES = ("the", "a", "an")
+# before the end of a longer title: a word with a capital and small words, on the same line, with nothing but blanks
+_JOINING = "a|an|and|&|at|by|for|from|in|into|of|on|the|to|with"
+_LEADS = re.compile(rf"(?:(?:Mrs?|Dr|St)\.|[^\W_][\w'’-]*)(?:[^\S\n]+(?:{_JOINING}))*[^\S\n]+\Z", re.I)
+_FIRST_WORD = re.compile(r"(?:\A|[.!?;:\n…|*•]|\s[-–—])[\s\"'“‘*_]*\Z")
+_JOINED, _APOSTROPHES = frozenset(_JOINING.split("|")), str.maketrans("", "", "'’")
+_LED = 60  # letters before a title in which that is looked for
 _DATING = frozenset(("in", "released", "since", "from", "until", "year", ","))  # what a year of another work follows
 _GENRES = frozenset(
     "action adventure animation comedy crime documentary drama fantasy fiction gothic horror musical mystery romance"
@@ -104,6 +110,24 @@ def is_else(read: Text, place: Place, titled: Collection[int] = ()) -> bool:
     following, behind = place.last + 1, place.first - (2 if before in ARTICLES else 1)
     goes_on = following not in titled and read.raw[place.end : place.end + 1] == " " and _within(read, following)
     return goes_on or (behind > 0 and read.words[behind] == "of" and _within(read, behind - 1))
+
+
+def is_part(text: str, start: int, *, exact: bool, longer: bool) -> bool:
+    """Whether a title before a year is only the end of another work's: "the Dead" in "Shaun of the Dead (2008)".
+
+    exact: the work is of that year. longer: a longer title ends there too, and none of its works is of that year.
+    """
+    return (longer and _goes_on(text, start)) if exact else (longer or _goes_on(text, start))
+
+
+def _goes_on(text: str, start: int) -> bool:
+    """Whether a word with a capital leads up to it; one that sentences begin with ("Loved ...") is of no title."""
+    near = max(start - _LED, 0)
+    found = _LEADS.search(text, near, start) if text[start - 1 : start].isspace() else None
+    word = found[0].split()[0].lower() if found and found[0][0].isupper() else ""
+    if not found or not word or word in _JOINED:
+        return False
+    return rarity(word.translate(_APOSTROPHES)) > 0 or not _FIRST_WORD.search(text, near, found.start())
 
 
 def _within(read: Text, n: int) -> bool:

@@ -20,6 +20,8 @@ FILMS = shelf(
     ("csv:8", "Alien", 1979, [], {"domain": "game"}),
     ("csv:9", "Otherwise", 1990, ["imdb:tt0000009"]),
     ("demo:9", "In Another Way (Otherwise)", 1992, ["imdb:tt0000009"]),
+    ("redial:10", "Shaun of the Dead", 2004),
+    ("redial:11", "The Dead", 2010),
 )
 
 
@@ -56,6 +58,11 @@ def test_every_source_finds_the_item_under_its_own_title_and_year():
         ("(1986)", []),
         ("", []),
         ("🧑‍🚀 The Aliens (1986)", [("The Aliens (1986)", "redial:2")]),
+        # the end of a longer title is no film of its own, unless it has that year and the longer one is in no catalog
+        ("Try Shaun of the Dead (2008), Dawn of the Dead (2009)", []),
+        ("shaun of the dead (2008) or Shaun of the Dead (2010)", []),
+        ("Dawn of the Dead (2010)", [("the Dead (2010)", "redial:11")]),
+        ("Loved The Dead (2009) and Aliens (1987)", [("The Dead (2009)", "redial:11"), ("Aliens (1987)", "redial:2")]),
     ],
 )
 def test_mentions_of_titles_with_their_year(text, found):

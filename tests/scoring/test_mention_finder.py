@@ -19,7 +19,11 @@ FILMS = [
     *(("Ring: The Two Towers, The", 2002), ("Zodiac", 2007), ("'71", 2014), ("#Alive", 2020), ("Jack", 1996)),
     *(("2012", 2009), ("Young Adult", 2011), ("L'Avventura (The Adventure)", 1960), ("Earth", 2007), ("Serena", 2014)),
     *(("Rocky II", 1979), ("Amélie", 2001), ("Movie", 2011)),
+    *(("Saw", 2004), ("Shaun of the Dead", 2004), ("The Dead", 2010), ("The Mirror", 2013)),
 ]
+
+
+_DEAD, _SAW = ("The Dead (2009)", "The Dead (2010)"), ("Saw (2003)", "Saw (2004)")
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +74,17 @@ def shelf():
         ("I saw Zodiac 2 times", [("Zodiac", "Zodiac (2007)")]),
         ("", []),
         ("🧑‍🚀 I saw Zodiac", [("Zodiac", "Zodiac (2007)")]),
+        # the end of a longer title, before its year, is no film of its own
+        ("Try Saw (2004), Shaun of the Dead (2008)", [("Saw (2004)", "Saw (2004)")]),
+        ("try shaun of the dead (2008)", []),
+        ("Shaun of the Dead (2010)", []),  # the year of The Dead, and the title of another
+        ("Shaun of the Dead (2005)", [("Shaun of the Dead (2005)", "Shaun of the Dead (2004)")]),
+        ("[US] Black Mirror (2011)", []),
+        ("Black Mirror (2011) and Dawn of the Dead (2009)", []),
+        ("Black Mirror (2013)", [("Mirror (2013)", "The Mirror (2013)")]),  # the catalog has no other that is meant
+        # a sentence that leads up to a title is no part of it
+        ("Loved The Dead (2009). Try Saw (2003)", [_DEAD, _SAW]),
+        ('I like "The Dead (2009)"\nMore of Them\nSaw (2003)', [_DEAD, _SAW]),
     ],
 )  # fmt: skip
 def test_what_is_a_title(shelf, text, found):
