@@ -9,6 +9,7 @@ on, which has the best F0.5 on people's labels (precision counts twice as much a
 review). Under ENOUGH sensitivities that people found nothing is claimed.
 """
 
+import logging
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,14 +22,16 @@ from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import learning_examples
 from saferec_builder.proposing.corpus import Corpus
-from saferec_builder.proposing.learning_examples import ENOUGH, FOLDS, Bools, Examples, Floats
+from saferec_builder.proposing.learning_examples import FOLDS, Bools, Examples, Floats
 from saferec_builder.proposing.rules import cues
+from saferec_builder.proposing.standing import Standing, remember, remembered
 from saferec_builder.proposing.text_units import Proposal
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
 
+LOG = logging.getLogger(__name__)
 OF_A_SOURCE = 20  # the same in one source, before it has a threshold of its own
 STEPS = np.arange(0.05, 0.96, 0.05)
 NEVER = 2.0  # a threshold that no score reaches
@@ -37,37 +40,27 @@ _SENTENCE, _PART = re.compile(r"[^.!?;\n]+[.!?;]*"), re.compile(r"[^,]+,?")
 
 
 @dataclass(frozen=True)
-class Standing:
-    """How good the claims are on what people judged, by models and thresholds that had not seen it; `ruled` is the
-    precision of the rules on the same."""
-
-    found: int
-    precision: float | None
-    ruled: float | None
-
-    @property
-    def ready(self) -> bool:
-        """Whether it proposes beside the rules where nobody names a proposer."""
-        return self.found >= ENOUGH and self.precision is not None and self.precision >= (self.ruled or 0.0)
-
-    def __str__(self) -> str:
-        if self.found < ENOUGH:
-            return (
-                f"scores only: people have found {self.found} of the {ENOUGH} sensitivities that it needs before it "
-                "claims any (those of audits, controls, gold and the test split do not count)"
-            )
-        ours, theirs = (f"{p:.2f}" if p is not None else "none" for p in (self.precision, self.ruled))
-        better = "proposes beside the rules" if self.ready else "proposes only where it is named"
-        return f"{better}: cross-validated precision {ours}, rules {theirs}, {self.found} sensitivities found by people"
-
-
-@dataclass(frozen=True)
 class Learned:
-    """The proposer of one corpus; it is trained when something is first asked of it."""
+    """The proposer of one corpus; it is trained when something is first asked of it.
 
-    examples: Examples
-    groups: dict[str, str]
+    keeps: how good it is may be remembered in the workspace.
+    """
+
+    corpus: Corpus
     progress: Progress | None = None
+    keeps: bool = True
+
+    @cached_property
+    def examples(self) -> Examples:
+        return learning_examples.gather(self.corpus)
+
+    @cached_property
+    def groups(self) -> dict[str, str]:
+        return learning_examples.groups(self.corpus)
+
+    @cached_property
+    def basis(self) -> str:
+        return learning_examples.basis(self.corpus)
 
     @property
     def version(self) -> str:
@@ -81,6 +74,8 @@ class Learned:
     def models(self) -> tuple[LinearText, ...]:
         """Model n has not seen fold n."""
         e = self.examples
+        people = int(e.judged.any(axis=1).sum())
+        LOG.warning("%s", f"propose: learning from {len(e.texts):,} texts, of which people have judged {people:,} ...")
         labels = [str(n) for n in range(e.truth.shape[1])]
         return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=e.own, progress=self.progress)
 
@@ -100,8 +95,23 @@ class Learned:
         """Source -> score from which a trait is claimed; "" where a source has too few labels."""
         return thresholds(self.examples, self.scores, np.ones(len(self.scores), dtype=bool))
 
+    @property
+    def known(self) -> Standing | None:
+        """How good it is, where that can be said without training."""
+        asked = self.trained or "standing" in self.__dict__
+        return self.standing if asked else remembered(self.corpus.ws, self.basis)
+
     @cached_property
     def standing(self) -> Standing:
+        """Worked out once for what people judged, then remembered."""
+        found = remembered(self.corpus.ws, self.basis)
+        if found is None:
+            found = self._measured()
+            if self.keeps:
+                remember(self.corpus.ws, self.basis, found)
+        return found
+
+    def _measured(self) -> Standing:
         e = self.examples
         if not e.enough:  # known before anything is trained
             return Standing(e.found, None, None)
@@ -133,11 +143,6 @@ class Learned:
 
     def _fold(self, conversation: str) -> int:
         return learning_examples.fold(self.groups.get(conversation, conversation))
-
-
-def of(corpus: Corpus, progress: Progress | None = None) -> Learned:
-    """The learned proposer of this workspace; progress: of its training, which takes minutes after many reviews."""
-    return Learned(learning_examples.gather(corpus), learning_examples.groups(corpus), progress)
 
 
 def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, float]:

@@ -14,10 +14,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from saferec_builder import __version__
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import splits
 from saferec_builder.proposing import human_labels
+from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables, workspace
@@ -65,12 +67,10 @@ class Examples:
 def gather(corpus: Corpus) -> Examples:
     """Examples of this workspace, in an order that rests on nothing but the ids."""
     slugs, people = corpus.taxonomy.slugs, human_labels.labels(corpus)
-    labelled = {subject for subject, _ in (*people.present, *people.absent)}
-    rows = _grouped(corpus).filter(~pl.col("conversation").is_in(list(_measured(corpus))))
-    known, rest = (rows.filter(pl.col("conversation").is_in(list(labelled)) == which) for which in (True, False))
+    known, rest = _known(corpus, people)
     rest = rest.filter(~pl.col("conversation").is_in(list(corpus.foreign)))
     rest = rest.with_columns(pl.col("conversation").map_elements(_place, pl.String).alias("place"))
-    rows = pl.concat([known.sort("conversation"), rest.sort("place").head(SILVER).drop("place")])
+    rows = pl.concat([known, rest.sort("place").head(SILVER).drop("place")])
     claims = rules.propose(rows, corpus.taxonomy)
     verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
     units = [[(name, slug) for slug in slugs] for name in rows["conversation"]]
@@ -101,6 +101,21 @@ def gather(corpus: Corpus) -> Examples:
     )
 
 
+def basis(corpus: Corpus) -> str:
+    """Names all of it that claims are measured on: what people said, of which texts, of which traits, beside the rules.
+
+    Silver is no part of it: each conversation that comes is some of that, and tells hardly anything of the claims.
+    """
+    people = human_labels.labels(corpus)
+    rows, _ = _known(corpus, people)
+    names = set(rows["conversation"])
+    said = [sorted(unit for unit in units if unit[0] in names) for units in (people.present, people.absent)]
+    texts = rows.select("conversation", "digest", "group", "source").rows()
+    written = [path.read_text(encoding="utf-8") for path in sorted(MESSAGES.glob("*.toml"))]
+    wordings = [trait.wording for trait in corpus.taxonomy.traits]
+    return tables.digest(__version__, wordings, rules.VERSION, said, texts, written)
+
+
 def seekers_text(turns: list[dict[str, str]]) -> str:
     """What is read of a conversation: the seeker's words."""
     return "\n".join(turn["text"] or "" for turn in turns or [] if turn["role"] == "seeker")
@@ -114,6 +129,14 @@ def fold(group: str) -> int:
 def groups(corpus: Corpus) -> dict[str, str]:
     """Conversation -> what is in one fold with it: near-duplicates are together."""
     return dict(_grouped(corpus).select("conversation", "group").iter_rows())
+
+
+def _known(corpus: Corpus, people: Truth) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Conversations that may be learned from: (those that people labelled, by their ids; the rest)."""
+    labelled = {subject for subject, _ in (*people.present, *people.absent)}
+    rows = _grouped(corpus).filter(~pl.col("conversation").is_in(list(_measured(corpus))))
+    known, rest = (rows.filter(pl.col("conversation").is_in(list(labelled)) == which) for which in (True, False))
+    return known.sort("conversation"), rest
 
 
 def _grouped(corpus: Corpus) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.core.progress import Progress
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Budget
-from saferec_builder.proposing import cascade, corpus, human_labels, jobs, learned, pending, proposers, runner
+from saferec_builder.proposing import cascade, corpus, human_labels, jobs, pending, proposers, runner
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.learned import Learned
 from saferec_builder.proposing.plan import Plan, dry_run as planned, texts_to_send
@@ -63,7 +63,8 @@ def propose(
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
     steps = [proposers.again(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
-    steps, learner = _with_learned(texts, steps, progress, by_default=proposer is None)
+    learner = Learned(texts, progress, keeps=not dry_run)
+    steps, asked = _with_learned(learner, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
     proposers.priced(steps, budget)
@@ -76,32 +77,32 @@ def propose(
         with proposers.spending(ws, steps, budget):
             made = _read_all(plan, progress)
     counts = together({job.name: job.counts() for job in made})
-    if learner and (learner.trained or not learner.examples.enough):
-        counts = replace(counts, figures={**counts.figures, "of_learned": str(learner.standing)})
+    if asked and (standing := learner.known) and (learner.trained or not standing.ready):
+        counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})
     if all(step.way == "rules" for step in steps) and not dry_run and (unheard := without_cues(texts.taxonomy)):
         counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": unheard})
     return ProposeResult(counts, sum(job.spent for job in made), "readings" if len(made) > 1 else noun)
 
 
-def _with_learned(
-    texts: corpus.Corpus, steps: list[Step], progress: Progress | None, *, by_default: bool
-) -> tuple[list[Step], Learned | None]:
-    """The steps with `learned` as it learns from this workspace; by default it comes beside the rules once it is ready.
-    Where it has read everything it is not trained to be asked.
+def _with_learned(learner: Learned, steps: list[Step], *, by_default: bool) -> tuple[list[Step], bool]:
+    """(the steps with `learned` as it learns from this workspace, whether it was asked). By default it comes beside the
+    rules once it is ready. Where it has read everything, or is known not to be ready, it is not trained to be asked.
     """
+    texts = learner.corpus
     named = any(step.way == "learned" for step in steps)
     if named and texts.kind == "item_flag":
         raise UsageError(
             "--proposer learned reads conversations, no plots: leave --items out, or name another proposer"
         )
     if not named and (not by_default or texts.kind == "item_flag" or not human_labels.labels(texts).present):
-        return steps, None
-    learner = learned.of(texts, progress)
+        return steps, False
+    if not named and (known := learner.known) and not known.ready:
+        return steps, True
     step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
     if named:
-        return [step if other.way == "learned" else other for other in steps], learner
+        return [step if other.way == "learned" else other for other in steps], True
     unread = jobs.unread(texts, step, Budget()).todo
-    return [*steps, step] if not unread or learner.standing.ready else steps, learner
+    return [*steps, step] if not unread or learner.standing.ready else steps, True
 
 
 def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:
