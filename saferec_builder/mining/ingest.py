@@ -95,13 +95,15 @@ def mine(
         raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
     if kind is Source.reddit:
         parts, figures = _reddit(ws, paths, parallel.How(engine, workers, ray_address))
+        whole = not figures.get("requests")  # else a request and its comments may stand in different parts
     else:
         read, without = _read(kind, paths, columns or {}, split, progress)
         parts, figures = _files(ws, kind, read)
         figures |= {"files_without_a_row": without} if without else {}
+        whole = True
     have, tally = _known(ws), _Tally()
     for read, marks in parts:
-        _append(ws, read, marks, have, tally, whole=kind is not Source.reddit)
+        _append(ws, read, marks, have, tally, whole=whole)
     _cluster(ws)
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
@@ -181,8 +183,8 @@ def _broken(drops: pl.DataFrame) -> str | None:
 def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, tally: _Tally, *, whole: bool) -> None:
     """One part into the workspace: nothing of it is needed for the next.
 
-    whole: it holds all rows of its files. Of one that gave nothing, what could not be read is told and not kept: it was
-    hardly the file that was meant, and would stand in every report.
+    whole: it holds all rows of its files, or none of them has a row to take. Of a file that gave nothing, what could
+    not be read is told and not kept: it was hardly the one that was meant, and would stand in every report.
     """
     rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)

@@ -46,6 +46,17 @@ def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     assert origin["author"][1] == origin["author"][5]  # Helper and helper are one person
 
 
+def test_a_file_that_is_no_dump_leaves_nothing_in_the_figures(cli, workspace, tmp_path):
+    wrong, dump = tmp_path / "items.ndjson", tmp_path / "RS_2022-08.ndjson"
+    wrong.write_text("source_id,title\n" * 50)
+    ran = cli("mine", "reddit", wrong, "-C", workspace.root, "--json")
+    assert (ran.code, ran.json["dropped"]) == (1, {"not JSON": 50})
+    assert store.read(workspace, tables.DROPS).is_empty()
+    reddit_dump.write(dump, [S, *THREAD])
+    told = mined(cli, workspace, dump, wrong)  # beside a dump it is a part of what was meant
+    assert store.read(workspace, tables.DROPS).height == sum(told["dropped"].values()) > 50
+
+
 def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
     fifo = tmp_path / "pipe.ndjson"
     os.mkfifo(fifo)
