@@ -22,8 +22,9 @@ _WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # what people, an
 
 @dataclass(frozen=True)
 class Waiting:
-    """Conversations that a push would hand out and that nobody was given, tasks that are open, units whose readers
-    disagree and that no adjudicator was given yet, and units whose label `adjudicate` would change."""
+    """Conversations that the next push deals with (proposed and given to nobody, or without a place in the draw of the
+    audit), tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose
+    label `adjudicate` would change."""
 
     unsent: int
     tasks: int
@@ -61,11 +62,13 @@ def _counted(ws: Workspace) -> Waiting:
 
 
 def _unsent(desk: "Desk") -> int:
-    """With a proposal, or, where an audit is drawn, without a place in the sampling design."""
+    """Of a push with an audit every conversation gets a place in the sampling design, drawn or not."""
     from annotation.task_assignment import claims
 
     current = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
-    proposed = current.join(claims(desk.proposals), on=["kind", "subject"], how="semi")
+    auto = pl.DataFrame(sorted(desk.auto), schema={"subject": pl.String, "trait": pl.String}, orient="row")
+    read = claims(desk.proposals).join(auto, on=["subject", "trait"], how="anti")  # what is sure enough needs nobody
+    proposed = current.join(read, on=["kind", "subject"], how="semi")
     undrawn = current.join(desk.design, on=["kind", "subject"], how="anti")
     wanted = pl.concat([proposed, *[undrawn] * bool(desk.ws.config.review.audit)])
     return wanted.join(desk.assignments, on=["kind", "subject"], how="anti")["subject"].n_unique()

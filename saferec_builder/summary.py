@@ -72,7 +72,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     waiting = waiting or waits(ws)
     if waiting.unsent:
         rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
-        return f"hand out {waiting.unsent:,} conversations that nobody was given: `{PUSH}`; or without them: {rest}"
+        since = f"{waiting.unsent:,} conversations are new since the last push: `{PUSH}` hands out what is to be read"
+        return f"{since}; or without them: {rest}"
     if waiting.tasks:  # whoever is asked may leave them: what was answered is not held up by that
         rest = next_step(ws, replace(waiting, tasks=0), labels=labels, planned=planned)
         people = f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"

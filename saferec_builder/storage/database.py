@@ -156,13 +156,16 @@ def read(place: Place, table: tables.Table) -> pl.DataFrame:
         return pl.concat(parts) if parts else table.empty
 
 
-def last_rows(place: Place, *some: tables.Table) -> dict[str, int]:
-    """table -> the number of its newest row, 0 where it is empty: another one after every append."""
+def last_rows(place: Place, *some: tables.Table) -> dict[str, list[int]]:
+    """table -> the number of its newest row and how many rows there are: others after every append.
+
+    Of two who append at once to a server's database the one with the smaller numbers may be the later: the count tells.
+    """
     with _connection(place, reading=True) as db:
         there = [table.name for table in some if sa.inspect(db).has_table(table.name)]
         # as text: a statement of SQLAlchemy's own takes longer to be made than to be answered
-        newest = {name: db.execute(sa.text(f"SELECT max(row_) FROM {name}")).scalar_one() for name in there}
-        return {table.name: newest.get(table.name) or 0 for table in some}
+        newest = {name: db.execute(sa.text(f"SELECT max(row_), count(*) FROM {name}")).one() for name in there}
+        return {table.name: [n or 0 for n in newest.get(table.name, (0, 0))] for table in some}
 
 
 def count(place: Place, table: tables.Table) -> int:

@@ -119,7 +119,7 @@ def count(ws: Workspace, table: tables.Table) -> int:
     return sum(part.height for part in parts(ws, table, *table.key))
 
 
-def state(ws: Workspace) -> dict[str, int | list[str]]:
+def state(ws: Workspace) -> dict[str, list[int] | list[str]]:
     """Table -> what is another after every append and erasure; no row is read."""
     there = tables.TABLES.values()
     bulk = {table.name: shards.names(ws.root, table) for table in there if table.place != "db"}

@@ -1,8 +1,10 @@
 """What waits is remembered for the workspace as it is, and for no other."""
 
+from dataclasses import replace
+
 import polars as pl
 
-from annotation import waiting
+from annotation import review_state, waiting
 from annotation.waiting import Waiting
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
@@ -55,6 +57,13 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
     assert waiting.waiting(ws).unsent == 1  # n1 has a proposal; no audit draws what nobody proposed
     review_settings(ws.root, audit=0.5, held_back=0)
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
+
+
+def test_what_is_sure_enough_to_need_nobody_waits_for_no_push(ws):
+    """Else `next:` would say push for ever."""
+    desk = review_state.gather(ws)
+    assert waiting._unsent(desk) == 2
+    assert waiting._unsent(replace(desk, auto=frozenset({("c1", "gore")}))) == 1
 
 
 def test_every_row_that_comes_is_another_state(workspace):

@@ -58,13 +58,25 @@ def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Worksp
 
 def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: store.Workspace) -> None:
     watched = (tables.REPLIES, tables.REVIEWS)
-    assert database.last_rows(either.database, *watched) == {"replies": 0, "reviews": 0}  # no table is there yet
+    assert database.last_rows(either.database, *watched) == {
+        "replies": [0, 0],
+        "reviews": [0, 0],
+    }  # no table is there yet
     for n in range(2):
         before = database.last_rows(either.database, *watched)
         store.append(either, tables.REPLIES, rows(tables.REPLIES, n))
         store.read(either, tables.REVIEWS)
         after = database.last_rows(either.database, *watched)
-        assert after["replies"] > before["replies"] and after["reviews"] == 0
+        assert after["replies"] > before["replies"] and after["reviews"] == [0, 0]
+
+
+def test_a_row_that_comes_or_goes_below_the_newest_is_seen(workspace: store.Workspace) -> None:
+    """Of two who append at once to a server's database, the one with the smaller numbers may be the later."""
+    store.append(workspace, tables.REPLIES, rows(tables.REPLIES, 1, 2))
+    before = database.last_rows(workspace.database, tables.REPLIES)
+    with closing(sqlite3.connect(workspace.root / "workspace.db")) as file, file:
+        file.execute("DELETE FROM replies WHERE row_ = 1")
+    assert database.last_rows(workspace.database, tables.REPLIES) != before
 
 
 @pytest.mark.parametrize("url", ["", '[store]\nurl = "sqlite:///own.db"\n'])

@@ -198,8 +198,10 @@ def asked(
     .claimed) or a model find in it. seen: ids. A bare claim or id is the only one.
     """
     said, claims, seen = ([one] if isinstance(one, str) else [*one] for one in (text, claims, seen))
-    if not all(isinstance(message, str) for message in said):
-        raise TrainingError("asked: found a message that is no text: expected what the person said, as str")
+    if isinstance(text, Mapping) or not all(isinstance(message, str) for message in said):
+        raise TrainingError(
+            "asked: found a message that is no text: expected its content, what the person said, as str"
+        )
     prompt = [{"role": "user", "content": message} for message in said]
     return {"conversation": "", "prompt": prompt, "claims": claims, "seen": seen, "domain": domain}
 

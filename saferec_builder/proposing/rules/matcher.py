@@ -7,11 +7,12 @@ Titles and idioms are blanked first. What somebody feels who is not watching alo
 or a joke makes no proposal.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import polars as pl
 
+from saferec_builder.core.errors import UsageError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing.rules import cues, grammar
 from saferec_builder.proposing.rules.turn_analysis import GLAD, REACH, Hit, Turn
@@ -90,8 +91,15 @@ def _row(
 
 
 def claimed(texts: Sequence[str] | str) -> set[str]:
-    """Traits that the rules find present in what one seeker said, turn by turn; a bare text is one turn."""
-    texts = [texts] if isinstance(texts, str) else texts  # letter by letter nothing is found, and nothing filtered
+    """Traits that the rules find present in what one seeker said, turn by turn; a bare text is one turn.
+
+    UsageError for messages of role and content: in their keys nothing would be found, and nothing filtered.
+    """
+    texts = [texts] if isinstance(texts, str) else texts  # letter by letter nothing is found either
+    if isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts):
+        raise UsageError(
+            "claimed: expected what the person said, as str or a list of str: give the content of messages"
+        )
     titles = cues.titles(texts)
     return {hit.trait for text in texts for hit in read(text, titles) if hit.verdict == "present"}
 

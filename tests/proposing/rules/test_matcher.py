@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import SafeRecError
 from saferec_builder.proposing.learning_examples import MESSAGES
 from saferec_builder.proposing.rules import cues, matcher as rules, turn_analysis as turns
 from saferec_builder.storage import tables
@@ -88,6 +89,10 @@ def test_nothing_said_is_no_row() -> None:
 def test_a_bare_text_is_one_message_of_a_seeker() -> None:
     said = "I faint when I see blood. A thriller, please?"
     assert rules.claimed(said) == rules.claimed([said]) != set()  # letter by letter nothing is said
+    message = {"role": "user", "content": said}
+    for slip in (message, [message]):  # in its keys nothing is said either
+        with pytest.raises(SafeRecError, match="content of messages"):
+            rules.claimed(slip)
 
 
 def test_only_traits_of_the_taxonomy(tmp_path: Path) -> None:

@@ -94,6 +94,9 @@ def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
     said = ["Ever since the accident", "one drop of the red stuff and I am on the floor."]
     assert guard.heard([asked(said)]) == [["gore"]] == guard.heard([asked(tuple(said))])
     assert deaf.heard([asked("x", "gore")]) == [["gore"]]
+    for slip in ({"role": "user", "content": said[1]}, [{"role": "user", "content": said[1]}]):
+        with pytest.raises(SafeRecError, match="expected its content"):
+            asked(slip)
 
 
 @pytest.mark.parametrize("slip", [HINTS["gore"], [HINTS["gore"]], asked(HINTS["gore"]), [["gore"]]])
