@@ -3,13 +3,14 @@
 reads  a value per user and metric (metrics.per_user), or the differences of two systems, user by user
 gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
 
-
 A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934). Other means of fewer than FEW
-users, and their differences, have what that becomes where values lie between 0 and 1 (`few_users`). Of more users a
-mean share (svr) has the gamma interval of Fay and Feuer (1997), with two changes that `mean_share` names; the
-difference of two shares the bounds of what one and of what the other system alone has, joined by MOVER (Zou and Donner
-2008), or Student's t where many users differ. All other means, far from zero, have a percentile bootstrap over users,
-which is narrower there. A metric `*_weighted` is a weighted mean: each user stands for so many.
+users, and their differences, have what that becomes where values lie between 0 and 1 (`few_users`), and so have those
+that are no shares (recall) of fewer than RESAMPLED. Of more users a mean share (svr) has the gamma interval of Fay and
+Feuer (1997), with two changes that `mean_share` names; the difference of two shares the bounds of what one and of what
+the other system alone has, joined by MOVER (Zou and Donner 2008), or Student's t where many users differ. All other
+means, far from zero, have a percentile bootstrap over users, which is narrower there. A metric `*_weighted` is a
+weighted mean: each user stands for so many. Its interval holds where weights say nothing of values; where the few heavy
+users have other values than the rest it is too narrow.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from saferec_builder.scoring.metrics import Bools, Floats
+from saferec_builder.scoring.metrics import Bools, Floats, discounts
 
 YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_upper", "invalid", "has")
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate", "seen")
@@ -28,7 +29,8 @@ WEIGHTED = "_weighted"  # how the names of weighted means end
 WITHIN = {"svr": "svr_upper", f"svr{WEIGHTED}": f"svr_upper{WEIGHTED}"}  # who has the first has the second at least
 FEW = 40  # of fewer users neither a bootstrap nor the gamma interval holds the truth often enough
 MANY = 40  # users who differ, were all of them to differ as much: from so many a mean difference is near normal
-STEP = 0.2  # of the trapezoid rule over log u in Imhof's integral: it is within 1e-6 with 39 users
+RESAMPLED = 200  # users, from whom on a bootstrap of recall does: of 40 it held a recall of .1 in .89, of 200 in .94
+STEP = 0.1  # of the trapezoid rule over log u in Imhof's integral: it is within 1e-6 with 200 users
 PLACES = np.exp(np.arange(-16, 20, STEP))
 POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975
 
@@ -65,7 +67,8 @@ def intervals(
     found: dict[str, Interval] = {}
     for c, (name, users) in enumerate(zip(values, there.T, strict=True)):
         head, drawn = name.partition("@")[0], None if weights is None else weights[users]
-        top = float(max(longest if head == "length" else 1, abs(table[users, c]).max(initial=0)))
+        most = {"length": float(longest), "sdcg": float(discounts(longest).sum())}.get(head, 1.0)
+        top = max(most, float(abs(table[users, c]).max(initial=0)))
         found[name] = _interval(head, table[users, c], samples[:, c], paired, drawn, top)
     if not paired:
         _keep_order(found)
@@ -90,14 +93,15 @@ def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights:
     mean = float(np.average(values, weights=weights))
     if name in YES_NO and not paired:
         low, high = clopper_pearson(int(values.sum()), len(values))
-    elif len(values) < FEW:
+    elif len(values) < (FEW if name in (*YES_NO, *SHARES) or weights is not None else RESAMPLED):
         low, high = few_users(values, -top if paired else 0.0, top, weights)
     elif weights is None and name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
         low, high = (float(end) for end in np.nanpercentile(samples, [2.5, 97.5]))
     else:
         low, high = paired_shares(values, weights) if paired else mean_share(values, weights)
     found: Interval = {"mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6), "n": len(values)}
-    return {**found, "detectable": round(POWER * (high - low) / 2, 6)} if paired else found
+    # no difference is larger than top: what would have to be cannot be detected
+    return {**found, "detectable": round(min(POWER * (high - low) / 2, top), 6)} if paired else found
 
 
 def clopper_pearson(count: int, n: int) -> tuple[float, float]:
@@ -114,7 +118,7 @@ def few_users(values: Floats, bottom: float, top: float, weights: Floats | None 
     and no that is Clopper and Pearson's interval, and where no value is smaller no bound is. That it always holds the
     truth is proven for those two values alone, and conjectured for all (Learned-Miller and Thomas 2019); `make bench
     ONLY=intervals` has the coverage. Of one user: bottom and top. With weights the one more has the weight that a user
-    has on average who is drawn by weight.
+    has on average who is drawn by weight, which is no promise where weights go with values.
     """
     if len(values) == 1:
         return bottom, top

@@ -5,9 +5,9 @@ A world is n users of whom a share P has something unsafe in the list: in one, t
 one and now and then in all. `paired` is the difference of two systems: in one half of the worlds the other is as good,
 in the other half it shows nothing unsafe. `weighted`, and `gap` the difference: users stand for more or fewer,
 gamma(2) of them.
-`few` is of two to 39 users, a rate of .2, and what recall is like: of many none, of some a part or all; `few_gap` the
-difference of two alike; `few_weighted` where three of ten users stand for ten each. `few_bootstrap`, for comparison, is
-of recall.
+`few` is of two to 39, and of 199, users, a rate of .2, and what recall is like: of many none, of some a part or all;
+`few_gap` the difference of two alike; `few_weighted` where three of ten users stand for ten each. `few_bootstrap`, for comparison,
+is of recall.
 `over_seeds` is the mean over two, three or five seeds and 390 users, both drawn; `bootstrap`, for comparison, the
 percentile bootstrap over users of the mean share at three rates.
 """
@@ -22,7 +22,7 @@ from tests.bench.figures import figure
 WORLDS, RATES, SIZES = 2000, (0.0005, 0.002, 0.005, 0.02, 0.05), (100, 390, 1000)
 COMMON, MORE = (0.2, 0.5), 6000
 SHARES = {"even": ([0.1, 0.2, 0.4], [1 / 3] * 3), "heavy": ([0.1, 1.0], [0.95, 0.05])}
-FEW_SIZES, FEW_WORLDS = (2, 3, 5, 10, 20, 39), 1000
+FEW_SIZES, FEW_WORLDS = (2, 3, 5, 10, 20, 39, 199), 1000
 FEW_KINDS = {"alike": ([0.25], [0.2]), "even": ([0.1, 0.2, 0.4], [0.2 / 3] * 3), "heavy": ([0.1, 1.0], [0.19, 0.01])}
 FEW_KINDS |= {"recall": ([0.25, 0.5, 1.0], [0.2, 0.2, 0.1]), "high": ([0.6, 0.8, 1.0], [0.1, 0.1, 0.8])}
 

@@ -108,8 +108,8 @@ def test_a_difference_is_taken_user_by_user(release, rows):
 
 
 def test_pairing_is_narrower_than_two_intervals(release, rows):
-    # 40 users who differ much from each other and hardly between two runs
-    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(20) for row in rows]
+    # 240 users who differ much from each other and hardly between two runs
+    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(120) for row in rows]
     before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(many)}
     after = before | {many[0]["conversation"]: list("de")}
     run = score(after, many, release.oracle, 4, against=before)
