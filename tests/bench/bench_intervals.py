@@ -6,8 +6,8 @@ one and now and then in all. `paired` is the difference of two systems: in one h
 in the other half it shows nothing unsafe. `weighted`, and `gap` the difference: users stand for more or fewer,
 gamma(2) of them.
 `few` is of two to 39, and of 199, users, a rate of .2, and what recall is like: of many none, of some a part or all;
-`few_gap` the difference of two alike; `few_weighted` where three of ten users stand for ten each. `few_bootstrap`, for comparison,
-is of recall.
+`few_gap` the difference of two alike; `few_weighted` where three of ten users stand for ten each.
+`few_bootstrap`, for comparison, is of recall.
 `over_seeds` is the mean over two, three or five seeds and 390 users, both drawn; `bootstrap`, for comparison, the
 percentile bootstrap over users of the mean share at three rates.
 """
