@@ -1,6 +1,7 @@
 """Which source a table is for, as its header tells: for whoever names another one at `catalog add`."""
 
 import csv
+import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,11 +52,13 @@ def others(source: Source, path: Path) -> list[Mark]:
 
 
 def advice(marks: Iterable[Mark], path: Path) -> str:
-    """What a message ends with, of the first mark: the columns, and the command that reads them."""
+    """What a message ends with, of the first mark: the columns, and the command that reads them, to paste."""
     first = next(iter(marks), None)
     if first is None:
         return ""
-    return f"this file has {', '.join(first.columns)}: `saferec-build catalog add {first.source} {path}`"
+    return (
+        f"this file has {', '.join(first.columns)}: `saferec-build catalog add {first.source} {shlex.quote(str(path))}`"
+    )
 
 
 def _header(path: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Which source a table is for: told by its header, for whoever names another one."""
 
 import gzip
+import shlex
 
 import pytest
 
@@ -32,3 +33,9 @@ def test_what_is_no_table_is_no_other_sources(tmp_path):
     odd = (b"", b"{}", b"\x00\xff", b'"' + b"x" * 1_100_000)
     assert [headers.others(Source.csv, file(tmp_path, "odd", text)) for text in odd] == [[]] * 4
     assert (headers.others(Source.csv, tmp_path), headers.advice([], tmp_path)) == ([], "")
+
+
+def test_the_advice_can_be_pasted(tmp_path):
+    path = file(tmp_path, "my warn.csv", VOTES)
+    words = headers.advice(headers.others(Source.csv, path), path).split("`")[1]
+    assert shlex.split(words) == ["saferec-build", "catalog", "add", "warnings", str(path)]
