@@ -150,8 +150,8 @@ def _named(items: pl.DataFrame) -> list[tuple[str, str, int | None]]:
 def _meant(
     index: titles.Index, ids: Mapping[str, titles.Match], domain: str | None, shown: Sequence[str]
 ) -> dict[str, titles.Match]:
-    """What the titles of one list mean; an id as `catalog show` has it is that work."""
-    known = {text: ids[ref] for text in shown if (ref := refs.read(text) or text) in ids}
+    """What the titles of one list mean; an id as `catalog show` has it, or prints as the item's own, is that work."""
+    known = {text: ids[ref] for text in shown for ref in (f"item:{text}", refs.read(text) or text) if ref in ids}
     return known_works.together(index, [text for text in shown if text not in known], domain) | known
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from saferec_builder.catalog import adding, screening
+from saferec_builder.catalog import adding, lookup, screening
 from saferec_builder.core.errors import SourceError, UsageError
 
 FILMS = "domain,title,year\nfilm,Alien,1979\nfilm,Emma,1996\nfilm,Emma,2020\nfilm,Heat,1995\nfilm,Babe,1995\n"
@@ -140,11 +140,13 @@ def test_ids_of_the_catalog_name_their_works(ws, tmp_path):
     """A recommender that has ids was told "no title" of each."""
     (tmp_path / "more.csv").write_text("domain,title,year,ids\nfilm,Alien,1979,imdb:tt0078748 movielens:1214\n")
     adding.add_catalog(ws, "csv", [tmp_path / "more.csv"])
-    rows = [_list("a", "1", "imdb:tt0078748", "tt78748", "movielens:1214", "Babe", "imdb:tt9999999", "ttyl")]
+    own = lookup.show(ws, "tt0078748").item["item"]
+    ids = ("imdb:tt0078748", "tt78748", "movielens:1214", own, f"item:{own}")
+    rows = [_list("a", "1", *ids, "Babe", "imdb:tt9999999", "ttyl")]
     found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
-    # three times Alien, Babe without its year, an id that nobody has, a word
-    assert found.counts.figures == {"titles": 6, "linked": 4, "ambiguous": 0, "not_found": 1, "no_title": 1}
-    assert found.causes["shown"].to_list() == [3]
+    # five times Alien, Babe without its year, an id that nobody has, a word
+    assert found.counts.figures == {"titles": 8, "linked": 6, "ambiguous": 0, "not_found": 1, "no_title": 1}
+    assert found.causes["shown"].to_list() == [5]
 
 
 def test_the_command_says_it_and_gives_the_tables(ws, tmp_path, cli):
