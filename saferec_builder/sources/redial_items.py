@@ -74,23 +74,32 @@ def _has_dialogues(path: Path) -> bool:
 
 
 def _of_dialogues(path: Path) -> Read:
-    """A film per id: by the first title that a dialogue gives it, any other is an alias of it."""
-    films: dict[str, Row] = {}
-    aliases: dict[str, list[str]] = {}
+    """A film per id: by the first title with a year that a dialogue gives it, any other is an alias of it.
+
+    An id is left out, once, only where no dialogue has its title.
+    """
+    films: dict[str, dict[tuple[object, object], tuple[Row, str]]] = {}  # of each id and title, and as it is written
+    nameless: dict[str, Row] = {}
 
     def one(place: str, raw: Row) -> list[Left]:
-        left: list[Left] = []
         for own, name in _Dialogue.model_validate(raw).movieMentions.items():
             try:
                 film = _film(place, own, name or "")
             except Left as why:
-                left.append(Left(why.reason, f"{own}: {why.detail}", place))
-                continue
-            kept = films.setdefault(own, film)
-            if (film["title"], film["year"]) != (kept["title"], kept["year"]):
-                aliases.setdefault(own, []).append(redial.clean(name or ""))
-        return left
+                drop = sources.drop(items.STAGE, redial.SOURCE, place, why.reason, f"{own}: {why.detail}")
+                nameless.setdefault(own, drop)
+            else:
+                films.setdefault(own, {}).setdefault((film["title"], film["year"]), (film, redial.clean(name or "")))
+        return []
 
     _, drops = sources.jsonl(path, items.STAGE, redial.SOURCE, one)
-    rows = [film | {"aliases": list(dict.fromkeys(aliases.get(own, [])))} for own, film in films.items()]
-    return items.items_read(rows, drops)
+    drops += [drop for own, drop in nameless.items() if own not in films]
+    return items.items_read([_best(list(named.values())) for named in films.values()], drops)
+
+
+def _best(named: list[tuple[Row, str]]) -> Row:
+    """The film by the first of its titles that has a year; the same title without one is no alias."""
+    best = next((film for film, _ in named if film["year"]), named[0][0])
+    others = [(film, text) for film, text in named if film is not best]
+    aliases = [text for film, text in others if film["year"] or film["title"] != best["title"]]
+    return best | {"aliases": list(dict.fromkeys(aliases))}
