@@ -172,12 +172,14 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
         figures |= {**items.figures, **_of_items(catalog, merged[0])} if tables.CATALOG_ROWS.name in of else {}
         figures |= {**said.figures, **_of_warnings(ws, said.rows, merged)} if tables.WARNINGS.name in of else {}
         bar.update()
-    figures |= {
-        why.replace(" ", "_"): f"{n:,}, such as {sources.examples(remarks)[why]}"
-        for why, n in sources.reasons(remarks).items()
-    }
+    figures |= {_figure(why): n for why, n in sources.reasons(remarks).items()}
+    examples = sources.examples(drops) | {_figure(why): such for why, such in sources.examples(remarks).items()}
     dropped = dict(sorted(sources.reasons(drops).items()))
-    return Counts(command, added, rows - added, dropped, figures, sources.examples(drops))
+    return Counts(command, added, rows - added, dropped, figures, examples)
+
+
+def _figure(remark: str) -> str:
+    return remark.replace(" ", "_")
 
 
 def _of_items(rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, JsonValue]:

@@ -31,10 +31,9 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
         typer.echo(json.dumps({**known, **counts.figures}, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():
-        typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}")
+        typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}{_example(counts, name)}")
     for reason, n in sorted(counts.dropped.items(), key=lambda pair: -pair[1]):
-        example = f", such as {line(counts.examples[reason])}" if reason in counts.examples else ""
-        typer.echo(f"  dropped, {line(reason)}: {n:,}{example}")
+        typer.echo(f"  dropped, {line(reason)}: {n:,}{_example(counts, reason)}")
     if not noun:
         return
     dropped = sum(counts.dropped.values())
@@ -42,6 +41,10 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
         f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"
         f" ({counts.added:,} added, {counts.skipped:,} already there)"
     )
+
+
+def _example(counts: Counts, of: str) -> str:
+    return f", such as {line(counts.examples[of])}" if of in counts.examples else ""
 
 
 def _text(value: JsonValue) -> str:

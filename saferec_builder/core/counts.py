@@ -15,7 +15,7 @@ class Counts:
     skipped: int = 0  # already there: nothing was done again
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     figures: Mapping[str, JsonValue] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)  # reason -> a dropped row: its place, and what was found
+    examples: dict[str, str] = field(default_factory=dict)  # reason or figure -> a row: its place, what was found
 
     @property
     def out(self) -> int:
