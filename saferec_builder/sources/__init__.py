@@ -35,6 +35,7 @@ TWICE = "key twice"  # in one JSON object
 NOT_READ = "column not read"  # a remark on a header: no row is left out by it
 PACKED = 100  # text that people wrote packs to a fifth of its size or so
 LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
+_PLACE = 400  # characters: of a file's name and a line, or a key of JSON, which may be of any length
 csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
 
 Row = dict[str, object]  # of a table, or of a file that names its fields
@@ -132,7 +133,7 @@ def each(
 
 def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> Row:
     """One row of DROPS."""
-    return {"stage": stage, "source": source, "place": place, "reason": reason, "detail": readable(detail)}
+    return {"stage": stage, "source": source, "place": place[:_PLACE], "reason": reason, "detail": readable(detail)}
 
 
 def drops_frame(drops: Rows) -> pl.DataFrame:
@@ -302,10 +303,7 @@ def _csv_lines(
             else csv.reader(_bounded(file), delimiter=delimiter, strict=True)
         )
         records = (record for _, record in _csv_records(reader))
-        first = next(records, [])
-        if not isinstance(first, Left) and first and first[0].startswith("sep="):
-            first = next(records, [])
-        written = header = [] if isinstance(first, Left) else [name.strip() for name in first]
+        written = header = _header(records)
         known = (*expected, *(others or ()))
         if others is not None or not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
             spelt = {name.lower(): name for name in known}
@@ -326,6 +324,21 @@ def _csv_lines(
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
+
+
+def header(path: Path) -> list[str]:
+    """The columns of a table as they are written; none of what no csv reader takes."""
+    coding, delimiter = spelling(path)
+    with opened(path) as raw, TextIOWrapper(raw, coding, "replace", newline="") as file:
+        reader = csv.reader(_bounded(file), delimiter=delimiter, strict=True)
+        return _header(record for _, record in _csv_records(reader))
+
+
+def _header(records: Iterator[list[str] | Left]) -> list[str]:
+    first = next(records, [])
+    if not isinstance(first, Left) and first and first[0].startswith("sep="):
+        first = next(records, [])
+    return [] if isinstance(first, Left) else [name.strip() for name in first]
 
 
 def _bounded(file: TextIOWrapper) -> Iterator[str]:

@@ -1,17 +1,16 @@
 """Which source a table is for, as its header tells: for whoever names another one at `catalog add`."""
 
-import csv
 import shlex
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from io import TextIOWrapper
 from pathlib import Path
 
 from saferec_builder import sources
 from saferec_builder.core.taxonomy import GUIDE
 from saferec_builder.sources import esrb, items_csv, movielens, rating_reasons, warnings_csv
 from saferec_builder.sources.item_rows import Source
+
+SUFFIXES = (".csv", ".tsv", ".tab", ".txt")  # of tables; a line of JSON may be the whole file
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,11 @@ MARKS = (
 
 
 def others(source: Source, path: Path) -> list[Mark]:
-    """The marks of other sources that the file's header has; none of a folder, or of what is no table.
+    """The marks of other sources that the file's header has; none of a folder, or of what its name calls no table.
 
     A table that is one for `source` is none of items of one's own: any source may name an item by domain, title, year.
     """
-    header = {name.casefold() for name in _header(path)} if path.is_file() else set()
+    header = {name.casefold() for name in sources.header(path)} if _may_be_table(path) else set()
     found = [mark for mark in MARKS if {name.casefold() for name in mark.columns} <= header]
     own = {source, *([Source.csv] if any(mark.source == source for mark in found) else [])}
     return [mark for mark in found if mark.source not in own]
@@ -61,10 +60,5 @@ def advice(marks: Iterable[Mark], path: Path) -> str:
     )
 
 
-def _header(path: Path) -> list[str]:
-    coding, delimiter = sources.spelling(path)
-    with sources.opened(path) as raw, suppress(csv.Error, UnicodeError):  # a cell without end: no table of ours
-        lines = csv.reader(TextIOWrapper(raw, coding, "replace", newline=""), delimiter=delimiter)
-        first = next(lines, [])
-        return [name.strip() for name in (next(lines, []) if first and first[0].startswith("sep=") else first)]
-    return []
+def _may_be_table(path: Path) -> bool:
+    return path.is_file() and path.name.lower().removesuffix(".gz").endswith(SUFFIXES)

@@ -5,6 +5,7 @@ import shlex
 
 import pytest
 
+from saferec_builder import sources
 from saferec_builder.sources import headers
 from saferec_builder.sources.item_rows import Source
 from tests.worlds.catalog_files import BASICS, DESCRIBED, VOTES, file
@@ -31,7 +32,7 @@ def test_a_table_is_known_by_its_columns(tmp_path, source):
 
 def test_what_is_no_table_is_no_other_sources(tmp_path):
     odd = (b"", b"{}", b"\x00\xff", b'"' + b"x" * 1_100_000)
-    assert [headers.others(Source.csv, file(tmp_path, "odd", text)) for text in odd] == [[]] * 4
+    assert [headers.others(Source.csv, file(tmp_path, "odd.csv", text)) for text in odd] == [[]] * 4
     assert (headers.others(Source.csv, tmp_path), headers.advice([], tmp_path)) == ([], "")
 
 
@@ -39,3 +40,11 @@ def test_the_advice_can_be_pasted(tmp_path):
     path = file(tmp_path, "my warn.csv", VOTES)
     words = headers.advice(headers.others(Source.csv, path), path).split("`")[1]
     assert shlex.split(words) == ["saferec-build", "catalog", "add", "warnings", str(path)]
+
+
+def test_no_line_is_read_whole_to_tell_what_it_is(tmp_path, monkeypatch):
+    """A file of 60 MB in one line was held in memory as one row of a table."""
+    monkeypatch.setattr(sources, "LONGEST", 2**16)
+    long = file(tmp_path, "long.csv", VOTES.rstrip() + "," * 2**17)
+    assert headers.others(Source.csv, long) == []
+    assert headers.others(Source.csv, file(tmp_path, "votes.json", VOTES)) == []
