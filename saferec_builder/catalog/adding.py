@@ -121,14 +121,33 @@ def noun(source: str) -> str:
 
 
 def _read_own(source: Source, path: Path) -> Parts:
-    """What a file gives; SourceError with the right source where its header is another's."""
+    """What a file gives; SourceError with the right source where it lacks the columns of this one, or has many rows
+    of an item, as another's has. Where it has the columns of both it is read, and the other is a remark."""
     others = headers.others(source, path)
-    if many := [mark for mark in others if mark.many and source in ITEMS]:
-        raise SourceError(f"{path}: {source} reads a row per item: {headers.advice(many, path)}")
     try:
-        return [(table, _advised(read, others, path)) for table, read in _read(source, path)]
+        parts = _read(source, path)
     except SourceError as fault:
         raise SourceError(f"{fault}; {headers.advice(others, path)}" if others else str(fault)) from None
+    if source not in ITEMS or not others:
+        return [(table, _advised(read, others, path)) for table, read in parts]
+    many = [mark for mark in others if mark.many]
+    if many and any(_repeats(read) for _, read in parts):
+        raise SourceError(f"{path}: {source} reads a row per item: {headers.advice(many, path)}")
+    return [(table, _advised(_remarked(read, source, path), others, path)) for table, read in parts]
+
+
+def _repeats(read: Read) -> bool:
+    """Whether at least half of the rows name an item again: of what has a row per item few do."""
+    again = read.drops.filter(reason="same id").height
+    return again > 0 and again >= read.rows.height
+
+
+def _remarked(read: Read, source: Source, path: Path) -> Read:
+    """With a remark on the header, where the reader has none for it passes over columns that it does not know."""
+    if (read.drops["reason"] == sources.NOT_READ).any():
+        return read
+    remark = sources.drop(item_rows.STAGE, source, f"{path.name}:1", sources.NOT_READ, "another source reads some")
+    return replace(read, drops=pl.concat([sources.drops_frame([remark]), read.drops]))
 
 
 def _advised(read: Read, others: Sequence[headers.Mark], path: Path) -> Read:

@@ -17,7 +17,7 @@ SUFFIXES = (".csv", ".tsv", ".tab", ".txt")  # of tables; a line of JSON may be 
 class Mark:
     """Columns by which a table is known as one for `source`.
 
-    many: of one item it has many rows; read as items, all but the first would be dropped as `same id`.
+    many: of one item it may have many rows; read as items, all but the first are dropped as `same id`.
     """
 
     source: Source

@@ -70,6 +70,27 @@ def test_a_table_under_the_name_of_another_source_is_sent_there(cli, workspace, 
     assert ran.code == 1 and ran.err.endswith(f"; {says.split(': ', 1)[1]}\n")
 
 
+@pytest.mark.parametrize(
+    ("source", "header", "row"),
+    [
+        ("csv", "domain,title,year,movieId,tag,plot", "film,{},1979,{},gore,A plot."),
+        ("movielens", "movieId,title,genres,tag", "{1},{0} (1979),Horror,gore"),
+    ],
+)
+def test_a_table_with_the_columns_of_two_sources_is_read_unless_its_items_repeat(
+    cli, workspace, tmp_path, source, header, row
+):
+    """A row per film, of which a tag is one more column, was refused as if it were a table of tags."""
+    path = file(tmp_path, "own.csv", "\n".join((header, *(row.format(t, n) for n, t in enumerate(("Alien", "Emma"))))))
+    ran = cli("catalog", "add", source, path, "-C", workspace.root)
+    assert ran.code == 0, ran.err
+    assert " 2 rows in = 2 out + 0 dropped" in ran.out and "column not read: 1, such as own.csv:1: " in ran.out
+    assert f"; this file has movieId, tag: `saferec-build catalog add keywords {path}`\n" in ran.out
+    path.write_text("\n".join((header, *([row.format("Alien", 7)] * 3))))
+    ran = cli("catalog", "add", source, path, "-C", workspace.root)
+    assert ran.code == 1 and f"{path}: {source} reads a row per item: this file has movieId, tag: " in ran.err
+
+
 def test_a_remark_on_a_header_is_no_row(cli, workspace, tmp_path):
     """3,703 rows were said to be in a file of 3,702. A table of films may have reasons, too, and is read as both."""
     path = file(tmp_path, "own.csv", "domain,title,year,rating,reason\nfilm,Alien,1979,R,for gore\n")
