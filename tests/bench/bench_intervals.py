@@ -35,7 +35,7 @@ def main() -> None:
     for name, coverage in worst.items():
         figure(f"intervals.{name}", coverage, "coverage", ">= .94 (lowest over rates and sizes)")
     figure("intervals.common_min", min(common.values()), "coverage", ">= .94 (rates of .2 and .5)")
-    figure("intervals.few_min", min(small.values()), "coverage", ">= .94 (2 to 39 users)")
+    figure("intervals.few_min", min(small.values()), "coverage", ">= .94 (2 to 39, and 199, users)")
     figure("intervals.coverage_min", min(worst.values()), "coverage", ">= .94")
     for n, rate in ((390, 0.005), (120, 0.02), (390, 0.0005)):
         figure(f"intervals.bootstrap_{n}_{rate}", bootstrap(rate, n, random), "coverage", "none: what we do not use")
