@@ -1,14 +1,11 @@
 """What waits for people, and for `adjudicate`: worked out once for what a workspace holds, then remembered."""
 
-import json
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import polars as pl
 
 from saferec_builder import __version__
-from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -35,12 +32,10 @@ class Waiting:
 def waiting(ws: Workspace) -> Waiting:
     """As the workspace is now; StoreError where a table that is read is damaged."""
     state = _state(ws)
-    known = whole_object(path.read_bytes()) if (path := ws.root / _FILE).is_file() else None
-    if known and known.get("state") == state:
-        return Waiting(**known["waiting"])
+    if known := whole_files.remembered(ws.root / _FILE, state):
+        return Waiting(**known)
     found = _counted(ws)
-    with suppress(StoreError, OSError):  # whoever may only look goes without
-        whole_files.write_private(path, json.dumps({"state": state, "waiting": asdict(found)}).encode())
+    whole_files.remember(ws.root / _FILE, state, asdict(found))
     return found
 
 

@@ -1,10 +1,7 @@
 """How good the claims of `learned` are: worked out once for what people judged, then remembered in the workspace."""
 
-import json
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.proposing.learning_examples import ENOUGH
 from saferec_builder.storage import whole_files
 from saferec_builder.storage.workspace import Workspace
@@ -39,11 +36,9 @@ class Standing:
 
 def remembered(ws: Workspace, basis: str) -> Standing | None:
     """What was remembered for this basis (learning_examples.basis); None where it was another, or none."""
-    said = whole_object(path.read_bytes()) if (path := ws.root / _FILE).is_file() else None
-    return Standing(**said["standing"]) if said and said.get("basis") == basis else None
+    found = whole_files.remembered(ws.root / _FILE, basis)
+    return Standing(**found) if found else None
 
 
 def remember(ws: Workspace, basis: str, standing: Standing) -> None:
-    with suppress(StoreError, OSError):  # whoever may only look goes without
-        content = json.dumps({"basis": basis, "standing": asdict(standing)})
-        whole_files.write_private(ws.root / _FILE, content.encode())
+    whole_files.remember(ws.root / _FILE, basis, asdict(standing))

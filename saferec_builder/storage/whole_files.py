@@ -1,12 +1,15 @@
-"""A file that is written whole or not at all."""
+"""A file that is written whole or not at all, and what is remembered in one."""
 
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from typing import Any
 
-from saferec_builder.core.errors import StoreError
+from saferec_builder.core.errors import StoreError, whole_object
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.locks import held
 
 
@@ -37,3 +40,15 @@ def write_private(path: Path, content: bytes) -> None:
         tmp.unlink()  # it was anybody's to open
         with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
             file.write(content)
+
+
+def remember(path: Path, of: str, figures: Mapping[str, JsonValue]) -> None:
+    """Keeps what was worked out, under a digest of all that it was made from; whoever may only look goes without."""
+    with suppress(StoreError, OSError):
+        write_private(path, json.dumps({"of": of, "figures": figures}).encode())
+
+
+def remembered(path: Path, of: str) -> dict[str, Any] | None:
+    """The figures that were kept for this digest; None where it was another, or none."""
+    found = whole_object(path.read_bytes()) if path.is_file() else None
+    return found["figures"] if found and found.get("of") == of else None

@@ -78,6 +78,6 @@ def test_every_row_that_comes_is_another_state(workspace):
 
 def test_a_file_that_says_nothing_is_counted_anew(ws, review):
     review("push", *TWO)
-    for text in ("", "[]", "{", '{"state": 3}', '{"state": "0", "waiting": 1}'):
+    for text in ("", "[]", "{", '{"of": 3}', '{"of": "0", "figures": 1}'):
         (ws.root / "tables" / "waiting.json").write_text(text)
         assert waiting.waiting(ws).tasks == 4
