@@ -236,7 +236,7 @@ def warnings(labels: pl.DataFrame) -> pl.DataFrame:
             pl.lit(None, pl.Int32).alias("severity"),
             pl.lit("review").alias("source"),
             pl.lit(None, pl.String).alias("url"),
-            pl.lit(None, pl.String).alias("retrieved"),
+            *(pl.lit(None, pl.String).alias(column) for column in ("retrieved", "words", "place")),
         )
         .match_to_schema(WARNINGS.schema)
     )

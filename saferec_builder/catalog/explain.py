@@ -23,7 +23,8 @@ from saferec_builder.core.vote_model import Voters
 from saferec_builder.sources import class_rules, refs
 from saferec_builder.storage import tables
 
-SHOWN = ("kind", "topic", "yes", "no", "answer", "severity", "source", "ref", "url", "retrieved", "exact")
+_ANSWER = ("kind", "topic", "yes", "no", "answer", "severity")
+SHOWN = (*_ANSWER, "source", "ref", "url", "retrieved", "words", "place", "exact")
 SEVERITIES = ("none", "mild", "moderate", "severe")
 _EVIDENCE = pl.Schema([(c, pl.Boolean() if c == "exact" else tables.WARNINGS.schema[c]) for c in SHOWN])
 _IMDB = re.compile(r"(?:imdb:)?(tt0*[1-9]\d{0,8})")  # as people write it, with or without the zeros
@@ -257,7 +258,9 @@ def statement(row: Mapping[str, Any], name: bool = False) -> str:
     votes = f"{row['yes'] or 0} yes, {row['no'] or 0} no" if voted else None
     severity = None if row["severity"] is None else SEVERITIES[row["severity"]]
     near = None if row["exact"] else "names it, but not exactly: clears nothing"
-    parts = [votes, row["answer"], severity, row["source"], row["url"], row["retrieved"], f"of {row['ref']}", near]
+    said = f"“{row['words']}”" if row["words"] else None
+    stands = (row["source"], row["url"] or row["place"], row["retrieved"], f"of {row['ref']}")
+    parts = [said, votes, row["answer"], severity, *stands, near]
     asked = f"{row['kind']} {row['topic']}" if row["kind"] in class_rules.CLASSES else row["topic"]
     return (f"{asked}: " if name else "") + " · ".join(part for part in parts if part)
 

@@ -141,7 +141,7 @@ def drops_frame(drops: Rows) -> pl.DataFrame:
 
 
 def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
-    """(the first row per key without its `place`, drops of the others, as `again`)."""
+    """(the first row per key, drops of the others, as `again`); a row has its `place`."""
     first: dict[tuple[object, ...], Row] = {}
     drops: Rows = []
     for row in rows:
@@ -149,7 +149,7 @@ def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id
         if name in first:
             drops.append(drop(stage, str(row["source"]), str(row["place"]), again, str(row.get("source_id", ""))))
         else:
-            first[name] = {k: v for k, v in row.items() if k != "place"}
+            first[name] = row
     return list(first.values()), drops
 
 

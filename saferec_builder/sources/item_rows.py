@@ -99,8 +99,9 @@ def warning(
     severity: int | None = None,
     url: str | None = None,
     retrieved: str | None = None,
+    words: str | None = None,
 ) -> Row:
-    """A row of WARNINGS with its `place`; the same statement always has the same id."""
+    """A row of WARNINGS; the same statement always has the same id, whatever the `words` and the place it rests on."""
     if domain is not None and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     statement = {
@@ -116,7 +117,7 @@ def warning(
         "url": url,
         "retrieved": retrieved,
     }
-    return {"warning": tables.digest(*statement.values()), **statement, "place": place}
+    return {"warning": tables.digest(*statement.values()), **statement, "words": words, "place": place}
 
 
 class Noted(TypedDict):

@@ -1,8 +1,9 @@
 """Rating reasons of films ("Rated R for strong bloody violence"): CSV with rating, reason, and imdb or title,year.
 
-A reason becomes one statement per rule of class_rules.toml that it meets, under the rule's name; its words are not
-kept. A reason that meets none says nothing, for silence is no answer. Two reasons of one item that name different
-things both count, and are told: a table that joined titles to ids may have made one film of two.
+A reason becomes one statement per rule of class_rules.toml that it meets, under the rule's name, with its words, so
+that a person can see what a verdict rests on. A reason that meets none says nothing, for silence is no answer. Two
+reasons of one item that name different things both count, and are told: a table that joined titles to ids may have made
+one film of two.
 """
 
 from contextlib import suppress
@@ -16,6 +17,7 @@ from saferec_builder.sources import Left, Read, Rows, class_rules, item_rows as 
 
 SOURCE = "rating_reasons"
 NEEDED = ("rating", "reason")
+LONGEST = 300  # characters of a reason that are kept; a published one has 20 to 150
 SEVERAL = "two reasons of one item"  # a remark: no row is left out by it
 
 
@@ -48,4 +50,5 @@ def _one(place: str, row: dict[str, str], met: list[str]) -> Rows:
         raise Left("no rule", "the reason names nothing that a trait asks about")
     ref, said = refs.of_row(row), items.noted(row)
     said["domain"] = said["domain"] or "film"
-    return [items.warning(SOURCE, place, ref, kind="reason", topic=name, **said) for name in met]
+    words = sources.readable(row["reason"], LONGEST)
+    return [items.warning(SOURCE, place, ref, kind="reason", topic=name, words=words, **said) for name in met]

@@ -2,8 +2,8 @@
 
 A new table needs no step: it is made where it is missing. A new column, or a new meaning, is one Step at the end of
 STEPS; its number is the schema's that it leads to. The database is brought up to date by the first command that opens
-it, in one transaction (whoever is killed leaves the old one), after a copy of it was made; a shard of a bulk table as
-it is read. Workspaces of a newer schema than this program's are refused.
+it, in one transaction (whoever is killed leaves the old one), after a copy where a step changes its rows; a shard of a
+bulk table as it is read. Workspaces of a newer schema than this program's are refused.
 """
 
 import sqlite3
@@ -33,7 +33,12 @@ class Step:
     bulk: Mapping[str, Bulk] = field(default_factory=dict)
 
 
-STEPS: list[Step] = []
+def _unread(warnings: pl.DataFrame) -> pl.DataFrame:
+    """Statements of before the columns: nobody knows the words and the place any more."""
+    return warnings.with_columns(words=pl.lit(None, pl.String), place=pl.lit(None, pl.String))
+
+
+STEPS: list[Step] = [Step("statements on items have the words and the place they rest on", None, {"warnings": _unread})]
 
 
 def newest() -> int:
@@ -97,10 +102,11 @@ def bring_up(db: sa.Connection, copy: Copy) -> None:
     _begin(db)
     found = _known(db)  # another process may have been first
     if found is not None and found < newest():
-        _save(db, found, copy)
-        for step in STEPS[found - FIRST :]:
-            if step.database:
-                step.database(db)
+        steps = [step.database for step in STEPS[found - FIRST :] if step.database]
+        if steps:
+            _save(db, found, copy)
+        for step in steps:
+            step(db)
     if found != newest():
         _stamp(db)
     db.commit()

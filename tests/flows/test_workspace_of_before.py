@@ -40,6 +40,19 @@ def test_every_table_is_read(old: store.Workspace) -> None:
     assert {name: n for name, n in rows.items() if n} == ROWS
 
 
+def test_statements_of_before_count_beside_new_ones_with_their_words(old: store.Workspace, cli, tmp_path) -> None:
+    before = store.read(old, tables.WARNINGS)
+    assert before["words"].null_count() == before["place"].null_count() == ROWS["warnings"]
+    reasons = tmp_path / "reasons.csv"
+    reasons.write_text("rating,reason,title,year\nR,for strong bloody violence,Marrow Lake,2020\n")
+    assert cli("catalog", "add", "rating-reasons", reasons, "-C", old.root).code == 0
+    after = store.read(old, tables.WARNINGS)
+    assert after[: before.height].equals(before)
+    new = set(after[before.height :].select("words", "place").iter_rows())
+    assert new == {("for strong bloody violence", "reasons.csv:2")}
+    assert not [*old.root.glob("*.bak")]  # of the database nothing changed
+
+
 def test_it_goes_on_where_it_was(old: store.Workspace, cli) -> None:
     before = all_rows(old)
     at = ["-C", old.root]

@@ -53,8 +53,9 @@ def drops(*numbers: int) -> pl.DataFrame:
 
 
 @pytest.fixture
-def old(either: store.Workspace) -> store.Workspace:
+def old(either: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> store.Workspace:
     """A workspace that was filled at the first schema, on each database."""
+    monkeypatch.setattr(migrations, "STEPS", [])
     fill(either)
     return either
 
@@ -67,6 +68,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def newer_than_its_rows(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The shards of a workspace that was filled at the first schema, once the steps are there."""
+    monkeypatch.setattr(migrations, "STEPS", [])
     fill(workspace)
     monkeypatch.setattr(migrations, "STEPS", STEPS)
     return workspace.root / "tables" / "drops"
@@ -136,6 +138,12 @@ def test_the_database_is_copied_before_anything_changes(old: store.Workspace, ne
     engine.dispose()
 
 
+def test_a_step_of_bulk_tables_alone_copies_no_database(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrations, "STEPS", STEPS[1:])
+    assert store.read(old, tables.GOLD).equals(gold(*range(50))) and store.schemas(old) == {1, 2}
+    assert not [*old.root.glob("*.bak")]
+
+
 def test_each_step_is_made_once(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
@@ -203,7 +211,10 @@ store.append(ws, t.BULK, t.expected(range(30, 31)))
 
 
 @pytest.mark.slow
-def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(workspace, tmp_path, injected) -> None:
+def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(
+    workspace, tmp_path, injected, monkeypatch
+) -> None:
+    monkeypatch.setattr(migrations, "STEPS", [])
     fill(workspace)
     rng, hit, tries = random.Random(4), 0, itertools.count()
     while hit < KILLS:  # a fast machine may be done before the kill
