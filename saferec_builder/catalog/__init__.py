@@ -3,7 +3,7 @@
 merging   rows -> items and links               linking   refs, "Title (Year)" and free text -> items
 explain   one item, for a person who asks       verdicts  statements -> the oracle
 adding    files and an API -> a workspace       gaps      what no source settles
-lookup    what a workspace says of an item
+lookup    what a workspace says of an item        arithmetic  of a verdict, line by line
 """
 
 from saferec_builder.catalog.explain import explained, judged

@@ -13,34 +13,20 @@ import numpy as np
 import polars as pl
 
 from saferec_builder.catalog import known_works, verdicts as judging
+from saferec_builder.catalog.arithmetic import Judged, Step, speaks_for, steps
 from saferec_builder.catalog.linking import index
 from saferec_builder.catalog.merging import ItemRow
 from saferec_builder.core import oracle as violations, titles
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import Rule
-from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
-from saferec_builder.core.vote_model import Voters
-from saferec_builder.sources import class_rules, refs
+from saferec_builder.core.taxonomy import Taxonomy, Trait
+from saferec_builder.sources import refs
 from saferec_builder.storage import tables
 
 _ANSWER = ("kind", "topic", "yes", "no", "answer", "severity")
 SHOWN = (*_ANSWER, "source", "ref", "url", "retrieved", "words", "place", "exact")
-SEVERITIES = ("none", "mild", "moderate", "severe")
 _EVIDENCE = pl.Schema([(c, pl.Boolean() if c == "exact" else tables.WARNINGS.schema[c]) for c in SHOWN])
 _IMDB = re.compile(r"(?:imdb:)?(tt0*[1-9]\d{0,8})")  # as people write it, with or without the zeros
-
-
-@dataclass(frozen=True)
-class Step:
-    """One line of the arithmetic.
-
-    decides  the verdict rests on this line; of an unknown one none does
-    said     a line for each statement in it: how it was answered, by whom, what that source calls the item, and when
-    """
-
-    text: str
-    decides: bool = False
-    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +113,7 @@ def judged(
         risk=number,
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
         others=others.filter(speaks_for(trait)).select(SHOWN),
-        steps=_steps(_Judged(its, trait, rule, known, violations.VERDICTS[verdict], number)),
+        steps=steps(Judged(its, trait, rule, known, violations.VERDICTS[verdict], number)),
     )
 
 
@@ -157,19 +143,6 @@ def _ref(item: Mapping[str, Any]) -> str:
 
 def _number(risk: float) -> float | None:
     return None if np.isnan(risk) else float(risk)
-
-
-def speaks_for(trait: Trait) -> pl.Expr:
-    """The statements that the verdict on this trait rests on."""
-    guide = [category for category, weight in zip(GUIDE, trait.guide, strict=True) if weight > 0]
-    rests = {"topic": judging.keys(trait.topics), "guide": guide, "review": [trait.slug]}
-    rests |= {str(kind): list(words) for kind, words in judging.class_keys(trait.core).iter_rows()}
-    spoken = [(pl.col("kind") == kind) & pl.col("key").is_in(keys) for kind, keys in rests.items()]
-    # of a rated game every descriptor counts: that blood is not among them is what clears it
-    return pl.any_horizontal(*spoken, (pl.col("kind") == "esrb") & bool(trait.esrb))
-
-
-# ---- the arithmetic
 
 
 @dataclass(frozen=True)
@@ -221,168 +194,13 @@ def explained(
             trait.slug,
             _number(risk[0, n]),
             violations.VERDICTS[codes[0, n]],
-            _steps(_Judged(said, trait, rule, known, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
+            steps(Judged(said, trait, rule, known, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
         )
         for n, trait in enumerate(taxonomy.traits)
         if not said.filter(speaks_for(trait)).is_empty()
     )
     row = cast("ItemRow", items.filter(pl.col("item") == item).row(0, named=True))
     return Explained(row, said.select(SHOWN), traits)
-
-
-@dataclass(frozen=True)
-class _Judged:
-    """What is said of one item, and what came of it for a trait."""
-
-    said: pl.DataFrame
-    trait: Trait
-    rule: Rule
-    known: Mapping[str, Voters]
-    word: str
-    risk: float | None
-
-    def step(self, text: str, rows: pl.DataFrame, *words: str) -> Step:
-        """A line on these statements, which by itself makes the verdict one of these words."""
-        several = rows["key"].n_unique() > 1
-        return Step(text + _torn(rows), self.word in words, tuple(statement(row, several) for row in rows.to_dicts()))
-
-    def strong(self, risk: float) -> tuple[str, ...]:
-        """What a source that speaks strongly for the trait makes of the verdict."""
-        low = self.risk is not None and self.risk < self.rule.clear_below
-        return ("violated",) * bool(risk >= self.rule.violated_at) + ("clear",) * low
-
-
-def statement(row: Mapping[str, Any], name: bool = False) -> str:
-    """A statement (columns: SHOWN) as a line for people, with the `name` of its question or without."""
-    voted = row["yes"] is not None or row["no"] is not None
-    votes = f"{row['yes'] or 0} yes, {row['no'] or 0} no" if voted else None
-    severity = None if row["severity"] is None else SEVERITIES[row["severity"]]
-    near = None if row["exact"] else "names it, but not exactly: clears nothing"
-    said = f"“{row['words']}”" if row["words"] else None
-    stands = (row["source"], row["url"] or row["place"], row["retrieved"], f"of {row['ref']}")
-    parts = [said, votes, row["answer"], severity, *stands, near]
-    asked = f"{row['kind']} {row['topic']}" if row["kind"] in class_rules.CLASSES else row["topic"]
-    return (f"{asked}: " if name else "") + " · ".join(part for part in parts if part)
-
-
-def _torn(rows: pl.DataFrame) -> str:
-    """What is added to a line where statements of one source contradict each other; else nothing."""
-    told = []
-    for (source, _), each in rows.group_by("source", "key", maintain_order=True):
-        yes, no = each["yes"].fill_null(0), each["no"].fill_null(0)
-        says = {
-            *each["answer"].drop_nulls(),
-            *(["yes"] if (yes > no).any() else []),
-            *(["no"] if (yes < no).any() else []),
-        }
-        if len(says) > 1 or each["severity"].drop_nulls().n_unique() > 1:
-            told.append(f"; {source} contradicts itself: votes add up, the worse answer and severity counts")
-    return "".join(dict.fromkeys(told))
-
-
-def _steps(judged: _Judged) -> tuple[Step, ...]:
-    """One line per number that the risk and the verdict rest on, as a person would work it out; of an unknown verdict
-    also which answers are not there."""
-    return (*_votes(judged), *_classes(judged), *_guide(judged), *_descriptors(judged), *_people(judged))
-
-
-def _votes(judged: _Judged) -> list[Step]:
-    said, trait, rule, known = judged.said, judged.trait, judged.rule, judged.known
-    topics, p, _ = judging.asked(said, [trait], rule, 1, known)
-    exact = judging.asked(said.filter("exact"), [trait], rule, 1, known)[1]
-    core = [topics.index(topic) for topic in trait.core]
-    settles = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
-    lines = []
-    for n, (topic, key) in enumerate(zip(topics, judging.keys(topics), strict=True)):
-        rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
-        if rows.is_empty():
-            if judged.word == "unknown" and topic in trait.core:
-                lines.append(Step(f"{topic} [core]: no answer; without one votes cannot clear this item"))
-            continue
-        yes, no = int(rows["yes"].sum()), int(rows["no"].sum())
-        answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
-        parts = [f"{answers} (stated)"] if answers else []
-        if yes + no:
-            parts.append(f"{yes} yes of {yes + no} (voters {_trust(known[key])})")
-        text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_settled(p[0, n], rule)}"
-        true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # what is not exact outvotes nothing
-        lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (settles and n in core)))
-    return lines
-
-
-def _trust(voters: Voters) -> str:
-    """Of these voters so many say yes where it is true / where it is not."""
-    return f"{voters.hit:.2f} / {voters.slip:.2f}, {f'{voters.works:,} works' if voters.learnt else 'a prior'}"
-
-
-def _settled(p: float, rule: Rule) -> str:
-    if np.isnan(p):
-        return ": open, for these voters hardly tell"
-    word = "true" if p >= rule.violated_from else "not true" if p <= rule.clear_upto else "open"
-    leans = ", and nothing clears while it leans to yes" if word == "open" and p > 0.5 else ""
-    return f": P(true) = {p:.3f}, {word}{leans}"
-
-
-def _classes(judged: _Judged) -> list[Step]:
-    said, trait, rule = judged.said, judged.trait, judged.rule
-    lines, same = [], ("kind", "key", "asked")
-    stated = judging.class_statements(said, trait.core).with_columns(pl.col("exact").any().over(same))
-    for row in stated.unique(same, maintain_order=True).to_dicts():
-        read = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
-        does = "only keeps it from being clear"
-        if row["precision"] >= rule.class_from:
-            outvoted = _not_true(said, trait, row["asked"], rule, judged.known)
-            if row["exact"]:  # what may be said of another work outvotes nothing
-                outvoted &= _not_true(said.filter("exact"), trait, row["asked"], rule, judged.known)
-            does = "would violate, but votes say that it is not true" if outvoted else "violates"
-        text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {read}: {does}"
-        rows = said.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
-        lines.append(judged.step(text, rows, *["violated"] * (does == "violates")))
-    return lines
-
-
-def _not_true(said: pl.DataFrame, trait: Trait, topic: str, rule: Rule, known: Mapping[str, Voters]) -> bool:
-    """Do these statements answer a topic of the trait with a no that outweighs a class of statements?"""
-    topics, p, _ = judging.asked(said, [trait], rule, 1, known)
-    return bool(p[0, topics.index(topic)] <= rule.clear_upto)
-
-
-def _guide(judged: _Judged) -> list[Step]:
-    trait, rated = judged.trait, judging.severity(judged.said, 1)[0]
-    weighed = [(GUIDE[n], w, rated[n]) for n, w in enumerate(trait.guide) if w > 0]
-    if not weighed or all(np.isnan(s) for _, _, s in weighed):
-        return []
-    rows = judged.said.filter((pl.col("kind") == "guide") & pl.col("key").is_in([category for category, *_ in weighed]))
-    missing = [category for category, _, s in weighed if np.isnan(s)]
-    if missing:
-        return [judged.step(f"guide: {', '.join(missing)} not rated, so it says nothing", rows)]
-    total = " + ".join(f"{w:g}" for _, w, _ in weighed)
-    top = " + ".join(f"{w:g} x {s:g} ({category})" for category, w, s in weighed)
-    risk = float(violations.pg_risk(trait, rated[None])[0])
-    does = judged.strong(risk) if trait.guide_applies == "strong" else ()
-    return [judged.step(f"guide ({trait.guide_applies}): ({top}) / (3 x ({total})) = {risk:.3f}", rows, *does)]
-
-
-def _descriptors(judged: _Judged) -> list[Step]:
-    trait, rows = judged.trait, judged.said.filter(pl.col("kind") == "esrb")
-    rated = rows["key"].unique().sort().to_list()
-    if not rated or not trait.esrb:
-        return []
-    named = [f"{key} = {trait.esrb[key]:g}" for key in rated if key in trait.esrb]
-    strength = judging.esrb(judged.said, trait, 1)[0]
-    silent = "no descriptor of this trait"
-    silent += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M or AO"
-    does = judged.strong(strength) if trait.esrb_applies == "strong" and np.isfinite(strength) else ()
-    text = f"ESRB ({trait.esrb_applies}): {', '.join(named) or silent}"
-    return [judged.step(text, rows, *does)]
-
-
-def _people(judged: _Judged) -> list[Step]:
-    answer = int(judging.reviewed(judged.said, judged.trait, 1)[0])
-    if not answer:
-        return []
-    rows = judged.said.filter((pl.col("kind") == "review") & (pl.col("key") == judged.trait.slug))
-    return [judged.step(f"reviewers: {'yes' if answer > 0 else 'no'}", rows, "violated" if answer > 0 else "clear")]
 
 
 def resolved(

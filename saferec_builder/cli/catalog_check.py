@@ -8,7 +8,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from saferec_builder.catalog import explain, lookup
+from saferec_builder.catalog import arithmetic, lookup
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core import titles
 from saferec_builder.core.counts import Counts
@@ -44,7 +44,7 @@ def check(
     which = "did you mean" if found.match == "not_found" else "candidate"
     lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}" for c in found.candidates.to_dicts()]
     lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_steps(found.steps, said=True)]
-    lines += [f"  other    {explain.statement(row, name=True)}" for row in found.others.to_dicts()]
+    lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in found.others.to_dicts()]
     _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)
 
 
@@ -59,7 +59,7 @@ def show(
     row = found.item
     lines = [f"{titles.shown(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
     lines += [f"  alias     {alias}" for alias in row["aliases"]]
-    lines += [f"  warning   {explain.statement(warning, name=True)}" for warning in found.warnings.to_dicts()]
+    lines += [f"  warning   {arithmetic.statement(warning, name=True)}" for warning in found.warnings.to_dicts()]
     for trait in found.traits:
         lines += [f"{trait.trait}: risk {_risk(trait.risk)}, {trait.verdict}", *_steps(trait.steps)]
     lines.append(f"every {'other ' if found.traits else ''}trait: risk not known, unknown")
@@ -122,7 +122,7 @@ def _risk(value: float | None) -> str:
     return "not known" if value is None else f"{value:.3f}"
 
 
-def _steps(steps: Iterable[explain.Step], said: bool = False) -> list[str]:
+def _steps(steps: Iterable[arithmetic.Step], said: bool = False) -> list[str]:
     """A line for each step, marked where it decides, and under it what was `said`."""
     each = [
         [f"  {('why', 'decides')[s.decides]:<9}{s.text}", *(f"    said   {x}" for x in s.said * said)] for s in steps

@@ -97,9 +97,3 @@ def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself(
     )
     alone = gore(*pages[:1], statement(ALIEN, BLOOD, yes=39, no=1, source="ddd"))  # two sources may differ
     assert not any("contradicts" in text for text in texts(alone))
-
-
-def test_a_reason_is_shown_in_its_own_words():
-    reason = statement(ALIEN, "names blood or gore", "reason", words="Rated R for gore & “blood”")
-    (step,) = (step for step in gore(reason).steps if step.decides)
-    assert step.said == (f"“Rated R for gore & “blood”” · csv · f:1 · of {ALIEN}",)
