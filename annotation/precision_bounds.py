@@ -33,7 +33,7 @@ def rechecks(
     """UNIT of the labels that the adjudicator should rule on: drawn with probability `share` now, or drawn before."""
     ruled = _ruled(votes)
     zone = _zone(votes, auto, readers)
-    top = max(int(share * 2**64) - 1, _cut(zone, assignments))
+    top = max(int(share * 2**64) - 1, _cut(votes, auto, assignments))
     due = sorted(unit for unit in zone if unit not in ruled and _hash(unit) <= top)
     return pl.DataFrame([("sensitivity", *unit) for unit in due], schema=dict.fromkeys(UNIT, pl.String), orient="row")
 
@@ -43,7 +43,7 @@ def false_shares(
 ) -> tuple[dict[str, FalseShare], FalseShare]:
     """(trait -> the share of its labels `present` that are wrong, the same over all of them)."""
     zone, ruled = _zone(votes, auto, readers), _ruled(votes)
-    cut = _cut(zone, assignments)
+    cut = _cut(votes, auto, assignments)
     right = [unit for unit, verdict in ruled.items() if verdict == "present" and unit not in zone]
 
     def share(trait: str | None) -> FalseShare:
@@ -73,11 +73,18 @@ def _ruled(votes: pl.DataFrame) -> dict[Unit, str]:
     return {(subject, trait): verdict for subject, trait, verdict in rulings.select(*UNIT[1:], "verdict").iter_rows()}
 
 
-def _cut(zone: set[Unit], assignments: pl.DataFrame) -> int:
-    """Up to which hash the labels were drawn so far, as the tasks `recheck` tell it; -1: none."""
+def _cut(votes: pl.DataFrame, auto: Units, assignments: pl.DataFrame) -> int:
+    """Up to which hash the labels were drawn so far, as the tasks `recheck` tell it; -1: none.
+
+    A conversation was drawn for its label with the smallest hash. That one may be no label any more (somebody thought
+    again), so all that anybody ever claimed of it counts: a border that is too low is the beginning of the same draw,
+    one that is too high would draw what nobody drew.
+    """
     drawn = set(assignments.filter(why="recheck")["subject"])
+    claims = (pl.col("verdict") == "present") | (pl.col("role") == "adjudicator")
+    claimed = votes.filter(claims, kind="sensitivity").select("subject", "trait").iter_rows()
     first: dict[str, int] = {}
-    for unit in zone:
+    for unit in {*claimed, *auto}:
         if unit[0] in drawn:
             first[unit[0]] = min(_hash(unit), first.get(unit[0], 2**64))
     return max(first.values(), default=-1)

@@ -26,7 +26,8 @@ def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]
     """The function as `name` of the API, whose arguments are held against their annotations before it begins.
 
     A str or Path stands for the path, for what `named` makes of it, or for a list of it alone, where one of these is
-    expected and no str. UsageError says which argument is something else, or is missing.
+    expected and no str. UsageError says which argument is something else, is missing, or is a number below 0: numbers
+    of the API are counts, dollars, minutes and seconds.
     """
     form, hints = signature(function), get_type_hints(function)
 
@@ -37,17 +38,26 @@ def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]
         except TypeError as fault:
             raise UsageError(f"{name}: {fault}: help(saferec_builder.{name}) says what it takes") from None
         for argument, value in given.arguments.items():
+            told = f"help(saferec_builder.{name}) says what it is"
+            if isinstance(value, Real) and not float(value) >= 0:  # nor is it NaN
+                raise UsageError(f"{name}: {argument} is {value}: expected 0 or more: {told}")
             try:
                 given.arguments[argument] = _fit(value, hints[argument], named)
             except _Unfit:
-                found = f"{argument} is {' '.join(repr(value).split())[:80]} ({type(value).__name__})"
+                found = f"{argument} is {_shown(value)} ({type(value).__name__})"
                 expected = re.sub(r"(\w+\.)+", "", formatannotation(hints[argument]))
-                told = f"help(saferec_builder.{name}) says what it is"
                 raise UsageError(f"{name}: {found}: expected {expected}: {told}") from None
         return function(*given.args, **given.kwargs)
 
     called.__module__, called.__qualname__ = "saferec_builder.api", name  # where pickle and help find it
     return called
+
+
+def _shown(value: object) -> str:
+    try:
+        return " ".join(repr(value).split())[:80]
+    except Exception:  # a repr of theirs that fails hides what is wrong with the argument
+        return "something"
 
 
 def _fit(value: object, hint: object, named: Named) -> object:

@@ -61,6 +61,24 @@ def test_a_share_of_the_agreed_labels_is_drawn_and_stays_drawn():
     assert precision.rechecks(said, tables.ASSIGNMENTS.empty, NOBODY).is_empty()
 
 
+def test_a_label_that_is_none_any_more_draws_no_others():
+    """Of 300 conversations with two labels each, a reviewer thinks again of one that was drawn. The border was that
+    conversation's other label then, anywhere in the draw, and all before it were due, for good."""
+    gore = votes(*agreed(*MANY))
+    both = pl.concat([gore, gore.with_columns(trait=pl.lit("needles"))])
+    due = precision.rechecks(both, UNGIVEN, NOBODY, 0.05)
+    told = rechecked(*due["subject"].unique().sort())
+    units = [(c, trait) for _, c, trait in due.iter_rows()]
+    other = {"gore": "needles", "needles": "gore"}
+    undone, trait = max(units, key=lambda unit: precision._hash((unit[0], other[unit[1]])))
+    its = (pl.col("subject") == undone) & (pl.col("trait") == trait) & (pl.col("reviewer") == "bo")
+    later = both.with_columns(verdict=pl.when(its).then(pl.lit("absent")).otherwise("verdict"))
+    expected = {unit for unit in units if unit != (undone, trait)}
+    for share in (0.0, 0.05):
+        now = precision.rechecks(later, told, NOBODY, share)
+        assert {(c, trait) for _, c, trait in now.iter_rows()} == expected
+
+
 def test_what_was_drawn_and_not_ruled_counts_as_wrong():
     order = by_hash(*MANY)
     rulings = [(c, "cy", "present") for c in order[:100]]

@@ -69,6 +69,8 @@ def test_a_name_stands_for_what_is_made_of_it_for_a_path_or_for_a_list_of_it_alo
         ({"file": [["Alien"]]}, "put: file is [['Alien']] (list): expected Path | None: "),
         ({"most": "3"}, "put: most is '3' (str): expected int: "),
         ({"pause": None}, "expected float"),
+        ({"most": -1}, "put: most is -1: expected 0 or more: help(saferec_builder.put) says what it is"),
+        ({"pause": float("nan")}, "put: pause is nan: expected 0 or more"),
         ({"sure": "no"}, "put: sure is 'no' (str): expected bool"),
         ({"each": 3}, "expected Callable[[int], object] | None"),
         ({"only": ["a"]}, "expected Mapping[str, str] | None"),
