@@ -221,10 +221,11 @@ def _built(
 def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
     """What the reviews say of themselves: agreement per trait, and what the labels miss at most."""
     base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
-    voting, _ = controls.apart(base.reviews, snapshot.assignments)
+    reviews = withheld.without(base.reviews, base.out)  # of a withheld conversation nothing counts, not even by number
+    voting, _ = controls.apart(reviews, snapshot.assignments)
     checks.check_ahead(snapshot.labels, voting, base.out)
-    flags = review_facts.flags(snapshot, base.items["item"], base.reviews, taxonomy.slugs, readers)
-    judged = (snapshot, base.known, base.reviews, base.out, taxonomy)
+    flags = review_facts.flags(snapshot, base.items["item"], reviews, taxonomy.slugs, readers)
+    judged = (snapshot, base.known, reviews, base.out, taxonomy)
     stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)
     return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
 

@@ -24,6 +24,7 @@ from exports.formats import VOTES
 from exports.manifest_types import Agreement, RecallBound, Statement
 from exports.snapshot import Snapshot
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.mining import withheld
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace
 
@@ -51,12 +52,12 @@ def certified(
     Stops where a label claims more than its bounds carry.
 
     By the labels that are released (`known`): of what was pulled since there are none yet. `out`: withheld
-    conversations and why.
+    conversations and why; `reviews` has none of them.
     """
     if reviews.is_empty():
         checks.check_certificates(known, [])
         return None
-    judged = known.with_columns(kind=pl.lit("sensitivity"))
+    judged = withheld.without(known.with_columns(kind=pl.lit("sensitivity")), out)
     auto = frozenset(judged.filter(method="auto").select("subject", "trait").iter_rows())
     current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
     said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)

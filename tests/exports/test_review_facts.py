@@ -46,6 +46,29 @@ def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
 
 
 @pytest.mark.slow
+def test_of_who_asked_to_be_removed_not_even_the_number_of_labels_is_stated(workspace, cli):
+    """Many of 40 cannot see blood, as both readers say, and one of these asks to be removed. The release's certificate
+    counted that label, which the workspace's own did not."""
+    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", lambda row: yes(row) if "blood" in row["text"] else {})
+    assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
+    assert cli("adjudicate", *where).code == 0
+    known = store.read(ws, tables.LABELS).filter(verdict="present")["subject"]
+    gone = known[0]
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{gone},\n")
+    ran = cli("release", "1.0.0", *where, "--json")
+    assert ran.code == 0 and ran.json["dropped"] == {"removed on request": 1, "reviewed by nobody": 20}, ran.err
+    stated = json.loads((ws.releases / "1.0.0" / "certificate.json").read_text())
+    found = [pl.read_parquet(path) for path in (ws.releases / "1.0.0" / "data" / "labels").glob("*")]
+    present = pl.concat(found).filter(verdict="present").height
+    assert present == len(known) - 1 >= 15
+    assert stated["false_of_all"]["labels"] == stated["false_of_all"]["zone"] == present
+
+
+@pytest.mark.slow
 def test_a_second_readers_late_word_on_a_whole_text_stops_a_release(workspace, cli):
     """Ann's sheet makes labels, of one vote each; bo has marked nothing, and his `*` would settle them."""
     ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
