@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,13 +67,21 @@ class Stale(ReviewError):
     """The task is not what the page believes: it was answered elsewhere, or is no longer this person's."""
 
 
+class Seen(NamedTuple):
+    """What tells whether the workspace was changed: newest row and count of WATCHED, opt-outs, the taxonomy."""
+
+    rows: dict[str, list[int]]
+    avoided: object
+    taxonomy: str
+
+
 @dataclass
 class Tasks:
     """`answer` and `first` may be called from several threads."""
 
     ws: Workspace
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _seen: object = None  # what the workspace held when it was read
+    _seen: Seen | None = None  # what the workspace held when it was read
     _stored: bool = False  # whether an answer was stored since
     _desk: Desk = field(init=False)
     _reviews: pl.DataFrame = field(init=False)  # with the answers that were stored since
@@ -91,8 +99,7 @@ class Tasks:
         with self._lock:
             self._refresh()
             if self._stored and not self._open.get(name):  # an answer may have reopened what was ruled on
-                self._seen = "an answer"
-                self._refresh()
+                self._refresh(again=True)
             return self._first(name)
 
     def _first(self, name: str) -> Facts:
@@ -145,10 +152,10 @@ class Tasks:
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(self._desk, reviews=pl.concat([mine, rows])), pulled)])
-        workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
+        stored = workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
         rejections.keep(self.ws, pulled)
         self._reviews = pl.concat([self._reviews, rows])
-        self._seen, self._stored = self._now(), True
+        self._seen, self._stored = self._with_own(stored), True
 
     def _why(self, name: str, key: str) -> str:
         base = key.rpartition("-")[0]
@@ -158,13 +165,20 @@ class Tasks:
 
     # ---- what the workspace holds
 
-    def _now(self) -> object:
-        return database.last_rows(self.ws.database, *WATCHED), opt_outs.avoided(self.ws), self.ws.taxonomy.digest
+    def _now(self) -> Seen:
+        return Seen(database.last_rows(self.ws.database, *WATCHED), opt_outs.avoided(self.ws), self.ws.taxonomy.digest)
 
-    def _refresh(self) -> None:
+    def _with_own(self, stored: int) -> Seen | None:
+        """What was seen, and the rows just stored. What others wrote meanwhile (an opt-out) is still to be read."""
+        now, name = self._now(), tables.REVIEWS.name
+        if not self._seen or now.rows[name][1] != self._seen.rows[name][1] + stored:
+            return self._seen
+        return self._seen._replace(rows=self._seen.rows | {name: now.rows[name]})
+
+    def _refresh(self, again: bool = False) -> None:
         """Reads the workspace again where a push, a pull or a reviewer's wish has changed it."""
         now = self._now()
-        if now == self._seen:
+        if now == self._seen and not again:
             return
         before = self._desk.taxonomy.digest if self._seen else None
         self._desk = desk = gather(self.ws)

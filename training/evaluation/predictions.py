@@ -11,7 +11,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring.answer_parser import MOST, from_items, parse
 from saferec_builder.scoring.metrics import Listed, Ranked
 from training.data import Item, Release, Row, jsonl
-from training.evaluation.paper_metrics import Named, named
+from training.evaluation.paper_metrics import Named
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Predictions:
 
 def read(path: Path | str, table: Sequence[Row], release: Release) -> Predictions:
     """A JSONL file of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}; an item may
-    also be its id in the release."""
+    also be its id in the release, alone or as "item": it is that item then, whatever else is called so."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
@@ -48,12 +48,14 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
             answer = parse(text, release.find, domains[name])
             answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer)), text
         elif isinstance(listed, list):
-            titled = [_titled(one, release.items) for one in listed]
+            ids = [_id(one, release.items) for one in listed]
+            titled = [_titled(release.items[i]) if i else one for i, one in zip(ids, listed, strict=True)]
             answer = from_items(titled, release.find, domains[name])
             if bare := min(len(listed), MOST) - len(answer.entries):
                 form = '{"title", "year"} of each'
                 raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
-            answers[name], written[name] = answer.ranked, [(entry.title, entry.year) for entry in answer.entries]
+            answers[name] = [item or key for item, key in zip(ids, answer.ranked, strict=False)]  # of MOST at the most
+            written[name] = [(entry.title, entry.year) for entry in answer.entries]
         else:
             raise TrainingError(f'{where}: expected "text" or a list of "items" beside "id", found {list(row)}')
         if row.get("finish") == "length":
@@ -64,9 +66,14 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
     return Predictions(answers, written, dict(problems), frozenset(cut), frozenset(lost), strange)
 
 
-def _titled(one: JsonValue, items: Mapping[str, Item]) -> JsonValue:
-    """An item's id as its title and year; anything else as it is."""
-    return {"title": items[one].title, "year": items[one].year} if isinstance(one, str) and one in items else one
+def _id(one: JsonValue, items: Mapping[str, Item]) -> str | None:
+    """The item of the release that an entry names by its id; None where it names it otherwise."""
+    name = one.get("item") if isinstance(one, dict) else one
+    return name if isinstance(name, str) and name in items else None
+
+
+def _titled(item: Item) -> dict[str, JsonValue]:
+    return {"title": item.title, "year": item.year}
 
 
 def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, Item]) -> None:
@@ -77,5 +84,8 @@ def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, I
             if isinstance(answer, str):
                 row: dict[str, object] = {"id": name, "text": answer}
             else:
-                row = {"id": name, "items": [{"title": title, "year": year} for title, year in named(answer, items)]}
+                row = {
+                    "id": name,
+                    "items": [{"item": i, **_titled(items[i])} for i in answer if i is not None and i in items],
+                }
             file.write(json.dumps(row, ensure_ascii=False) + "\n")

@@ -145,6 +145,21 @@ def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
         pull.pull(ws, ReviewPage())
 
 
+def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page took what the workspace held after its own rows for what it had read: the opt-out was never seen."""
+    page = review_page.tasks(ws, "ann", "bo")
+    task, append = named(page.first("ann")["tasks"], "c2"), store.append
+
+    def meanwhile(ws, table, *rows):
+        stored = append(ws, table, *rows)
+        opt_outs.opt_out(ws, "ann", "gore")  # of the task that is left
+        return stored
+
+    monkeypatch.setattr("annotation.page.tasks.workspace.append", meanwhile)
+    answer(page, task)
+    assert page.first("ann")["left"] == 0
+
+
 def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
     for name, verdict in (("ann", "present"), ("bo", "absent")):

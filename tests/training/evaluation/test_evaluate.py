@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,7 @@ from saferec_builder.core.errors import TrainingError
 from tests import ROOT
 from tests.worlds.small_release import listed
 from training import data
-from training.evaluation import baselines, evaluate, report_table
+from training.evaluation import baselines, evaluate, predictions as predictions_file, report_table
 from training.evaluation.evaluate import score
 
 
@@ -124,6 +125,20 @@ def predictions(tmp_path):
     lines = [{"id": "u7", "text": listed("deah")}, {"id": "u8", "items": items}, {"id": "u1", "text": "x"}]
     path.write_text("\n".join(map(json.dumps, lines)))
     return path
+
+
+def test_an_items_id_is_that_item_whatever_else_is_called_so(release, rows, tmp_path):
+    """Two works of one title and year cannot be told apart by these, but by their ids; what was written is read as it
+    was ranked."""
+    twin = replace(release.items["a"], id="a2")
+    twins = replace(release, items={**release.items, "a2": twin})
+    ranked = {rows[0]["conversation"]: ["a2", "c", "a"]}
+    predictions_file.write(tmp_path / "own.jsonl", ranked, twins.items)
+    assert predictions_file.read(tmp_path / "own.jsonl", rows, twins).answers == ranked
+    line = {"id": rows[0]["conversation"], "items": ["a2", {"title": "Item C", "year": 2003}, "no such id"]}
+    (tmp_path / "ids.jsonl").write_text(json.dumps(line))
+    (answer,) = predictions_file.read(tmp_path / "ids.jsonl", rows, twins).answers.values()
+    assert answer == ["a2", "c", "title:no such id"]
 
 
 def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
