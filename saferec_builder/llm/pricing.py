@@ -1,4 +1,7 @@
-"""What requests cost: prices are the user's (saferec.toml), tokens are the server's, and a budget is never exceeded."""
+"""What requests cost: prices are the user's (saferec.toml), tokens are the server's.
+
+No answer that comes takes a budget further than it goes. What a server bills for a request that timed out is not known.
+"""
 
 from dataclasses import dataclass, field
 
