@@ -43,7 +43,8 @@ def _lines(rows: pl.DataFrame) -> list[str]:
     found = []
     for row in rows.iter_rows(named=True):
         sure = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
-        head = f"{row['conversation']} turn {row['turn'] + 1}: {row['trait']}, {row['form']}, {row['by']}{sure}"
+        form = f"{row['form']}, " if row["form"] else ""
+        head = f"{row['conversation']} turn {row['turn'] + 1}: {row['trait']}, {form}{row['by']}{sure}"
         text, start, end = row["text"], row["start"], row["end"]
         before, after = text[max(0, start - AROUND) : start], text[end : end + AROUND]
         cut = ("..." * (start > AROUND), "..." * (len(text) > end + AROUND))

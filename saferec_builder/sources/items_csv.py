@@ -1,8 +1,9 @@
-"""A user's own items: comma-separated, header domain,title,year,ids,aliases,plot and, if they like, id and genres.
+"""A user's own items: comma-separated, header domain,title,year,ids,aliases,plot and, if they like, id, imdb, genres.
 
-`ids` (imdb:tt0078748 tmdb:348) are parted by white space, commas, semicolons or |, `genres` by commas, semicolons or |,
-`aliases` by semicolons or |. `description` may stand for `plot`, and a title may end with its year. Without an id of
-its own an item is named by the first of its ids, else by domain, title and year. Other columns are not read.
+`imdb` is an IMDb id, as in a table of warnings. `ids` (imdb:tt0078748 tmdb:348) are parted by white space, commas,
+semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may stand for `plot`,
+and a title may end with its year. Without an id of its own an item is named by the first of its ids, else by domain,
+title and year. Other columns are not read.
 """
 
 import re
@@ -14,7 +15,7 @@ from saferec_builder.sources import Read, Rows, item_rows as items, refs
 
 SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
-OTHERS = ("id", "ids", "aliases", "genres", "plot", "description")
+OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
 
 
 def read(path: Path) -> Read:
@@ -28,7 +29,8 @@ def _one(place: str, row: dict[str, str]) -> Rows:
     title, written = titles.split_year(row["title"])
     if year and written != year:
         title, written = row["title"], year
-    ids = [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
+    ids = [refs.imdb(row["imdb"])] if row.get("imdb") else []
+    ids += [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
     own = row.get("id") or next(iter(ids), "") or f"{row['domain']}:{titles.normal(title) or title}:{written or ''}"
     return [
         items.item(

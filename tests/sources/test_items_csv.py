@@ -32,6 +32,14 @@ def test_csv_items(tmp_path):
     assert read.drops.select("place", "reason").rows() == left_out
 
 
+def test_an_imdb_column_is_an_id_as_in_every_table_of_warnings(tmp_path):
+    """`IMDB: did you mean id?` was the advice, and what was so renamed joined nothing."""
+    rows = ("film,Alien,1979,tt0078748,", "film,Heat,1995,,tmdb:949", "film,Up,2009,1049413,tmdb:14160")
+    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("Domain,Title,Year,IMDB,Ids", *rows))))
+    assert read.rows["refs"].to_list()[:2] == [["imdb:tt0078748"], ["tmdb:949"]]
+    assert read.rows["refs"][2].to_list() == ["imdb:tt1049413", "tmdb:14160"] and read.drops.is_empty()
+
+
 def test_a_description_is_a_plot(tmp_path):
     read = items_csv.read(file(tmp_path, "own.csv", "domain,title,year,description\nfilm,Alien,1979,In space.\n"))
     assert read.rows["plot"].to_list() == ["In space."]
@@ -49,7 +57,7 @@ def test_a_column_that_is_not_read_is_named(tmp_path):
     text = "domain,title,year,Genres,alias,shelf\nfilm,Alien,1979,horror,A,7\n"
     read = items_csv.read(file(tmp_path, "own.csv", text))
     assert read.rows.select("genres", "aliases").row(0) == (["horror"], [])
-    says = "alias, shelf: did you mean aliases? expected one of id, ids, aliases, genres, plot, description"
+    says = "alias, shelf: did you mean aliases? expected one of id, imdb, ids, aliases, genres, plot, description"
     assert read.drops.select("place", "reason", "detail").rows() == [("own.csv:1", "column not read", says)]
 
 

@@ -315,7 +315,7 @@ def write_users(
 ) -> None:
     """Writes folder/users.jsonl: what the report's means are of, {"run", "id", "items", metric: value} for each set of
     answers and user; unrounded, null where a metric does not apply. items: what was read of the answer, ids of the
-    release, null for a title that it does not hold."""
+    release, `title:...` or null for what is none of its items for sure."""
     oracle, true = release.oracle, truth_of(release.oracle, gold) if gold else None
     table = table if gold is None else with_gold(table, oracle, gold)
     lines: list[dict[str, object]] = []
