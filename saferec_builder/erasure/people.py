@@ -110,8 +110,10 @@ def _one(
     column, value = called[name]
     here = there.filter(pl.col(column) == value)
     for source, post in here.select("source", "source_id").unique().iter_rows():
-        by_id = (source, wishes.id_key(source, post.strip(), ws.secret))
-        forgotten.add(by_id if column == "conversation" else (source, value))
+        if column != "conversation":
+            forgotten.add((source, value))
+        elif post:  # a file may say where a conversation comes from without an id of it
+            forgotten.add((source, wishes.id_key(source, post.strip(), ws.secret)))
     return pl.concat([found, here.select("conversation", "digest")]).unique(), forgotten
 
 

@@ -332,3 +332,15 @@ def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli
     assert ran.code == 1 and "--source mesages: no such source: did you mean messages?" in ran.err
     left = store.read(ws, tables.CONVERSATIONS)["source_id"]
     assert left.len() == 23 and "c001" not in left
+
+
+def test_an_id_of_here_or_of_a_release_is_enough_where_no_turn_has_one(workspace: store.Workspace, cli: Cli) -> None:
+    """ReDial says who wrote a turn, and gives its turns no ids: the id that a release's card asks for ended in a
+    traceback."""
+    rows, said = world.requests(8)
+    ws = world.fill(workspace, rows, said)
+    turn = {"conversation": "c003", "digest": rows[3]["digest"], "turn": 0, "source_id": None, "author": "f" * 16}
+    store.append(ws, tables.ORIGINS, pl.DataFrame([turn], schema=tables.ORIGINS.schema))
+    for name in ("c003", *world.released(ws, "c003")):
+        told = cli("forget", name, "--dry-run", "-C", ws.root, "--json")
+        assert told.code == 0 and told.json["where"]["conversations"] == 1, told.out + told.err
