@@ -127,6 +127,8 @@ class Tasks:
             sheet = self._sheets.get(given.task)
             if sheet is None or sheet.task.reviewer != name or not (before or given.task in self._open.get(name, [])):
                 raise Stale(self._why(name, given.task))
+            if name in review_history.aside(self._reviews):  # as a pull has it: an answered task is no way back in
+                raise Stale("Your answers were set aside: ask whoever sent you the link.")
             if given.nonce not in before:
                 if given.n != len(before):
                     raise Stale("This one was answered in another tab.")

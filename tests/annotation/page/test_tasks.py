@@ -145,6 +145,18 @@ def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
         pull.pull(ws, ReviewPage())
 
 
+def test_who_was_set_aside_changes_no_answer(ws) -> None:
+    """An answered task that was still open in a tab took them back into the labels."""
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    answer(page, task)
+    opt_outs.set_aside(ws, "ann", reason="a test")
+    before = rows(ws)
+    with pytest.raises(Stale, match="set aside: ask"):
+        answer(page, task, verdict="absent", nonce=NONCE(2), n=1)
+    assert rows(ws) == before
+
+
 def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page took what the workspace held after its own rows for what it had read: the opt-out was never seen."""
     page = review_page.tasks(ws, "ann", "bo")
