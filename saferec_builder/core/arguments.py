@@ -6,6 +6,7 @@ from functools import wraps
 from inspect import formatannotation, signature
 from numbers import Integral, Real
 from pathlib import Path
+from reprlib import Repr
 from types import UnionType
 from typing import ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
@@ -16,6 +17,10 @@ R = TypeVar("R")
 Named = Mapping[object, Callable[[str], object]]  # a type -> what makes one of a name or a path
 _WIDER: Mapping[object, type] = {int: Integral, float: Real}  # numpy's are numbers too
 _MANY = (Sequence, Collection, Iterable)
+
+
+_SHORT = Repr()  # it stands a repr of theirs that fails
+_SHORT.maxstring = _SHORT.maxother = 80
 
 
 class _Unfit(Exception):
@@ -44,20 +49,13 @@ def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]
             try:
                 given.arguments[argument] = _fit(value, hints[argument], named)
             except _Unfit:
-                found = f"{argument} is {_shown(value)} ({type(value).__name__})"
+                found = f"{argument} is {' '.join(_SHORT.repr(value).split())} ({type(value).__name__})"
                 expected = re.sub(r"(\w+\.)+", "", formatannotation(hints[argument]))
                 raise UsageError(f"{name}: {found}: expected {expected}: {told}") from None
         return function(*given.args, **given.kwargs)
 
     called.__module__, called.__qualname__ = "saferec_builder.api", name  # where pickle and help find it
     return called
-
-
-def _shown(value: object) -> str:
-    try:
-        return " ".join(repr(value).split())[:80]
-    except Exception:  # a repr of theirs that fails hides what is wrong with the argument
-        return "something"
 
 
 def _fit(value: object, hint: object, named: Named) -> object:

@@ -93,3 +93,12 @@ def test_what_the_function_raises_is_its_own() -> None:
     with pytest.raises(TypeError, match="a bug"):
         checked("fail", fail, {})(Path("x"))
     assert (PUT.__doc__, PUT.__name__) == ("Puts them there.", "put")
+
+
+def test_an_argument_that_cannot_be_shown_is_named_all_the_same() -> None:
+    class Shy:
+        def __repr__(self) -> str:
+            raise ValueError("not ready")
+
+    with pytest.raises(UsageError, match=r"put: shelf is <Shy instance at \w+> \(Shy\): expected Shelf"):
+        PUT(Shy())  # type: ignore[arg-type]
