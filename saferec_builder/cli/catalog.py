@@ -29,7 +29,7 @@ def add(
 ) -> None:
     """Add items, or statements on them, from files.
 
-    Items: movielens, redial (its dialogues), imdb, demo, csv (domain, title, year, ids, aliases, plot, genres).
+    Items: movielens, redial (its dialogues), imdb, demo, csv (domain, title, year, imdb or ids, aliases, plot, genres).
     Both: ddd, esrb.
     Statements, on items by imdb, or title and year: warnings (topic, yes, no), parent-guide (sex, violence, profanity,
     drugs, frightening), rating-reasons (rating, reason), keywords (keywords; also by tmdb). Tables may be gzipped.
