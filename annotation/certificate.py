@@ -116,13 +116,15 @@ class Wrong(_Strict):
 
 
 class OnGold(_Strict):
-    """How often labels miss or invent what gold holds."""
+    """How often labels miss or invent what gold holds. Releases before this field have a unit per trait: their bounds
+    are too low where errors come together in one conversation."""
 
-    units_present: int
-    missed: int
+    unit: Literal["conversation", "conversation and trait"] = "conversation and trait"
+    units_present: int  # that hold something, or do not hold all that there is
+    missed: int  # of these, where the labels miss something that gold holds
     missed_at_most: float | None
     units_absent: int
-    invented: int
+    invented: int  # of these, where a label stands that gold does not hold
     invented_at_most: float | None
 
 

@@ -25,8 +25,8 @@ ANY_FLAG = "any flag of items"
 
 @dataclass(frozen=True)
 class LabelBounds:
-    """What the labels miss at most. `together`: the traits whose certificates hold at once (Holm). `gold`: errors on
-    gold, apart from the audit.
+    """What the labels miss at most. `together`: the traits whose certificates hold at once (Holm). `gold`: gold
+    conversations with an error, apart from the audit.
 
     `false`: the share of the labels `present` that are wrong, by rechecks; `false_pooled` is over all traits.
     """
@@ -34,7 +34,7 @@ class LabelBounds:
     traits: dict[str, Bound]
     pooled: Bound
     together: list[str]
-    gold: dict[str, float | int | None]
+    gold: dict[str, float | int | str | None]
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
     unassigned: int = 0  # of the conversations that are open, those that nobody was given
@@ -124,17 +124,21 @@ def together(traits: Mapping[str, Bound]) -> list[str]:
     return [slug for (slug, bound), ok in zip(traits.items(), holds, strict=True) if ok and bound.within]
 
 
-def _on_gold(verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]) -> dict[str, float | int | None]:
-    """How often labels miss or invent what gold holds, and the rates that are not exceeded."""
+def _on_gold(
+    verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]
+) -> dict[str, float | int | str | None]:
+    """In how many gold conversations the labels miss a trait that gold holds, or invent one, and the rates that are not
+    exceeded. A conversation is one unit, however many traits it has: misses in one text come together, and a bound over
+    single traits would take them for independent."""
     missed = invented = yes = no = 0
     for subject, traits in gold.select("subject", "traits").iter_rows():
-        for slug in slugs if subject in verdicts else ():
-            verdict = verdicts[subject].get(slug)
-            if verdict is None:
-                continue
-            yes, missed = yes + (slug in traits), missed + (slug in traits and verdict != "present")
-            no, invented = no + (slug not in traits), invented + (slug not in traits and verdict == "present")
+        labelled = {slug: verdict for slug in slugs if (verdict := verdicts.get(subject, {}).get(slug)) is not None}
+        there = [verdict for slug, verdict in labelled.items() if slug in traits]
+        elsewhere = [verdict for slug, verdict in labelled.items() if slug not in traits]
+        yes, missed = yes + bool(there), missed + any(verdict != "present" for verdict in there)
+        no, invented = no + bool(elsewhere), invented + ("present" in elsewhere)
     return {
+        "unit": "conversation",
         "units_present": yes,
         "missed": missed,
         "missed_at_most": certificates.rate(missed, yes),

@@ -5,6 +5,8 @@ them: the rooms below are imported often, and nobody should wait for all of them
 """
 
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -26,7 +28,19 @@ else:
     def __getattr__(name: str) -> object:
         if name not in API:  # a package of ours, for example: the import system looks for it itself
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _beside_us("annotation", "exports")
         return getattr(import_module("saferec_builder.api"), name)
+
+    def _beside_us(*packages: str) -> None:
+        """ImportError where a file or folder of the caller's has the name of a package that stands beside this one in
+        the wheel, and is found first (a notebook looks into its own folder before anywhere else)."""
+        home = Path(__file__).resolve().parent.parent
+        for package in packages:
+            spec = find_spec(package)
+            found = Path(spec.origin).resolve() if spec and spec.origin else None
+            if found is not None and found != home / package / "__init__.py":
+                why = f"{found} has the name of a package that saferec_builder brings, and is found before it"
+                raise ImportError(f"{why}: rename it, or start Python in another folder")
 
 
 def __dir__() -> list[str]:

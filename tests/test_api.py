@@ -72,3 +72,17 @@ def test_a_slip_in_a_call_is_an_error_that_names_the_argument(workspace: store.W
         with pytest.raises(sr.SafeRecError) as told:
             call()
         assert said in str(told.value)
+
+
+@pytest.mark.parametrize("hides", ["exports/__init__.py", "annotation.py"])
+def test_a_file_of_the_callers_that_hides_a_package_of_ours_is_named(tmp_path: Path, hides: str) -> None:
+    """A notebook looks into its own folder first: `exports` is a likely name there, and the error was `No module named
+    'exports.diff'`."""
+    path = tmp_path / hides
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import saferec_builder as sr; sr.mine"
+    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 1
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"ImportError: {path} has the name of a package") and "rename it" in last

@@ -215,9 +215,21 @@ def test_gold_is_told_apart_from_the_audit():
     known = [("sensitivity", "p0", ["gore"]), ("sensitivity", "p1", ["gore", "needles"])]
     gold = pl.DataFrame(known, schema=tables.GOLD.schema, orient="row")
     found = told(rows, said, current=ids, gold=gold)
-    # gore in p0 and p1 found, needles in p1 missed; of 2 * 20 - 3 absent ones none invented
-    assert (found.gold["units_present"], found.gold["missed"], found.gold["units_absent"]) == (3, 1, 37)
-    assert found.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 3))
+    # gore in p0 and p1 found, needles in p1 missed; in neither an absent one is invented
+    assert (found.gold["units_present"], found.gold["missed"], found.gold["units_absent"]) == (2, 1, 2)
+    assert found.gold["missed_at_most"] == pytest.approx(bounds.certificates.rate(1, 2))
+
+
+def test_errors_on_gold_count_by_conversation_as_they_come_together():
+    """30 gold conversations with 4 traits each, of which a careless reading misses all or none: one text is one chance.
+    Over single traits (24 of 120) the bound would be .34 and not .48, as if four times as much had been read."""
+    traits = ["gore", "needles", "torture", "spiders"]
+    gold = pl.DataFrame([("sensitivity", f"g{n}", traits) for n in range(30)], schema=tables.GOLD.schema, orient="row")
+    careless = {f"g{n}": dict.fromkeys(traits, "absent" if n < 6 else "present") for n in range(30)}
+    found = bounds._on_gold(careless, gold, tuple(traits))
+    assert (found["units_present"], found["missed"]) == (30, 6)
+    assert found["missed_at_most"] == pytest.approx(bounds.certificates.rate(6, 30))
+    assert (bounds.certificates.rate(24, 120), found["missed_at_most"]) == pytest.approx((0.338, 0.475), abs=1e-3)
 
 
 def test_a_band_is_advised_where_scores_tell_something():
