@@ -1,9 +1,10 @@
 """Personal data in texts by writers who knew no rule: recall and precision per kind.
 
 The figures are of texts that nobody read while the rules were changed: half of privacy_apart.jsonl, and all of
-privacy_fourth.jsonl, whose main matter is names. `read` are texts that were read then: the other half, and all of
-privacy_strangers.jsonl and privacy_third.jsonl. `real_names` are names found in the half of the real conversations that
-in_passing.py was not fitted on, where nearly every name is an actor's or a character's.
+privacy_fourth.jsonl, whose main matter is names. `rare` are those of names_rare.txt, not read either. `read` are texts
+that were read then: the other half, and all of privacy_strangers.jsonl and privacy_third.jsonl. `real_names` are names
+found in the half of the real conversations that in_passing.py was not fitted on, where nearly every name is an actor's
+or a character's.
 """
 
 import os
@@ -14,7 +15,7 @@ import polars as pl
 from saferec_builder.mining import privacy
 from tests.bench import real_talk
 from tests.bench.figures import figure
-from tests.worlds.privacy_lines import APART, FOURTH, THIRD, measured, strangers
+from tests.worlds.privacy_lines import APART, FOURTH, RARE, THIRD, labelled, measured, strangers
 
 EXACT = ("email", "url", "card", "ip")
 HALF = 60
@@ -24,6 +25,9 @@ def main() -> None:
     texts = list(strangers(APART))
     tell([*texts[HALF:], *strangers(FOURTH)], "", (">= .85", ">= .93", ">= .90", ">= .80"))
     tell([*texts[:HALF], *strangers(), *strangers(THIRD)], "read_", ("reported",) * 4)
+    marked, covered, found, right = measured(labelled(RARE), privacy.find)
+    figure("privacy.rare_name_recall", covered["name"] / marked["name"], "of all", "reported")
+    print(f"  name: {covered['name']} of {marked['name']}, {right['name']} of {found['name']} found right")
     if folder := os.environ.get("SAFEREC_REAL_DATA"):
         real(Path(folder))
 

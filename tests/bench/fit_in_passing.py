@@ -24,7 +24,7 @@ from tests.bench import real_talk
 from tests.worlds.privacy_lines import labelled
 
 LINES = DATA / "names_in_passing.txt"
-COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.6  # SURE: log odds from which on a name is replaced
+COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.2  # SURE: log odds from which on a name is replaced
 OFTEN = (1, 2, 5, 16)  # conversations that name somebody so: from which count on each of the four ranks
 Span = tuple[int, int, str]
 Line = tuple[str, list[Span]]

@@ -14,6 +14,7 @@ STRANGERS = DATA / "privacy_strangers.jsonl"  # by somebody who had seen no rule
 APART = DATA / "privacy_apart.jsonl"  # by another; of its two halves only the first was read
 THIRD = DATA / "privacy_third.jsonl"  # by a third; read
 FOURTH = DATA / "privacy_fourth.jsonl"  # by a fourth; not read
+RARE = DATA / "names_rare.txt"  # names alone, half of them rare, by a fifth; not read
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
