@@ -57,7 +57,7 @@ WARNINGS: dict[Source, Callable[[Path], Read]] = {
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
 SILENT = ("no rule", "no clear answer", "no votes", "same id", item_rows.AGAIN)  # of rows that are as they should be
 MANY = 5  # reasons of one file that are told
-REMARKS = (sources.NOT_READ, rating_reasons.SEVERAL)  # told, and no rows that were dropped
+REMARKS = (sources.NOT_READ, rating_reasons.SEVERAL, items_csv.SHARED)  # told, and no rows that were dropped
 _STEPS = ("tables", "items")  # of catalog add after the files: written, merged
 Parts = list[tuple[tables.Table, Read]]  # the table that it is for, what was read
 

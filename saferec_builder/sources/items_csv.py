@@ -3,7 +3,7 @@
 `imdb` is an IMDb id, as in a table of warnings. `ids` (imdb:tt0078748 tmdb:348) are parted by white space, commas,
 semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may stand for `plot`,
 and a title may end with its year. Without an id of its own an item is named by the first of its ids, else by domain,
-title and year. Other columns are not read.
+title and year; so is one whose id an earlier row with another title or year has. Other columns are not read.
 """
 
 import re
@@ -11,17 +11,19 @@ from pathlib import Path
 
 from saferec_builder import sources
 from saferec_builder.core import titles
-from saferec_builder.sources import Read, Rows, item_rows as items, refs
+from saferec_builder.sources import Read, Row, Rows, item_rows as items, refs
 
 SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
+_REMEDY = "it names neither until `catalog apart` takes it from one (`catalog merges --conflicts`)"
+SHARED = "id of another row"  # a remark: both rows are read
 OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
 
 
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS."""
     rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=NEEDED, others=OTHERS)
-    return items.items_read(rows, drops)
+    return items.items_read(rows, drops + _told_apart(rows))
 
 
 def _one(place: str, row: dict[str, str]) -> Rows:
@@ -31,7 +33,7 @@ def _one(place: str, row: dict[str, str]) -> Rows:
         title, written = row["title"], year
     ids = [refs.imdb(row["imdb"])] if row.get("imdb") else []
     ids += [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
-    own = row.get("id") or next(iter(ids), "") or f"{row['domain']}:{titles.normal(title) or title}:{written or ''}"
+    own = row.get("id") or next(iter(ids), "") or _named(row["domain"], title, written)
     return [
         items.item(
             SOURCE,
@@ -46,6 +48,31 @@ def _one(place: str, row: dict[str, str]) -> Rows:
             plot=row.get("plot") or row.get("description"),
         )
     ]
+
+
+def _named(domain: object, title: object, year: object) -> str:
+    return f"{domain}:{titles.normal(str(title)) or title}:{year or ''}"
+
+
+def _told_apart(rows: Rows) -> Rows:
+    """Names rows whose id an earlier row of another title or year has by their titles (a slip in an id loses no work:
+    `catalog.merge` decides whether they are one); the remarks on them."""
+    first: dict[object, Row] = {}
+    told = []
+    for row in rows:
+        one = first.setdefault(row["source_id"], row)
+        if _title(one) != _title(row) or (one["year"] and row["year"] and one["year"] != row["year"]):
+            line = str(one["place"]).rpartition(":")[2]
+            said = (
+                f"{row['source_id']} is that of {str(one['title'])[:40]!r} in line {line}, too: if they are two works"
+            )
+            told.append(sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, f"{said}, {_REMEDY}"))
+            row["source_id"] = _named(*(row[name] for name in NEEDED))
+    return told
+
+
+def _title(row: Row) -> str:
+    return titles.normal(str(row["title"])) or str(row["title"])
 
 
 def _parts(cell: str) -> list[str]:

@@ -57,6 +57,17 @@ def test_statements_that_no_trait_asks_about_are_no_fault_of_their_file(workspac
     assert (counts.added, counts.dropped) == (0, {"no rule": 1})
 
 
+def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
+    rows = "film,Alien,1979,tt0078748\nfilm,Heat,1995,tt0078748\nfilm,Le 8e passager,1979,tt0078748\n"
+    (tmp_path / "own.csv").write_text(f"domain,title,year,imdb\n{rows}")
+    counts = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
+    assert (counts.added, counts.dropped, counts.figures["items"], counts.figures["id_conflicts"]) == (3, {}, 2, 1)
+    assert counts.figures["id_of_another_row"] == 2 and "own.csv:3: imdb:" in counts.examples["id_of_another_row"]
+    adding.keep_apart(workspace, "csv:film:heat:1995")
+    assert lookup.merges(workspace).conflicts.is_empty()
+    assert "imdb:tt0078748" not in lookup.show(workspace, "Heat (1995)").item["refs"]
+
+
 def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
