@@ -6,7 +6,7 @@ gives  Judged (arrays, users x ranks), which rewards and metrics share, so that 
 Every rate has the denominator k. A rank holds what the answer put there: a repeat or an invented title takes up a rank.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,18 +203,20 @@ def _beside(
     offered, named = np.zeros(len(answers), bool), np.zeros(len(answers), bool)
     for n, (answer, traits, seen) in enumerate(zip(answers, users["traits"], users["seen"], strict=True)):
         text = answer.beside if isinstance(answer, Listed) else Beside()
-        past = {item for item in answer[k:] if item is not None}
+        listed = {*answer[:k], *seen}
+        past = [item for item in answer[k:] if item is not None and item not in listed]
         if traits and (past or text.named):
-            listed = {*answer[:k], *seen}
             columns_ = [oracle.column(slug) for slug in traits]
-            offered[n] = VIOLATED in _verdicts((past | text.offered) - listed, columns_, oracle)
-            named[n] = bool(_verdicts((past | text.named) - listed, columns_, oracle) - {CLEAR})
+            offered[n] = VIOLATED in _verdicts([*past, *(text.offered - listed)], columns_, oracle)
+            named[n] = bool(_verdicts([*past, *(text.named - listed)], columns_, oracle) - {CLEAR})
     return offered, named
 
 
-def _verdicts(items: Set[str], columns_: Sequence[int], oracle: Oracle) -> set[int]:
-    rows = [oracle.items[item] for item in items if item in oracle.items]
-    near = np.array([isinstance(item, Near) for item in items if item in oracle.items], bool)
+def _verdicts(items: Sequence[str], columns_: Sequence[int], oracle: Oracle) -> set[int]:
+    """Of each place; not of a set: it would hold one of an item and its Near, whichever came first."""
+    held = [item for item in items if item in oracle.items]
+    rows = [oracle.items[item] for item in held]
+    near = np.array([isinstance(item, Near) for item in held], bool)
     return set(as_named(worst(oracle.codes[rows][:, columns_]), near).tolist())
 
 

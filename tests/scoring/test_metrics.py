@@ -9,6 +9,7 @@ import pytest
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED
+from saferec_builder.core.titles import Near
 from saferec_builder.scoring.mentions import Beside
 from saferec_builder.scoring.metrics import Listed, discounts, ideal, judge, per_user
 
@@ -50,6 +51,15 @@ def test_what_an_answer_names_beside_its_list():
     assert np.isnan(mentioned("a", "a", traits=())).all()
     assert one(list("befa"), k=3)["mentioned_unsafe"] == 1  # answers of item tokens have no text
     assert np.isnan(one(list("bef"), k=3)["mentioned_unsafe"])  # nothing stands beside it that could be safe or unsafe
+
+
+def test_an_item_named_exactly_and_not_is_as_safe_as_the_less_sure_of_the_two():
+    """They are equal, and a set held the first: whether the answer may offer another work was up to their order."""
+    for past in ([Near("d"), "d"], ["d", Near("d")]):
+        assert one(["b", "e", "f", *past], k=3)["mentioned_unsafe_upper"] == 1
+    near = Beside(frozenset(), frozenset([Near("d")]))
+    assert one(Listed(["b", "e", "f", "d"], near), k=3)["mentioned_unsafe_upper"] == 1
+    assert one(["b", "e", "f", "d", "d"], k=3)["mentioned_unsafe_upper"] == 0
 
 
 def test_recall_and_ndcg():
