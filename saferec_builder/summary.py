@@ -8,6 +8,7 @@ from annotation.waiting import Waiting, waiting as waits
 from exports import folder
 from exports.checks import check_version
 from exports.withdraw import reasons
+from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -107,8 +108,9 @@ def _unread(ws: Workspace) -> int:
     new = now.join(read, on=["subject", "digest"], how="anti").rename({"subject": "conversation"})
     if new.is_empty():
         return 0
-    drops = workspace.read(ws, tables.DROPS).filter(stage="propose")["place"]  # no answer on them was of use
-    new = new.filter(~pl.col("conversation").is_in(drops.implode()))
+    drops = workspace.read(ws, tables.DROPS).filter(stage="propose")
+    asked = drops.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]  # no answer on them was of use
+    new = new.filter(~pl.col("conversation").is_in(asked.implode()))
     return new.height - len(withheld.reasons(ws, new))
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from annotation.waiting import Waiting
 from saferec_builder import summary
+from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
 
@@ -29,6 +30,7 @@ def fill(ws: store.Workspace, names: tuple[str, ...]) -> None:
         store.append(ws, table, row)
 
 
+NO_MONEY = f"budget reached{UNSENT}"
 LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "labels")  # in the order of the data
 
 
@@ -102,6 +104,8 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
     store.append(workspace, tables.MARKS, crisis)  # nobody is given it
     assert "in 1 conversations" in summary.next_step(workspace)
     failed = rows(tables.DROPS, 1).with_columns(stage=pl.lit("propose"), place=more["conversation"][1:])
+    store.append(workspace, tables.DROPS, failed.with_columns(reason=pl.lit("budget reached"), detail=pl.lit(NO_MONEY)))
+    assert "in 1 conversations" in summary.next_step(workspace)  # nobody was asked
     store.append(workspace, tables.DROPS, failed)  # a model's answers on it were of no use: asking again is no step
     assert "propose" not in summary.next_step(workspace)
 
