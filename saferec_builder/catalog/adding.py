@@ -288,16 +288,18 @@ def fetch(
     folder.mkdir(parents=True, exist_ok=True)
     items = cast("list[ddd_api.Asked]", lookup.gaps(ws).items.to_dicts())
     todo = [item for item in items if not (folder / f"{item['item']}.json").exists()][:limit]
-    absent, fault = 0, None
+    asked, absent, fault = 0, 0, None
     try:
         for item in counted(todo, progress):
+            asked += 1
             absent += not save_answer(folder / f"{item['item']}.json", ddd_api.media(site, item), item["refs"])
     except SafeRecError as stopped:
         fault = str(stopped)
     finally:  # what came before a failure counts
         counts = _append(ws, "catalog fetch", _read(Source.ddd, folder), shown(0, None))
-    figures = {"asked": len(todo), "not_on_the_site": absent, "requests": site.asked}
-    return FetchResult(replace(counts, figures={**counts.figures, **figures}), fault)
+    figures = {"asked": asked, "not_on_the_site": absent, "requests": site.asked}
+    left = {"not_asked_yet": len(todo) - asked} if fault else {}
+    return FetchResult(replace(counts, figures={**counts.figures, **figures, **left}), fault)
 
 
 def save_answer(path: Path, media: sources.Row | None, refs: list[str]) -> bool:

@@ -111,11 +111,29 @@ def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, 
     assert (oracle.codes[:, oracle.column("gore")] == VIOLATED).sum() > 1_500
 
 
-def test_what_stops_a_fetch_is_said_beside_what_came(workspace, items, tmp_path, monkeypatch):
+@pytest.fixture
+def talked(workspace, items, tmp_path):
+    """A workspace in which people speak of three items."""
     adding.add_catalog(workspace, "csv", [items])
     said = {"role": "assistant", "content": "Try.", "items": ["Alien (1979)", "Heat (1995)", "Big (1988)"]}
     (tmp_path / "a.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "A film, please."}, said]}))
     ingest.mine(workspace, "messages", [tmp_path / "a.jsonl"])
+    return workspace
+
+
+def test_a_fetch_that_stops_counts_whom_it_asked_for(talked, monkeypatch):
+    """A refused key at the first of 100 items was "asked: 100"."""
+
+    def media(site, item):
+        raise UsageError("the key is refused")
+
+    monkeypatch.setattr(ddd_api, "media", media)
+    figures = adding.fetch(talked, ddd_api.Site("k"), limit=2).counts.figures
+    assert (figures["asked"], figures["not_asked_yet"], figures["not_on_the_site"]) == (1, 1, 0)
+
+
+def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
+    workspace = talked
 
     def media(site, item):
         if item["title"] == "Big":
