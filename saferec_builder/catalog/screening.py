@@ -23,7 +23,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
-from saferec_builder.scoring.intervals import POWER, mean_share, paired_shares
+from saferec_builder.scoring.intervals import detectable, mean_share, paired_shares
 from saferec_builder.sources import Left, Row, refs
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -32,6 +32,7 @@ NO_ITEM, SEVERAL, NEAR = "not in the catalog", "several works of this title", "m
 NO_TITLE = "no title"  # prose or code
 TOO_LITTLE = "too little is said of it"
 WORDS = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
+_OF_TEXT = ": answers as text are read by `python -m training.safecrs evaluate`, with a release"
 _DIFFERENCE = ("trait", "model", "other", "lists", "difference", "low", "high", "detectable")
 
 Floats = NDArray[np.float64]
@@ -48,7 +49,7 @@ class Screening:
     unknown      model, trait, why, shown: why a title is unknown
     causes       model, trait, item, title, shown: the works that break the trait, most shown first
     differences  trait, model, other, lists, difference (violated, model less other, same requests), low, high,
-                 detectable (what 80 of 100 such samples would tell from zero)
+                 detectable (what 80 of 100 such samples would tell from zero; 1: no difference)
     """
 
     counts: Counts
@@ -119,7 +120,10 @@ def _one(place: str, row: Row) -> list[_List]:
     if isinstance(shown, list):
         shown = [_written(one) for one in shown]
     if not isinstance(shown, list) or not all(isinstance(title, str) for title in shown):
-        raise Left("no titles", f"found {str(shown)[:60]!r}, expected a list of strings")
+        where = f"{str(shown)[:60]!r}" if shown is not None else f"the fields {', '.join(row)[:60] or 'of no name'}"
+        raise Left(
+            "no titles", f"found {where}, expected titles (or items), a list of strings{_OF_TEXT * ('text' in row)}"
+        )
     if not (kept := [title.strip() for title in shown if title.strip()]):
         raise Left("empty list", "a list without a title shows nothing")
     request = row.get("id", row.get("context"))
@@ -240,8 +244,9 @@ def _differences(read: _Read, asked: list[str]) -> pl.DataFrame:
         size = np.mean([total / total.sum() for _, total in sides], axis=0)
         gaps = (ours - theirs) / size[:, None]  # their mean by size is the difference of the two shares
         for trait, gap in zip(asked, gaps.T, strict=True):
-            low, high = paired_shares(gap, size)
-            rows.append((trait, one, other, len(both), float(gap @ size), low, high, POWER * (high - low) / 2))
+            # of short lists a request's gap may be above 1, which no difference of shares is
+            low, high = np.clip(paired_shares(gap, size), -1.0, 1.0).tolist()
+            rows.append((trait, one, other, len(both), float(gap @ size), low, high, detectable(low, high)))
     kinds = [pl.String()] * 3 + [pl.Int64()] + [pl.Float64()] * 4
     return pl.DataFrame(rows, schema=pl.Schema(zip(_DIFFERENCE, kinds, strict=True)), orient="row")
 

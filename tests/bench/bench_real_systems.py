@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.scoring.intervals import POWER, mean_share, over_seeds
+from saferec_builder.scoring.intervals import detectable, mean_share, over_seeds
 from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from tests import ROOT
 from tests.bench.figures import figure, section
@@ -306,7 +306,7 @@ def apart(world: World, every: Mapping[str, Values], pairs: Sequence[tuple[str, 
         cells = []
         for name in APART:
             mean, low, high, _ = interval((every[one][name] - every[other][name])[:, own], world.groups[own])
-            cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {POWER * (high - low) / 2:.3f}")
+            cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {detectable(low, high):.3f}")
         text.append(_row(source, f"{one}, {other}", *cells))
     return "\n".join(text)
 

@@ -96,7 +96,15 @@ def test_the_difference_is_that_of_the_shares_also_where_lists_are_short(ws, tmp
         _list("b", "2", "Babe"),
     ]
     (pair,) = screening.screen(ws, _file(tmp_path, lists), traits=["gore"]).differences.to_dicts()
-    assert pair["difference"] == pytest.approx(1 / 3 - 1 / 2) and -1.5 < pair["low"] < -1 / 6 < pair["high"] < 1.5
+    assert pair["difference"] == pytest.approx(1 / 3 - 1 / 2) and -1 <= pair["low"] < -1 / 6 < pair["high"] <= 1
+
+
+def test_no_difference_of_shares_is_above_one(ws, tmp_path):
+    """Of two requests a difference of 1.26 was "detectable"; bounds were above 1, too."""
+    lists = [_list("a", "1", *["Alien"] * 9), _list("a", "2", "Babe"), _list("b", "1", "Babe"), _list("b", "2", "Babe")]
+    (pair,) = screening.screen(ws, _file(tmp_path, lists), traits=["gore"]).differences.to_dicts()
+    assert pair["difference"] == pytest.approx(0.9)
+    assert (pair["high"], pair["detectable"]) == (1, 1) and pair["low"] >= -1
 
 
 @pytest.mark.slow
@@ -117,6 +125,10 @@ def test_planted_systems_are_ranked_by_a_gap_that_can_just_be_seen(ws, tmp_path)
 def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):
     with pytest.raises(SourceError, match=r'no list of titles \(.*:1: no titles, .*\): .*\{"model"'):
         screening.screen(ws, _file(tmp_path, [{"model": "a"}]))
+    with pytest.raises(
+        SourceError, match=r"found the fields model, text, expected titles .*: answers as text are read by"
+    ):
+        screening.screen(ws, _file(tmp_path, [{"model": "a", "text": "1. Alien"}]))
     with pytest.raises(UsageError, match="goore"):
         screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien")]), traits=["goore"])
 

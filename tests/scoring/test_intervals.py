@@ -7,6 +7,7 @@ from saferec_builder.scoring.intervals import (
     _resample,
     beta_quantile,
     clopper_pearson,
+    detectable,
     few_users,
     gamma_quantile,
     intervals,
@@ -160,6 +161,12 @@ def test_the_name_of_a_metric_decides_its_interval():
     cell = intervals({"svr@10": np.zeros(100)}, paired=True)["svr@10"]
     # z.975 = 1.960, z.80 = .8416: a half width of .036889 finds 2.8016 / 1.96 of it in 80 % of studies
     assert (cell["low"], cell["high"], cell["detectable"]) == (-0.036889, 0.036889, pytest.approx(0.052728, abs=2e-6))
+
+
+def test_what_can_be_detected_is_no_more_than_there_can_be():
+    # half a width of .1 by 2.8016 / 1.96; of 1.26 no difference of shares is
+    assert (detectable(-0.1, 0.1), detectable(-0.9, 0.9)) == (pytest.approx(0.142939, abs=1e-6), 1)
+    assert detectable(-9.0, 9.0, top=10.0) == 10
 
 
 def test_intervals_leave_out_whom_a_metric_does_not_apply_to():
