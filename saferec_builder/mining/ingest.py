@@ -42,6 +42,7 @@ SUFFIXES = {  # of the files that a folder stands for
 }
 EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
 FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
+NEARLY_ALL = 0.9  # of what is new, from where it is taken for what is there already under another source
 SUMMARY = pl.Schema({"file": pl.String, "reason": pl.String, "rows": pl.UInt32, "example": pl.String})
 
 
@@ -105,6 +106,8 @@ def mine(
     for read, marks in parts:
         _append(ws, read, marks, have, tally, whole=whole)
     _cluster(ws)
+    if twice := _twice(ws, tally.new):
+        figures["there_under_another_source"] = twice
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
     return MineResult(tally.counts(drops, figures), drops, withheld.unmet(ws), unread, broken)
@@ -124,6 +127,7 @@ class _Tally:
     languages: Counter[str] = field(default_factory=Counter)
     seekers: set[str] = field(default_factory=set)
     taken: set[str] = field(default_factory=set)  # files of which something was kept
+    new: list[str] = field(default_factory=list)  # conversations that were not there before
 
     def summary(self) -> pl.DataFrame:
         each = pl.concat([pl.DataFrame(schema=SUMMARY), *self.drops]).group_by("file", "reason", maintain_order=True)
@@ -202,6 +206,7 @@ def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, 
     known = have.join(there, "conversation", "semi", maintain_order="left")
     tally.older += there.join(tables.last(known, "conversation"), ["conversation", "digest"], "anti").height
     tally.kept += rows.height
+    tally.new += rows.join(have, "conversation", "anti")["conversation"].to_list()
     tally.turns += int(rows["turns"].list.len().sum())
     tally.crisis += int(marks["crisis"].sum())
     tally.seekers.update(rows["seeker"].drop_nulls())
@@ -336,6 +341,28 @@ def _cluster(ws: Workspace) -> None:
     if asked:
         current = tables.last(pl.concat(asked), "conversation")
         workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, workspace.read(ws, tables.CLUSTERS)))
+
+
+def _twice(ws: Workspace, new: Sequence[str]) -> str | None:
+    """What to say where nearly all that is new says what a conversation of another source does: one file, read as two.
+
+    By their clusters, for two readers of one file need not give the same items.
+    """
+    alike = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
+    each = [part.select("conversation", "source") for part in workspace.parts(ws, tables.CONVERSATIONS, "source")]
+    if alike.is_empty() or not new:
+        return None
+    said = pl.concat(each).unique().join(alike, "conversation")
+    ours = pl.col("conversation").is_in(pl.Series(new).implode())
+    both = said.filter(ours).join(said.filter(~ours), "cluster", suffix="_before")
+    both = both.filter(pl.col("source") != pl.col("source_before"))
+    if (many := both["conversation"].n_unique()) < NEARLY_ALL * len(new):
+        return None
+    other = both["source_before"].mode().sort().to_list()[0]
+    return (
+        f"{many:,} of {len(new):,} new conversations ask what one of {other} does, in nearly the same words: if it is"
+        " one file, all counts are doubled: delete tables/conversations, and mine each file again under one source"
+    )
 
 
 def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> None:

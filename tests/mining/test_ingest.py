@@ -80,6 +80,22 @@ def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, 
     assert "deleted and all are mined again" in ran["next"]
 
 
+def test_a_file_that_is_mined_as_two_sources_is_told(cli, workspace, tmp_path):
+    """Every count was doubled, and nothing said so."""
+    path = tmp_path / "chats.jsonl"
+    asked = ("A quiet film, no blood please", "Something with dragons for my son", "A comedy for a rainy day?")
+    path.write_text("\n".join(chat(str(n), text) for n, text in enumerate(asked)))
+    told = [
+        cli("mine", source, path, "-C", workspace.root, "--json").json.get("there_under_another_source", "")
+        for source in ("messages", "messages", "opendialkg", "opendialkg")
+    ]
+    assert told[2].startswith("3 of 3 new conversations ask what one of messages does")
+    assert told[2].endswith("delete tables/conversations, and mine each file again under one source")
+    assert not any((told[0], told[1], told[3]))  # a rerun adds nothing
+    path.write_text("\n".join([chat("9", "Is there a western with a happy end?"), chat("8", asked[0])]))
+    assert "there_under" not in cli("mine", "hf", path, "-C", workspace.root, "--json").out  # one of two
+
+
 def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp_path):
     """An older export does no harm, and a text that is as it was before looks alike: both were `there already`."""
     path = tmp_path / "chats.jsonl"
