@@ -22,7 +22,6 @@ from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
 from saferec_builder.catalog import verdicts
-from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables
@@ -116,17 +115,17 @@ def _dropped(manifest: Facts | None) -> list[figures.Row]:
 
 
 def _release(ws: Workspace, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
-    """(the manifest, config -> conversations in it) of that version or the newest with data; None where none is."""
+    """(the manifest; config -> what `conversation` is there, and which of `grpo` are `injected`) of that version or the
+    newest with data; None where none is."""
     if version is None and not any((ws.releases / name / "data").is_dir() for name in folder.versions(ws.releases)):
         return None, None
     home = versioning.find(ws.releases, version)
     manifest, held, key = folder.facts_of(home), {}, released_ids.path_of(home)
     names = dict(released_ids.read(key).select("conversation", "subject").iter_rows()) if key.exists() else {}
-    for config in ("conversations", "sft"):
-        path = home / "data" / config
-        try:
-            frames = [pl.read_parquet(file, columns=["conversation"], glob=False) for file in path.glob("*.parquet")]
-        except (pl.exceptions.PolarsError, OSError) as fault:
-            raise ReleaseError(f"{path}: cannot be read ({fault}): run `saferec-build verify {home}`") from None
-        held[config] = {names.get(c, c) for frame in frames for c in frame["conversation"]}
+    for config in ("conversations", "grpo", "sft"):
+        columns = ["conversation", *["condition"] * (config == "grpo")]
+        rows = versioning.table((home, manifest), config, columns)
+        held[config] = {names.get(c, c) for c in rows["conversation"]}
+        if config == "grpo":
+            held["injected"] = set(rows.filter(condition="injected")["conversation"])
     return manifest, held

@@ -78,7 +78,9 @@ def funnel(
 def _released(
     settled: Ids, released: Mapping[str, Ids], why: Mapping[str, str], withheld: Mapping[str, str]
 ) -> list[Row]:
-    held, taught = released["conversations"], released["sft"]
+    """`injected` of `released` are those rows of `grpo` to which a sentence of ours was added."""
+    held, asked, taught = (released[name] for name in ("conversations", "grpo", "sft"))
+    ours, more = "a sentence of ours was added (injected)", "further requests of a conversation"
     return [
         _step(
             "In the release",
@@ -88,12 +90,13 @@ def _released(
             lambda c: f"released before: {withheld[c]}" if c in withheld else "released without a verdict, marked so",
         ),
         _step(
-            "Rows to train and test with",
+            "Requests to train and test with",
             held,
-            taught,
-            lambda c: why.get(c, "no item that is clear for them"),
-            lambda _: "requests with a sentence of ours added (injected)",
+            asked,
+            lambda c: why.get(c, "no request"),
+            lambda c: ours if c in released["injected"] else more,
         ),
+        _step("With a list of items that are clear for them", asked, taught, lambda _: "no item is clear for them"),
     ]
 
 

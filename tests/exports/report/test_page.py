@@ -77,6 +77,20 @@ def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cl
     assert "Blood and gore 22 22 + 0; 20 in 1.0.0" in text
 
 
+def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: Any, cli: Cli) -> None:
+    """It said 24 of 159 injected requests: those with a list; for the others no item is clear, said nowhere."""
+    ws, words = told
+    assert cli("release", "1.1.0", "--inject", "gore,needles", "-C", ws.root).code == 0  # nobody was asked of needles
+    assert cli(*words).code == 0
+    facts = json.loads((ws.releases / "1.1.0/manifest.json").read_text())
+    asked, taught = (sum(facts["counts"][config].values()) for config in ("grpo", "sft"))
+    ours = facts["conditions"]["injected"]
+    text = text_of((ws.root / "report.html").read_text())
+    assert f"Requests to train and test with {asked} +{ours} a sentence of ours was added (injected)" in text
+    lost = f"−{asked - taught} no item is clear for them"
+    assert asked > taught and f"With a list of items that are clear for them {taught} {lost}" in text
+
+
 def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, words = told
     cli(*words)

@@ -32,7 +32,7 @@ def test_every_step_of_the_funnel_balances() -> None:
         frame(tables.ASSIGNMENTS, {"kind": "sensitivity", "subject": "a", "reviewer": "ann", "role": "reviewer"}),
         frame(tables.REVIEWS, vote(B), vote(C)),
         labels(label(B), label(C), label(A, verdict=None)),
-        released={"conversations": {"a", "b"}, "sft": {"b"}},
+        released={"conversations": {"a", "b"}, "grpo": {"b"}, "injected": set(), "sft": {"b"}},
     )
     assert [(s["name"], s["count"], s["lost"], sum(s["joined"].values())) for s in steps] == [
         ("Found in the source files", 6, {}, 0),
@@ -41,29 +41,37 @@ def test_every_step_of_the_funnel_balances() -> None:
         ("Reviewed", 2, {"assigned, no answer that stands": 1}, 1),
         ("With a verdict", 2, {}, 0),
         ("In the release", 2, {"straddles split": 1}, 1),
-        ("Rows to train and test with", 1, {"no linked item": 1}, 0),
+        ("Requests to train and test with", 1, {"no linked item": 1}, 0),
+        ("With a list of items that are clear for them", 1, {}, 0),
     ]
     for before, step in pairwise(steps):
         assert step["count"] == before["count"] - sum(step["lost"].values()) + sum(step["joined"].values())
 
 
 def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
-    # a, b mined, c withheld since; the release before that held all three, and one row more was made from a
+    # a, b mined, c withheld since; the release before that held all three, and made one request more of a, and one with
+    # a sentence of ours, for which no item is clear
     empty = [t.empty for t in (tables.DROPS, tables.READINGS, tables.ASSIGNMENTS, tables.REVIEWS)]
     steps = figures.funnel(
         conversations(A, B),
         *empty,
         labels(label(A), label(B)),
-        released={"conversations": {"a", "b", "c"}, "sft": {"a", "made from a"}},
+        released={
+            "conversations": {"a", "b", "c"},
+            "grpo": {"a", "b", "a-1", "ours"},
+            "injected": {"ours"},
+            "sft": {"a", "b", "a-1"},
+        },
         withheld={"c": "removed on request"},
     )
     told = {s["name"]: (s["count"], s["lost"], s["joined"]) for s in steps}
     assert told["Found in the source files"] == (3, {}, {})
     assert told["Mined"] == (2, {"removed on request": 1}, {})
     assert told["In the release"] == (3, {}, {"released before: removed on request": 1})
-    rows, lost, joined = told["Rows to train and test with"]
-    assert (rows, lost) == (2, {"no item that is clear for them": 2})
-    assert joined == {"requests with a sentence of ours added (injected)": 1}
+    rows, lost, joined = told["Requests to train and test with"]
+    assert (rows, lost) == (4, {"no request": 1})
+    assert joined == {"a sentence of ours was added (injected)": 1, "further requests of a conversation": 1}
+    assert told["With a list of items that are clear for them"] == (3, {"no item is clear for them": 1}, {})
 
 
 def test_without_a_release_the_funnel_ends_with_verdicts() -> None:
