@@ -17,11 +17,21 @@ from annotation import (
     review_state as desk,
     reviewer_opt_outs as opt_outs,
 )
-from exports import build_rows, diff, folder, released_ids, required_version_bump as versioning
+from exports import (
+    build_rows,
+    diff,
+    folder,
+    hub,
+    released_ids,
+    required_version_bump as versioning,
+    verify as proof,
+    withdraw,
+)
 from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
 from saferec_builder.catalog import verdicts
+from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables
@@ -63,6 +73,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
         "simulated": bool(state.votes["simulated"].any() or every["simulated"].any()),
         "release": manifest and {key: manifest.get(key) for key in _SHOWN},
+        "doubts": _doubts(ws, manifest["version"]) if manifest else [],
         "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
         "released": manifest and figures.released(manifest),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
@@ -83,6 +94,19 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
 def _pseudonym(ws: Workspace) -> Callable[[str], str]:
     """A reviewer's name on this page: of no other use, so that nobody finds their reviews in a release by it."""
     return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
+
+
+def _doubts(ws: Workspace, version: str) -> list[str]:
+    """Why nobody should rest anything on this release: it was taken back, or its files are not what was made."""
+    home, found = ws.releases / version, []
+    if why := withdraw.reasons(ws.releases).get(version):
+        found.append(f"release {version} was withdrawn: {why}: do not use it, make or show another version")
+    try:
+        proof.verify(home, hub.BESIDE)
+    except ReleaseError:
+        command = f"`saferec-build verify {home.relative_to(ws.root)}` names the first fault"
+        found.append(f"release {version} was changed or damaged after it was made, its figures may be false: {command}")
+    return found
 
 
 def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures | None:

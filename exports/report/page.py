@@ -94,6 +94,7 @@ class Page:
     release: str | None  # the version that is shown
     bytes: int
     new: bool  # False where the same page was there
+    doubts: tuple[str, ...] = ()  # the release was withdrawn, or is not what it was made as: it stands at the top
 
 
 @shared
@@ -107,7 +108,8 @@ def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) 
     if new:
         with replacing(path) as tmp:
             tmp.write_bytes(html)
-    return Page(path, figures["release"]["version"] if figures["release"] else None, len(html), new)
+    version = figures["release"]["version"] if figures["release"] else None
+    return Page(path, version, len(html), new, tuple(figures["doubts"]))
 
 
 def read_runs(folder: Path) -> Report:

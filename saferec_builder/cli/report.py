@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from exports.report import page
-from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
 from saferec_builder.storage.workspace import Workspace
@@ -23,6 +23,8 @@ def report(
     """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
     ws = Workspace.open(folder)
     made = page.write(ws, release, runs or ())
+    for doubt in made.doubts:
+        typer.echo(f"warning: {line(doubt)}", err=True)
     figures = {"report": str(made.path), "release": made.release, "bytes": made.bytes, "runs": len(runs or ())}
     say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "pages")
     if not made.release:

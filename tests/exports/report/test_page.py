@@ -91,6 +91,27 @@ def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: 
     assert asked > taught and f"With a list of items that are clear for them {taught} {lost}" in text
 
 
+def test_a_release_that_was_withdrawn_or_edited_is_shown_with_a_warning_first(told: Any, cli: Cli) -> None:
+    """`verify` told both, and the page showed the figures as if nothing were wrong."""
+    ws, words = told
+    ran = cli(*words)
+    assert ran.err == "" and "Do not rely on this" not in (ws.root / "report.html").read_text()
+    assert cli("withdraw", "1.0.0", "--reason", "labels of <b>one</b> reviewer", "-C", ws.root).code == 0
+    manifest = ws.releases / "1.0.0/manifest.json"
+    edited = json.loads(manifest.read_text())
+    edited["labels"]["gore"]["present"] = 2_000
+    manifest.write_text(json.dumps(edited))
+    ran = cli(*words)
+    taken, changed = ran.err.splitlines()
+    assert taken.startswith("warning: release 1.0.0 was withdrawn: labels of <b>one</b> reviewer: do not use it")
+    assert changed.startswith("warning: release 1.0.0 was changed or damaged after it was made")
+    assert changed.endswith("`saferec-build verify releases/1.0.0` names the first fault")
+    html = (ws.root / "report.html").read_text()
+    top = text_of(html.split("<body>")[1]).removeprefix("Skip to the report ")
+    assert top.startswith("Do not rely on this release 1.0.0 was withdrawn: labels of <b>one</b>")
+    assert "Do not rely on this release 1.0.0 was changed" in top[:300] and str(ws.root) not in html
+
+
 def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, words = told
     cli(*words)
