@@ -185,6 +185,7 @@ def _facts(
         "canary": mark,
         "keeps_unreviewed": options.unreviewed,
         "injected_traits": chosen.injected_traits,
+        "injected_unclear": injection.unclear(more, base.judged.oracle),
         "agreement": agreement,
         "missed": review_facts.missed(certified),
         "certificate": None if certified is None else review_facts.statement(certified),

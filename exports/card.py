@@ -24,6 +24,7 @@ OLDER: Facts = {  # facts that manifests of older versions lack
     "no_safety": False,
     "linkable": None,
     "canary": None,
+    "injected_unclear": {},
 }
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
 

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import polars as pl
 
+from exports.manifest_types import Facts
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.oracle import VIOLATED, Oracle
+from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle
 from saferec_builder.storage.schema import lists
 from saferec_builder.storage.tables import digest
 
@@ -153,3 +154,22 @@ def sentences(name: str, split: str, traits: Sequence[str], known: Banks) -> lis
     """One for each of the traits that were picked for this request."""
     number = int(digest("inject", name), 16) // 7919
     return [bank[number % len(bank)] for bank in (known.sentences[t][split] for t in traits)]
+
+
+def unclear(rows: pl.DataFrame, oracle: Oracle) -> dict[str, int]:
+    """Injected traits that no item of the catalog is clear for -> the rows that disclose them: no answer is safe."""
+    clear = (oracle.codes[:-1] == CLEAR).any(axis=0)  # the last row is the item that nobody knows
+    many = rows.filter(pl.col("added").is_not_null()).explode("traits")["traits"].value_counts(name="rows")
+    return {trait: n for trait, n in many.sort("rows", "traits").iter_rows() if not clear[oracle.column(trait)]}
+
+
+def told(facts: Facts) -> str | None:
+    """How many requests of a release no item is clear for, and what to do about the injected ones."""
+    if not facts["short_of_clear"]:
+        return None
+    short = f"for {facts['short_of_clear']:,} requests, which are in `grpo` only"
+    if not facts["injected_unclear"]:
+        return short
+    traits = ", ".join(f"{trait} {n:,}" for trait, n in facts["injected_unclear"].items())
+    remedy = "add warnings that clear items (`saferec-build catalog gaps`), or --inject other traits"
+    return f"{short}; none at all for some injected traits, to which no answer is safe (rows: {traits}): {remedy}"

@@ -50,7 +50,7 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
         "linkable": _linkable(content),
         "min_seekers": ws.config.release.min_seekers,
         "proposers": dict(claims.group_by("proposer").len().sort("proposer").iter_rows()),
-        "short_of_clear": _short(content.rows),
+        "short_of_clear": _short(content.rows) + _short(content.more),
     }
 
 

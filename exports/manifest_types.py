@@ -98,6 +98,7 @@ class Facts(TypedDict, total=False):
     version: str
     keeps_unreviewed: bool
     injected_traits: list[str]
+    injected_unclear: dict[str, int]  # of these, those that no item is clear for -> the rows that disclose them
     agreement: dict[str, Agreement]
     missed: dict[str, RecallBound]
     certificate: Statement | None  # None: nobody has reviewed

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from exports import checks, release as stage
+from exports import checks, injection, release as stage
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
@@ -51,6 +51,7 @@ def release(
     if (rare := facts["combinations"]) and rare["withheld"]:
         shared = f"(fewer than {rare['k']} people share theirs)"
         figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {shared}"}
+    figures |= {"no_clear_item": told} if (told := injection.told(facts)) else {}
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
     added, skipped = (made.learned, 0) if made.new else (0, made.learned)

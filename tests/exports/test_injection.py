@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from exports import injection as inject
+from exports import folder, injection as inject
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import splits
@@ -55,3 +55,27 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     with pytest.raises(UsageError, match="'mice'"):
         inject.chosen("gore,mice", SLUGS, BANKS)
     assert conversations(*world.requests()[0]).height == 40
+
+
+def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):
+    """The warnings speak of gore alone: whatever answers a row with needles, nobody can tell that it is safe."""
+    ws = world.fill(workspace, *world.requests())
+    ran = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
+    home = ws.releases / "1.0.0"
+    grpo, sft = (
+        pl.concat([pl.read_parquet(home / f"data/{config}/{split}.parquet") for split in splits.SPLITS])
+        for config in ("grpo", "sft")
+    )
+    needles = grpo.filter(pl.col("traits").list.contains("needles"))["conversation"]
+    short = grpo.height - sft.height
+    assert 0 < needles.len() <= short and not set(needles) & set(sft["conversation"])
+    assert (
+        f"  no clear item: for {short} requests, which are in `grpo` only; none at all for some injected traits"
+        in ran.out
+    )
+    assert f"to which no answer is safe (rows: needles {needles.len()}): add warnings that clear items" in ran.out
+    facts = folder.facts_of(home)
+    assert (facts["short_of_clear"], facts["injected_unclear"]) == (short, {"needles": needles.len()})
+    card = (home / "README.md").read_text()
+    assert f"clear for `needles` (in {needles.len()} of these rows): no answer to" in card
+    assert f"{short} requests have no item that is clear for them" in card
