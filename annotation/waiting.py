@@ -1,7 +1,7 @@
 """What waits for people, and for `adjudicate`: worked out once for what a workspace holds, then remembered."""
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 _FILE = "tables/waiting.json"  # of a large workspace they take ten seconds
 _WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # what people, and their wishes, add to the tables
+
+
+class State(NamedTuple):
+    """Another one after anybody has changed what it is of."""
+
+    rows: dict[str, list[int] | list[str]]  # of tables, as workspace.state names them
+    files: list[tuple[str, str]]
+    taxonomy: str
 
 
 @dataclass(frozen=True)
@@ -31,18 +39,18 @@ class Waiting:
 
 def waiting(ws: Workspace) -> Waiting:
     """As the workspace is now; StoreError where a table that is read is damaged."""
-    state = _state(ws)
-    if known := whole_files.remembered(ws.root / _FILE, state):
+    of = tables.digest(__version__, list(Waiting.__annotations__), *state(ws))
+    if known := whole_files.remembered(ws.root / _FILE, of):
         return Waiting(**known)
     found = _counted(ws)
-    whole_files.remember(ws.root / _FILE, state, asdict(found))
+    whole_files.remember(ws.root / _FILE, of, asdict(found))
     return found
 
 
-def _state(ws: Workspace) -> str:
-    """Names all that the counts are made from."""
+def state(ws: Workspace, *some: tables.Table) -> State:
+    """What stands in these tables, or in all, in the files that people write beside them, and in the taxonomy."""
     files = [(name, path.read_bytes().hex()) for name in _WRITTEN if (path := ws.root / name).is_file()]
-    return tables.digest(__version__, list(Waiting.__annotations__), ws.taxonomy.digest, workspace.state(ws), files)
+    return State(workspace.state(ws, *some), files, ws.taxonomy.digest)
 
 
 def _counted(ws: Workspace) -> Waiting:

@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,16 +19,18 @@ from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Turns, keyed_id, mark, tasks
+from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Turns, base_id, keyed_id, mark, shown, tasks
+from annotation.waiting import State, state
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage import database, evidence_check as evidence, tables, workspace
+from saferec_builder.storage import evidence_check as evidence, tables, workspace
 from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
 AHEAD = 3  # tasks that a reader's page holds: one is read, the next are drawn without waiting
-WATCHED = (tables.ASSIGNMENTS, tables.DECOYS, tables.REVIEWS)
+_WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # what says who is, with a file
+WATCHED = (tables.ASSIGNMENTS, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
 Facts = dict[str, JsonValue]
 Offset = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -67,21 +69,13 @@ class Stale(ReviewError):
     """The task is not what the page believes: it was answered elsewhere, or is no longer this person's."""
 
 
-class Seen(NamedTuple):
-    """What tells whether the workspace was changed: newest row and count of WATCHED, opt-outs, the taxonomy."""
-
-    rows: dict[str, list[int]]
-    avoided: object
-    taxonomy: str
-
-
 @dataclass
 class Tasks:
     """`answer` and `first` may be called from several threads."""
 
     ws: Workspace
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _seen: Seen | None = None  # what the workspace held when it was read
+    _seen: State | None = None  # what the workspace held when it was read
     _stored: bool = False  # whether an answer was stored since
     _desk: Desk = field(init=False)
     _reviews: pl.DataFrame = field(init=False)  # with the answers that were stored since
@@ -105,8 +99,8 @@ class Tasks:
     def _first(self, name: str) -> Facts:
         mine = self._open.get(name, [])
         done = self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name).select("kind", "subject")
-        shown: list[JsonValue] = [self._shown(self._sheets[key]) for key in mine[:AHEAD]]
-        return {"tasks": shown, "done": done.n_unique(), "left": len(mine), "taxonomy": self.taxonomy.digest}
+        ahead: list[JsonValue] = [self._shown(self._sheets[key]) for key in mine[:AHEAD]]
+        return {"tasks": ahead, "done": done.n_unique(), "left": len(mine), "taxonomy": self.taxonomy.digest}
 
     def left(self, name: str) -> int:
         return len(self._open.get(name, []))
@@ -125,6 +119,8 @@ class Tasks:
             self._refresh()
             before = self._given.get(given.task, [])
             sheet = self._sheets.get(given.task)
+            if self._withheld(name, given.task):
+                raise Stale("This conversation was taken out: nobody reads it any more, and no answer is kept.")
             if sheet is None or sheet.task.reviewer != name or not (before or given.task in self._open.get(name, [])):
                 raise Stale(self._why(name, given.task))
             if name in review_history.aside(self._reviews):  # as a pull has it: an answered task is no way back in
@@ -159,27 +155,29 @@ class Tasks:
         self._reviews = pl.concat([self._reviews, rows])
         self._seen, self._stored = self._with_own(stored), True
 
+    def _withheld(self, name: str, key: str) -> bool:
+        """Whether nobody is given its conversation any more; of what was answered here there is a sheet still."""
+        out = pl.col("subject").is_in([*self._desk.withheld])
+        mine = self._desk.assignments.filter(out, kind="sensitivity", reviewer=name)
+        return base_id(key) in shown(mine, self._desk.known)
+
     def _why(self, name: str, key: str) -> str:
-        base = key.rpartition("-")[0]
-        if base in tasks(self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name)):
+        if base_id(key) in tasks(self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name)):
             return "An answer to this one is stored already."
         return "This one has changed, or is no longer yours."
 
     # ---- what the workspace holds
 
-    def _now(self) -> Seen:
-        return Seen(database.last_rows(self.ws.database, *WATCHED), opt_outs.avoided(self.ws), self.ws.taxonomy.digest)
-
-    def _with_own(self, stored: int) -> Seen | None:
+    def _with_own(self, stored: int) -> State | None:
         """What was seen, and the rows just stored. What others wrote meanwhile (an opt-out) is still to be read."""
-        now, name = self._now(), tables.REVIEWS.name
-        if not self._seen or now.rows[name][1] != self._seen.rows[name][1] + stored:
+        now, name = state(self.ws, *WATCHED), tables.REVIEWS.name
+        if not self._seen or int(now.rows[name][1]) != int(self._seen.rows[name][1]) + stored:
             return self._seen
         return self._seen._replace(rows=self._seen.rows | {name: now.rows[name]})
 
     def _refresh(self, again: bool = False) -> None:
         """Reads the workspace again where a push, a pull or a reviewer's wish has changed it."""
-        now = self._now()
+        now = state(self.ws, *WATCHED)
         if now == self._seen and not again:
             return
         before = self._desk.taxonomy.digest if self._seen else None
@@ -227,8 +225,8 @@ def _key(desk: Desk, sheet: Sheet) -> str:
 def _card(sheet: Sheet, unit: dict[str, Any]) -> Facts:
     _, form, spans = sheet.suggested.get(unit["trait"], (None, None, list[Span]()))
     places: list[JsonValue] = [{"turn": s["turn"], "start": s["start"], "end": s["end"]} for s in spans]
-    shown: Facts = {"trait": unit["trait"], "form": form, "spans": places}
-    return shown | {"own": unit["own_verdict"], "said": list(unit["said"] or [])}
+    card: Facts = {"trait": unit["trait"], "form": form, "spans": places}
+    return card | {"own": unit["own_verdict"], "said": list(unit["said"] or [])}
 
 
 def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:

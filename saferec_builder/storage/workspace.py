@@ -119,9 +119,9 @@ def count(ws: Workspace, table: tables.Table) -> int:
     return sum(part.height for part in parts(ws, table, *table.key))
 
 
-def state(ws: Workspace) -> dict[str, list[int] | list[str]]:
-    """Table -> what is another after every append and erasure; no row is read."""
-    there = tables.TABLES.values()
+def state(ws: Workspace, *some: tables.Table) -> dict[str, list[int] | list[str]]:
+    """Table (of `some`, or of all) -> what is another after every append and erasure; no row is read."""
+    there = some or tables.TABLES.values()
     bulk = {table.name: shards.names(ws.root, table) for table in there if table.place != "db"}
     return bulk | database.last_rows(ws.database, *(table for table in there if table.place == "db"))
 

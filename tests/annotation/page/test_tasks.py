@@ -200,3 +200,24 @@ def test_a_push_to_the_page_is_assigned_once_and_a_killed_one_is_adopted(ws, mon
     given_ = store.read(ws, tables.ASSIGNMENTS)
     assert sorted(given_.select("reviewer", "subject").rows()) == [(r, c) for r in ("ann", "bo") for c in ("c1", "c2")]
     assert not given_.filter(pl.col("why") != "proposed").height
+
+
+def test_who_asks_to_be_removed_is_shown_to_nobody_and_no_answer_is_kept(ws) -> None:
+    """A page that was open went on showing, and storing, what removals.csv had named since."""
+    page = review_page.tasks(ws, "ann", "bo")
+    answered, task = (named(page.first("ann")["tasks"], name) for name in ("c2", "c1"))
+    answer(page, answered)
+    before = rows(ws)
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,c2,\n")
+    for key, words in ((task, {}), (answered, {"n": 1, "nonce": NONCE(2)})):  # nor is a former answer changed
+        with pytest.raises(Stale, match="taken out: nobody reads it any more"):
+            answer(page, key, **words)
+    assert (page.first("ann")["tasks"], page.first("bo")["left"], rows(ws)) == ([], 0, before)
+
+
+def test_whose_crisis_is_found_while_the_page_is_open_is_shown_to_nobody(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    assert page.first("ann")["left"] == 2
+    mark = dict.fromkeys(tables.MARKS.columns) | {"conversation": "c1", "digest": "d-c1", "crisis": True}
+    store.append(ws, tables.MARKS, pl.DataFrame([mark], schema=tables.MARKS.schema))
+    assert page.first("ann")["left"] == 1
