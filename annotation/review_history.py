@@ -24,6 +24,7 @@ OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
 NOT_ASSIGNED = "not assigned"
 SET_ASIDE = "set aside"
+HAND_BACK = "hand_back"  # in place of a tool: by `review hand-back`
 
 _AWAY = pl.col("verdict").is_null()
 _BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK)
@@ -83,26 +84,18 @@ def _older(in_force: pl.Expr) -> pl.Expr:
 
 def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
     """REVIEWS rows that take back all answers of this person; nothing of it is deleted."""
-    mine = last(reviews.filter(reviewer=reviewer), *UNIT, *WHO).filter(pl.col("verdict").is_not_null())
+    mine = last_words(reviews.filter(reviewer=reviewer)).filter(pl.col("verdict").is_not_null())
     return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(reason)), reviews)
 
 
-def hand_back(tasks: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.DataFrame:
-    """REVIEWS rows that give back those tasks (of ASSIGNMENTS) that their reader has not finished.
+def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.DataFrame:
+    """REVIEWS rows that give back the tasks of these units (review_state.open_units).
 
     Without a time: what they answered before, and is pulled only later, is no older than these.
     """
-    ends = last(reviews, *UNIT, *WHO).filter(trait="*")
-    left = tasks.join(ends, on=["kind", "subject", *WHO], how="anti")
-    fixed = {
-        "trait": "*",
-        "note": HANDED_BACK,
-        "tool": "files",
-        "guideline": "",
-        "taxonomy": taxonomy,
-        "simulated": False,
-    }
-    rows = [row | fixed for row in left.select("kind", "subject", "digest", *WHO).to_dicts()]
+    tasks = units.select("kind", "subject", "digest", *WHO).unique(maintain_order=True)
+    fixed = {"trait": "*", "note": HANDED_BACK, "guideline": "", "taxonomy": taxonomy, "simulated": False}
+    rows = [row | fixed | {"tool": HAND_BACK} for row in tasks.to_dicts()]
     return record(pl.DataFrame(rows, schema=REVIEWS.schema), reviews)
 
 
@@ -123,13 +116,27 @@ def answered(reviews: pl.DataFrame) -> Answered:
     return found
 
 
+def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
+    """Each person's last word per unit; and, beside a task handed back, the `*` before it where that still speaks.
+
+    A task that is open again is handed back as what it is now: what its reader said under another taxonomy stays. And
+    `review hand-back` takes nothing away at all, while who hands back an answer themselves has changed their mind.
+    """
+    key = [*UNIT, *WHO]
+    now = last(reviews, *key)
+    back = now.filter(_BACK).select(*key, by="tool", under="taxonomy")
+    before = last(reviews.filter(~_BACK, trait="*"), *key).join(back, on=key, maintain_order="left")
+    stays = pl.col("verdict").is_not_null() & ((pl.col("by") == HAND_BACK) | (pl.col("under") != pl.col("taxonomy")))
+    return pl.concat([now, before.filter(stays).select(reviews.columns)])
+
+
 def aside(reviews: pl.DataFrame) -> set[str]:
     """The people whose work is set aside now."""
     return set(last(reviews, *UNIT, *WHO).filter(_AWAY & ~_BACK)["reviewer"])
 
 
 def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
-    """(each reviewer's last word per unit, with its spans where they are in the current text; left out by reason).
+    """(`last_words`, each with its spans where they are in the current text; left out by reason).
 
     Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
     evidence is gone (`stale`) or never was in the text (evidence.UNFOUNDED), its trait is not in the taxonomy, it is a
@@ -137,7 +144,7 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     the task was given to somebody else (`not assigned`).
     """
     now = texts.filter("current").select("kind", "subject", now="digest")
-    frame = last(reviews, *UNIT, *WHO).join(now, on=["kind", "subject"], how="left", maintain_order="left")
+    frame = last_words(reviews).join(now, on=["kind", "subject"], how="left", maintain_order="left")
     frame = frame.with_row_index("row")
     moved = pl.col("digest").ne_missing(pl.col("now"))
     looked = frame.with_columns(changed=moved).filter(pl.col("changed") | claims())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from annotation import aggregation, review_history
 from annotation.pull import ordered
-from annotation.review_state import gather
+from annotation.review_state import gather, open_units
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
@@ -52,12 +52,12 @@ def hand_back(ws: Workspace, reviewer: str) -> Counts:
     UsageError where nobody of this name has tasks.
     """
     with ordered(ws):
-        given = workspace.read(ws, tables.ASSIGNMENTS)
-        if reviewer not in (people := sorted(set(given["reviewer"]))):
+        desk = gather(ws)
+        if reviewer not in (people := sorted(set(desk.assignments["reviewer"]))):
             known = ", ".join(people) or "those that a push names"
             raise UsageError(f"{reviewer} has no tasks here: expected one of {known}")
-        reviews = workspace.read(ws, tables.REVIEWS)
-        rows = review_history.hand_back(given.filter(reviewer=reviewer), reviews, ws.taxonomy.digest)
+        units = open_units(desk, frozenset()).filter(reviewer=reviewer)
+        rows = review_history.hand_back(units, desk.reviews, desk.taxonomy.digest)
         added = workspace.append(ws, tables.REVIEWS, rows)
     figures = {"note": "what was answered and not yet pulled counts once it is: nothing is lost"}
     figures["next"] = "run `saferec-build review push`, naming who is there: they get these tasks"

@@ -300,7 +300,7 @@ def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame
     texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
     standing = review_history.spelled(standing, snapshot.asked, taxonomy)
-    of_items = tables.last(given.filter(kind="item_flag"), "kind", "subject", "trait", "reviewer", "role")
+    of_items = review_history.last_words(given.filter(kind="item_flag"))
     # set aside, handed back, somebody else's task, or of a trait that is none: as `standing` has it, but for the texts
     of_items = of_items.filter(
         pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from annotation.review_history import record, standing
+from annotation.review_history import HAND_BACK, last_words, record, standing
 from saferec_builder.storage import tables
 from tests.worlds.csv_rows import edit
 from tests.worlds.opinions import TEXT, THREE, labels, review, reviews, said, span, texts
@@ -78,3 +78,13 @@ def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudic
     assert cli("review", "set-aside", "bo", "--undo", *words).json["added"] == 4
     adjudicate()
     assert labels_of(ws)["c1", "gore"] == ("present", "agreed")
+
+
+def test_who_hands_back_an_answer_themselves_has_changed_their_mind():
+    """`*` of one taxonomy is one word: the last of it counts. Of another, or by the command, it stays beside it."""
+    star = dict.fromkeys(tables.REVIEWS.columns) | {"review": "1", "kind": "sensitivity", "subject": "c1", "trait": "*"}
+    star |= {"reviewer": "bo", "role": "reviewer", "verdict": "absent", "tool": "page", "taxonomy": "t1"}
+    back = star | {"review": "2", "verdict": None, "note": tables.HANDED_BACK}
+    for more, left in (({}, ["2"]), ({"taxonomy": "t2"}, ["2", "1"]), ({"tool": HAND_BACK}, ["2", "1"])):
+        rows = pl.DataFrame([star, back | more], schema=tables.REVIEWS.schema)
+        assert last_words(rows)["review"].to_list() == left

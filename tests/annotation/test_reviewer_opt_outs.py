@@ -2,8 +2,10 @@
 
 import pytest
 
+from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TAXONOMY, TWO, yes
+from tests.worlds.review_world import taxonomy
+from tests.worlds.reviewing import TAXONOMY, TWO, labels, yes
 
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
@@ -37,3 +39,27 @@ def test_what_loses_its_verdict_is_said_at_once_and_until_labels_follow(ws, cli,
     assert "gore: 2 of 2 labels lose their verdict" in told["alarms"] and len(told["alarms"]) == len(TAXONOMY.slugs)
     assert review("status")["alarms"] == told["alarms"] == adjudicate()["alarms"]
     assert "alarms" not in adjudicate() and "alarms" not in review("status")
+
+
+def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_stays(ws, cli, review, adjudicate):
+    """ann and bo read both tasks; then a trait is added, and both are open again to both. bo's were passed over; and
+    had they not been, their "absent" of all other traits would have gone with them."""
+    old = {"gore": "Blood.", "accidents_disasters": "Crashes."}
+    taxonomy(ws, **old)
+    review("push", *TWO)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    adjudicate()
+    before = labels(ws)
+    assert len(before) == 4 and all(method == "agreed" for _, method in before.values())
+    taxonomy(ws, **old, needles="Injections.")
+    words = ("-C", ws.root, "--json")
+    assert [cli("review", "hand-back", "bo", *words).json["added"] for _ in range(2)] == [2, 0]
+    back = store.read(ws, tables.REVIEWS).filter(note=tables.HANDED_BACK)
+    assert back["tool"].unique().to_list() == ["hand_back"]  # and none of the four where people answer
+    assert adjudicate()["unresolved"] == 0 and labels(ws) == before
+    assert review("push", *TWO, "--reviewer", "di")["new"] == {"proposed": 2}  # di's
+    cli("review", "set-aside", "bo", "--reason", "a test", *words)
+    adjudicate()
+    assert not any(method == "agreed" for _, method in labels(ws).values())  # ann's word alone is left
