@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 
 import polars as pl
 
@@ -69,14 +69,11 @@ class Desk:
 
 def gather(ws: Workspace) -> Desk:
     """Reads it. A caller who goes on to append holds its lock since before."""
-    taxonomy = ws.taxonomy
-    small = (tables.ASSIGNMENTS, tables.DESIGN, tables.TOMBSTONES, tables.REVIEWS, tables.LABELS)
-    proposals, assignments, design, erased, reviews, labels = (
-        workspace.read(ws, t) for t in (tables.PROPOSALS, *small)
-    )
-    proposals = routing.with_last_scores(proposals)
+    taxonomy, read = ws.taxonomy, partial(workspace.read, ws)
+    assignments, design, labels = read(tables.ASSIGNMENTS), read(tables.DESIGN), read(tables.LABELS)
+    reviews, readings = read(tables.REVIEWS), read(tables.READINGS)
+    proposals = routing.with_last_scores(read(tables.PROPOSALS))
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
-    readings = workspace.read(ws, tables.READINGS)
     items = _items(ws, [readings, proposals, assignments, reviews])
     mined = spool.narrow(ws)
     known = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
@@ -84,7 +81,7 @@ def gather(ws: Workspace) -> Desk:
     quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
     known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
     standing, left_out = review_history.standing(reviews, known, taxonomy)
-    said = review_history.spelled(standing, workspace.read(ws, tables.ASKED), taxonomy)
+    said = review_history.spelled(standing, read(tables.ASKED), taxonomy)
     held = withheld.reasons(ws, mined)
     votes, on_controls = controls.apart(withheld.without(aggregation.votes(said, taxonomy), held), assignments)
     readers = ws.config.review.readers
@@ -95,10 +92,28 @@ def gather(ws: Workspace) -> Desk:
         auto = precision.carried(sure, votes, judged, assignments, design)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known), readers=readers)
-    rows = (proposals, assignments, design, erased, reviews, labels, standing, left_out, votes, judged)
-    whole = cache(lambda: routing.texts(workspace.read(ws, tables.CONVERSATIONS), items))
-    probed = (workspace.read(ws, tables.GOLD), workspace.read(ws, tables.DECOYS))
-    return Desk(ws, taxonomy, known, whole, *rows, *probed, auto, held, _orders(readings), on_controls)
+    return Desk(
+        ws=ws,
+        taxonomy=taxonomy,
+        known=known,
+        whole=cache(lambda: routing.texts(read(tables.CONVERSATIONS), items)),
+        proposals=proposals,
+        assignments=assignments,
+        design=design,
+        erased=read(tables.TOMBSTONES),
+        reviews=reviews,
+        labels=labels,
+        standing=standing,
+        left_out=left_out,
+        votes=votes,
+        judged=judged,
+        gold=read(tables.GOLD),
+        decoys=read(tables.DECOYS),
+        auto=auto,
+        withheld=held,
+        orders=_orders(readings),
+        control_votes=on_controls,
+    )
 
 
 def _orders(readings: pl.DataFrame) -> frozenset[tuple[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import controls, review_history
+from annotation import controls
 from annotation.certificate import Certificate
 from exports import (
     build_rows,
@@ -28,7 +28,7 @@ from exports import (
 )
 from exports.manifest_facts import Provenance
 from exports.manifest_types import Agreement, Facts
-from exports.snapshot import Snapshot, take
+from exports.snapshot import Snapshot, standing_reviews, take
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works
 from saferec_builder.catalog.known_works import Judged
@@ -38,7 +38,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.core.undated import Work
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
-from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
+from saferec_builder.storage import tables, texts_on_disk as spool
 from saferec_builder.storage.texts_on_disk import Spool
 from saferec_builder.storage.workspace import Workspace
 
@@ -242,7 +242,9 @@ def _without(base: Base, gone: frozenset[str]) -> Base:
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
-    conversations, reviews, past = _conversations(snapshot, taxonomy)
+    conversations = tables.last(snapshot.conversations, "conversation")
+    conversations = conversations.join(snapshot.clusters, on="conversation", how="left", maintain_order="left")
+    reviews = standing_reviews(snapshot, taxonomy)
     labels, catalog_rows = snapshot.labels, snapshot.catalog_rows
     items, links = catalog.merge(catalog_rows)
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
@@ -272,44 +274,26 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         "parent": before.get("version"),
         "withdrawn": {v: r for v, r in withdraw.reasons(ws.releases).items() if v != options.version},
     }
-    provenance = manifest_facts.provenance(snapshot.proposals, conversations, catalog_rows, reviews)
     conversations = conversations.join(split, on="conversation", maintain_order="left")
     out = withheld.reasons(ws, conversations)
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
-    item_labels = labels.filter(kind="item_flag")
     kept, left_out = build_rows.ordered(conversations, out)
     return Base(
-        *(kept, left_out, reviews, past, known, item_labels, items, links, judged, out, facts),
-        *(provenance, starts),
+        kept=kept,
+        left_out=left_out,
+        reviews=reviews,
+        past=snapshot.reviews.join(reviews, on="review", how="anti")["review"],
+        known=known,
+        item_labels=labels.filter(kind="item_flag"),
+        items=items,
+        links=links,
+        judged=judged,
+        out=out,
+        facts=facts,
+        provenance=manifest_facts.provenance(snapshot.proposals, conversations, catalog_rows, reviews),
+        starts=starts,
     )
-
-
-def _conversations(snapshot: Snapshot, taxonomy: Taxonomy) -> tuple[pl.DataFrame, pl.DataFrame, pl.Series]:
-    """(last revisions with its cluster, each reviewer's last word per unit that counts, ids of other reviews)."""
-    history, given = snapshot.conversations, snapshot.reviews
-    newest = pl.col("digest") == pl.col("digest").last().over("conversation")
-    judged = given.filter(kind="sensitivity")
-    texts = history.join(judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left").select(
-        "digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest
-    )
-    moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
-    quoted = judged.filter(review_history.claims())["subject"]
-    looked = pl.concat([moved, quoted]).unique()  # of all others the digest says enough
-    said = snapshot.turns(history.filter(pl.col("conversation").is_in(looked.implode())))
-    texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
-    standing, _ = review_history.standing(judged, texts, taxonomy)
-    standing = review_history.spelled(standing, snapshot.asked, taxonomy)
-    of_items = review_history.last_words(given.filter(kind="item_flag"))
-    # set aside, handed back, somebody else's task, or of a trait that is none: as `standing` has it, but for the texts
-    of_items = of_items.filter(
-        pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
-    )
-    of_items, _ = evidence.split(of_items, snapshot.evidenced(of_items))
-    reviews = pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), of_items])
-    found = tables.last(history, "conversation")
-    past = given.join(reviews, on="review", how="anti")["review"]
-    return found.join(snapshot.clusters, on="conversation", how="left", maintain_order="left"), reviews, past
 
 
 def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:

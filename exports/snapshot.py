@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from annotation import review_history
 from exports import claims
+from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace, parts, read
 
@@ -96,3 +98,31 @@ def take(ws: Workspace) -> Snapshot:
         decoys=read(ws, tables.DECOYS),
         plots=pl.concat(frame.filter(kind="item_flag")["subject"] for frame in frames).unique().sort(),
     )
+
+
+def standing_reviews(of: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
+    """Each reviewer's last word per unit that counts."""
+    newest = pl.col("digest") == pl.col("digest").last().over("conversation")
+    judged = of.reviews.filter(kind="sensitivity")
+    read_ones = of.conversations.join(
+        judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left"
+    )
+    texts = read_ones.select("digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest)
+    moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
+    quoted = judged.filter(review_history.claims())["subject"]
+    looked = pl.concat([moved, quoted]).unique()  # of all others the digest says enough
+    said = of.turns(of.conversations.filter(pl.col("conversation").is_in(looked.implode())))
+    texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
+    standing, _ = review_history.standing(judged, texts, taxonomy)
+    standing = review_history.spelled(standing, of.asked, taxonomy)
+    return pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), _of_items(of, taxonomy)])
+
+
+def _of_items(of: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
+    """Without what was set aside or handed back, is somebody else's task or of a trait that is none: as
+    review_history.standing has it, but for the texts."""
+    theirs = review_history.last_words(of.reviews.filter(kind="item_flag"))
+    theirs = theirs.filter(
+        pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
+    )
+    return evidence.split(theirs, of.evidenced(theirs))[0]
