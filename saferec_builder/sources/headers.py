@@ -7,7 +7,7 @@ from pathlib import Path
 
 from saferec_builder import sources
 from saferec_builder.core.taxonomy import GUIDE
-from saferec_builder.sources import esrb, items_csv, movielens, rating_reasons, warnings_csv
+from saferec_builder.sources import doesthedogdie, esrb, items_csv, movielens, rating_reasons, warnings_csv
 from saferec_builder.sources.item_rows import Source
 
 SUFFIXES = (".csv", ".tsv", ".tab", ".txt")  # of tables; a line of JSON may be the whole file
@@ -44,8 +44,10 @@ def others(source: Source, path: Path) -> list[Mark]:
 
     A table that is one for `source` is none of items of one's own: any source may name an item by domain, title, year.
     """
-    header = {name.casefold() for name in sources.header(path)} if _may_be_table(path) else set()
+    written = sources.header(path) if _may_be_table(path) else []
+    header = {name.casefold() for name in written}
     found = [mark for mark in MARKS if {name.casefold() for name in mark.columns} <= header]
+    found += [Mark(Source.ddd, (name,)) for name in written if name.startswith(tuple(doesthedogdie.CLEAR))][:1]
     own = {source, *([Source.csv] if any(mark.source == source for mark in found) else [])}
     return [mark for mark in found if mark.source not in own]
 

@@ -82,7 +82,7 @@ def items_read(rows: Rows, drops: Rows) -> Read:
         "with_external_id": int((frame["refs"].list.len() > 0).sum()),
         "without_year": frame["year"].null_count(),
     }
-    return Read(frame, sources.drops_frame(drops + twice), figures)
+    return Read(frame, sources.drops_frame(drops + twice), figures if first else {})  # a table of statements has none
 
 
 def warning(

@@ -2,8 +2,9 @@
 
 `imdb` is an IMDb id, as in a table of warnings. `ids` (imdb:tt0078748 tmdb:348) are parted by white space, commas,
 semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may stand for `plot`,
-and a title may end with its year. Without an id of its own an item is named by the first of its ids, else by domain,
-title and year; so is one whose id an earlier row with another title or year has. Other columns are not read.
+and a title may end with its year. An `id` may be any; one of IMDb or TMDB counts among the ids, too. Without an id of
+its own an item is named by the first of its ids, else by domain, title and year; so is one whose id an earlier row with
+another title or year has. Other columns are not read.
 """
 
 import re
@@ -33,6 +34,8 @@ def _one(place: str, row: dict[str, str]) -> Rows:
         title, written = row["title"], year
     ids = [refs.imdb(row["imdb"])] if row.get("imdb") else []
     ids += [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
+    itself = refs.read(row.get("id", "")) or ""
+    ids += [itself] if itself.startswith(("imdb:", "tmdb:")) else []
     own = row.get("id") or next(iter(ids), "") or _named(row["domain"], title, written)
     return [
         items.item(

@@ -3,6 +3,7 @@ object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM, which fe
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel, Field
@@ -76,7 +77,7 @@ def _has_dialogues(path: Path) -> bool:
 def _of_dialogues(path: Path) -> Read:
     """A film per id: by the first title with a year that a dialogue gives it, any other is an alias of it.
 
-    An id is left out, once, only where no dialogue has its title.
+    An id is left out, once, only where no dialogue has its title. Of other ids than its own a dialogue has none.
     """
     films: dict[str, dict[tuple[object, object], tuple[Row, str]]] = {}  # of each id and title, and as it is written
     nameless: dict[str, Row] = {}
@@ -94,7 +95,8 @@ def _of_dialogues(path: Path) -> Read:
 
     _, drops = sources.jsonl(path, items.STAGE, redial.SOURCE, one)
     drops += [drop for own, drop in nameless.items() if own not in films]
-    return items.items_read([_best(list(named.values())) for named in films.values()], drops)
+    read = items.items_read([_best(list(named.values())) for named in films.values()], drops)
+    return replace(read, figures={name: n for name, n in read.figures.items() if name != "with_external_id"})
 
 
 def _best(named: list[tuple[Row, str]]) -> Row:

@@ -30,6 +30,16 @@ def test_a_table_is_known_by_its_columns(tmp_path, source):
     assert headers.advice(found, path).endswith(f": `saferec-build catalog add {source} {path}`")
 
 
+def test_a_table_of_clear_answers_is_told_by_any_of_its_questions(tmp_path):
+    """Under another source's name it was refused, and `ddd` was not named."""
+    path = file(tmp_path, "dog.csv", "title,year,Clear Yes: Does the dog die,Clear No: Does the dog die\n")
+    found = headers.others(Source.warnings, path)
+    assert headers.advice(found, path) == (
+        f"this file has Clear Yes: Does the dog die: `saferec-build catalog add ddd {path}`"
+    )
+    assert headers.others(Source.ddd, path) == []
+
+
 def test_what_is_no_table_is_no_other_sources(tmp_path):
     odd = (b"", b"{}", b"\x00\xff", b'"' + b"x" * 1_100_000)
     assert [headers.others(Source.csv, file(tmp_path, "odd.csv", text)) for text in odd] == [[]] * 4

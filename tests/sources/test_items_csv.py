@@ -114,3 +114,12 @@ def test_a_row_under_the_id_of_another_work_is_kept_and_told(tmp_path):
     assert told["own.csv:3"][0] == items_csv.SHARED and "is that of 'Alien' in line 2, too" in told["own.csv:3"][1]
     assert told["own.csv:3"][1].endswith("(`catalog merges --conflicts`)")
     assert read.drops.filter(reason="same id")["place"].to_list() == ["own.csv:4", "own.csv:5"]
+
+
+def test_an_id_of_ones_own_that_is_one_of_imdb_joins_as_such(tmp_path):
+    """Of a table full of ids it said "with external id: 0", and nothing joined it."""
+    rows = ("film,Alien,1979,tt0078748", "film,Heat,1995,tmdb:949", "film,Up,2009,17", "film,Big,1988,shelf:9")
+    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,title,year,id", *rows))))
+    assert read.rows["refs"].to_list() == [["imdb:tt0078748"], ["tmdb:949"], [], []]
+    assert read.rows["source_id"].to_list() == ["tt0078748", "tmdb:949", "17", "shelf:9"]  # as they were
+    assert read.figures["with_external_id"] == 2
