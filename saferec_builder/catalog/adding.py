@@ -4,6 +4,7 @@ gives  new rows of catalog_rows, warnings and drops; answers of the API in fetch
 """
 
 import json
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import cast
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.catalog import lookup, merging, verdicts
+from saferec_builder.catalog import known_works, lookup, merging, verdicts
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
@@ -202,9 +203,13 @@ def _figure(remark: str) -> str:
 
 
 def _of_items(rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, JsonValue]:
-    """How many items the catalog has now, and how many ids two of them claim."""
+    """How many items the catalog has now, how many ids two of them claim, and which may be another one undated."""
     conflicts = int((merging.merges(rows)["by"] == merging.ID_CONFLICT).sum())
-    return {"items": items.height, **({"id_conflicts": conflicts} if conflicts else {})}
+    figures: dict[str, JsonValue] = {"items": items.height, **({"id_conflicts": conflicts} if conflicts else {})}
+    for title, *pair in (twins := known_works.undated_twins(items)).head(1).iter_rows():
+        one_of_them = f"such as {title!r}: where it is one work, `saferec-build catalog join {shlex.join(pair)}`"
+        figures["undated_under_a_title_of_another"] = f"{twins.height:,}, {one_of_them} makes one item of two"
+    return figures
 
 
 def _of_warnings(

@@ -99,6 +99,21 @@ def together(index: titles.Index, texts: Iterable[str], domain: str | None = Non
     return found
 
 
+def undated_twins(items: pl.DataFrame) -> pl.DataFrame:
+    """(title, row, other: a row of another item) of items without a year whose title one dated item has.
+
+    By its title alone an item of no year merges with none, for it may be another work; games need no year.
+    """
+    films = items.filter(pl.col("domain") != "game").select("title", "year", "domain", row=pl.col("refs").list.first())
+    if not films["year"].null_count():
+        return films.clear().select("title", "row", other="row")
+    form = pl.Series("form", map(titles.normal, films["title"]), pl.String)
+    undated, dated = (films.with_columns(form).filter(pl.col("year").is_null() == none) for none in (True, False))
+    dated = dated.filter(pl.struct("domain", "form").is_unique(), pl.col("form") != "")
+    both = undated.join(dated, ["domain", "form"], suffix="_dated", maintain_order="left")
+    return both.select("title", "row", other="row_dated")
+
+
 def _held(index: titles.Index, title: str, year: int | None, domain: str | None) -> str | None:
     return None if titles.find(index, title, year, domain) is titles.NOT_FOUND else title
 

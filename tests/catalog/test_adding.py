@@ -68,6 +68,28 @@ def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
     assert "imdb:tt0078748" not in lookup.show(workspace, "Heat (1995)").item["refs"]
 
 
+def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, tmp_path):
+    """ReDial names films without a year: they stood in the catalog twice, and nothing named `catalog join`."""
+    rows = ["film,Heat,", "film,Emma,", "film,Emma,1996", "film,Emma,2020", "game,Doom,", "game,Doom,2016", "film,Up,"]
+    (tmp_path / "own.csv").write_text("\n".join(("domain,title,year", "film,Heat,1995", *rows)))
+    told = adding.add_catalog(workspace, "csv", tmp_path / "own.csv").figures["undated_under_a_title_of_another"]
+    assert (
+        told.startswith("1, such as 'Heat': ")
+        and "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in told
+    )
+    adding.join_rows(workspace, "csv:film:heat:", "csv:film:heat:1995")
+    again = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
+    assert (again.added, "undated_under_a_title_of_another" in again.figures) == (0, False)
+
+
+def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_path):
+    """It said "with external id: 0" of a table in which each row has one."""
+    adding.add_catalog(workspace, "csv", items)
+    (tmp_path / "dog.csv").write_text("imdbId,Clear Yes: Does the dog die\ntt0078748,1\n")
+    figures = adding.add_catalog(workspace, "ddd", tmp_path / "dog.csv").figures
+    assert "with_external_id" not in figures and (figures["rows_read"], figures["on_no_item_here"]) == (1, 0)
+
+
 def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
