@@ -53,7 +53,7 @@ class MineResult:
     counts   of conversations, with their reasons where they were dropped
     drops    (file, reason, rows, example): a summary of what was left out; each row of it is in the table `drops`
     unmet    which rows of removals.csv name nobody, so that nobody was removed by them; None where all were met
-    unread   which file gave nothing at all: it is hardly of this source; None where all gave something
+    unread   which file gave nothing at all: it is hardly of this source, or all are empty; None: all gave some
     broken   which file could not be read to its end; None where all could
     """
 
@@ -110,6 +110,8 @@ def mine(
         figures["there_under_another_source"] = twice
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
+    if not tally.kept and drops.is_empty() and not figures.get("lines"):
+        unread = f"mine {source}: no row in {', '.join(map(str, paths))}: expected conversations: nothing was mined"
     return MineResult(tally.counts(drops, figures), drops, withheld.unmet(ws), unread, broken)
 
 

@@ -203,6 +203,16 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     assert ran["files_without_a_row"] == [str(folder / "b.jsonl")]
 
 
+@pytest.mark.parametrize("source", ["messages", "saferec", "reddit"])
+def test_files_without_any_row_are_a_fault(cli, workspace, tmp_path, source):
+    """A path that went wrong, or a download that did: it ended with exit code 0 and "next: read conversations"."""
+    empty = tmp_path / "e.jsonl"
+    empty.write_text("")
+    ran = cli("mine", source, empty, "-C", workspace.root)
+    assert ran.code == 1 and f"error: mine {source}: no row in {empty}: expected conversations" in ran.err
+    assert ingest.mine(workspace, source, empty).fault in ran.err  # Python has it as a field, as of other files
+
+
 @pytest.mark.slow
 def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, real_data):
     names = ("ievalm_valid_data", "raw_subset_train_data", "raw_subset_valid_data")
