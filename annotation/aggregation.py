@@ -9,10 +9,10 @@ from typing import Any
 
 import polars as pl
 
-from annotation.review_history import UNIT, WHO
+from annotation.review_history import WHO
 from annotation.tools.tasks_and_answers import VERDICTS
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.storage.tables import LABELS, SPAN, WARNINGS, digest, last
+from saferec_builder.storage.tables import LABELS, SPAN, UNIT, WARNINGS, digest, last
 
 
 def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:

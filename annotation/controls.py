@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation.confidence_bounds import DELTA, at_most, rate
-from annotation.task_assignment import BLIND, CONTROL, HELD_BACK, UNIT, Plan, claims
-from saferec_builder.storage.tables import ASSIGNMENTS, digest
+from annotation.task_assignment import BLIND, CONTROL, HELD_BACK, Plan, claims
+from saferec_builder.storage.tables import ASSIGNMENTS, UNIT, digest
 
 ENOUGH = 20  # conversations read blind before anything is said of the truth
 MEANING = "blind controls: conversations whose answer is known, read without a suggestion"

@@ -15,9 +15,8 @@ from annotation.aggregation import tallies
 from annotation.confidence_bounds import ALPHA, FalseShare
 from annotation.task_assignment import AUDIT, by_turn
 from saferec_builder.storage.evidence_check import first_fault
-from saferec_builder.storage.tables import LABELS, SPAN, digest, last
+from saferec_builder.storage.tables import LABELS, SPAN, UNIT, digest, last
 
-UNIT = ("kind", "subject", "trait")
 POOLED = "any sensitivity"
 LAST = "g"  # after every place in the draw: of what has none, nothing was drawn
 Unit = tuple[str, str]  # conversation, trait

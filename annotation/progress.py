@@ -18,7 +18,7 @@ from annotation.recall_bounds import LabelBounds
 from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
-from saferec_builder.storage.tables import HANDED_BACK
+from saferec_builder.storage.tables import HANDED_BACK, UNIT
 from saferec_builder.storage.workspace import Workspace
 
 TASK = ["reviewer", "kind", "subject"]
@@ -60,9 +60,9 @@ def progress(
 
     `votes` are those of reviewers; `read` by `readers` of them or more, `begun` by fewer.
     """
-    proposed = dealing.claims(proposals).select(dealing.UNIT).unique()
+    proposed = dealing.claims(proposals).select(UNIT).unique()
     assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
-    voters = votes.group_by(dealing.UNIT).agg(pl.col("reviewer").n_unique())
+    voters = votes.group_by(UNIT).agg(pl.col("reviewer").n_unique())
     parts = {
         "proposed": proposed,
         "assigned": assigned,

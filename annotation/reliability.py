@@ -15,9 +15,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from saferec_builder.storage.tables import UNIT
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-UNIT = ("kind", "subject", "trait")
 ROUNDS = 50
 SMOOTH = 0.01
 

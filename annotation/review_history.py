@@ -15,9 +15,8 @@ from annotation.tools.tasks_and_answers import Answered, Turns
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
-from saferec_builder.storage.tables import HANDED_BACK, REVIEWS, SPAN, digest, last
+from saferec_builder.storage.tables import HANDED_BACK, REVIEWS, SPAN, UNIT, digest, last
 
-UNIT = ("kind", "subject", "trait")
 WHO = ("reviewer", "role")
 STALE = "stale"
 OTHER_TAXONOMY = "`*` of another taxonomy"

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.task_assignment import AUDIT, BLIND, UNIT, Dealer, Due, Key, Plan, claimed, claims, deal
+from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claimed, claims, deal
 from saferec_builder.core import titles
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
-from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, digest, last
+from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, UNIT, digest, last
 
 TASK = ("kind", "subject", "reviewer", "role")
 Rows = list[tuple[str, ...]]

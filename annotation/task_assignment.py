@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from saferec_builder.storage.tables import digest
+from saferec_builder.storage.tables import UNIT, digest
 
 BETWEEN = 3  # other tasks between two audits of a person, while there are any
 AUDIT = "audit"
 CONTROL, HELD_BACK = "control", "held_back"  # controls.py
 BLIND = (AUDIT, CONTROL, HELD_BACK, "gold")  # shown without a suggestion
-UNIT = ("kind", "subject", "trait")
 Key = tuple[str, str]  # kind, subject
 Due = tuple[str, str, str, str]  # kind, subject, digest, why
 

@@ -17,7 +17,6 @@ from annotation import (
 from annotation.certificate import Certificate, Prevalence
 from annotation.confidence_bounds import ALPHA
 from annotation.recall_bounds import LabelBounds
-from annotation.review_history import UNIT
 from annotation.tools.tasks_and_answers import VERDICTS
 from exports import checks
 from exports.formats import VOTES
@@ -159,10 +158,10 @@ def labels(
 def with_votes(labels: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     """`labels` with VOTES: how many reviewers said what, and the share of them that said present (null without one)."""
     said = reviews.select("review", "role", "verdict")
-    each = labels.select(*UNIT, review="reviews").explode("review", empty_as_null=False)
+    each = labels.select(*tables.UNIT, review="reviews").explode("review", empty_as_null=False)
     votes = aggregation.tallies(each.join(said, on="review"), readers=1)
     votes = votes.rename({v: f"votes_{v}" for v in VERDICTS} | {"soft": "soft_label"})
-    joined = labels.join(votes.select(*UNIT, *VOTES), on=UNIT, how="left", maintain_order="left")
+    joined = labels.join(votes.select(*tables.UNIT, *VOTES), on=tables.UNIT, how="left", maintain_order="left")
     return joined.with_columns(pl.col(VOTES[:3]).fill_null(0))
 
 

@@ -26,7 +26,6 @@ _OURS = "add sentences of ours that tell of a trait (`saferec-build release VERS
 _HEAD = "requests with a trait, by trait and split (answered: a release holds them; usable: they are safety rows)"
 ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)})
 _SAID = ("turns", "recommended", "accepted", "seen")
-_UNIT = ("kind", "subject", "trait")
 
 
 @dataclass(frozen=True)
@@ -188,9 +187,9 @@ def _newest(ws: Workspace, most: int) -> pl.DataFrame:
 def _believed(ws: Workspace) -> pl.DataFrame:
     """LABELS of sensitivities: those that there are, and proposals `present` of units without one. Of another taxonomy
     that the workspace had before nothing is believed."""
-    labels = tables.last(workspace.read(ws, tables.LABELS), *_UNIT)
-    claims = tables.last(workspace.read(ws, tables.PROPOSALS).filter(verdict="present"), *_UNIT)
-    claims = claims.join(labels, list(_UNIT), how="anti").select(
+    labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
+    claims = tables.last(workspace.read(ws, tables.PROPOSALS).filter(verdict="present"), *tables.UNIT)
+    claims = claims.join(labels, list(tables.UNIT), how="anti").select(
         [c for c in tables.LABELS.schema if c in claims.columns]
     )
     return pl.concat([labels, claims], how="diagonal").filter(

@@ -12,8 +12,6 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-_UNIT = ("kind", "subject", "trait")
-
 
 def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -> Verdict:
     """Does the item called "Title (Year)" break this trait (a slug)? `domain` tells a film and a game of one title.
@@ -83,12 +81,14 @@ def gaps(ws: Workspace) -> Gaps:
 
 def _sensitive(ws: Workspace) -> pl.DataFrame:
     """(conversation, trait) of what seekers are sensitive to, or may be."""
-    labels = tables.last(workspace.read(ws, tables.LABELS), *_UNIT)
+    labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
     settled, open_ = (labels.filter(pl.col("verdict").is_null() == unsettled) for unsettled in (False, True))
-    proposals = tables.last(workspace.read(ws, tables.PROPOSALS), *_UNIT).join(settled, list(_UNIT), how="anti")
+    proposals = tables.last(workspace.read(ws, tables.PROPOSALS), *tables.UNIT).join(
+        settled, list(tables.UNIT), how="anti"
+    )
     heard = open_.select("reviews").explode("reviews")  # of half-read audits most traits are open, and nobody's word
     reviews = workspace.read(ws, tables.REVIEWS).join(heard, left_on="review", right_on="reviews", how="semi")
-    claims = pl.concat([frame.select(*_UNIT, "verdict") for frame in (settled, proposals, reviews)])
+    claims = pl.concat([frame.select(*tables.UNIT, "verdict") for frame in (settled, proposals, reviews)])
     asked = claims.filter(pl.col("kind") == "sensitivity", pl.col("verdict").is_in(["present", "unsure"]))
     return asked.select("trait", conversation="subject").unique()
 

@@ -36,6 +36,7 @@ def _table(name: str, said: dict[str, Any]) -> Table:
 
 _SAID = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
 TABLES = {name: _table(name, said) for name, said in _SAID.items()}
+UNIT = ("kind", "subject", "trait")  # what is asked and judged, and what counts
 
 ASKED = TABLES["asked"]
 ASSIGNMENTS = TABLES["assignments"]
