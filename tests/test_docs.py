@@ -35,7 +35,7 @@ ELSEWHERE = {  # pages with commands that another test runs
     "scale.md": "tests/bench",
     "training.md": "tests/training/test_safecrs.py",
 }
-EMPTY = {"tutorial.md", "how-to/games.md", "how-to/reddit.md"}  # they make their own workspace
+EMPTY = {"tutorial.md", "how-to/clear.md", "how-to/games.md", "how-to/reddit.md"}  # they make their own workspace
 RELEASED = {"how-to/recommender.md"}
 
 
