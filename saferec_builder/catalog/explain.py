@@ -41,7 +41,8 @@ class Verdict:
     item, title of the one item that is meant; None where the catalog holds none, or several
     match       found | ambiguous | not_found
     exact       False where the item may be another work, which is then never clear
-    candidates  (item, title, domain, ref) where several items share the title; of a title that is not there, like ones
+    candidates  (item, title, domain, ref, verdict: its own) where several items may be meant, one of which may be what
+                violates; of a title that is not there, like ones without a verdict
     """
 
     word: str = violations.VERDICTS[violations.UNKNOWN]
@@ -92,7 +93,8 @@ def judged(
     by_title.works = known_works.works(items, known_works.known(items, links, every)) if year is None else {}
     match = _by_id(title, items, links) or titles.find(by_title, name_, year, domain)
     near = candidates(match.candidates or (() if match.item else alike(title, items)), items)
-    found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=near)
+    unjudged = near.with_columns(verdict=pl.lit(None, pl.String))
+    found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=unjudged)
     meant = match.candidates or ((match.item,) if match.item else ())
     if not meant:
         return found
@@ -101,6 +103,8 @@ def judged(
     known = judging.voters(every, trait.topics)
     risk, codes = judging.judge(said, [trait], rule, len(meant), known)
     verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
+    own = pl.Series("verdict", [violations.VERDICTS[code] for code in codes[:, 0]], pl.String)
+    found = replace(found, candidates=near.with_columns(own) if match.candidates else unjudged)
     if match.item is None:  # nothing is said of one work
         return replace(found, word=violations.VERDICTS[verdict])
     its, number = said.filter(pl.col("item") == match.item), _number(risk[meant.index(match.item), 0])

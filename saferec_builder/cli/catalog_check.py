@@ -42,7 +42,8 @@ def check(
     match = said.get(found.match, f"found{near}")
     lines = [f"item     {found.title or 'none'}", f"match    {match}", f"trait    {found.trait}"]
     which = "did you mean" if found.match == "not_found" else "candidate"
-    lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}" for c in found.candidates.to_dicts()]
+    each = [(c, f": {c['verdict']}" if c["verdict"] else "") for c in found.candidates.to_dicts()]
+    lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}{own}" for c, own in each]
     lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_steps(found.steps, said=True)]
     lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in found.others.to_dicts()]
     _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)

@@ -74,6 +74,22 @@ def test_each_candidate_has_an_id_that_tells_it_from_the_others(ws, tmp_path):
     assert explain.candidates(twice, items)["ref"].to_list() == refs[:1]
 
 
+def test_a_title_of_several_works_says_which_of_them_violates(ws, tmp_path, cli):
+    """The verdict was `violated`, with no statement and no reason."""
+    (tmp_path / "more.csv").write_text("imdb,topic,yes,no\ntt0118308,Is there blood/gore,40,1\n")
+    adding.add_catalog(ws, "warnings", [tmp_path / "more.csv"])
+    found = lookup.check(ws, "Emma (1996)", "gore")
+    assert (found.word, found.item) == ("violated", None)
+    assert found.candidates.select("ref", "verdict").rows() == [
+        ("imdb:tt0116191", "unknown"),
+        ("imdb:tt0118308", "violated"),
+    ]
+    told = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", ws.root).out
+    assert "candidate  Emma (1996) [film] imdb:tt0118308: violated\n" in told
+    like = lookup.check(ws, "Ailen (1979)", "gore").candidates
+    assert like["verdict"].to_list() == [None]  # another title: nothing is judged
+
+
 def test_what_is_known_and_what_is_missing(ws):
     assert [trait.trait for trait in lookup.show(ws, "imdb:tt0078748").traits] == ["gore", "horror_scares"]
     found = lookup.gaps(ws)
