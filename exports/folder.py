@@ -3,7 +3,6 @@
 No clock, no host name, no path of this machine is written.
 """
 
-import hashlib
 import json
 import os
 import re
@@ -22,8 +21,9 @@ from exports.digests import RowDigest
 from exports.manifest_types import Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
 from saferec_builder.core.plain_files import read_plain
+from saferec_builder.core.release_files import SUMS, sha256
 
-MANIFEST, SUMS, CARD = "manifest.json", "SHA256SUMS", "README.md"
+MANIFEST, CARD = "manifest.json", "README.md"
 SIGNATURE = f"{SUMS}.sig"  # not part of what it signs
 GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
 
@@ -189,11 +189,6 @@ def data_file(config: str, split: str) -> str:
 
 def facts(path: Path, rows: int | None = None) -> FileEntry:
     return {"sha256": sha256(path), "bytes": path.stat().st_size, "rows": rows}
-
-
-def sha256(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(folder: Path) -> None:

@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exports.checks import VERSION, refuse_older
-from exports.folder import SIGNATURE, sha256
+from exports.folder import SIGNATURE
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
+from saferec_builder.core.release_files import WITHDRAWN, sha256
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 KIND = "dataset"
-WITHDRAWN = "WITHDRAWN.json"  # on main only: version -> why it was withdrawn
 WITHDRAWN_SIGNATURE = f"{WITHDRAWN}.sig"
 KEPT = {".gitattributes", WITHDRAWN, WITHDRAWN_SIGNATURE}  # not part of a release, and not stale
 BESIDE = {*KEPT, ".cache", ".git"}  # what `hf download --local-dir` or `git clone` of a repository leaves besides

@@ -30,6 +30,7 @@ from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.release_files import SUMS, sha256
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.proposing.rules import matcher as rules
@@ -106,7 +107,7 @@ def put_back(
     if key is None:
         raise ReleaseError(f"{home}: it is put back by its key file: --key VERSION.key.parquet, from who published it")
     tally = _Tally()
-    stamp = Stamp(version=manifest.version, sha256=write.sha256(home / write.SUMS))
+    stamp = Stamp(version=manifest.version, sha256=sha256(home / SUMS))
 
     def finish(draft: Path, written: write.Written) -> tuple[Facts, Mapping[str, bytes]]:
         if not tally.back:

@@ -21,6 +21,7 @@ from exports.assemble import Assembled, Options, assemble
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from exports.verify import CERTIFICATE
+from saferec_builder.core.release_files import SUMS, sha256
 from saferec_builder.storage import config, tables
 from saferec_builder.storage.workspace import Workspace, alone, append, shared
 
@@ -130,7 +131,7 @@ def _freeze(ws: Workspace, made: Assembled) -> tuple[bool, Facts]:
             found = versioning.check(parent, draft, facts, checks.check_version(facts["version"]))
             before = files.facts_of(parent)
             log = (parent / "CHANGELOG.md").read_text(encoding="utf-8")
-            stamp = Stamp(version=before["version"], sha256=files.sha256(parent / files.SUMS))
+            stamp = Stamp(version=before["version"], sha256=sha256(parent / SUMS))
         facts["changes"] = [f"{change.size}: {change.what}" for change in found]
         plot = charts.draw(facts)
         facts["plot"] = charts.PLOT if plot else None

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exports.checks import check_version
-from exports.folder import SUMS, data_file, facts_of, versions
+from exports.folder import data_file, facts_of, versions
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.release_files import SUMS
 
 SIZES = ("none", "patch", "minor", "major")
 KEYS = {

@@ -7,8 +7,8 @@ version that is offered under a newer name; a signature alone cannot show that.
 import subprocess
 from pathlib import Path
 
-from exports.folder import SUMS, sha256
 from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.release_files import SUMS, sha256
 from saferec_builder.storage.whole_files import replacing
 
 RELEASE, WITHDRAWAL = "saferec-release", "saferec-withdrawal"  # so that no signature for another purpose counts

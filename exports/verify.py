@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,20 +19,18 @@ from exports.digests import RowDigest
 from exports.folder import (
     MANIFEST,
     SIGNATURE,
-    SUMS,
     Manifest,
     data_file,
     facts_of,
     read_manifest,
-    sha256,
     sync,
     sync_folder,
 )
 from exports.formats import SINCE, schemas
 from exports.withdraw import FORGOTTEN, reasons
-from saferec_builder.core.errors import ReleaseError, UsageError, whole_object
+from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.core.plain_files import read_plain
+from saferec_builder.core.release_files import SUMS, WITHDRAWN, read_sums, sha256, why_withdrawn, withdrawn_in
 
 CERTIFICATE = "certificate.json"  # in a release
 
@@ -82,26 +80,15 @@ def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:
     signed = "yes, not checked (--signer, --identity)" if (folder / SIGNATURE).exists() else "no"
     if origin.signers and origin.identity:
         signing.check(folder / SUMS, signing.RELEASE, origin.signers, origin.identity)
+        if manifest.version in withdrawn_in(folder / WITHDRAWN):  # they want one of that, too
+            signing.check(folder / WITHDRAWN, signing.WITHDRAWAL, origin.signers, origin.identity)
         signed = f"by {origin.identity}"
-    withdrawn = _withdrawn(folder / hub.WITHDRAWN, manifest.version, origin)
-    if withdrawn is None:
-        withdrawn = reasons(folder.resolve().parent).get(manifest.version)
+    withdrawn = why_withdrawn(folder, manifest.version)
     rows = sum(sum(splits.values()) for splits in manifest.counts.values())
     mark = canary.of(facts_of(folder), folder) if texts else ""
     held: list[JsonValue] = [str(path) for path in texts if canary.found(mark, path)]
     told: dict[str, JsonValue] = {"canary_in": held} if texts else {}
     return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed, told)
-
-
-def _withdrawn(path: Path, version: str, origin: Origin) -> str | None:
-    """Why it was withdrawn, as this file says; a reader who asks for somebody's signature wants one of that, too."""
-    if not path.exists():
-        return None
-    if (marks := whole_object(read_plain(path))) is None:
-        raise ReleaseError(f"{path}: damaged, nobody can tell what was withdrawn: fetch the release again")
-    if version in marks and origin.signers and origin.identity:
-        signing.check(path, signing.WITHDRAWAL, origin.signers, origin.identity)
-    return str(marks[version]) if version in marks else None
 
 
 def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
@@ -110,7 +97,7 @@ def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
     The first file at fault is named. What lies there under the names in `beside` is not looked at.
     """
     manifest = read_manifest(folder)
-    sums = _sums(folder)
+    sums = read_sums(folder)
     found = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
     there = [path.as_posix() for path in found if path.parts[0] not in beside]
     for path in sorted({*sums, *manifest.files, MANIFEST, *there} - {SUMS, SIGNATURE}):
@@ -134,23 +121,6 @@ def _check_certificate(folder: Path) -> None:
     stated = certificate.check(folder / CERTIFICATE)
     if (review_facts.statement(stated), review_facts.missed(stated)) != (facts["certificate"], facts["missed"]):
         raise ReleaseError(f"{folder / CERTIFICATE}: it states other bounds than {MANIFEST}: build or fetch it again")
-
-
-def _sums(folder: Path) -> dict[str, str]:
-    path = folder / SUMS
-    try:
-        lines = read_plain(path).decode().removesuffix("\n").split("\n")  # as `sha256sum -c` reads them
-    except (OSError, UnicodeDecodeError):
-        raise ReleaseError(f"{path}: missing or not a text: build or fetch the release again") from None
-    pairs = [line.split("  ", 1) for line in lines]
-    if any(len(pair) != 2 or not _inside(pair[1]) for pair in pairs):
-        raise ReleaseError(f"{path}: a line is not `sha256  path` with a path inside the release")
-    return {path: digest for digest, path in pairs}
-
-
-def _inside(path: str) -> bool:
-    parts = PurePosixPath(path).parts
-    return bool(parts) and not path.startswith("/") and ".." not in parts
 
 
 def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Manifest) -> None:

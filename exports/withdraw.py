@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from exports.card import escape
 from exports.folder import versions
-from exports.hub import KEPT, KIND, WITHDRAWN, WITHDRAWN_SIGNATURE, client, explained, on_main, withdrawn
+from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, explained, on_main, withdrawn
 from exports.signing import WITHDRAWAL, signature
-from saferec_builder.core.errors import HubError, ReleaseError, StoreError, UsageError, whole_object
-from saferec_builder.core.plain_files import read_plain
+from saferec_builder.core import release_files
+from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
+from saferec_builder.core.release_files import WITHDRAWN
 from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, alone
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from huggingface_hub import GitCommitInfo, HfApi
     from huggingface_hub.hf_api import LFSFileInfo
 
-FILE = "withdrawn.json"
 FORGOTTEN = "it held somebody who asked to be forgotten"  # the reason of `forget`, which deletes a version's data
 
 CARD = "README.md"
@@ -220,11 +220,7 @@ def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
 
 def reasons(releases: Path) -> dict[str, str]:
     """version -> why it was withdrawn, as this workspace knows."""
-    path = releases / FILE
-    found = whole_object(read_plain(path)) if path.exists() else {}
-    if found is None:
-        raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and run `withdraw` again")
-    return {str(version): str(reason) for version, reason in found.items()}
+    return release_files.withdrawn_in(releases / release_files.WITHDRAWN_HERE)
 
 
 def mark(releases: Path, version: str, reason: str) -> bool:
@@ -232,6 +228,6 @@ def mark(releases: Path, version: str, reason: str) -> bool:
     if known.get(version) == reason:
         return False
     releases.mkdir(exist_ok=True)
-    with replacing(releases / FILE) as tmp:
+    with replacing(releases / release_files.WITHDRAWN_HERE) as tmp:
         tmp.write_text(json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return True

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saferec_builder.core import oracle as violations, titles
-from saferec_builder.core.errors import TrainingError, strict_json
+from saferec_builder.core import oracle as violations, release_files, titles
+from saferec_builder.core.errors import TrainingError, plain, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.plain_files import read_plain
@@ -160,11 +160,16 @@ class Gold:
 
 
 def open_release(folder: Path | str) -> Release:
-    """The release in a folder; its items, verdicts and titles are read at once, its rows by `rows`."""
+    """The release in a folder; its items, verdicts and titles are read at once, its rows by `rows`.
+
+    A version that was withdrawn is refused, and so is a file of it that is not what SHA256SUMS says.
+    """
     folder = Path(folder)
     manifest, digest = _manifest(folder)
     if not (folder / "data").is_dir():
         raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")
+    if (why := release_files.why_withdrawn(folder, manifest["version"])) is not None:
+        raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(why)}): take another version")
     table: list[ItemRow] = _table(folder, "items", "catalog").to_pylist()
     items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
     if len(items) != len(table):
@@ -200,6 +205,7 @@ def _table(folder: Path | str, config: str, split: str) -> pa.Table:
         raise TrainingError(
             f"{path}: no such file; {path.parent} holds {there}: expected a release with {config}/{split}"
         )
+    release_files.refuse_changed(Path(folder), f"data/{config}/{split}.parquet")
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as fault:
@@ -364,6 +370,7 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
         raise TrainingError(f"{path}: {found}: expected a release of schema {SCHEMA}; make it again with this version")
     if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
         raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
+    release_files.refuse_changed(folder, path.name)
     return manifest, hashlib.sha256(raw).hexdigest()[:16]
 
 

@@ -1,6 +1,5 @@
 """Downloads a release from the Hub by its name, NAMESPACE/NAME@VERSION, and checks it against its manifest."""
 
-import hashlib
 import os
 import re
 import sys
@@ -9,15 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from saferec_builder.core.errors import TrainingError, plain, whole_object
-from saferec_builder.core.plain_files import read_plain
+from saferec_builder.core.errors import TrainingError, whole_object
+from saferec_builder.core.release_files import WITHDRAWN, sha256
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
 _Found = TypeVar("_Found")
 _NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
-WITHDRAWN = "WITHDRAWN.json"  # on main: version -> why it was withdrawn
 
 
 def is_name(release: str) -> bool:
@@ -27,11 +25,11 @@ def is_name(release: str) -> bool:
 def folder(release: str) -> Path:
     """The folder itself, or of NS/NAME@VERSION the files at its tag, downloaded once into the Hub's cache.
 
-    A version that was withdrawn, here or on the Hub, or whose files are not what its manifest says, is refused.
+    A version that was withdrawn on the Hub, or whose files are not what its manifest says, is refused. Of a folder
+    `data.open_release` looks at both.
     HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured.
     """
     if not is_name(release):
-        _refuse_withdrawn_here(Path(release))
         return Path(release)
     try:
         from huggingface_hub import HfApi
@@ -46,17 +44,6 @@ def folder(release: str) -> Path:
     found = Path(_from_hub(repo, version, download))
     _check(found, release)
     return found
-
-
-def _refuse_withdrawn_here(path: Path) -> None:
-    """Of a workspace's releases/VERSION: what `saferec-build withdraw` noted beside it."""
-    home = path.resolve()
-    beside = home.parent / WITHDRAWN
-    reasons = whole_object(read_plain(beside)) if beside.is_file() else {}
-    if reasons is None:
-        raise TrainingError(f"{beside}: damaged, nobody can tell what was withdrawn: put your copy of it back")
-    if home.name in reasons:
-        raise TrainingError(f"{path} was withdrawn ({plain(str(reasons[home.name]))}): train on another version")
 
 
 def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
@@ -106,5 +93,5 @@ def _check(found: Path, release: str) -> None:
         raise TrainingError(f"{release}: no manifest: expected what `saferec-build publish` made") from None
     for path, digest in expected.items():
         file = found / path
-        if not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+        if not file.is_file() or sha256(file) != digest:
             raise TrainingError(f"{release}: {path} is not what the manifest says: delete {found} and run it again")

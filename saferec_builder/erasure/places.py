@@ -12,10 +12,11 @@ import polars as pl
 import pyarrow.parquet as pq
 
 from exports import released_ids
-from exports.folder import MANIFEST, SUMS, facts_of
+from exports.folder import MANIFEST, facts_of
 from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.core.progress import Progress, counted
+from saferec_builder.core.release_files import SUMS
 from saferec_builder.erasure.people import Gone
 from saferec_builder.mining import removals as wishes
 from saferec_builder.mining.conversations import pseudonym

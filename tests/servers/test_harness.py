@@ -47,13 +47,14 @@ def people(folder: Path, patch: Patch) -> Path:
         for n, (trait, truth, seen) in enumerate(PEOPLE)
     ]
     patch.setattr(small_release, "USERS", [u for u in small_release.USERS if u[1] != "test"] + users)
-    path = small_release.write(folder / "release") / "data" / "grpo" / "test.parquet"
-    rows = pq.read_table(path).to_pylist()
+    home = small_release.write(folder / "release")
+    rows = pq.read_table(home / "data" / "grpo" / "test.parquet").to_pylist()
     for n, row in enumerate(rows):
         before = [{"role": "user", "content": f"Hi {n}"}, {"role": "assistant", "content": "Hi!\n\nA film?"}]
         row["prompt"] = before * (n % 2) + row["prompt"]
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["grpo"])), path)
-    return folder / "release"
+    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["grpo"]))
+    small_release.rewrite(home, "grpo/test.parquet", table)
+    return home
 
 
 def answers(rows: list[data.Row]) -> dict[str, list[str]]:

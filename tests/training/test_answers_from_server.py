@@ -81,6 +81,7 @@ def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypa
     # another release with the same ids asks for lists of five: what was answered to the other question is no answer
     manifest = tmp_path / "release" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"k": 4', '"k": 5'))
+    small_release.sum_up(manifest.parent)
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
     assert "sk-secret" not in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from saferec_builder.core import oracle as violations
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import ReleaseError, TrainingError
 from tests.worlds import small_release
 from training import data
 
@@ -127,12 +127,14 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     with pytest.raises(TrainingError, match=r"holds .*'test'.*: expected a release with grpo/dev"):
         data.rows(folder, "grpo", "dev")
     (folder / "data/grpo/test.parquet").write_bytes(b"half a shard")
+    small_release.sum_up(folder)
     with pytest.raises(TrainingError, match="not a parquet file"):
         data.rows(folder, "grpo", "test")
     # arrow says what is wrong with a page in several lines
     path = folder / "data/sft/train.parquet"
     raw = path.read_bytes()
     path.write_bytes(raw[:200] + b"xxxx" + raw[204:])
+    small_release.sum_up(folder)
     with pytest.raises(TrainingError, match="not a parquet file") as told:
         data.rows(folder, "sft", "train")
     assert "\n" not in str(told.value)
@@ -165,14 +167,35 @@ def test_a_manifest_that_is_damaged_or_of_another_schema_is_one_line(folder, cha
 def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, change, fault):
     first, *rest = small_release.items()
     table = pa.Table.from_pylist([first | change, *rest], pa.schema(small_release.SCHEMAS["items"]))
-    pq.write_table(table, folder / "data/items/catalog.parquet")
+    small_release.rewrite(folder, "items/catalog.parquet", table)
     with pytest.raises(TrainingError, match=fault):
         data.open_release(folder)
 
 
+@pytest.mark.parametrize("path", ["manifest.json", "data/items/catalog.parquet", "data/grpo/test.parquet"])
+def test_a_file_that_somebody_changed_is_refused(folder, path):
+    """Figures of a release whose rows or verdicts were edited were printed as those of the release."""
+    (folder / path).write_bytes((folder / path).read_bytes() + b" ")
+    with pytest.raises(ReleaseError, match=rf"{path}: was changed after the release was made"):
+        data.rows(data.open_release(folder).folder, "grpo", "test")
+
+
+@pytest.mark.parametrize("path", ["withdrawn.json", "small/WITHDRAWN.json"])  # beside a workspace's; downloaded
+def test_a_version_that_was_withdrawn_is_not_opened(folder, path):
+    """`saferec-build withdraw` writes another name than training looked for, and nobody looked into the folder."""
+    (folder.parent / path).write_text('{"1.0.0": "a wrong label", "1.1.0": "another"}')
+    with pytest.raises(TrainingError, match=r"1\.0\.0 was withdrawn \(a wrong label\)"):
+        data.open_release(folder)
+    (folder.parent / path).write_text('{"1.1.0": "another"}')
+    assert data.open_release(folder).manifest["version"] == "1.0.0"
+    (folder.parent / path).write_text('{"1.0.0": ')
+    with pytest.raises(ReleaseError, match="damaged, nobody can tell"):
+        data.open_release(folder)
+
+
 def test_a_missing_column_is_named(folder):
-    path = folder / "data/grpo/test.parquet"
-    pq.write_table(pq.read_table(path).drop_columns("safe_truth"), path)
+    table = pq.read_table(folder / "data/grpo/test.parquet").drop_columns("safe_truth")
+    small_release.rewrite(folder, "grpo/test.parquet", table)
     with pytest.raises(TrainingError, match="column 'safe_truth' is missing"):
         data.rows(folder, "grpo", "test")
 

@@ -11,7 +11,7 @@ from tests.servers.hub import READER, Hub
 from tests.servers.hub_repo import Blob, Fault, Repo
 from tests.worlds import small_release
 from training import data
-from training.release_from_hub import WITHDRAWN, folder, is_name
+from training.release_from_hub import folder, is_name
 from training.safecrs import main
 
 REPO = "ann/safe"
@@ -91,19 +91,6 @@ def test_a_folder_stays_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "ann" / "safe@1.0.0").mkdir(parents=True)
     assert folder("ann/safe@1.0.0") == Path("ann/safe@1.0.0")
-
-
-def test_a_version_that_was_withdrawn_here_is_not_evaluated(tmp_path: Path) -> None:
-    """docs/training.md promised it, and only the Hub was asked."""
-    home = tmp_path / "releases" / "1.0.0"
-    home.mkdir(parents=True)
-    (tmp_path / "releases" / WITHDRAWN).write_text('{"1.0.0": "a wrong label", "1.1.0": "another"}')
-    with pytest.raises(TrainingError, match=r"1\.0\.0 was withdrawn \(a wrong label\)"):
-        folder(str(home))
-    assert folder(str(tmp_path / "releases" / "2.0.0"))
-    (tmp_path / "releases" / WITHDRAWN).write_text('{"1.0.0": ')
-    with pytest.raises(TrainingError, match="damaged, nobody can tell"):
-        folder(str(home))
 
 
 def test_a_release_whose_text_stays_with_its_source_is_refused(tmp_path: Path) -> None:

@@ -124,13 +124,12 @@ def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, capsys: Printed, wo
 def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
     release = small_release.write(tmp_path / "release")
     for split in ("validation", "test"):
-        path = release / "data" / "grpo" / f"{split}.parquet"
-        table = pq.read_table(path)
-        pq.write_table(table.slice(0, 0), path)
+        table = pq.read_table(release / "data" / "grpo" / f"{split}.parquet")
+        small_release.rewrite(release, f"grpo/{split}.parquet", table.slice(0, 0))
         run = Run(open_release(release), tmp_path / "out")
         with pytest.raises(TrainingError, match=f"grpo/{split} has no rows"):
             run.rows("grpo", split)
-        pq.write_table(table, path)
+        small_release.rewrite(release, f"grpo/{split}.parquet", table)
 
 
 def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:

@@ -160,9 +160,19 @@ def _texts(folder: Path, counts: dict[tuple[str, str], int]) -> None:
         fact = {"sha256": _sha256(file), "bytes": file.stat().st_size}
         facts[str(file.relative_to(folder))] = fact | ({} if rows is None else {"rows": rows})
     (folder / "manifest.json").write_text(json.dumps(_manifest(counts, facts), indent=2) + "\n")
-    sums = {path: fact["sha256"] for path, fact in facts.items()}
-    sums["manifest.json"] = _sha256(folder / "manifest.json")
-    (folder / "SHA256SUMS").write_text("".join(f"{digest}  {path}\n" for path, digest in sorted(sums.items())))
+    sum_up(folder)
+
+
+def rewrite(folder: Path, path: str, table: pa.Table) -> None:
+    """Another release: with this table in the place of data/`path`."""
+    pq.write_table(table, folder / "data" / path)
+    sum_up(folder)
+
+
+def sum_up(folder: Path) -> None:
+    """Writes SHA256SUMS of what lies there: whoever changes a file afterwards has made another release."""
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != "SHA256SUMS"]
+    (folder / "SHA256SUMS").write_text("".join(f"{_sha256(p)}  {p.relative_to(folder)}\n" for p in files))
 
 
 def _sha256(path: Path) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
+from tests.worlds import small_release
 from tests.worlds.small_release import listed
 from training import data
 from training.evaluation import baselines, evaluate, predictions as predictions_file, report_table
@@ -231,10 +232,9 @@ def test_a_split_without_labels_has_no_file_of_them_and_is_evaluated(release, pr
 
 
 def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
-    path = release.folder / "data" / "grpo" / "test.parquet"
-    table = pq.read_table(path)
+    table = pq.read_table(release.folder / "data" / "grpo" / "test.parquet")
     rows = [row | {"prompt": []} if row["conversation"] == "u8" else row for row in table.to_pylist()]
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
+    small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(rows, table.schema))
     one = tmp_path / "one.jsonl"
     one.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
     assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 1

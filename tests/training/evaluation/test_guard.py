@@ -123,7 +123,7 @@ def test_it_is_fitted_to_a_release_by_its_folder(release, guard, rows, monkeypat
         guarding.fit(None)
     with pytest.raises(SafeRecError, match="nowhere: no manifest.json"):
         guarding.fit("nowhere")
-    (release.folder.parent / "WITHDRAWN.json").write_text(json.dumps({release.folder.name: "somebody asked"}))
+    (release.folder.parent / "withdrawn.json").write_text(json.dumps({"1.0.0": "somebody asked"}))
     with pytest.raises(SafeRecError, match="was withdrawn"):
         guarding.fit(release.folder)
 
@@ -169,9 +169,9 @@ def test_it_never_reads_the_test_split(release, guard, rows):
 
 def test_a_release_of_before_has_no_claims_and_one_without_validation_no_caution(release, rows):
     for split in ("train", "test"):
-        path = release.folder / "data" / "grpo" / f"{split}.parquet"
-        table = pq.read_table(path)
-        pq.write_table(table.append_column("claims", pa.array([["animal_harm"]] * len(table))), path)
+        table = pq.read_table(release.folder / "data" / "grpo" / f"{split}.parquet")
+        claimed = table.append_column("claims", pa.array([["animal_harm"]] * len(table)))
+        small_release.rewrite(release.folder, f"grpo/{split}.parquet", claimed)
     (release.folder / "data" / "grpo" / "validation.parquet").unlink()
     made = guarding.fit(release)
     assert made.caution == 0 and made.heard(rows) == [[], []]  # four training rows teach no word

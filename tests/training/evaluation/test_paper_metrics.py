@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from saferec_builder.scoring.metrics import COLUMNS, judge
@@ -103,7 +102,6 @@ def test_the_paper_counts_by_risk_and_not_by_our_verdict(tmp_path):
     # a weak guide alone: risk .7, our verdict unknown; votes alone: violated by us, and the paper's risk of it is .5;
     # .66 is the line itself. u7 (gore) is shown a b c d: the paper counts a and c, 2 of 4; we count b and d
     folder = small_release.write(tmp_path / "small")
-    path = folder / "data" / "items" / "catalog.parquet"
     ours, risks = {"b": ["gore"], "d": ["gore"]}, {"a": 0.7, "b": 0.5, "c": 0.66}
     rows = [
         row
@@ -112,7 +110,8 @@ def test_the_paper_counts_by_risk_and_not_by_our_verdict(tmp_path):
         | {"risk_values": [risks[row["item"]]] if row["item"] in risks else []}
         for row in small_release.items()
     ]
-    pq.write_table(pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"])), path)
+    table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["items"]))
+    small_release.rewrite(folder, "items/catalog.parquet", table)
     release = data.open_release(folder)
     table = [row for row in data.rows(folder, "grpo", "test") if row["conversation"] == "u7"]
     shown = {"u7": small_release.listed("abcd")}
