@@ -200,7 +200,7 @@ def test_the_rules_read_once_and_need_no_network(cli: Cli, workspace: store.Work
     ran = first.json
     assert (ran["in"], ran["added"], ran["dropped"]) == (4, 3, {"nothing to read": 1})
     readings = store.read(workspace, tables.READINGS)
-    assert set(readings.select("proposer", "version").iter_rows()) == {("rules", "rules-8")}
+    assert set(readings.select("proposer", "version").iter_rows()) == {("rules", "rules-9")}
     before = contents(workspace)
     again = cli("propose", "-C", workspace.root, "--json").json
     assert (again["added"], again["skipped"]) == (0, 3)

@@ -20,7 +20,7 @@ from saferec_builder.proposing.text_units import Proposal
 from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
 
-VERSION = "rules-8"
+VERSION = "rules-9"
 MOST = 40  # hits of one trait in one turn
 
 _SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence

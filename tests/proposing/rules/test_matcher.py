@@ -60,6 +60,20 @@ def test_evidence_is_the_clause_word_for_word() -> None:
     assert found(text)["medical_trauma"] == ["I can’t watch hospital scenes"]
 
 
+def test_who_asks_that_the_dog_lives_is_heard() -> None:
+    """`in which` was not read as `where` is, and "the dog does NOT die" gave the seeker's sad endings alone."""
+    for text in (
+        "movies in which the dog doesn't die",
+        "a film where the dog does NOT die",
+        "one in which no cat dies",
+    ):
+        assert "animal_harm" in found(text), text
+    for text in ("Dog does NOT die, no sad endings", "a movie about a dog that does not die", "the dog must not die"):
+        assert "animal_harm" in found(text, "unsure") and "animal_harm" not in found(text), text
+    told = "In the one I saw in which the hero does not die, there was a dog"
+    assert "animal_harm" not in found(told) | found(told, "unsure")
+
+
 def test_a_title_named_once_is_blank_everywhere() -> None:
     said = ("I can't wait", "Try Snake House (1999)", "no snake house for me please, I can't watch it twice")
     assert rules.propose(talk(*said), traits.load()).is_empty()
