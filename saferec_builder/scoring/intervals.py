@@ -91,16 +91,24 @@ def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights:
         return {**nobody, "detectable": None} if paired else nobody
     weights = weights if name.endswith(WEIGHTED) else None
     mean = float(np.average(values, weights=weights))
-    if name in YES_NO and not paired:
-        low, high = clopper_pearson(int(values.sum()), len(values))
-    elif len(values) < (FEW if name in (*YES_NO, *SHARES) or weights is not None else RESAMPLED):
-        low, high = few_users(values, -top if paired else 0.0, top, weights)
-    elif weights is None and name not in (*YES_NO, *SHARES) and (values.any() or name == "length"):
-        low, high = (float(end) for end in np.nanpercentile(samples, [2.5, 97.5]))
-    else:
-        low, high = paired_shares(values, weights) if paired else mean_share(values, weights)
+    low, high = _ends(name, values, samples, paired, weights, top)
     found: Interval = {"mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6), "n": len(values)}
     return {**found, "detectable": round(detectable(low, high, top), 6)} if paired else found
+
+
+def _ends(
+    name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None, top: float
+) -> tuple[float, float]:
+    """By the first of the five methods that holds for such values."""
+    if name in YES_NO and not paired:
+        return clopper_pearson(int(values.sum()), len(values))
+    near_zero = name in (*YES_NO, *SHARES) or weights is not None
+    if len(values) < (FEW if near_zero else RESAMPLED):
+        return few_users(values, -top if paired else 0.0, top, weights)
+    if near_zero or not (values.any() or name == "length"):
+        return paired_shares(values, weights) if paired else mean_share(values, weights)
+    low, high = np.nanpercentile(samples, [2.5, 97.5])
+    return float(low), float(high)
 
 
 def detectable(low: float, high: float, top: float = 1.0) -> float:
