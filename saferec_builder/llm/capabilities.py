@@ -61,7 +61,8 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
         faults[way] = reply.error or f"ignores it (found {told!r})"
         if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
             break  # the next way would end alike
-    tried = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {why}' for way, why in faults.items())}: "
+    ways = {why: ", ".join(way for way, other in faults.items() if other == why) for why in faults.values()}
+    tried = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {why}' for why, way in ways.items())}: "
     raise ProposerError(tried + ("raise [propose] max_tokens" if reply.reason == "cut off" else _CHECK))
 
 

@@ -18,6 +18,7 @@ from saferec_builder.llm.rate_limit import Pace
 from saferec_builder.llm.requests_and_replies import Server, is_quota, refusal
 
 BUSY = (429, 503, 529)
+CONNECT = 5.0  # seconds until a server has to take a connection: where none listens nobody waits for `timeout`
 
 # what came of a copy: the pool's next answer to openai's client
 _CAME: ContextVar[httpx2.Response | Exception | None] = ContextVar("came", default=None)
@@ -38,7 +39,7 @@ class Wire:
                 api_key=self.server.key,
                 base_url=base,
                 max_retries=self.server.retries,
-                timeout=None,
+                timeout=httpx2.Timeout(None, connect=CONNECT),
                 default_headers=_headers(self.server),
                 http_client=self.pool,
             )
@@ -88,6 +89,8 @@ class Wire:
             return f"bad request: {fault}", ""
         cause: BaseException | None = fault  # what lies below: the transport calls a lost connection a timeout, too
         while cause:
+            if isinstance(cause, httpx2.ConnectTimeout):
+                return f"connection failed: not taken within {CONNECT:g} s", ""
             if isinstance(cause, TimeoutError):
                 return "timeout", ""
             name, cause = type(cause).__name__, cause.__cause__

@@ -19,13 +19,18 @@ from tests.worlds.odd_servers import ASKS
 @pytest.mark.parametrize(
     ("script", "said", "asked"),
     [
-        ([says("The sea is calm.")], "json_schema: ignores it (found 'The sea is calm.')", 4),
+        ([says("The sea is calm.")], "ignores it (found 'The sea is calm.')", 4),
         ([says('{"word": "calm"}')], "ignores it (found", 4),
         ([says("[1]")], "ignores it (found '[1]')", 4),
         ([says("[" * 100_000)], "ignores it (found", 4),
         ([status(401)], "key refused: status 401", 1),
         ([says('{"word":', "length")], "raise [propose] max_tokens", 1),
-        ([status(404, "no such model")], "status 404: no such model", 4),
+        # of each way the same is said once
+        (
+            [status(404, "no such model")],
+            "model m: json_schema, tool, json_object, text: bad request: status 404: no",
+            4,
+        ),
         ([status(200, "<p>hi")], "web page instead of JSON", 1),
     ],
 )

@@ -1,11 +1,13 @@
 """How requests leave: most are copies of the first that openai's client made, and no server can tell them from it."""
 
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from saferec_builder import llm
+from saferec_builder.llm import transport
 from saferec_builder.llm.transport import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, probe, says
 from tests.worlds.llm_client import BUSY, KEY, ask, body
@@ -50,6 +52,24 @@ def test_a_request_leaves_before_the_next_is_made(stub: Stub, monkeypatch: pytes
     monkeypatch.setattr(Wire, "post", counted)
     llm.run(run())
     assert seen == [0, *range(2, 9)]  # the probe goes with the first
+
+
+def test_who_takes_no_connection_is_not_waited_for_as_for_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong address of a machine that answers nothing took four times [propose] timeout, eight minutes."""
+    monkeypatch.setattr(transport, "CONNECT", 0.05)
+    with socket.socket() as full, socket.socket() as one, socket.socket() as two:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for waits in (one, two):  # its queue is full: who comes now is neither taken nor refused
+            waits.setblocking(False)
+            waits.connect_ex(full.getsockname())
+
+        async def run() -> tuple[str | None, str]:
+            server = llm.Server("m", f"http://127.0.0.1:{full.getsockname()[1]}/v1", retries=0, timeout=5)
+            async with Wire(server) as wire:
+                return await wire.post(server.path, b"{}")
+
+        assert llm.run(run()) == ("connection failed: not taken within 0.05 s", "")
 
 
 def test_what_the_environment_says_of_a_person_reaches_openai_alone(stub: Stub, monkeypatch) -> None:
