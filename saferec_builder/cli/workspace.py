@@ -1,5 +1,6 @@
 """init and status: a workspace is a folder with a saferec.toml."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,8 @@ def init(
     if not as_json:
         typer.echo(line(f"{folder / 'saferec.toml'}: {('there already', 'made; each setting has a comment')[made]}"))
     say(Counts("init", int(made), int(not made)), as_json, "")
-    onward(workspace.Workspace.open(folder), as_json, "" if folder.samefile(".") else f"`cd {folder}`, then ")
+    first = "" if folder.samefile(".") else f"`cd {shlex.quote(str(folder))}`, then "
+    onward(workspace.Workspace.open(folder), as_json, first)
 
 
 def onward(ws: workspace.Workspace, as_json: bool, first: str = "", labels: int = 0, planned: bool = False) -> None:

@@ -136,7 +136,7 @@ class _Tally:
         return each.agg(pl.col("rows").sum(), pl.col("example").first())
 
     def counts(self, drops: pl.DataFrame, figures: dict[str, JsonValue]) -> Counts:
-        languages = dict(self.languages.most_common(5))
+        languages = dict(sorted(self.languages.items(), key=lambda pair: (-pair[1], pair[0]))[:5])
         found: dict[str, JsonValue] = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis}
         kept = {"kept_with_former_facts": self.former, "kept_with_later_words": self.older}
         found |= {"languages": languages} | {name: n for name, n in kept.items() if n}

@@ -34,13 +34,14 @@ class Workspace:
     @classmethod
     def open(cls, folder: Path | str = ".") -> "Workspace":
         """The workspace in that folder; UsageError where there is none, or where its saferec.toml is wrong."""
-        _check_name(Path(folder))
-        return cls(Path(folder), config.read(Path(folder)))
+        path = _folder(folder)
+        _check_name(path)
+        return cls(path, config.read(path))
 
     @classmethod
     def create(cls, folder: Path | str, *, demo: bool = False) -> "Workspace":
         """Makes the folder with a commented saferec.toml, and opens it; a workspace that is there stays as it is."""
-        make(Path(folder), demo=demo)
+        make(_folder(folder), demo=demo)
         return cls.open(folder)
 
     @property
@@ -95,6 +96,12 @@ def make(folder: Path, *, demo: bool) -> bool:
         text = (config.DEMO if demo else config.TEMPLATE).read_text(encoding="utf-8")
         tmp.write_text(text.replace("{name}", name or "my-saferec"), encoding="utf-8")
     return True
+
+
+def _folder(given: object) -> Path:
+    if not isinstance(given, str | Path):
+        raise UsageError(f"the folder is {given!r}: expected that of a workspace, as text or a Path")
+    return Path(given)
 
 
 def _check_name(folder: Path) -> None:

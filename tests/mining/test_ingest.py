@@ -1,6 +1,7 @@
 """`mine`: every row counted, no names, nothing lost, whatever the order of files and runs."""
 
 import json
+from collections import Counter
 
 import pytest
 
@@ -94,6 +95,12 @@ def test_a_file_that_is_mined_as_two_sources_is_told(cli, workspace, tmp_path):
     assert not any((told[0], told[1], told[3]))  # a rerun adds nothing
     path.write_text("\n".join([chat("9", "Is there a western with a happy end?"), chat("8", asked[0])]))
     assert "there_under" not in cli("mine", "hf", path, "-C", workspace.root, "--json").out  # one of two
+
+
+def test_languages_that_are_as_frequent_stand_in_the_order_of_their_names():
+    tally = ingest._Tally(languages=Counter({"sv": 1, "de": 1, "en": 3, "nl": 1}))
+    told = tally.counts(tally.summary(), {}).figures["languages"]
+    assert list(told.items()) == [("en", 3), ("de", 1), ("nl", 1), ("sv", 1)]
 
 
 def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp_path):

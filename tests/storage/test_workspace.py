@@ -78,6 +78,12 @@ def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None
         _ = store.Workspace.open(workspace.root).secret
 
 
+def test_what_is_no_folder_is_told_in_a_sentence() -> None:
+    for call in (store.Workspace.open, store.Workspace.create):
+        with pytest.raises(UsageError, match="the folder is None: expected that of a workspace"):
+            call(None)  # type: ignore[arg-type]
+
+
 def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="saferec-build init"):
         store.Workspace.open(tmp_path)
