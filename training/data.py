@@ -168,6 +168,7 @@ def open_release(folder: Path | str) -> Release:
     manifest, digest = _manifest(folder)
     if not (folder / "data").is_dir():
         raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")
+    release_files.refuse_changed(folder, "manifest.json")
     if (why := release_files.why_withdrawn(folder, manifest["version"])) is not None:
         raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(why)}): take another version")
     table: list[ItemRow] = _table(folder, "items", "catalog").to_pylist()
@@ -370,7 +371,6 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
         raise TrainingError(f"{path}: {found}: expected a release of schema {SCHEMA}; make it again with this version")
     if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
         raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
-    release_files.refuse_changed(folder, path.name)
     return manifest, hashlib.sha256(raw).hexdigest()[:16]
 
 
