@@ -87,9 +87,15 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
             free = above(free, needed)
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
-            f" take {free} or higher"
+            f" take {free} or higher{_no_inject(manifest, facts)}"
         )
     return found
+
+
+def _no_inject(before: Facts, facts: Facts) -> str:
+    """A forgotten `--inject` looks like rows that are gone for good."""
+    gone = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
+    return f", or give `--inject` again: {gone:,} rows of {before['version']} were injected" if gone else ""
 
 
 def find(releases: Path, version: str | None = None) -> Path:

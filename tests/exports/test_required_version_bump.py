@@ -65,6 +65,18 @@ def test_a_version_says_how_much_changed(workspace, cli):
 
 
 @pytest.mark.slow
+def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, cli):
+    """It said `too small a version, 14 rows of grpo are gone`, which no new version would bring back."""
+    ws = world.fill(workspace, *world.requests())
+    assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
+    injected = manifest(ws, "1.0.0")["conditions"]["injected"]
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert injected and ran.code == 1
+    assert f"or give `--inject` again: {injected:,} rows of 1.0.0 were injected" in ran.err
+    assert cli("release", "1.0.1", "--inject", "gore", "-C", ws.root).code == 0
+
+
+@pytest.mark.slow
 def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted(workspace, cli):
     """After `forget` 6,249 rows were gone for want of `--inject`, and nothing said so."""
     ws = world.fill(workspace, *world.requests())
