@@ -15,6 +15,7 @@ frozen dataclass with counts and tables; nothing is printed. docs/python.md show
 """
 
 from inspect import isfunction
+from pathlib import Path
 
 from annotation.adjudication import Adjudication, adjudicate
 from annotation.browsing import browse
@@ -36,7 +37,7 @@ from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, join
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
 from saferec_builder.catalog.screening import Screening, screen
-from saferec_builder.core.arguments import Named, checked
+from saferec_builder.core.arguments import Named, Parts, checked
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.diagnostics import Examination, examine
@@ -61,6 +62,7 @@ __all__ += ["rebuild", "release", "report", "withdraw"]
 __all__ += ["Forgotten", "forget"]
 
 _NAMED: Named = {Workspace: Workspace.open, LabelStudio: place}
+_PARTS: Parts = {Release: {Path: lambda made: made.folder, str: lambda made: made.version}}
 for _name in __all__:
     if isfunction(globals()[_name]):
-        globals()[_name] = checked(_name, globals()[_name], _NAMED)
+        globals()[_name] = checked(_name, globals()[_name], _NAMED, _PARTS)

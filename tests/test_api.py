@@ -86,3 +86,12 @@ def test_a_file_of_the_callers_that_hides_a_package_of_ours_is_named(tmp_path: P
     assert ran.returncode == 1
     last = ran.stderr.strip().splitlines()[-1]
     assert last.startswith(f"ImportError: {path} has the name of a package") and "rename it" in last
+
+
+@pytest.mark.slow
+def test_a_release_stands_for_its_folder_and_its_version(workspace: store.Workspace, tmp_path: Path) -> None:
+    """`report(ws, made)` was refused: `version is Release(...): expected str`."""
+    review_world.fill(workspace)
+    made = sr.release(workspace, "1.0.0", unreviewed=True, inject="gore", allow=["no-safety"])
+    assert sr.report(workspace, made).release == "1.0.0"
+    assert sr.withdraw(workspace, made, "a test of it").version == "1.0.0"

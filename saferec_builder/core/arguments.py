@@ -8,13 +8,16 @@ from numbers import Integral, Real
 from pathlib import Path
 from reprlib import Repr
 from types import UnionType
-from typing import ParamSpec, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ParamSpec, TypeVar, get_args, get_origin, get_type_hints
 
 from saferec_builder.core.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Named = Mapping[object, Callable[[str], object]]  # a type -> what makes one of a name or a path
+Parts = Mapping[
+    type, Mapping[object, Callable[[Any], object]]
+]  # a type -> what of it is meant where another is expected
 _WIDER: Mapping[object, type] = {int: Integral, float: Real}  # numpy's are numbers too
 _MANY = (Sequence, Collection, Iterable)
 
@@ -27,12 +30,13 @@ class _Unfit(Exception):
     """No kind that the annotation names."""
 
 
-def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]:
+def checked(name: str, function: Callable[P, R], named: Named, parts: Parts = {}) -> Callable[P, R]:  # noqa: B006
     """The function as `name` of the API, whose arguments are held against their annotations before it begins.
 
     A str or Path stands for the path, for what `named` makes of it, or for a list of it alone, where one of these is
-    expected and no str. UsageError says which argument is something else, is missing, or is a number below 0: numbers
-    of the API are counts, dollars, minutes and seconds.
+    expected and no str; an object of a type in `parts` for its part of the kind that is expected. UsageError says which
+    argument is something else, is missing, or is a number below 0: numbers of the API are counts, dollars, minutes and
+    seconds.
     """
     form, hints = signature(function), get_type_hints(function)
 
@@ -47,7 +51,7 @@ def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]
             if isinstance(value, Real) and not float(value) >= 0:  # nor is it NaN
                 raise UsageError(f"{name}: {argument} is {value}: expected 0 or more: {told}")
             try:
-                given.arguments[argument] = _fit(value, hints[argument], named)
+                given.arguments[argument] = _fit(value, hints[argument], named, parts)
             except _Unfit:
                 found = f"{argument} is {' '.join(_SHORT.repr(value).split())} ({type(value).__name__})"
                 expected = re.sub(r"(\w+\.)+", "", formatannotation(hints[argument]))
@@ -58,21 +62,24 @@ def checked(name: str, function: Callable[P, R], named: Named) -> Callable[P, R]
     return called
 
 
-def _fit(value: object, hint: object, named: Named) -> object:
+def _fit(value: object, hint: object, named: Named, parts: Parts) -> object:
     """The value, or what it stands for, as one of the kinds of the annotation."""
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     lists = [kind for kind in kinds if get_origin(kind) in _MANY]
     if any(_is(value, kind) for kind in kinds if kind not in lists):
         return value
+    known = parts.get(type(value), {})
+    if part := next((known[kind] for kind in kinds if kind in known), None):
+        return part(value)
     alone = isinstance(value, str | Path)  # its letters are no list
     if lists and not alone and isinstance(value, Iterable):
-        return [_fit(one, get_args(lists[0])[0], named) for one in value]
+        return [_fit(one, get_args(lists[0])[0], named, parts) for one in value]
     if alone and Path in kinds:
         return Path(str(value))
     if alone and (maker := next((named[kind] for kind in kinds if kind in named), None)):
-        return _fit(maker(str(value)), hint, {})
+        return _fit(maker(str(value)), hint, {}, {})
     if alone and lists:
-        return [_fit(value, get_args(lists[0])[0], named)]
+        return [_fit(value, get_args(lists[0])[0], named, parts)]
     raise _Unfit
 
 

@@ -102,3 +102,12 @@ def test_an_argument_that_cannot_be_shown_is_named_all_the_same() -> None:
 
     with pytest.raises(UsageError, match=r"put: shelf is <Shy instance at \w+> \(Shy\): expected Shelf"):
         PUT(Shy())  # type: ignore[arg-type]
+
+
+def test_an_object_stands_for_the_part_of_it_that_is_expected() -> None:
+    """As a release does for its folder, or for its version."""
+    put_parts = checked("put", put, {Shelf: Shelf}, {Shelf: {Path: lambda shelf: Path(shelf.name), str: str}})
+    found = put_parts(A, file=Shelf("b"), files=[Shelf("c"), "d"])  # type: ignore[list-item, arg-type]
+    assert (found[0], found[2], found[4]) == (A, [Path("c"), Path("d")], Path("b"))
+    with pytest.raises(UsageError, match="most is Shelf"):
+        put_parts(A, most=Shelf("b"))  # type: ignore[arg-type]
