@@ -1,11 +1,13 @@
 """Runs a TRL trainer: the best checkpoint on validation stays, a run that was broken off goes on, LoRA ends merged."""
 
 import math
+import sys
+import time
 from pathlib import Path
 
 from peft import LoraConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
-from transformers import Trainer
-from transformers.trainer_callback import PrinterCallback
+from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import PrinterCallback, TrainerCallback
 
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import save
@@ -13,6 +15,32 @@ from training.decoding.generate import PolicyModel, embeddings
 from training.decoding.validation_scores import Score
 from training.run_folders import Card, is_first_process, on_first_process
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
+
+EVERY = 20.0  # seconds between two lines at least
+
+
+class Tells(TrainerCallback):
+    """Says on stderr where a training stands, a line every EVERY seconds at most: hours of it were silent."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._from = name, 0
+        self._began = self._told = time.monotonic()
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
+        self._from, self._began = state.global_step, time.monotonic()
+        self._told = self._began
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
+        now, done, left = time.monotonic(), state.global_step - self._from, state.max_steps - state.global_step
+        if now - self._told < EVERY or left <= 0 or done <= 0 or not state.is_world_process_zero:
+            return
+        self._told, took = now, now - self._began
+        still = f"about {math.ceil(took / done * left / 60):,} min left"
+        print(
+            f"  {self._name}: step {state.global_step:,} of {state.max_steps:,}, {still}", file=sys.stderr, flush=True
+        )
 
 
 def fit(
@@ -31,6 +59,7 @@ def fit(
         best.check(0, trainer.model)  # type: ignore[arg-type]
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(best)
+    trainer.add_callback(Tells(folder.name))
     trainer.train(resume_from_checkpoint=str(at) if at else None)
     log = trainer.state.log_history
 

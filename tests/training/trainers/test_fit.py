@@ -119,3 +119,18 @@ def test_what_would_end_without_weights_is_refused_at_once(kind: str, adapter: b
 def test_rank_zero_is_no_adapter() -> None:
     assert fit.lora(0) is None and fit.lora(8).r == 8 and fit.lora(8).lora_alpha == 16
     assert set(rewards.RANKS) == set(rewards.OURS)
+
+
+def test_a_long_training_says_where_it_stands(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of 100 steps 60 were done before; the next ones take 15 s each: a line at 30 s (2 of 40 done, 38 * 15 s left)."""
+    now = 0.0
+    monkeypatch.setattr(fit.time, "monotonic", lambda: now)
+    tells, nothing = fit.Tells("sft"), SimpleNamespace()
+    state = SimpleNamespace(global_step=60, max_steps=100, is_world_process_zero=True)
+    tells.on_train_begin(nothing, state, nothing)  # type: ignore[arg-type]
+    for _ in range(3):
+        now, state.global_step = now + 15, state.global_step + 1
+        tells.on_step_end(nothing, state, nothing)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "  sft: step 62 of 100, about 10 min left\n"
