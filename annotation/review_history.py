@@ -119,14 +119,17 @@ def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
     """Each person's last word per unit; and, beside a task handed back, the `*` before it where that still speaks.
 
     A task that is open again is handed back as what it is now: what its reader said under another taxonomy stays. And
-    `review hand-back` takes nothing away at all, while who hands back an answer themselves has changed their mind.
+    `review hand-back` takes nothing away at all, while who hands back an answer themselves has changed their mind: it
+    is gone for good, however the task is handed back later.
     """
     key = [*UNIT, *WHO]
-    now = last(reviews, *key)
-    back = now.filter(_BACK).select(*key, by="tool", under="taxonomy")
-    before = last(reviews.filter(~_BACK, trait="*"), *key).join(back, on=key, maintain_order="left")
-    stays = pl.col("verdict").is_not_null() & ((pl.col("by") == HAND_BACK) | (pl.col("under") != pl.col("taxonomy")))
-    return pl.concat([now, before.filter(stays).select(reviews.columns)])
+    now, rows = last(reviews, *key), reviews.with_row_index("at")
+    back = now.filter(_BACK).select(*key)
+    before = last(rows.filter(~_BACK, trait="*"), *key).join(back, on=key, how="semi", maintain_order="left")
+    theirs = rows.filter(_BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
+    taken_back = before.join(theirs, on=[*key, "taxonomy"]).filter(pl.col("later") > pl.col("at")).select(*key)
+    stays = before.filter(pl.col("verdict").is_not_null()).join(taken_back, on=key, how="anti", maintain_order="left")
+    return pl.concat([now, stays.select(reviews.columns)])
 
 
 def aside(reviews: pl.DataFrame) -> set[str]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import polars as pl
 
+from annotation.review_history import SET_ASIDE
 from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claimed, claims, deal
 from saferec_builder.core import titles
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
@@ -176,7 +177,7 @@ def revoked(
     ]
     parts += [
         reviews.filter(out=HANDED_BACK),
-        assignments.join(reviews.filter(out="set aside"), on="reviewer", how="semi"),
+        assignments.join(reviews.filter(out=SET_ASIDE), on="reviewer", how="semi"),
     ]
     back = pl.concat(part.select(who) for part in parts).unique()
     return back.join(_read(reviews), on=who, how="anti")
