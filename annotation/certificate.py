@@ -120,10 +120,10 @@ class OnGold(_Strict):
     are too low where errors come together in one conversation."""
 
     unit: Literal["conversation", "conversation and trait"] = "conversation and trait"
-    units_present: int  # that hold something, or do not hold all that there is
+    units_present: int  # conversations with a labelled trait that gold holds
     missed: int  # of these, where the labels miss something that gold holds
     missed_at_most: float | None
-    units_absent: int
+    units_absent: int  # and with one that it does not hold; a conversation may be in both
     invented: int  # of these, where a label stands that gold does not hold
     invented_at_most: float | None
 
