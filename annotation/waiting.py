@@ -28,10 +28,11 @@ class State(NamedTuple):
 @dataclass(frozen=True)
 class Waiting:
     """Conversations that the next push deals with (proposed and given to nobody, or without a place in the draw of the
-    audit), tasks that are open, units whose readers disagree and that no adjudicator was given yet, and units whose
-    label `adjudicate` would change."""
+    audit) and how many of them an earlier push put off, tasks that are open, units whose readers disagree and that no
+    adjudicator has before them, and units whose label `adjudicate` would change."""
 
     unsent: int
+    put_off: int
     tasks: int
     disputed: int
     unlabelled: int
@@ -61,11 +62,16 @@ def _counted(ws: Workspace) -> Waiting:
     units = review_state.open_units(desk, opt_outs.avoided(ws))
     unlabelled = aggregation.changed(desk.judged, desk.labels).height
     tasks = units.select("kind", "subject", "reviewer").n_unique()
-    return Waiting(_unsent(desk), tasks, desk.disputed.height, unlabelled)
+    ruled = units.filter(role="adjudicator")  # a task that was taken back is none of these
+    disputed = desk.disputed.join(ruled, on=tables.UNIT, how="anti").height
+    unsent = _unsent(desk)
+    # every push gives all that there is a place in the design, and an audit needs one
+    put_off = unsent.join(desk.design, on=["kind", "subject"], how="semi").height
+    return Waiting(unsent.height, put_off, tasks, disputed, unlabelled)
 
 
-def _unsent(desk: "Desk") -> int:
-    """Of a push with an audit every conversation gets a place in the sampling design, drawn or not."""
+def _unsent(desk: "Desk") -> pl.DataFrame:
+    """kind, subject. Of a push with an audit every conversation gets a place in the sampling design, drawn or not."""
     from annotation.task_assignment import claims
 
     current = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
@@ -74,4 +80,4 @@ def _unsent(desk: "Desk") -> int:
     proposed = current.join(read, on=["kind", "subject"], how="semi")
     undrawn = current.join(desk.design, on=["kind", "subject"], how="anti")
     wanted = pl.concat([proposed, *[undrawn] * bool(desk.ws.config.review.audit)])
-    return wanted.join(desk.assignments, on=["kind", "subject"], how="anti")["subject"].n_unique()
+    return wanted.join(desk.assignments, on=["kind", "subject"], how="anti").select("kind", "subject").unique()

@@ -7,20 +7,26 @@ import polars as pl
 from annotation.waiting import Waiting, waiting as waits
 from exports import folder
 from exports.checks import check_version
+from exports.report import PAGE
 from exports.withdraw import reasons
+from saferec_builder.core.counts import many
 from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-PUSH = "saferec-build review push --reviewer NAME --reviewer NAME"
-_TOOLS = {  # where people were asked -> how their answers come
-    "page": "`saferec-build review serve`, where people answer",
-    "label-studio": "`saferec-build review pull`",
-    "argilla": "`saferec-build review pull --tool argilla`",
-    "files": "`saferec-build review pull --tool files` once the CSVs are filled in",
+PUSH = "saferec-build review push"
+PEOPLE = "--reviewer NAME --reviewer NAME"
+_TOOLS = {  # where people were asked, as SENT has it -> the option for it, and how their answers come
+    "page": (" --tool page", "`saferec-build review serve`, where people answer"),
+    "label_studio": ("", "`saferec-build review pull`"),
+    "argilla": (" --tool argilla", "`saferec-build review pull --tool argilla`"),
+    "files": (" --tool files", "`saferec-build review pull --tool files` once the CSVs are filled in"),
 }
-_ELSEWHERE = "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in"
+_ELSEWHERE = (
+    " --tool files --to FOLDER",
+    "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in",
+)
 SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
 
@@ -45,7 +51,7 @@ def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
     bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
-    waiting = waits(ws) if rows["assignments"] else Waiting(0, 0, 0, 0)
+    waiting = waits(ws) if rows["assignments"] else Waiting(0, 0, 0, 0, 0)
     there = _releases(ws)
     emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
     return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
@@ -56,33 +62,35 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
 
     labels: how many were made just now, which no release has. planned: what a release would hold was just told.
     """
-    collect = _collect(ws)
+    tools = _asked(ws)
+    collect = " or ".join(how for _, how in tools)
+    push = PUSH + (tools[0][0] if len(tools) == 1 else "")
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
         "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine`",
         "readings": "look for sensitivities: `saferec-build propose`",
-        "assignments": f"hand out review tasks: `{PUSH}`",
+        "assignments": f"hand out review tasks: `{push} {PEOPLE}`",
         "reviews": f"collect the answers: {collect}",
-        "labels": f"when the answers are in ({collect}), make labels: `saferec-build adjudicate`",
     }
     for table, step in steps.items():
         if not workspace.count(ws, tables.TABLES[table]):
             return step
         if table == "readings" and (new := _unread(ws)):
-            return f"look for sensitivities in {new:,} conversations that no proposer has read: `saferec-build propose`"
+            texts = many(new, "conversation", "conversations")
+            return f"look for sensitivities in {texts} that no proposer has read: `saferec-build propose`"
     waiting = waiting or waits(ws)
     if waiting.unsent:
         rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
-        since = f"{waiting.unsent:,} conversations are new since the last push: `{PUSH}` hands out what is to be read"
-        return f"{since}; or without them: {rest}"
+        return f"{_unsent(waiting)}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
     if waiting.tasks:  # whoever is asked may leave them: what was answered is not held up by that
         rest = next_step(ws, replace(waiting, tasks=0), labels=labels, planned=planned)
-        people = f"{waiting.tasks:,} tasks wait for people: {collect}, then `saferec-build adjudicate`"
-        return f"{people}; or without them: {rest}"
+        people = f"{many(waiting.tasks, 'task waits', 'tasks wait')} for people: {collect}, then `saferec-build"
+        return f"{people} adjudicate`; or without them: {rest}"
     if waiting.disputed:
-        return f"{waiting.disputed:,} disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
-    if waiting.unlabelled:
-        return f"labels of {waiting.unlabelled:,} units are not up to date: `saferec-build adjudicate`"
+        disputes = many(waiting.disputed, "dispute waits", "disputes wait")
+        return f"{disputes} for a ruling: `{push} --adjudicator NAME`"
+    if waiting.unlabelled or not workspace.count(ws, tables.LABELS):
+        return f"make labels of what people said ({waiting.unlabelled:,} new or changed): `saferec-build adjudicate`"
     there = _releases(ws)
     if not there:
         first = "" if planned else "see what a release would hold (`saferec-build plan`), and "
@@ -90,8 +98,25 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if not (ws.releases / there[-1] / "data").is_dir():
         return "make a version without those who were forgotten: `saferec-build release VERSION`"
     if labels:
-        return f"make a version with {labels:,} labels that are new or changed: `saferec-build release VERSION`"
+        changes = many(labels, "label that is", "labels that are")
+        return f"make a version with {changes} new or changed: `saferec-build release VERSION`"
+    if _reported(ws, there[-1]):
+        train = f"`saferec-train run --release {ws.releases / there[-1]} --output runs`"
+        return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} --hub --repo NAMESPACE/NAME`"
     return "look at the result: `saferec-build report`"
+
+
+def _unsent(waiting: Waiting) -> str:
+    if not waiting.put_off:
+        return f"{many(waiting.unsent, 'conversation is', 'conversations are')} new since the last push"
+    texts = many(waiting.unsent, "conversation was", "conversations were")
+    return f"{texts} handed out to nobody yet ({waiting.put_off:,} of these put off: a cap, a budget, too few readers)"
+
+
+def _reported(ws: Workspace, version: str) -> bool:
+    """Whether a report was written since that release was made."""
+    page, made = ws.root / PAGE, ws.releases / version / folder.MANIFEST
+    return page.is_file() and page.stat().st_mtime >= made.stat().st_mtime
 
 
 def _warnings(ws: Workspace) -> str:
@@ -118,8 +143,9 @@ def _releases(ws: Workspace) -> list[str]:
     return sorted(folder.versions(ws.releases), key=check_version)
 
 
-def _collect(ws: Workspace) -> str:
-    """Where answers come from: of the page of `review serve` there is nothing to pull."""
+def _asked(ws: Workspace) -> list[tuple[str, str]]:
+    """Values of _TOOLS where people were asked so far; of the page of `review serve` there is nothing to pull."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
     tools |= {"files"} if any((ws.root / "review").glob("*.csv")) else set()
-    return " or ".join(how for tool, how in _TOOLS.items() if tool in tools) or _ELSEWHERE
+    asked = [words for tool, words in _TOOLS.items() if tool in tools]
+    return asked or [_ELSEWHERE] * bool(workspace.count(ws, tables.ASSIGNMENTS))

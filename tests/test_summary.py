@@ -1,5 +1,6 @@
 """What a workspace holds, in counts."""
 
+import os
 from functools import partial
 
 import polars as pl
@@ -63,20 +64,52 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     """Whoever had disputes was sent to release, where they are unresolved."""
     fill(workspace, LINE)
     step = partial(summary.next_step, workspace)
-    ruling = "1 disputes wait for a ruling: `saferec-build review push --adjudicator NAME`"
-    assert step(Waiting(0, 0, 1, 1)) == ruling
+    ruling = "1 dispute waits for a ruling: `saferec-build review push --tool files --to FOLDER --adjudicator NAME`"
+    assert step(Waiting(0, 0, 0, 1, 1)) == ruling
     # whoever may leave a task leaves some: for good, that was all that was ever said
-    assert step(Waiting(0, 2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(0, 2, 1, 1)).endswith(
+    assert step(Waiting(0, 0, 2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(0, 0, 2, 1, 1)).endswith(
         ruling
     )
-    assert "; or without them: see what a release would hold" in step(Waiting(0, 2, 0, 0))
-    assert step(Waiting(0, 0, 0, 3)) == "labels of 3 units are not up to date: `saferec-build adjudicate`"
+    assert "; or without them: see what a release would hold" in step(Waiting(0, 0, 2, 0, 0))
+    assert (
+        step(Waiting(0, 0, 0, 0, 3)) == "make labels of what people said (3 new or changed): `saferec-build adjudicate`"
+    )
     before = "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
-    assert step(Waiting(0, 0, 0, 0)) == before
+    assert step(Waiting(0, 0, 0, 0, 0)) == before
     after = "make a release: `saferec-build release VERSION`"
-    assert step(Waiting(0, 0, 0, 0), planned=True) == after
-    assert step(Waiting(1, 2, 0, 0), planned=True).count("or without them") == 2
-    assert step(Waiting(1, 2, 0, 0), planned=True).endswith(after)
+    assert step(Waiting(0, 0, 0, 0, 0), planned=True) == after
+    assert step(Waiting(1, 0, 2, 0, 0), planned=True).count("or without them") == 2
+    assert step(Waiting(1, 0, 2, 0, 0), planned=True).endswith(after)
+
+
+def test_a_round_without_labels_names_its_disputes_before_it_makes_labels(workspace: store.Workspace) -> None:
+    """Who went by `next:` made labels first, and had thousands of disputes unresolved."""
+    fill(workspace, LINE[:5])
+    assert "--adjudicator NAME" in summary.next_step(workspace, Waiting(0, 0, 0, 2, 9))
+    assert "(9 new or changed): `saferec-build adjudicate`" in summary.next_step(workspace, Waiting(0, 0, 0, 0, 9))
+
+
+def test_what_a_cap_put_off_is_not_called_new(workspace: store.Workspace) -> None:
+    fill(workspace, LINE)
+    assert summary.next_step(workspace, Waiting(5, 0, 0, 0, 0)).startswith(
+        "5 conversations are new since the last push"
+    )
+    told = summary.next_step(workspace, Waiting(5, 3, 0, 0, 0))
+    assert told.startswith("5 conversations were handed out to nobody yet (3 of these put off: ")
+
+
+def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> None:
+    """`status` advised to make the report that had just been made."""
+    fill(workspace, LINE)
+    home, page = workspace.releases / "1.0.0", workspace.root / "report.html"
+    (home / "data").mkdir(parents=True)
+    (home / "manifest.json").write_text("{}")
+    page.touch()
+    os.utime(page, (0, 0))  # of an older release
+    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0, 0))
+    assert step() == "look at the result: `saferec-build report`"
+    page.touch()
+    assert step().startswith(f"train on it (`saferec-train run --release {home} --output runs`), or share it: ")
 
 
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
@@ -85,7 +118,7 @@ def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Work
     home = workspace.releases / "1.0.0"
     home.mkdir(parents=True)
     (home / "manifest.json").write_text("{}")
-    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0))
+    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0, 0))
     assert step() == "make a version without those who were forgotten: `saferec-build release VERSION`"
     (home / "data").mkdir()
     assert step() == "look at the result: `saferec-build report`"
@@ -102,29 +135,48 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
         conversation=more["conversation"][:1], digest=more["digest"][:1], crisis=pl.lit(True)
     )
     store.append(workspace, tables.MARKS, crisis)  # nobody is given it
-    assert "in 1 conversations" in summary.next_step(workspace)
+    assert "in 1 conversation " in summary.next_step(workspace)
     failed = rows(tables.DROPS, 1).with_columns(stage=pl.lit("propose"), place=more["conversation"][1:])
     store.append(workspace, tables.DROPS, failed.with_columns(reason=pl.lit("budget reached"), detail=pl.lit(NO_MONEY)))
-    assert "in 1 conversations" in summary.next_step(workspace)  # nobody was asked
+    assert "in 1 conversation " in summary.next_step(workspace)  # nobody was asked
     store.append(workspace, tables.DROPS, failed)  # a model's answers on it were of no use: asking again is no step
     assert "propose" not in summary.next_step(workspace)
 
 
-def test_the_next_step_reads_no_table_whole_before_labels_are_there(workspace: store.Workspace, monkeypatch) -> None:
+def test_the_next_step_reads_no_table_whole_before_answers_are_there(workspace: store.Workspace, monkeypatch) -> None:
     """Every command ends with it: after 14,000 conversations that took 18 CPU seconds each."""
-    fill(workspace, LINE[:5])
+    fill(workspace, LINE[:4])
     monkeypatch.delattr(summary, "waits")
-    assert "`saferec-build adjudicate`" in summary.next_step(workspace)
+    assert "`saferec-build review pull" in summary.next_step(workspace)
 
 
 @pytest.mark.slow
 def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: store.Workspace) -> None:
     """`review pull --tool page` says that there is nothing to pull."""
     fill(workspace, LINE[:4])
-    store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit("page")))
+    sent = rows(tables.SENT, 1)
+    store.append(workspace, tables.SENT, sent.with_columns(tool=pl.lit("page")))
     assert "`saferec-build review serve`" in summary.status(workspace).next
-    store.append(workspace, tables.SENT, rows(tables.SENT, 2).with_columns(tool=pl.lit("argilla")))
+    store.append(workspace, tables.SENT, sent.with_columns(tool=pl.lit("argilla")))
     assert "`saferec-build review pull --tool argilla`" in summary.status(workspace).next
     (workspace.root / "review").mkdir()
     (workspace.root / "review" / "ann.csv").touch()
     assert "`saferec-build review pull --tool files` once" in summary.status(workspace).next
+
+
+@pytest.mark.parametrize(
+    ("tool", "push", "pull"),
+    [
+        ("label_studio", "review push --adjudicator", "review pull`"),
+        ("page", "review push --tool page --adjudicator", "review serve`"),
+        ("argilla", "review push --tool argilla --adjudicator", "review pull --tool argilla`"),
+    ],
+)
+def test_the_next_push_and_pull_are_those_of_the_tool_that_people_have(
+    workspace, tool: str, push: str, pull: str
+) -> None:
+    """Of Label Studio, whose name has a hyphen in commands only, they were those of files."""
+    fill(workspace, LINE)
+    store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit(tool)))
+    told = summary.next_step(workspace, Waiting(0, 0, 1, 1, 0))
+    assert f"saferec-build {push} NAME`" in told and f"`saferec-build {pull}" in told

@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from exports.report import plots
+from exports.report import PAGE, plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
 from saferec_builder.core.plain_files import read_plain
@@ -25,7 +25,6 @@ from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, shared
 
 HERE = Path(__file__).parent
-PAGE = "report.html"
 Report = dict[str, Any]  # a report.json that was checked: its Runs, with the label of each and their folder
 KNOWN = {
     "sft": "SFT without safety",

@@ -24,3 +24,8 @@ class Counts:
     @property
     def came(self) -> int:
         return self.out + sum(self.dropped.values())
+
+
+def many(n: int, one: str, more: str) -> str:
+    """`1 task waits`, `2,000 tasks wait`."""
+    return f"{n:,} {one if n == 1 else more}"

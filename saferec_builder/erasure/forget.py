@@ -15,7 +15,7 @@ import polars as pl
 
 from annotation import outbox
 from annotation.review_destinations import Argilla, LabelStudio
-from exports.report.page import PAGE
+from exports.report import PAGE
 from saferec_builder.core.errors import ReviewError, StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress

@@ -9,7 +9,7 @@ from annotation.waiting import Waiting
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
 from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, claim, yes
+from tests.worlds.reviewing import TWO, claim, no, yes
 from tests.worlds.settings import review_settings
 
 
@@ -27,7 +27,7 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
         return found[0]
 
     review("push", *TWO)
-    assert now() == Waiting(0, 4, 0, 0)
+    assert now() == Waiting(0, 0, 4, 0, 0)
     cli("review", "opt-out", "ann", "gore", "-C", ws.root)  # in no table: the task with it waits for nobody
     assert now().tasks == 3
     cli("review", "opt-out", "ann", "gore", "--remove", "-C", ws.root)
@@ -39,7 +39,7 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
     review("pull", ws.root / "review")
     assert (now().tasks, now().unlabelled > 0) == (0, True)
     adjudicate()
-    assert now() == Waiting(0, 0, 0, 0)
+    assert now() == Waiting(0, 0, 0, 0, 0)
     assert len(counted) == 6  # asked for twice at each of the six steps
 
 
@@ -59,11 +59,31 @@ def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, revi
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
 
 
+def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli, review):
+    """`next:` went on asking for an adjudicator who had the task already."""
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", yes)
+    edit(ws.root / "review" / "bo.csv", no)
+    review("pull", ws.root / "review")
+    assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (0, 2)
+    review("push", "--adjudicator", "cy")
+    assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (2, 0)
+    cli("review", "opt-out", "cy", "gore", "-C", ws.root)  # that task is taken back
+    assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (1, 1)
+
+
+def test_what_a_budget_left_out_is_put_off_and_not_new(ws, review):
+    """Two readers of one unit each: the budget ends after the first conversation."""
+    assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (2, 0)
+    assert review("push", *TWO, "--budget", 2)["added"] == 2
+    assert (waiting.waiting(ws).unsent, waiting.waiting(ws).put_off) == (1, 1)
+
+
 def test_what_is_sure_enough_to_need_nobody_waits_for_no_push(ws):
     """Else `next:` would say push for ever."""
     desk = review_state.gather(ws)
-    assert waiting._unsent(desk) == 2
-    assert waiting._unsent(replace(desk, auto=frozenset({("c1", "gore")}))) == 1
+    assert waiting._unsent(desk).height == 2
+    assert waiting._unsent(replace(desk, auto=frozenset({("c1", "gore")}))).height == 1
 
 
 def test_every_row_that_comes_is_another_state(workspace):
