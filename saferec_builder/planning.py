@@ -185,13 +185,14 @@ def _newest(ws: Workspace, most: int) -> pl.DataFrame:
 
 
 def _believed(ws: Workspace) -> pl.DataFrame:
-    """LABELS of sensitivities: those that there are, and proposals `present` of units without one. Of another taxonomy
-    that the workspace had before nothing is believed."""
+    """LABELS of sensitivities: those with a verdict, and proposals `present` of all other units, which people are still
+    to agree with: labels that were made too early are unresolved. Of another taxonomy that the workspace had before
+    nothing is believed."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
     claims = tables.last(workspace.read(ws, tables.PROPOSALS).filter(verdict="present"), *tables.UNIT)
-    claims = claims.join(labels, list(tables.UNIT), how="anti").select(
-        [c for c in tables.LABELS.schema if c in claims.columns]
-    )
+    claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
+    labels = labels.join(claims, tables.UNIT, how="anti", maintain_order="left")
+    claims = claims.select([c for c in tables.LABELS.schema if c in claims.columns])
     return pl.concat([labels, claims], how="diagonal").filter(
         pl.col("trait").is_in(ws.taxonomy.slugs), kind="sensitivity"
     )
