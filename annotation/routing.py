@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from annotation.review_history import SET_ASIDE
+from annotation.review_history import SET_ASIDE, STALE
 from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claimed, claims, deal
 from saferec_builder.core import titles
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
@@ -186,7 +186,7 @@ def revoked(
 def _read(reviews: pl.DataFrame) -> pl.DataFrame:
     """The `*` of each task that its reader has read to its end; not where the words that they marked are not there."""
     ends = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
-    return ends.join(reviews.filter(pl.col("out").is_in(["stale", UNFOUNDED])), on=TASK, how="anti")
+    return ends.join(reviews.filter(pl.col("out").is_in([STALE, UNFOUNDED])), on=TASK, how="anti")
 
 
 def _disputes(

@@ -4,9 +4,11 @@ A shard is done when its manifest stands beside its folder. Each is written unde
 by the manifest, so that whoever is killed leaves a shard done or not done, and a rerun does only what is missing.
 """
 
+import hashlib
 import json
 import multiprocessing
 import os
+import platform
 import shutil
 import signal
 import socket
@@ -16,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,23 +71,32 @@ def _temporary(name: str, unique: object) -> str:
     return f".{name}.{unique}.tmp"
 
 
+@cache
+def _node() -> str:
+    """This machine, among those that may share a folder."""
+    return hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
+
+
 def _sweep(folder: Path, shards: Container[str]) -> None:
-    """What killed workers and runs left of these shards; another run may be at work on the same or on others."""
+    """What killed workers and runs left of these shards; another run may be at work on the same or on others. Whether
+    a process of another machine lives cannot be seen from here: what it left goes once its shard is done."""
     for left in folder.glob(_temporary("*", "*")):
         name, maker, _ = left.name[1:].rsplit(".", 2)
-        if name in shards and not _lives(maker):
+        node, _, process = maker.rpartition("-")
+        busy = _lives(process) if node in ("", _node()) else _facts(folder, name) is None
+        if name in shards and not busy:
             if left.is_dir():
                 shutil.rmtree(left, ignore_errors=True)
             else:
                 left.unlink(missing_ok=True)
 
 
-def _lives(maker: str) -> bool:
-    """Whether a temporary name was made by a process of this machine that still runs."""
-    if not maker.isdecimal():
+def _lives(process: str) -> bool:
+    """Whether that is a process of this machine that still runs."""
+    if not process.isdecimal():
         return False
     try:
-        os.kill(int(maker), 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
         return False
     except PermissionError:
@@ -95,7 +107,7 @@ def _lives(maker: str) -> bool:
 def _shard(function: Make[Work, Facts], name: str, work: Work, folder: Path, probe: str = "") -> str:
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
-    tmp = folder / _temporary(name, os.getpid())
+    tmp = folder / _temporary(name, f"{_node()}-{os.getpid()}")
     shutil.rmtree(tmp, ignore_errors=True)
     tmp.mkdir()
     facts = function(work, tmp)

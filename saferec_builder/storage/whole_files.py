@@ -12,18 +12,22 @@ from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.locks import held
 
+_ANYBODYS, _OWN = 0o666, 0o600  # less what the umask takes
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, mode: int = _ANYBODYS) -> Iterator[Path]:
     """A temporary path that becomes `path` at the end, on disk; nothing is left where the body fails.
 
-    What a killed run has left goes with the next one: nobody holds its lock any more.
+    The file is there already, empty, with this mode. What a killed run has left goes with the next one: nobody holds
+    its lock any more.
     """
     others = f"{path}: another command"
     for left in path.parent.glob(f"{escape(path.name)}.*.tmp"):
         with suppress(StoreError, OSError), held(left, others, wait=False):
             left.unlink()
     tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    os.close(os.open(tmp, os.O_CREAT | os.O_WRONLY, mode))
     with held(tmp, others, wait=True):
         try:
             yield tmp
@@ -36,10 +40,8 @@ def replacing(path: Path) -> Iterator[Path]:
 
 def write_private(path: Path, content: bytes) -> None:
     """Written so that nobody but its owner could ever read it."""
-    with replacing(path) as tmp:
-        tmp.unlink()  # it was anybody's to open
-        with open(os.open(tmp, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
-            file.write(content)
+    with replacing(path, _OWN) as tmp, open(os.open(tmp, os.O_CREAT | os.O_WRONLY, _OWN), "wb") as file:
+        file.write(content)
 
 
 def remember(path: Path, of: str, figures: Mapping[str, JsonValue]) -> None:

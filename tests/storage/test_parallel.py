@@ -17,6 +17,7 @@ from tests.conftest import NOT_RUN
 from tests.servers.argilla_up import free_port
 
 NO_RAY = f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)"
+NOBODY = 4194305  # above the largest number that a process can have
 ONE, TWO = engine.How(workers=1), engine.How(workers=2)
 
 
@@ -235,12 +236,22 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
 
 
 def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path):
-    alive = tmp_path / f".s0.{os.getppid()}.tmp"
-    dead = tmp_path / ".s0.4194305.tmp"  # above the largest number that a process can have
+    alive = tmp_path / f".s0.{engine._node()}-{os.getppid()}.tmp"
+    dead = tmp_path / f".s0.{engine._node()}-{NOBODY}.tmp"
     for folder in (alive, dead):
         folder.mkdir()
     engine.map_shards(square, shards(1), tmp_path, ONE)
     assert alive.is_dir() and not dead.exists()
+
+
+def test_what_a_process_of_another_machine_makes_stays_until_its_shard_is_done(tmp_path):
+    """Its number was looked up among the processes of this machine, and what it was writing into was deleted."""
+    elsewhere = tmp_path / f".s0.0a1b2c3d-{NOBODY}.tmp"
+    elsewhere.mkdir()
+    engine._sweep(tmp_path, shards(1))
+    assert elsewhere.is_dir()
+    engine.map_shards(square, shards(1), tmp_path, ONE)
+    assert not elsewhere.exists()
 
 
 def started(folder):

@@ -8,6 +8,7 @@ import pytest
 
 from saferec_builder.storage import workspace as store
 from saferec_builder.storage.locks import held
+from saferec_builder.storage.whole_files import write_private
 
 
 def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path) -> None:
@@ -18,6 +19,24 @@ def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path)
         tmp.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["[ann].csv", busy.name]
     assert (tmp_path / "[ann].csv").read_text() == "whole"
+
+
+def test_two_who_write_one_private_file_do_not_take_it_from_each_other(tmp_path: Path) -> None:
+    """The file that was written had no lock: whoever came meanwhile took it for one that a killed run had left."""
+    path, before = tmp_path / "wishes.json", os.replace
+
+    def meanwhile(tmp: Path, final: Path) -> None:
+        assert tmp.stat().st_mode & 0o777 == 0o600
+        monkeypatch.setattr(os, "replace", before)
+        monkeypatch.setattr(os, "getpid", lambda: 99)
+        write_private(path, b"second")
+        before(tmp, final)
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(os, "replace", meanwhile)
+        write_private(path, b"first")
+    assert path.read_bytes() == b"first" and path.stat().st_mode & 0o777 == 0o600
+    assert [*tmp_path.iterdir()] == [path]
 
 
 def test_the_secret_needs_no_second_name(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
