@@ -24,7 +24,7 @@ class Frame:
     x_max: float
     y_max: float
     left: float = 46
-    right: float = 14
+    right: float = 24  # half of a tick of six letters stands beyond the last line, and a drawing is cut at its edge
     top: float = 34
     bottom: float = 44
 

@@ -111,6 +111,10 @@ f.onload = () => {
   told.width = [root.scrollWidth, root.clientWidth];
   told.wide = [...doc.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > root.clientWidth + 1
     && !e.closest(".scroll, .hidden, .talk")).map(e => e.className || e.tagName);
+  told.cut = [...doc.querySelectorAll("svg.plane text")].filter(e => {
+    const own = e.getBoundingClientRect(), drawing = e.closest("svg").getBoundingClientRect();
+    return own.right > drawing.right || own.left < drawing.left;
+  }).map(e => e.textContent);
   const tracks = (rows) => new Set(rows.flatMap(r => [...r.querySelectorAll(".b")].map(
     (b, n) => n + ": " + Math.round(b.getBoundingClientRect().width)))).size;
   told.tracks = [...doc.querySelectorAll("table.chart tbody")].map(

@@ -321,10 +321,11 @@ def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cli, tmp_path: Path) -> None:
     ws, words = told
-    cli(*words)
+    cli(*words, "--runs", results(tmp_path / "far", run("far", 0.4, 0.5, 0.98)))
     seen = probe((ws.root / "report.html").read_text(), width, tmp_path)
     assert seen["width"][0] <= seen["width"][1], seen
     assert seen["wide"] == []
+    assert seen["cut"] == []  # it was 100%, the last tick of an axis that reaches so far
     assert len(seen["heights"]) == 10 and min(seen["heights"]) > 60
     assert len(seen["before"]) == 10
     assert seen["pages"] == [[1], [2], [10]] and seen["pager"] == "Example 10 of 10"  # next, then twice back

@@ -18,7 +18,7 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
             assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])
             assert x >= 0 and x + 140 <= width
     frame_ = plots.Frame(720, 400, 0.2, 0.5)
-    assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 706, 356, 34)
+    assert (frame_.x(0), frame_.x(0.2), frame_.y(0), frame_.y(0.5)) == (46, 696, 356, 34)
 
 
 @pytest.mark.parametrize(("largest", "last"), [(0.0, 0.01), (0.012, 0.02), (0.34, 0.4), (0.5, 0.5), (1.0, 1.0)])
