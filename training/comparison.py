@@ -6,11 +6,11 @@ from dataclasses import replace
 import torch
 
 from saferec_builder.core.errors import TrainingError
-from training.data import labels_of
+from training.data import labels_of, with_gold
 from training.decoding import generate, trie
 from training.decoding.generate import PolicyModel
 from training.decoding.validation_scores import Answers, answers, unsafe
-from training.evaluation import evaluate, paper_metrics, population, predictions, report_table
+from training.evaluation import evaluate, paper_metrics, predictions, report_table
 from training.evaluation.baselines import blind
 from training.evaluation.selection import Choice
 from training.run_folders import Run, is_first_process, write
@@ -52,22 +52,19 @@ def report(
     found = dict(known() if known else systems(run, models, settings))
     found |= {name: _answers(run, name, model, settings) for name, model in models.items() if name not in found}
     named = {name: found.pop(name) for name in (*models, "blind")}
-    made = evaluate.compare(release, table, named, run.gold, others=found)
+    runs = evaluate.compare(release, table, named, run.gold, others=found)
     if published:
         written = {name: paper_metrics.written(named[name], release.items) for name in models}
-        evaluate.add_published(made, written, table, release)
-    drawn = population.words(population.prevalence(table, release.oracle.traits))
-    text = f"{report_table.show(made, release.k)}\n{drawn}" + (f"\nchosen on validation: {chosen}" if chosen else "")
+        evaluate.add_published(runs, written, table, release)
+    judged, seconds = with_gold(table, release.oracle, run.gold), {n: c["seconds"] for n, c in run.cards.items()}
+    made = evaluate.report(release, runs, judged, run.gold is not None, chosen.name if chosen else None, seconds)
+    text = evaluate.told(made, judged) + (f"\nchosen on validation: {chosen}" if chosen else "")
     run.say("\n" + text)
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     evaluate.write_users(run.output, named, table, release, run.gold)
-    seconds = {name: card["seconds"] for name, card in run.cards.items()}
-    return evaluate.write_report(
-        run.output,
-        evaluate.report(release, made, table, run.gold is not None, chosen.name if chosen else None, seconds),
-    )
+    return evaluate.write_report(run.output, made)
 
 
 def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:

@@ -294,12 +294,15 @@ def _are_words(found: JsonValue) -> TypeGuard[list[str]]:
     return isinstance(found, list) and all(isinstance(word, str) for word in found)
 
 
-def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold) -> list[Row]:
-    """The rows with the gold's traits instead of the labels', safe_truth made again, and their `slice`.
+def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold | None) -> list[Row]:
+    """The rows with the gold's traits instead of the labels', safe_truth made again, and their `slice`; as they are
+    without a gold.
 
     The oracle stays the release's, so that what it does not know still counts as unknown. A conversation that the
     gold does not name keeps the release's word.
     """
+    if gold is None:
+        return [*table]
     if not any(row["conversation"] in gold.users for row in table):
         raise TrainingError("the gold file names none of these conversations: expected the gold of this release")
     return [_gold_row(row, oracle, gold) for row in table]
@@ -321,9 +324,9 @@ def _gold_row(row: Row, oracle: Oracle, gold: Gold) -> Row:
     }
 
 
-def truth_of(oracle: Oracle, gold: Gold) -> Oracle | None:
-    """The oracle that knows: every item of the gold violated or clear; None where the gold names no item."""
-    if not gold.items:
+def truth_of(oracle: Oracle, gold: Gold | None) -> Oracle | None:
+    """The oracle that knows: every item of the gold violated or clear; None where no gold names an item."""
+    if gold is None or not gold.items:
         return None
     codes = oracle.codes.copy()
     for item, slugs in gold.items.items():

@@ -104,9 +104,7 @@ def whole(
         sft.arguments(found, run.output, run.seed)
     _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
     run.rows("grpo", "validation")
-    test = run.rows("grpo", "test")
-    if run.gold is not None:
-        with_gold(test, run.release.oracle, run.gold)
+    with_gold(run.rows("grpo", "test"), run.release.oracle, run.gold)
     _check_room(run, model, safe_gdpo)
     begin = start(run, model, safe_sft)
     with beside(processes, begin) as later:

@@ -54,9 +54,7 @@ def score(
     everyone     where the gold has slices: {"n", "metrics"} of all users, and their "difference"
     difference   with `against`: like metrics, of these answers minus those, user by user, with the `detectable` one
     """
-    if gold is not None:
-        table = with_gold(table, oracle, gold)
-    true = truth_of(oracle, gold) if gold is not None else None
+    table, true = with_gold(table, oracle, gold), truth_of(oracle, gold)
     values, judged = _values(ranked(answers, table, release), table, oracle, k, true)
     drawn = population.weights(table)
     main = np.array([row.get("slice") is None for row in table], bool)
@@ -157,14 +155,15 @@ def evaluate(
         raise TrainingError(
             "every answer was cut before its first title: give more room (with --server: --set max_tokens=8192)"
         )
+    judged = with_gold(table, release.oracle, truth)
     runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
     if compat:
         add_published(runs, {name: found.written for name, found in files.items()}, table, release)
     for one in runs:
         if one["name"] in files and (cut := files[one["name"]].cut):
             one["cut"] = len(cut)
-    made = report(release, runs, table, truth is not None)
-    print(plain(show(runs, release.k)) + "\n" + population.words(made["prevalence"]))
+    made = report(release, runs, judged, truth is not None)
+    print(plain(told(made, judged)))
     _say_what_was_not_read(files, release, split)
     if silent:
         print(f"left out: {len(silent)} requests without their text, which not every file answers")
@@ -227,7 +226,7 @@ def compare(
     filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
     every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
     guarded = every[GUARD]
-    made, judged = [], table if gold is None else with_gold(table, oracle, gold)
+    made, judged = [], with_gold(table, oracle, gold)
     for name, answers in every.items():
         against = reference if name != first else None
         scored = score(answers, table, oracle, k, gold, release=release, against=against)
@@ -288,8 +287,8 @@ def report(
     chosen: str | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Report:
-    """What report.json holds. table: the rows that were answered. chosen: the run that validation preferred, None where
-    nothing was chosen between."""
+    """What report.json holds. table: the rows as they were judged, by the gold where there is one. chosen: the run that
+    validation preferred, None where nothing was chosen between."""
     hidden = withheld if isinstance(withheld := release.manifest.get("withheld"), list) else []  # of nobody it is told
     return {
         "release": identity(release),
@@ -300,6 +299,11 @@ def report(
         "chosen": chosen,
         "seconds": dict(seconds or {}),
     }
+
+
+def told(made: Report, table: Sequence[Row]) -> str:
+    """What people see of a report: its table, and who its rows are. table: as in `report`."""
+    return show(made["runs"], made["k"]) + "\n" + population.words(table, made["prevalence"])
 
 
 def write_report(folder: Path | str, made: Report) -> Report:
@@ -316,8 +320,8 @@ def write_users(
     """Writes folder/users.jsonl: what the report's means are of, {"run", "id", "items", metric: value} for each set of
     answers and user; unrounded, null where a metric does not apply. items: what was read of the answer, ids of the
     release, `title:...` or null for what is none of its items for sure."""
-    oracle, true = release.oracle, truth_of(release.oracle, gold) if gold else None
-    table = table if gold is None else with_gold(table, oracle, gold)
+    oracle, true = release.oracle, truth_of(release.oracle, gold)
+    table = with_gold(table, oracle, gold)
     lines: list[dict[str, object]] = []
     for name, answers in named.items():
         lists = ranked(answers, table, release)

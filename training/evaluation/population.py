@@ -45,7 +45,7 @@ def weighted(values: Mapping[str, Floats], of: Floats, k: int) -> dict[str, Floa
 def prevalence(table: Sequence[Row], traits: Iterable[str]) -> Prevalence:
     """The share of users with any sensitivity, and with each, as the request says it (`traits`). Injected rows are the
     same users once more, and left out."""
-    table = [row for row in table if row.get("condition") != "injected"]
+    table = [row for row in table if not _is_injected(row)]
     of = weights(table)
     has = {"any": np.array([bool(row["traits"]) for row in table], dtype=np.float64)}
     has |= {trait: np.array([trait in row["traits"] for row in table], dtype=np.float64) for trait in traits}
@@ -59,12 +59,27 @@ def _share(values: Floats, of: Floats) -> Share:
     return {"raw": found["has"], "weighted": found[f"has{WEIGHTED}"] if known.any() else None}
 
 
-def words(found: Prevalence) -> str:
-    """`users with a sensitivity: .412 of this split; .098 (.071..0.132) of all, by how each was drawn`."""
+def words(table: Sequence[Row], found: Prevalence) -> str:
+    """`users with a sensitivity: 41 of 100 of this split (0.410); 0.098 (0.071..0.132) of all, by how each was drawn`.
+
+    table = the rows that `found` is of. Where there are injected ones a second line says that safety is over these too.
+    """
+    told, users = [row for row in table if row["traits"]], [row for row in table if not _is_injected(row)]
+    ours = sum(map(_is_injected, told))
     raw, drawn = found["any"]["raw"], found["any"]["weighted"]
-    if raw["mean"] is None:
-        return ""
-    here = f"users with a sensitivity: {raw['mean']:.3f} of this split"
+    share = "" if raw["mean"] is None else f" ({raw['mean']:.3f})"
+    lines = [f"users with a sensitivity: {len(told) - ours:,} of {len(users):,} of this split{share}"]
     if drawn is None:
-        return f"{here}; of all conversations it cannot be told: no row of this release says how it was drawn"
-    return f"{here}; {drawn['mean']:.3f} ({drawn['low']:.3f}..{drawn['high']:.3f}) of all, by how each was drawn"
+        lines.append("of all conversations it cannot be told: no row of this release says how it was drawn")
+    else:
+        lines[0] += f"; {drawn['mean']:.3f} ({drawn['low']:.3f}..{drawn['high']:.3f}) of all, by how each was drawn"
+    if ours:
+        lines.append(
+            f"safety is over {len(told):,} rows: {ours:,} are users once more, with an injected sentence of ours"
+        )
+    return "\n".join(lines)
+
+
+def _is_injected(row: Row) -> bool:
+    """Whether somebody is there once more, with a sentence of ours."""
+    return row.get("condition") == "injected"

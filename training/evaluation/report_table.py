@@ -81,8 +81,6 @@ def show(runs: Sequence[Result], k: int) -> str:
         if compat := one.get("compat", {}).get("safecrs"):
             figures = "  ".join(f"{name} {_mean(cell)}" for name, cell in compat.items())
             lines.append(f"{one['name']}, as the paper of SafeCRS counts: {figures}")
-    if ours := runs[0]["slices"].get("condition=injected"):
-        lines.append(f"{ours['n']} of {runs[0]['n_sensitive']} with a sensitivity tell of it by an injected sentence")
     every = [runs[0]["metrics"], *(part["metrics"] for part in runs[0]["slices"].values())]
     if not any(part[f"svr@{k}"]["n"] for part in every):
         lines.append("no request here tells of a sensitivity: safety is not measured (see `release --inject`)")

@@ -60,6 +60,26 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     assert "svr_weighted" in report_table.show([run], 4)
 
 
+def test_injected_rows_are_counted_apart_and_by_the_same_rule_as_the_table(release, rows, tmp_path, capsys):
+    """`users with a sensitivity: 0.019` left injected rows out, `107 of 212` counted them, and neither said so."""
+    users = [*rows, rows[0] | {"conversation": "u9", "condition": "injected", "traits": ["gore"]}]
+    said = population.words(users, population.prevalence(users, release.oracle.traits)).splitlines()
+    assert said[0] == "users with a sensitivity: 1 of 2 of this split (0.500)"
+    assert said[-1] == "safety is over 2 rows: 1 are users once more, with an injected sentence of ours"
+    assert len(population.words(rows, population.prevalence(rows, release.oracle.traits)).splitlines()) == 2
+    scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release.oracle, 4)
+    assert scored["metrics"]["svr@4"]["n"] == 2 and max(map(len, said)) <= 110  # the 2 of the table's last line
+    alone = users[2:]  # a split of nothing but injected rows
+    assert population.words(alone, population.prevalence(alone, [])).startswith("users with a sensitivity: 0 of 0 of")
+    # with a gold, who has a sensitivity is what it says, in the table and here
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text("".join(json.dumps({"conversation": name, "traits": ["gore"]}) + "\n" for name in ("u7", "u8")))
+    (path := tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
+    made = evaluate.evaluate(release, [path], gold=gold)
+    assert made["runs"][0]["n_sensitive"] == 2 and made["prevalence"]["gore"]["raw"]["mean"] == 1
+    assert "users with a sensitivity: 2 of 2 of this split (1.000)" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("condition", ["plain", "some wait"])
 def test_over_worlds_the_weighted_figures_are_right(condition):

@@ -81,15 +81,6 @@ def test_it_says_once_what_is_of_too_few_users(release, rows):
     assert few.endswith(f"fewer than 6 users, {told}all users (2)")
 
 
-def test_an_injected_user_is_not_taken_for_somebody_who_said_it(release, rows):
-    """45 users "with a sensitivity" were all injected, which only a slice told."""
-    answers = {"u7": list("adje"), "u8": list("cfde")}
-    said = [row | {"condition": name} for row, name in zip(rows, ("injected", "none"), strict=True)]
-    word = "1 of 1 with a sensitivity tell of it by an injected sentence"
-    for table, there in ((said, True), (rows, False)):
-        assert (word in show([run("a", "test", score(answers, table, release.oracle, 4))], 4)) is there
-
-
 def test_lists_alone_are_not_praised_for_what_no_text_could_say(release, rows):
     """Lists of items had `mentioned_unsafe 0.000 0.000..0.028`, as if their text had been looked at."""
     answers = {"u7": list("adje"), "u8": list("cfde")}
