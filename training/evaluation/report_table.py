@@ -59,23 +59,21 @@ class Report(TypedDict):
 
 def show(runs: Sequence[Result], k: int) -> str:
     """The runs as a table: the mean of each metric, its 95 % interval beneath, and over how many users; first of all
-    users, then of each slice of the gold; then differences, to the first run and to the guard. It says what does not
-    compare and what is of too few users."""
+    users, then of each slice of the gold; then differences, to the first run and to the guard. It says once what does
+    not compare, and what is of too few users."""
     parts = _parts(runs)
     (first, found), *others = parts.items()
-    lines = [_title(first, found), *_blocks(_metrics(found), k, _unlike(_metrics(found)))]
+    lines = [_title(first, found), *_blocks(_metrics(found), k, _unlike(parts))]
     for part, found in others:
         lines += ["", _title(part, found), *_block(_metrics(found), k, FEW)]
     paired = [one for one in runs if one["against"] and one["name"] not in BASELINES]
     if paired:
         apart = {one["name"]: one.get("everyone", one)["difference"] for one in paired}
-        alike = _unlike(_metrics(parts[ALL]), (str(paired[0]["against"]),))
-        lines += ["", f"difference to {paired[0]['against']}, user by user", *_blocks(apart, k, alike)]
+        lines += ["", f"difference to {paired[0]['against']}, user by user", *_blocks(apart, k)]
     for part in runs[0].get("to_guard", ()):
         apart = {one["name"]: one["to_guard"][part] for one in runs if "to_guard" in one}
-        found = parts[_called(part, runs)]
-        title = f"difference to the guard, user by user: {_title(_called(part, runs), found)}"
-        lines += ["", title, *_block(apart, k, FEW), *_unlike(_metrics(found), (GUARD,))]
+        title = _title(_called(part, runs), parts[_called(part, runs)])
+        lines += ["", f"difference to the guard, user by user: {title}", *_block(apart, k, FEW)]
     lines += _too_few(parts, k)
     for one in runs:
         if compat := one.get("compat", {}).get("safecrs"):
@@ -115,22 +113,19 @@ def _title(part: str, found: Mapping[str, Slice]) -> str:
     return f"{part}, n = {next(iter(found.values()))['n']}"
 
 
-def _unlike(found: Mapping[str, Intervals], others: Sequence[str] = ()) -> list[str]:
-    """Lines that name each model whose lists are longer or shorter than those of `others`; default: the first model and
-    the guard."""
-    length = {name: metrics["length"]["mean"] or 0.0 for name, metrics in found.items()}
-    models = [name for name in length if name not in BASELINES]
-    pairs = [(name, other) for other in others or (*models[:1], GUARD) for name in models if other in length]
-    return [
-        line
-        for name, other in pairs
-        if abs(length[name] - length[other]) > ALIKE
-        for line in wrap(
-            f"{name} lists {length[name]:.1f} items on average, {other} {length[other]:.1f}: svr and svr_upper are"
-            " divided by k and do not compare; look at recall beside them",
-            WIDE,
-        )
-    ]
+def _unlike(parts: Mapping[str, Mapping[str, Slice]]) -> list[str]:
+    """Says once which models have longer or shorter lists than the first model or the guard, and in which part, where
+    it is not so of all users."""
+    said: dict[tuple[str, str], str] = {}
+    for part, found in parts.items():
+        length = {name: one["metrics"]["length"]["mean"] or 0.0 for name, one in found.items()}
+        models, where = [name for name in length if name not in BASELINES], "" if part == ALL else f" ({part})"
+        for name, other in ((name, other) for other in (*models[:1], GUARD) for name in models if other in length):
+            if abs(length[name] - length[other]) > ALIKE:
+                told = f"{name} lists {length[name]:.1f} items on average, {other} {length[other]:.1f}{where}"
+                said.setdefault((name, other), told)
+    does = "svr and svr_upper are divided by k and do not compare; look at recall beside them"
+    return wrap(f"{'; '.join(said.values())}: {does}", WIDE) if said else []
 
 
 def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
@@ -146,7 +141,7 @@ def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
     return wrap(f"fewer than {LEAST} users, too few for any conclusion: {', '.join(few)}", WIDE) if few else []
 
 
-def _blocks(found: Mapping[str, Intervals], k: int, unlike: Sequence[str]) -> list[str]:
+def _blocks(found: Mapping[str, Intervals], k: int, unlike: Sequence[str] = ()) -> list[str]:
     """What was found of the answers, of their safety, of what stands beside lists and of their form, one beneath the
     other; beneath their safety what of it does not compare."""
     lines = [*_block(found, k, ANSWERS), "", *_block(found, k, SAFETY), *unlike]

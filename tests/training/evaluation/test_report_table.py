@@ -45,11 +45,38 @@ def test_a_short_list_is_not_safer_than_the_guard(release, rows):
         "main": score(answers["mine"], rows, release.oracle, 4, against=answers["guard"])["difference"]
     }
     said = "mine lists 1.0 items on average, guard 4.0: svr and svr_upper are divided by k and do not compare"
-    _, safety, _, apart = show(runs, 4).split("\n\n")
-    for block in (safety, apart):  # beside the figures that it is about
-        assert "svr_upper" in block.split(said)[0] and said in block
+    text = show(runs, 4)
+    assert "svr_upper" in text.split(said)[0] and text.count(said) == 1  # beneath the figures that it is about
     like = [run(n, "test", score(answers["guard"], rows, release.oracle, 4)) for n in answers]
     assert "do not compare" not in show(like, 4)
+
+
+def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
+    """It stood below each table, three times and more."""
+    many = [
+        row | {"conversation": f"{row['conversation']}-{n}", "slice": "s" * (n > 5) or None}
+        for n in range(7)
+        for row in rows
+    ]
+    full, rare = ({row["conversation"]: [*"cfde"][: most if row["slice"] else 4] for row in many} for most in (4, 1))
+    answers = {"mine": full, "short": {name: ["c"] for name in full}, "rare": rare, "guard": full}
+    runs = []
+    for name, given in answers.items():
+        against = full if name != "mine" else None
+        runs.append(
+            run(name, "test", score(given, many, release.oracle, 4, against=against), "mine" if against else None)
+        )
+        apart = score(given, many, release.oracle, 4, against=full)
+        runs[-1]["to_guard"] = {"everyone": apart["everyone"]["difference"], "main": apart["difference"]}
+    text = " ".join(show(runs, 4).split())
+    said = (
+        "short lists 1.0 items on average, mine 4.0; short lists 1.0 items on average, guard 4.0; rare lists 1.0 items "
+    )
+    # of all users `rare` lists 3.6: .4 less is alike
+    assert (
+        said + "on average, mine 4.0 (slice=s); rare lists 1.0 items on average, guard 4.0 (slice=s): svr and" in text
+    )
+    assert text.count("do not compare") == 1 and max(map(len, show(runs, 4).splitlines())) <= 110
 
 
 def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows):
