@@ -13,6 +13,8 @@ from saferec_builder.scoring.metrics import Listed, Ranked
 from training.data import Item, Release, Row, jsonl
 from training.evaluation.paper_metrics import Named
 
+UNTITLED: dict[str, JsonValue] = {"item": None}  # a title of which nothing is known: it has its rank, and nothing else
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -26,7 +28,8 @@ class Predictions:
 
 def read(path: Path | str, table: Sequence[Row], release: Release) -> Predictions:
     """A JSONL file of {"id": conversation, "text": ..., "finish"?} or {"id", "items": [{"title", "year"}]}; an item may
-    also be its id in the release, alone or as "item": it is that item then, whatever else is called so."""
+    also be its id in the release, alone or as "item": it is that item then, whatever else is called so. UNTITLED holds
+    the rank of what has no title."""
     domains = {row["conversation"]: row["domain"] for row in table}
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
@@ -47,23 +50,35 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
         if isinstance(text, str):
             answer = parse(text, release.find, domains[name])
             answers[name], written[name] = Listed(answer.ranked, release.beside(text, answer)), text
+            problem = answer.problem
         elif isinstance(listed, list):
-            ids = [_id(one, release.items) for one in listed]
-            titled = [_titled(release.items[i]) if i else one for i, one in zip(ids, listed, strict=True)]
-            answer = from_items(titled, release.find, domains[name])
-            if bare := min(len(listed), MOST) - len(answer.entries):
-                form = '{"title", "year"} of each'
-                raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
-            answers[name] = [item or key for item, key in zip(ids, answer.ranked, strict=False)]  # of MOST at the most
-            written[name] = [(entry.title, entry.year) for entry in answer.entries]
+            answers[name], written[name] = _listed(listed, release, domains[name], where)
+            problem = None if answers[name] else "empty"
         else:
             raise TrainingError(f'{where}: expected "text" or a list of "items" beside "id", found {list(row)}')
         if row.get("finish") == "length":
             cut.add(name)
-            lost |= {name} if answer.problem else set()
-        elif answer.problem:
-            problems[answer.problem] += 1
+            lost |= {name} if problem else set()
+        elif problem:
+            problems[problem] += 1
     return Predictions(answers, written, dict(problems), frozenset(cut), frozenset(lost), strange)
+
+
+def _listed(
+    listed: Sequence[JsonValue], release: Release, domain: str | None, where: str
+) -> tuple[list[str | None], list[Named]]:
+    """The first MOST places of a list, each with the rank that it has there; and their titles."""
+    ranked: list[str | None] = []
+    named: list[Named] = []
+    for one in listed[:MOST]:
+        item = _id(one, release.items)
+        entries = from_items([_titled(release.items[item]) if item else one], release.find, domain).entries
+        ranked += [None] if one == UNTITLED else [item or entry.key for entry in entries]
+        named += [(entry.title, entry.year) for entry in entries]
+    if bare := min(len(listed), MOST) - len(ranked):
+        form = '{"title", "year"} of each'
+        raise TrainingError(f"{where}: {bare} of its items without a title: expected {form}")
+    return ranked, named
 
 
 def _id(one: JsonValue, items: Mapping[str, Item]) -> str | None:
@@ -84,8 +99,12 @@ def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, I
             if isinstance(answer, str):
                 row: dict[str, object] = {"id": name, "text": answer}
             else:
-                row = {
-                    "id": name,
-                    "items": [{"item": i, **_titled(items[i])} for i in answer if i is not None and i in items],
-                }
+                row = {"id": name, "items": [_written(item, items) for item in answer]}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _written(item: str | None, items: Mapping[str, Item]) -> dict[str, JsonValue]:
+    """One place of a list; what is no item keeps it, or those behind it would move up."""
+    if item is None:
+        return UNTITLED
+    return {"item": item, **_titled(items[item])} if item in items else {"title": item.removeprefix("title:")}

@@ -142,6 +142,21 @@ def test_an_items_id_is_that_item_whatever_else_is_called_so(release, rows, tmp_
     assert answer == ["a2", "c", "title:no such id"]
 
 
+def test_a_place_without_an_item_keeps_its_rank_in_a_file(release, rows, tmp_path):
+    """`write` left such places out, and what stood behind them moved up; of more than 100 `read` moved them, too."""
+    path, strange = tmp_path / "own.jsonl", "title:no such film (1999)"
+    ranked = {"u7": [None, strange, "a", None, strange, "d"], "u8": [None, None]}
+    predictions_file.write(path, ranked, release.items)
+    found = predictions_file.read(path, rows, release)
+    assert found.answers == ranked and found.problems == {}
+    before, after = (means(score(given, rows, release.oracle, 4)) for given in (ranked, found.answers))
+    assert before == after and before["svr@4"] == 1 / 4
+    items = [{"headline": "Item A"}, *"ac", *(f"No {n}" for n in range(120))]
+    path.write_text(json.dumps({"id": "u7", "items": items}))
+    with pytest.raises(TrainingError, match="1 of its items without a title"):
+        predictions_file.read(path, rows, release)
+
+
 def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
     made = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
     assert made == json.loads((tmp_path / "out/report.json").read_text())
