@@ -22,6 +22,8 @@ NO_ITEM = "no linked item"
 NO_REQUEST = "no request before the answer"
 UNREVIEWED = "reviewed by nobody"
 WITHHELD = "has a withheld trait"
+REPEATED = "answer in a train request"
+_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, REPEATED)  # in `conversations`, without a row to learn from
 
 _IDS = pl.List(pl.String)
 _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
@@ -131,6 +133,12 @@ def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
         "source", "reason", stage=pl.lit("release"), place="conversation", detail=pl.lit(None, pl.String)
     )
     return made.select(list(DROPS.columns))
+
+
+def apart(dropped: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
+    """Reasons of DROPS: (why conversations are not in the release, why others are in its `conversations` only)."""
+    stays = {why: n for why, n in dropped.items() if why in _STAYS}
+    return {why: n for why, n in dropped.items() if why not in stays}, stays
 
 
 class _Talk(NamedTuple):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jinja2
 
-from exports import canary
+from exports import build_rows, canary
 from exports.manifest_types import Agreement, Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
@@ -42,8 +42,7 @@ def render(manifest: Facts) -> str:
         sources=_Safe(_sources(manifest)),
         split_text=_Safe(_split_text(manifest)),
         canary=_Safe(canary.sentence(_file(manifest.get("canary") or ""))),
-        no_item=_Safe("no linked item"),
-        no_request=_Safe("no request before the answer"),
+        stays=build_rows.apart(manifest["dropped"])[1],
         percent=percent,  # it is escaped like any text: a line that begins with > is a quote
         share=lambda part, whole: percent(part / whole if whole else 0.0),
         alpha=lambda slug: _Safe(_alpha(manifest["agreement"].get(slug))),

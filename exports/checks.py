@@ -11,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from exports.build_rows import unlearned
+from exports.build_rows import REPEATED, unlearned
 from saferec_builder.core import titles
 from saferec_builder.core.errors import ReleaseError, UsageError, near
 from saferec_builder.core.oracle import UNKNOWN, VIOLATED, Oracle, verdicts
@@ -160,7 +160,6 @@ def check_leaks(rows: pl.DataFrame) -> None:
 
 
 Said = Callable[[pl.Series], pl.Series]  # places, rising -> turns
-REPEATED = "answer in a train request"
 _WORDS = 12  # an answer shorter than this may be said twice by chance
 _ITEMS = 4
 

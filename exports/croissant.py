@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from exports import canary, columns
+from exports import build_rows, canary, columns
 from exports.manifest_types import Agreement, Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -51,7 +51,7 @@ def rai(manifest: Facts) -> dict[str, JsonValue]:
         "auto": TOLD["only"]["auto"] if made.get("auto") else "",
         "alphas": _alphas(manifest["agreement"]),
         "people": "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations",
-        "left": "; ".join(f"{reason}: {n}" for reason, n in manifest["dropped"].items()) or "nothing",
+        **dict(zip(("left", "stays"), map(_counted, build_rows.apart(manifest["dropped"])), strict=True)),
         "split_rule": manifest["split_rule"],
         "unresolved": made["unresolved"],
         "no_safety": TOLD["only"]["no_safety"] if manifest.get("no_safety") else "",
@@ -62,6 +62,10 @@ def rai(manifest: Facts) -> dict[str, JsonValue]:
         return words.format(**told) if isinstance(words, str) else [w for one in words if (w := one.format(**told))]
 
     return {f"rai:{name}": filled(words) for name, words in TOLD["rai"].items()}
+
+
+def _counted(dropped: Mapping[str, int]) -> str:
+    return "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
 
 
 def _alphas(agreement: Mapping[str, Agreement]) -> str:

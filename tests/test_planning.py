@@ -103,12 +103,14 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
     assert ", 0 of them safety rows, if people" in told[-3]
 
 
-def test_conversations_of_a_withheld_trait_are_counted_apart(workspace):
+def test_conversations_of_a_withheld_trait_are_counted_apart(workspace, cli):
     """They went out of the answered ones, and nothing said where to."""
     requests, labels = world.requests(9)
     world.fill(workspace, requests, labels)
     found = sr.plan(workspace)
     assert (found.requests, found.conversations, found.left_out) == (5, 5, {"has a withheld trait": 4})
+    told = cli("plan", "-C", workspace.root).out
+    assert "  in conversations only: has a withheld trait 4\nplan: 9 conversations in = 9 out + 0 dropped" in told
     assert "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has" in planning.told(
         found
     )

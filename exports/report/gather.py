@@ -133,9 +133,10 @@ def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures
 
 def _dropped(manifest: Facts | None) -> list[figures.Row]:
     """What the release that is shown left out; the table of drops holds what any release ever did."""
-    dropped = (manifest or {}).get("dropped") or {}
-    rows = sorted(dropped.items(), key=lambda pair: -pair[1])
-    return [{"stage": "release", "reason": reason, "count": n} for reason, n in rows]
+    left_out, stays = build_rows.apart((manifest or {}).get("dropped") or {})
+    rows = [("release", *row) for row in left_out.items()] + [("requests", *row) for row in stays.items()]
+    rows.sort(key=lambda row: (row[0], -row[2]))
+    return [{"stage": stage, "reason": reason, "count": n} for stage, reason, n in rows]
 
 
 def _release(ws: Workspace, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from exports import build_rows
 from saferec_builder import planning
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -24,9 +26,11 @@ def plan(
     """
     ws = Workspace.open(folder)
     found = planning.plan(ws, budget=budget)
-    counts = Counts("plan", skipped=found.conversations, dropped=found.left_out)
+    dropped, stays = build_rows.apart(found.left_out)
+    figures: dict[str, JsonValue] = {"in_conversations_only": {**stays}}
+    counts = Counts("plan", skipped=found.conversations + sum(stays.values()), dropped=dropped, figures=figures)
     if as_json:
-        say(replace(counts, figures=planning.figures(found)), as_json)
+        say(replace(counts, figures=figures | planning.figures(found)), as_json)
         return
     typer.echo("\n".join(map(line, planning.told(found))))
     say(counts, as_json, "conversations")

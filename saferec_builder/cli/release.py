@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from exports import checks, injection, release as stage
+from exports import build_rows, checks, injection, release as stage
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
@@ -46,6 +46,7 @@ def release(
     figures |= {"next": made.advice} if made.advice else {}
     if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}
+    dropped, figures["in_conversations_only"] = build_rows.apart(facts["dropped"])
     figures |= {"unsure_or_unresolved": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
     if (rare := facts["combinations"]) and rare["withheld"]:
@@ -54,8 +55,9 @@ def release(
     figures |= {"no_clear_item": told} if (told := injection.told(facts)) else {}
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
-    added, skipped = (made.learned, 0) if made.new else (0, made.learned)
-    say(Counts("release", added, skipped, facts["dropped"], figures), as_json, "conversations")
+    held = made.rows["conversations"]
+    counts = Counts("release", held * made.new, held * (not made.new), dropped, figures)
+    say(counts, as_json, "conversations")
     onward(ws, as_json or bool(made.advice))
 
 

@@ -16,7 +16,9 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     flag = label(rows[0], "needles") | {"label": "flag", "kind": "item_flag", "subject": world.item("A")}
     ws = world.fill(workspace, [*rows, nobody], [*said, *rare, flag])
     ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert ran["dropped"] == {"has a withheld trait": 2, "reviewed by nobody": 1} and ran["out"] == 38
+    assert ran["in_conversations_only"] == {"has a withheld trait": 2, "reviewed by nobody": 1}
+    here = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")]
+    assert ran["dropped"] == {} and ran["out"] == pl.concat(here).height == 41  # what is there was not dropped
     train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
     assert set(train["trait"]) == {"gore"} and "needles" in manifest(ws)["withheld"]
     learned = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
@@ -35,12 +37,12 @@ def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace,
     said[2] |= {"digest": "older"}  # absent, of another text
     ws = world.fill(workspace, rows, said)
     ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert ran["dropped"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
+    assert ran["in_conversations_only"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
     for config in ("sft", "grpo"):
         listed = pl.read_parquet(ws.releases / f"1.0.0/data/{config}/train.parquet")["conversation"]
         there, *gone = world.released(ws, "c000", "c001", "c002")
         assert there in listed and not {*gone} & set(listed)
-    assert cli("release", "2.0.0", "--unreviewed", "-C", ws.root, "--json").json["dropped"] == {}
+    assert cli("release", "2.0.0", "--unreviewed", "-C", ws.root, "--json").json["in_conversations_only"] == {}
 
 
 def test_crisis_and_clusters_are_honoured(workspace, cli):
@@ -63,11 +65,12 @@ def test_titles_without_a_year_are_items_where_the_workspace_says_so(workspace, 
     rows, said = world.requests()
     plain = conversation("plain", "What next?", "You should watch Film D tonight.", "Thanks!", day=3)
     ws = world.fill(workspace, [*rows, plain], [*said, label(plain, verdict="absent")])
-    assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {"no linked item": 1}
+    ran = cli("release", "1.0.0", "-C", ws.root, "--json")
+    assert ran.json["in_conversations_only"] == {"no linked item": 1}
     config = (ws.root / "saferec.toml").read_text()
     (ws.root / "saferec.toml").write_text(config.replace("[release]", '[release]\ntitles = "any"'))
     ran = cli("release", "2.0.0", "-C", ws.root, "--json")
-    assert not ran.err and ran.json["dropped"] == {}
+    assert not ran.err and ran.json["in_conversations_only"] == {}
     learned = pl.concat([pl.read_parquet(p) for p in (ws.releases / "2.0.0/data/grpo").glob("*")])
     (plain_id,) = world.released(ws, "plain")
     (row,) = learned.filter(conversation=plain_id).to_dicts()

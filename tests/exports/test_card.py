@@ -80,9 +80,15 @@ def test_a_few_are_not_none(manifest):
 
 
 def test_what_was_left_out_and_not_reviewed_is_said(manifest):
-    facts = {"dropped": {"straddles split": 1204}, "unreviewed": 31, "split_rule": "seeker hash"}
+    dropped = {"straddles split": 1204, "reviewed by nobody": 31}
+    facts = {"dropped": dropped, "unreviewed": 31, "split_rule": "seeker hash"}
     text = card.render(manifest | facts)
-    assert "| straddles split | 1,204 |" in text
+    assert "| straddles split | 1,204 | nothing |" in text and "| reviewed by nobody | 31 | `conversations`, " in text
+    told = croissant.rai(manifest | facts)["rai:dataPreprocessingProtocol"]
+    assert told[:2] == [
+        "Left out: straddles split: 1204.",
+        "In `conversations` only, without a row to learn from: reviewed by nobody: 31.",
+    ]
     assert "31 conversations were reviewed by nobody" in text
     assert "stable hash of the seeker" in text and "By the time" not in text
 

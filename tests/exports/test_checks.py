@@ -8,7 +8,7 @@ import json
 import polars as pl
 import pytest
 
-from exports import checks
+from exports import build_rows, checks
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining import privacy
 from saferec_builder.storage import tables, workspace as store
@@ -109,7 +109,7 @@ def test_a_test_row_whose_answer_stands_in_a_train_request_tests_nothing():
     rows = rows.with_columns(split=pl.Series(["test", "train", "train"]), cut=pl.Series([0, 1, 1], dtype=pl.Int32))
 
     def left_out(rows):
-        return checks.without_repeated_answers(rows, turns).filter(reason=checks.REPEATED)["conversation"].to_list()
+        return checks.without_repeated_answers(rows, turns).filter(reason=build_rows.REPEATED)["conversation"].to_list()
 
     assert left_out(rows) == ["c0"] and left_out(rows.with_columns(split=pl.lit("train"))) == []
     ids = pl.List(pl.String)

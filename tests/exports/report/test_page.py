@@ -190,7 +190,7 @@ def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> No
     assert cli("release", "3.0.0", "-C", ws.root).code == 0
     for version, wanted in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
         left = gather(ws, version)["left_out"]
-        assert {row["reason"]: row["count"] for row in left if row["stage"] == "release"} == wanted
+        assert {row["reason"]: row["count"] for row in left if row["stage"] == "requests"} == wanted
         assert {row["reason"]: row["count"] for row in left if row["stage"] == "mine"} == {"same id": 1}
 
 
