@@ -47,7 +47,8 @@ def release(
     if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}
     dropped, figures["in_conversations_only"] = build_rows.apart(facts["dropped"])
-    figures |= {"unsure_or_unresolved": facts["makers"]["unresolved"], "conditions": facts["conditions"]}
+    open_ = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
+    figures |= {open_: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
     if (rare := facts["combinations"]) and rare["withheld"]:
         shared = f"(fewer than {rare['k']} people share theirs)"

@@ -101,6 +101,15 @@ def test_drops_balance_and_are_kept(ws, cli):
     assert store.read(ws, tables.DROPS).filter(stage="release").height == 2
 
 
+def test_the_count_of_open_labels_names_the_labels_that_it_is_of(ws, cli):
+    """Nobody has needles: no label on it is in the release, and `adjudicate` counts 40 as unresolved."""
+    open_ = [label(row, "needles", verdict=None, reviews=["r"]) for row in world.requests()[0]]
+    store.append(ws, tables.LABELS, labels(*open_))
+    told = cli("release", "1.0.0", "-C", ws.root).out
+    assert "labels 40," in told and "\n  labels unsure or unresolved, of traits that are not withheld: 0\n" in told
+    assert cli("release", "1.0.0", "-C", ws.root, "--json").json["unsure_or_unresolved"] == 0
+
+
 @pytest.mark.slow
 def test_a_changed_content_needs_a_higher_version(ws, cli):
     cli("release", "1.0.0", "-C", ws.root)
