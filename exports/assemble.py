@@ -1,6 +1,5 @@
 """What a release is made of, assembled from one snapshot of the workspace: every check has passed."""
 
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -35,7 +34,6 @@ from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.core.undated import Work
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
 from saferec_builder.storage import tables, texts_on_disk as spool
@@ -213,7 +211,7 @@ def _built(
     """The texts in the order of the release, and build_rows.build of them."""
     said, refs = snapshot.arranged(ws, base.kept)
     how = ws.config.release
-    found = finders(refs, base.items, base.links, base.judged.works, undated=how.titles == "any")
+    found = catalog.finders(refs, base.items, base.links, base.judged.works, undated=how.titles == "any")
     terms = build_rows.Terms(small, options.unreviewed, base.out, how.requests == "turn", how.truth == "any")
     reading = build_rows.Reading(said.rows, *found)
     return said, build_rows.build(base.kept.drop("row"), base.known, reading, base.items["item"].sort(), terms)
@@ -310,21 +308,6 @@ def _earlier(parent: Path | None, before: Facts) -> pl.Series:
     return pl.Series([], dtype=pl.String)
 
 
-def finders(
-    refs: list[str], items: pl.DataFrame, links: pl.DataFrame, works: Mapping[str, Work], *, undated: bool
-) -> tuple[Mapping[str, str], Callable[[str], Sequence[tuple[int, int, str]]]]:
-    """(ref -> item, text -> mentions), both by the catalog; `undated`: of titles without a year, too."""
-    if not undated:
-        index = catalog.index(items, works)
-        return catalog.link(refs, links, index), partial(catalog.mentions, index=index)
-    finder = catalog.finder(items, works=works)
-
-    def mentions(text: str) -> list[tuple[int, int, str]]:
-        return [(found.start, found.end, found.item) for found in catalog.in_text(finder, text) if found.item]
-
-    return catalog.link(refs, links, finder.index), mentions
-
-
 def _seeded(
     snapshot: Snapshot, conversations: pl.DataFrame, items: pl.DataFrame, links: pl.DataFrame, undated: bool
 ) -> pl.DataFrame:
@@ -332,7 +315,7 @@ def _seeded(
     loose = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
     said = snapshot.turns(loose)
     refs = spool.refs_in(said.with_columns(recommended=[], accepted=[], seen=[]))
-    linked, mentions = finders(refs, items, links, {}, undated=undated)  # a split changes with no warning
+    linked, mentions = catalog.finders(refs, items, links, {}, undated=undated)  # a split changes with no warning
     seeds = [
         next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], linked, mentions)), None)
         for turns in said["turns"].to_list()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from exports import assemble, build_rows, checks
+from exports import build_rows, checks
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works, lookup
 from saferec_builder.catalog.gaps import refs
@@ -159,9 +159,8 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     texts = _newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS)
     texts = tables.last(texts, "conversation").select("conversation", *_SAID)
     kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
-    found = assemble.finders(
-        refs(kept)["ref"].unique().to_list(), items, links, judged.works, undated=how.titles == "any"
-    )
+    named = refs(kept)["ref"].unique()
+    found = catalog.finders(named, items, links, judged.works, undated=how.titles == "any")
     talks = kept.select(_SAID)
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")

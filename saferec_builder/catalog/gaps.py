@@ -42,7 +42,7 @@ def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
 
 
 def said(conversations: pl.DataFrame, mentions: Callable[[str], Sequence[tuple[int, int, str]]]) -> pl.DataFrame:
-    """(conversation, item) of what stands in the words of turns as "Title (Year)": a release reads these, too."""
+    """(conversation, item) of what `mentions` finds in the words of turns: a release reads these, too."""
     each = conversations.select("conversation", turn="turns").explode("turn", empty_as_null=False)
     each = each.select("conversation", pl.col("turn").struct.field("text"))
     found = [(name, item) for name, text in each.iter_rows() for _, _, item in mentions(text)]

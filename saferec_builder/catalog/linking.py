@@ -4,7 +4,8 @@ reads  items, links (see merging)
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import polars as pl
 from ahocorasick_rs import AhoCorasick
@@ -52,6 +53,21 @@ def matches(
         elif ref.startswith("title:"):
             found[ref] = titles.find(index, *titles.split_year(ref.removeprefix("title:")), domain)
     return found
+
+
+def finders(
+    refs: Iterable[str], items: pl.DataFrame, links: pl.DataFrame, works: Mapping[str, Work], *, undated: bool
+) -> tuple[Mapping[str, str], Callable[[str], Sequence[tuple[int, int, str]]]]:
+    """(ref -> item, text -> mentions), both by the catalog; `undated`: of titles without a year, too."""
+    if not undated:
+        known = index(items, works)
+        return link(refs, links, known), partial(mentions, index=known)
+    found = finder(items, works=works)
+
+    def said(text: str) -> list[tuple[int, int, str]]:
+        return [(one.start, one.end, one.item) for one in mention_finder.in_text(found, text) if one.item]
+
+    return link(refs, links, found.index), said
 
 
 def mentions(text: str, index: titles.Index) -> list[tuple[int, int, str]]:

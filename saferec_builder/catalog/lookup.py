@@ -1,11 +1,10 @@
 """Looks up what a workspace's catalog says of an item and why, what it does not know, and which rows were merged."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import polars as pl
 
-from saferec_builder.catalog import explain, linking, merging, verdicts
+from saferec_builder.catalog import explain, known_works, linking, merging
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.gaps import gaps as ranked, refs, said, uses
 from saferec_builder.core.errors import UsageError
@@ -69,14 +68,13 @@ def gaps(ws: Workspace) -> Gaps:
     if conversations.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
-    oracle, _ = verdicts.risks(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
-    named, index = refs(conversations), linking.index(items)
-    linked = linking.link(named["ref"], links, index)
-    in_words = said(conversations, partial(linking.mentions, index=index))
-    used = pl.concat([uses(named, linked), in_words]).unique(maintain_order=True)
+    judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
+    named, undated = refs(conversations), ws.config.release.titles == "any"
+    linked, mentions = linking.finders(named["ref"], items, links, judged.works, undated=undated)
+    used = pl.concat([uses(named, linked), said(conversations, mentions)]).unique(maintain_order=True)
     unlinked = named.filter(~pl.col("ref").is_in(list(linked)))
     redial = bool(unlinked["ref"].str.starts_with("redial:").any())
-    return Gaps(ranked(items, oracle, used, _sensitive(ws)), unlinked, redial)
+    return Gaps(ranked(items, judged.oracle, used, _sensitive(ws)), unlinked, redial)
 
 
 def _sensitive(ws: Workspace) -> pl.DataFrame:

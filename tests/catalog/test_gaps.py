@@ -63,6 +63,21 @@ def test_gaps_hear_what_is_only_said(cli, films, tmp_path):
     assert found["no_item"]["names"] == 0
 
 
+def test_gaps_hear_titles_without_a_year_where_a_release_does(cli, films, tmp_path):
+    """Where nobody writes a year the plan had items in answers, and gaps and fetch had nothing to look up."""
+    chats = json.dumps({"messages": [said("user", "A film?"), said("assistant", "You should watch Heat tonight.")]})
+    cli("mine", "messages", file(tmp_path, "said.jsonl", chats), "-C", films.root)
+
+    def of_heat():
+        gaps = cli("catalog", "gaps", "-C", films.root, "--json").json["gaps"]
+        return next(gap["conversations"] for gap in gaps if gap["title"] == "Heat")
+
+    assert of_heat() == 2
+    config = films.root / "saferec.toml"
+    config.write_text(config.read_text().replace("[release]", '[release]\ntitles = "any"'))
+    assert of_heat() == 3
+
+
 def test_the_dialogues_themselves_make_items_of_redials_ids(cli, workspace, tmp_path):
     """It (2017) was in the catalog, and 1,147 names were no item: no file that people have tied its id to it."""
     cli("catalog", "add", "csv", file(tmp_path, "own.csv", "domain,title,year\nfilm,It,2017\n"), "-C", workspace.root)
