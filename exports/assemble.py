@@ -119,9 +119,10 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     slugs, fewest = ws.taxonomy.slugs, ws.config.release.min_seekers
     small = list(checks.small_groups(base.known, base.kept, slugs, fewest))
     shown = [slug for slug in slugs if slug not in small]
-    silent = _silent(base.kept["source"], options)
-    rare = rare_combinations.hidden(base.known, base.kept, sorted(silent), shown, fewest)
-    base = _without(base, rare.gone)
+    silent = [] if options.with_text else licences.silent(base.kept["source"].unique(), options.allow)
+    rare = rare_combinations.hidden(base.known, base.kept, silent, shown, fewest)
+    kept, left_out = rare_combinations.without(base.kept, base.left_out, rare)
+    base = replace(base, kept=kept, left_out=left_out)
     said, every = _built(ws, snapshot, base, frozenset(small), options)
     every = checks.without_repeated_answers(rare_combinations.unlearned(every, rare), said.turns)
     built = every.filter(further=0)
@@ -135,7 +136,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     places = filled.select("place", "released", subject="conversation")
     labels = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
     labels = rare_combinations.labels(labels, rare, shown)
-    return Chosen(base, said, small, shown, silent, rare, filled, more, injected, drops, labels)
+    return Chosen(base, said, small, shown, frozenset(silent), rare, filled, more, injected, drops, labels)
 
 
 def _content(
@@ -230,13 +231,6 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
 
 
 # ---- what the workspace holds
-
-
-def _without(base: Base, gone: frozenset[str]) -> Base:
-    here = pl.col("conversation").is_in(list(gone))
-    left = base.kept.filter(here).select("conversation", "source", reason=pl.lit(rare_combinations.RARE))
-    kept = base.kept.filter(~here).drop("place").with_row_index("place")
-    return replace(base, kept=kept, left_out=pl.concat([base.left_out, left])) if gone else base
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
@@ -336,13 +330,6 @@ def _more(
     chosen = injection.chosen(inject, ws.taxonomy.slugs, banks)
     choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both")
     return pl.concat([further, injection.rows(requests, choice, turns, oracle)]), chosen
-
-
-def _silent(sources: pl.Series, options: Options) -> frozenset[str]:
-    """Sources whose text stays with them."""
-    if options.with_text:
-        return frozenset()
-    return frozenset(s for s in sources.unique() if licences.shares(s) == "ids" and s not in options.allow)
 
 
 def _check(chosen: Chosen) -> None:

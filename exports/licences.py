@@ -24,6 +24,11 @@ def shares(source: str) -> str:
     return LICENCES[source].share if source in LICENCES else "ids"
 
 
+def silent(sources: Iterable[str], allowed: Iterable[str] = ()) -> list[str]:
+    """Those whose text stays with them."""
+    return sorted({source for source in sources if shares(source) == "ids"} - set(allowed))
+
+
 def check_licences(sources: Iterable[str], allowed: Iterable[str]) -> None:
     """Stops where a source of conversations or items may not be passed on and the publisher has not said otherwise."""
     closed = sorted({s for s in sources if shares(s) == "no"} - set(allowed))

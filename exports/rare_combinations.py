@@ -71,6 +71,13 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
     )
 
 
+def without(kept: pl.DataFrame, left_out: pl.DataFrame, of: Hidden) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """build_rows.ordered without those who are gone."""
+    here = pl.col("conversation").is_in(list(of.gone))
+    left = kept.filter(here).select("conversation", "source", reason=pl.lit(RARE))
+    return kept.filter(~here).drop("place").with_row_index("place"), pl.concat([left_out, left])
+
+
 def unlearned(built: pl.DataFrame, of: Hidden) -> pl.DataFrame:
     """Rows of build_rows.build: of whom something is withheld nobody can tell what is safe, so they teach nothing."""
     return unlearned_rows(built, built["conversation"].is_in(list(of.told)), WITHHELD)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from exports import build_rows, checks
+from exports import build_rows, checks, licences, rare_combinations
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works, lookup
 from saferec_builder.catalog.gaps import refs
@@ -31,8 +31,8 @@ _SAID = ("turns", "recommended", "accepted", "seen")
 @dataclass(frozen=True)
 class Plan:
     """A forecast: every label stands, and every proposal without a label is taken for true. What reviewers find beyond
-    the proposals comes on top, what they reject goes. Splits are by time, person and id: what `[splits] by_item` moves,
-    and test requests whose answer stands in train, are not seen.
+    the proposals comes on top, what they reject goes. Splits are by time, person and id, as of a first release without
+    an option: what `[splits] by_item` and the boundaries of an earlier release move is not seen.
 
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
               (with an answer that is clear for all of the request's traits: a safety row)
@@ -126,7 +126,7 @@ def told(found: Plan) -> list[str]:
 def outcome(found: Plan) -> list[str]:
     """What a release would hold, and why it would hold no safety row."""
     held = f"a release would hold {found.requests:,} requests, {found.safety_rows:,} of them safety rows"
-    held += ", if people read every conversation and agreed with every proposal"
+    held += ", if people read every conversation, agreed with every proposal and found nothing else"
     return [held, *(f"shortfall: {why}" for why in found.shortfalls)]
 
 
@@ -156,6 +156,10 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     known = build_rows.current(_believed(ws), mined)
     how = ws.config.release
     small = checks.small_groups(known, kept, ws.taxonomy.slugs, how.min_seekers)
+    shown = [slug for slug in ws.taxonomy.slugs if slug not in small]
+    silent = licences.silent(kept["source"].unique())
+    rare = rare_combinations.hidden(known, kept, silent, shown, how.min_seekers)
+    kept, left_out = rare_combinations.without(kept, left_out, rare)
     texts = _newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS)
     texts = tables.last(texts, "conversation").select("conversation", *_SAID)
     kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
@@ -165,6 +169,8 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")
     made = build_rows.build(kept.drop(_SAID), known, reading, items["item"].sort(), terms)
+    made = rare_combinations.unlearned(made, rare)
+    made = checks.without_repeated_answers(made, lambda places: talks["turns"][places.to_list()])
     unread = known.is_empty() and not workspace.count(ws, tables.READINGS)
     return _Forecast(items, judged.oracle, known, unread, small, left_out, made)
 

@@ -51,6 +51,28 @@ def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requ
     assert "gore" not in before.too_few_people and len(before.too_few_people) == 19
 
 
+def test_what_a_release_leaves_out_by_itself_is_in_no_forecast(workspace):
+    """16 requests were forecast, and the release held 14. Here two people of whom nothing may be told, as their source
+    keeps its texts and nobody shares their two traits, and a test request whose answer a train request holds."""
+    requests, labels = world.requests()
+    answer = "Try Film D (2004), it is quiet and nobody in it is ever hurt at all"
+    again, last = (
+        world.conversation(f"c{n:03d}", "A film?", answer, *more, day=n) for n, more in ((0, AGAIN), (39, ()))
+    )
+    requests[0], requests[39] = again | {"accepted": [world.ref("K")]}, last
+    labels[0], labels[39] = (world.label(row, verdict="absent") for row in (again, last))
+    labels += [world.label(requests[n], "needles") for n in (1, 3, 5, 7, 9)]
+    for row in requests[1:4:2]:
+        row["source"] = "reddit"
+    world.fill(workspace, requests, labels)
+    plan, release = sr.plan(workspace), sr.release(workspace, "1.0.0")
+    assert plan.left_out == {"a rare combination of traits": 2, "answer in a train request": 1}
+    assert (plan.left_out, plan.requests) == (release.manifest["dropped"], release.rows["grpo"])
+
+
+AGAIN = ("No, that one I know.", "Or Film K (2011).")
+
+
 def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was_asked_for(workspace):
     requests, labels = world.requests()
     world.fill(workspace, requests, labels)
