@@ -310,21 +310,25 @@ def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowe
 
 def remedy(asked: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
     """What to do where no request of `asked` (truth, traits; at least one) has an answer that is clear for it."""
-    answered = asked.filter(pl.col("truth").list.len() > 0)
-    if answered.is_empty():
+    if not asked["truth"].list.len().sum():
         return "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
-    return f"add warnings for {_unsettled(answered, oracle, items)}"
-
-
-def _unsettled(answered: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
-    """The items in answers that are unknown for a trait of their request, most often first: five, and how many more."""
-    open_: Counter[tuple[str, str]] = Counter()
-    for truth, traits in answered.select("truth", "traits").iter_rows():
-        pairs = [(trait, item) for item in truth for trait in traits]
-        open_.update((t, i) for t, i in pairs if oracle.codes[oracle.row(i), oracle.column(t)] == UNKNOWN)
+    open_, rows = (
+        unsettled(asked, oracle),
+        {row["item"]: row for row in items.select("item", "title", "year").to_dicts()},
+    )
     if not open_:
-        return "other items that they name"
-    first = [pair for pair, _ in sorted(open_.items(), key=lambda pair: (-pair[1], pair[0]))[:5]]
-    rows = {row["item"]: titles.shown(row) for row in items.select("item", "title", "year").to_dicts()}
-    more = f" and {len(open_) - len(first)} more" if len(open_) > len(first) else ""
-    return f"{', '.join(f'{trait}: {rows[item]}' for trait, item in first)}{more} (`saferec-build catalog gaps`)"
+        return "add warnings for other items that they name"
+    first = ", ".join(f"{titles.shown(rows[item])} ({', '.join(open_[item])})" for item in list(open_)[:5])
+    more = f" and {len(open_) - 5} more" if len(open_) > 5 else ""
+    return f"add warnings for {first}{more} (`saferec-build plan`)"
+
+
+def unsettled(asked: pl.DataFrame, oracle: Oracle) -> dict[str, list[str]]:
+    """Items in answers -> the traits of their requests that they are unknown for; those that settle most come first."""
+    open_: dict[str, Counter[str]] = {}
+    for truth, traits in asked.select("truth", "traits").iter_rows():
+        for item in truth:
+            unknown = [t for t in traits if oracle.codes[oracle.row(item), oracle.column(t)] == UNKNOWN]
+            open_.setdefault(item, Counter()).update(unknown)
+    most = sorted((item for item in open_ if open_[item]), key=lambda item: (-open_[item].total(), item))
+    return {item: sorted(open_[item]) for item in most}

@@ -37,8 +37,8 @@ class Plan:
     rows      trait, split, and requests with the trait: asked; of these answered (with items to learn from) and usable
               (with an answer that is clear for all of the request's traits: a safety row)
     too_few_people  traits of fewer seekers than [release] min_seekers -> how many they have: no release shows them
-    lookups   gaps.GAPS of items that somebody waits for and that DoesTheDogDie was not asked for: most pairs of a
-              conversation and a trait first
+    lookups   gaps.GAPS of items that somebody waits for and that DoesTheDogDie was not asked for: those in answers
+              first (checks.unsettled), then most pairs of a conversation and a trait first
     """
 
     requests: int  # that a release would hold
@@ -66,6 +66,8 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     named = made["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
     codes = oracle.codes[oracle.rows(named)]
     asked = _asked(made, oracle)
+    first = list(checks.unsettled(asked, oracle))
+    place = pl.col("item").replace_strict(first, range(len(first)), default=len(first), return_dtype=pl.UInt32)
     talks = made.filter(further=0)
     left_out = pl.concat([seen.left_out["reason"], talks["reason"].drop_nulls()])
     return Plan(
@@ -79,7 +81,7 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         items_without_a_settled_trait=int((codes == UNKNOWN).all(axis=1).sum()),
         share_of_verdicts_unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
         waiting=int(open_["waiting"].sum()),
-        lookups=open_.filter(~pl.col("item").is_in(looked_up)).head(budget),
+        lookups=open_.filter(~pl.col("item").is_in(looked_up)).sort(place, maintain_order=True).head(budget),
         shortfalls=(NOTHING,) * seen.unread + _shortfalls(seen, ws.config.release.min_seekers),
     )
 
@@ -106,7 +108,7 @@ def told(found: Plan) -> list[str]:
     lines = [_HEAD] * (not found.rows.is_empty())
     for row in found.rows.to_dicts():
         lines.append("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
-    lines += ["items to look up first"] * (not found.lookups.is_empty())
+    lines += ["items to look up first: those that most answers wait for"] * (not found.lookups.is_empty())
     for row in found.lookups.to_dicts():
         lines.append(f"{row['waiting']:>6} waiting  {titles.shown(row)} [{row['domain']}]")
     few = [f"{trait} {people:,}" for trait, people in found.too_few_people.items() if people]

@@ -5,6 +5,7 @@ import pytest
 
 import saferec_builder as sr
 from saferec_builder import planning
+from saferec_builder.core import titles
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 
@@ -85,12 +86,29 @@ def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was
     assert sr.plan(workspace).lookups.is_empty()
 
 
+def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace):
+    """What most people name themselves came first, though few answers wait for it, and the shortfall named others."""
+    requests, labels = world.requests()
+    for row in requests:  # everybody names I, so that nobody can be recommended it
+        row["turns"][0]["text"] += f" Or like {world.film('I')}?"
+    store.append(workspace, tables.CATALOG_ROWS, world.catalog())
+    clear_of_needles = world.warnings().with_columns(topic=pl.lit("Are needles/syringes used")).filter(answer="no")
+    store.append(workspace, tables.WARNINGS, clear_of_needles.unique("ref", maintain_order=True))
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(*requests))
+    store.append(workspace, tables.LABELS, world.labels(*labels))
+    found = sr.plan(workspace)
+    (why,) = found.shortfalls
+    first = [titles.shown(row) for row in found.lookups.to_dicts()]
+    assert f"add warnings for {' (gore), '.join(first[:5])} (gore) and 6 more (`saferec-build plan`)" in why
+    assert first[-1] == world.film("I") and found.lookups["waiting"].arg_max() == len(first) - 1
+
+
 WORLDS = [  # what is missing, and the number with what to do
     ("catalog", "0 of 40 conversations have an answer among the catalog's 0 items: add items"),
     ("warnings", "0 of the 12 items in answers are clear for any trait, and"),
     (
         "clear",
-        "0 of 20 requests with a trait have an answer that is clear for it: add warnings for gore: Film D (2004),",
+        "0 of 20 requests with a trait have an answer that is clear for it: add warnings for Film D (2004) (gore),",
     ),
     ("people", "each trait that somebody has is withheld, as fewer than 5 people have it (gore 4): mine more, or"),
     ("traits", "no label and no proposal says that somebody has a trait: mine more, or"),
