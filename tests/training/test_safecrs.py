@@ -213,7 +213,7 @@ def test_requests_that_are_looked_at_alone_are_of_the_release(tmp_path: Path, ca
     words = ["evaluate", "--release", str(release), "--predictions", str(given), "--output", str(tmp_path / "out")]
     (only := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
     for name, said in (
-        (only, "none of the requests that were asked for is in test"),
+        (only, "there is nothing to judge in the requests of test that were asked for"),
         (tmp_path / "no", "cannot be read"),
     ):
         assert safecrs.main([*words, "--only", str(name)]) == 1

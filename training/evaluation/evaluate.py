@@ -121,7 +121,7 @@ def _slices(table: Sequence[Row]) -> dict[str, Bools]:
 
 def evaluate(
     release: Release | Path | str,
-    predictions: Sequence[Path | str],
+    predictions: Path | str | Sequence[Path | str],
     output: Path | str | None = None,
     *,
     gold: Path | str | None = None,
@@ -135,12 +135,14 @@ def evaluate(
     paper of SafeCRS defines them too. only: the requests (conversation ids) to look at; default: all of the split.
     """
     release = release if isinstance(release, Release) else open_release(release)
-    table = rows(release.folder, "grpo", split)
-    if only is not None:
-        table = [row for row in table if row["conversation"] in only]
-        if not table:
-            raise TrainingError(f"none of the requests that were asked for is in {split}: expected ids of its requests")
+    table = [row for row in rows(release.folder, "grpo", split) if only is None or row["conversation"] in only]
+    asked = split if only is None else f"the requests of {split} that were asked for"
+    if not table:
+        raise TrainingError(f"{release.folder}: there is nothing to judge in {asked}")
     truth = read_gold(gold, release) if gold else None
+    predictions = [predictions] if isinstance(predictions, Path | str) else predictions
+    if not predictions:
+        raise TrainingError("predictions: no file: expected one at least")
     names = [Path(path).stem for path in predictions]
     if twice := [name for name in names if names.count(name) > 1]:
         raise TrainingError(f"predictions: two files are called {twice[0]}: a run is called after its file")
@@ -164,7 +166,7 @@ def evaluate(
             one["cut"] = len(cut)
     made = report(release, runs, judged, truth is not None)
     print(plain(told(made, judged)))
-    _say_what_was_not_read(files, release, split)
+    _say_what_was_not_read(files, release, asked)
     if silent:
         print(f"left out: {len(silent)} requests without their text, which not every file answers")
     if blank := sum(not row["prompt"] for row in table):
@@ -178,7 +180,7 @@ def evaluate(
     return made
 
 
-def _say_what_was_not_read(files: Mapping[str, Predictions], release: Release, split: str) -> None:
+def _say_what_was_not_read(files: Mapping[str, Predictions], release: Release, asked: str) -> None:
     for name, found in files.items():
         if found.cut:
             print(
@@ -194,7 +196,7 @@ def _say_what_was_not_read(files: Mapping[str, Predictions], release: Release, s
                 f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(str(titles[0]))}"
             )
         if found.strange:
-            print(f"left out: {found.strange} answers to conversations outside {split}")
+            print(f"left out: {found.strange} answers to conversations outside {asked}")
 
 
 def _unasked(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:

@@ -172,6 +172,24 @@ def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, t
     assert "at k = 4" in out and "popularity" in out and "1 answers to conversations outside test" in out
 
 
+def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, capsys):
+    """The letters of a path were taken for files, a Path was a TypeError, and so was no file."""
+    alone = [evaluate.evaluate(release, given, only=["u7"])["runs"] for given in (predictions, str(predictions))]
+    assert alone[0] == alone[1] == evaluate.evaluate(release, [predictions], only=["u7"])["runs"]
+    told = "2 answers to conversations outside the requests of test that were asked for"  # one of them is in test
+    assert capsys.readouterr().out.count(told) == 3
+    with pytest.raises(TrainingError, match="no file: expected one at least"):
+        evaluate.evaluate(release, [])
+    with pytest.raises(TrainingError, match="nothing to judge in the requests of test that were asked for"):
+        evaluate.evaluate(release, predictions, only=["u1"])
+    table = pq.read_table(release.folder / "data" / "grpo" / "test.parquet")
+    small_release.rewrite(release.folder, "grpo/test.parquet", table[:0])
+    with pytest.raises(
+        TrainingError, match="nothing to judge in test"
+    ):  # "every answer was cut before its first title"
+        evaluate.evaluate(release, predictions)
+
+
 def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path, capsys):
     path = tmp_path / "p.jsonl"
     path.write_text('{"id": "u7", "text": "Sorry, I cannot."}\n{"id": "u8", "items": []}\n')
