@@ -243,13 +243,14 @@ def across_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
 
 def without_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
     """Rows of lists without what they were refilled with (their last items); a list of nothing is left out."""
-    found = []
-    for row in table:
-        left = row["items"][: len(row["items"]) - row["refilled"]]
-        text = "\n".join(f"{n}. {items[i].name}" for n, i in enumerate(left, 1))
-        if left:
-            found.append(row | {"items": left, "completion": [{"role": "assistant", "content": text}], "refilled": 0})
-    return found
+    each = ((row, row["items"][: len(row["items"]) - row["refilled"]]) for row in table)
+    return [listing(row, left, items) for row, left in each if left]
+
+
+def listing(row: Row, ranked: list[str], items: Mapping[str, Item]) -> Row:
+    """The row with this list as its answer."""
+    text = "\n".join(f"{n}. {items[i].name}" for n, i in enumerate(ranked, 1))
+    return row | {"items": ranked, "completion": [{"role": "assistant", "content": text}], "refilled": 0}
 
 
 def repeated(table: Sequence[Row], times: int) -> list[Row]:

@@ -6,11 +6,12 @@ from dataclasses import replace
 import numpy as np
 
 from saferec_builder.core.oracle import CLEAR, worst
-from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
+from saferec_builder.scoring.metrics import Ranked, columns, judge, per_user
 from training.data import Release, Row
 from training.decoding import generate
 from training.decoding.generate import CausalLM, PolicyModel
 from training.evaluation.evaluate import ranked
+from training.harness.scoring import users_mean
 from training.run_folders import Figures
 
 Answers = dict[str, str | Ranked]
@@ -40,15 +41,10 @@ def scorer(policy: PolicyModel, table: Sequence[Row], release: Release, prefer: 
         given = answers(replace(policy, model=model), table)
         values = per_user(judge(ranked(given, table, release), users, release.oracle, k))
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
-        found = {name: _mean(values[name]) for name in names}
+        found = {name: float(np.nan_to_num(users_mean(values[name]))) for name in names}
         return {"score": PREFER[prefer](found, k, caution), **found}
 
     return score
-
-
-def _mean(values: Floats) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else 0.0
 
 
 def unsafe(release: Release, table: Sequence[Row]) -> list[list[str]]:

@@ -28,11 +28,12 @@ from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked, columns, judge, per_user
-from training.data import Release, Row, open_release, rows
+from training.data import Release, Row, listing, open_release, rows
 from training.evaluation import ranking
 from training.evaluation.baselines import request
 from training.evaluation.ranking import Ranker
 from training.evaluation.selection import lost
+from training.harness.scoring import users_mean
 from training.release_from_hub import folder
 
 # probability from which the linear model has heard a trait, if it is also twice what any request has (.5 at most)
@@ -80,9 +81,7 @@ class Guard:
         found = []
         for row in table:
             (items,) = self._lists(row, row["traits"], [0.0])
-            text = "\n".join(f"{n}. {self.release.items[item].name}" for n, item in enumerate(items, 1))
-            more = Row(items=items, completion=[{"role": "assistant", "content": text}], refilled=0)
-            found += [row | more] if items else []
+            found += [listing(row, items, self.release.items)] if items else []
         return found
 
     def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
@@ -126,7 +125,7 @@ class Guard:
         found, users, k = [], columns(table), self.release.k
         for caution, lists in zip(CAUTIONS, zip(*listed, strict=True), strict=True):
             values = per_user(judge(lists, users, self.release.oracle, k))
-            found.append({"caution": caution} | {name: _mean(value) for name, value in values.items()})
+            found.append({"caution": caution} | {name: users_mean(value) for name, value in values.items()})
         return found
 
     def _lists(
@@ -226,11 +225,6 @@ def _opened(release: OnDisk | Path | str) -> Release:
     if not isinstance(found, Path | str):
         raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
     return open_release(folder(str(found)))
-
-
-def _mean(values: Floats) -> float:
-    there = values[~np.isnan(values)]
-    return float(there.mean()) if len(there) else float("nan")
 
 
 def _hearing(train: Sequence[Row], oracle: Oracle) -> tuple[LinearText | None, Floats]:

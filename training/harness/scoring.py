@@ -27,9 +27,10 @@ def score_one(row: Row, text: str, release: Release) -> Scores:
     return by_user(found)[0]
 
 
-def users_mean(values: Sequence[float]) -> float:
+def users_mean(values: Sequence[float] | Floats) -> float:
     """Over the users whom a figure applies to; NaN where there are none."""
-    return float(np.nanmean(values)) if not np.isnan(values).all() else nan
+    there = np.asarray(values)[~np.isnan(values)]
+    return float(there.mean()) if len(there) else nan
 
 
 def ranked(answer: str | Ranked, row: Row, release: Release | None) -> Ranked:
