@@ -2,7 +2,7 @@
 
 A label that changed its verdict while the reviews behind it are the same did not change because somebody reviewed: it
 is named, one by one. Where changes have reviews, a reviewer or a trait with far more of them than the others is named
-(binomial tail against everyone else's rate, Holm over all reviewers and traits, 5 % together).
+(an exact test by conversation, Holm over all reviewers and traits: a false alarm in 5 % of diffs at most).
 """
 
 import json
@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypedDict
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from annotation import aggregation
 from exports.folder import facts_of
@@ -48,7 +50,8 @@ Flip = TypedDict(  # `from` is no name in Python
 
 
 class Alarm(TypedDict, total=False):
-    """Of kind `silent`: what, labels. Of kind `reviewer` or `trait`: name, changed, of, p; `unresolved`: no p."""
+    """Of kind `silent`: what, labels. Of kind `reviewer` or `trait`: name, changed and of (conversations), p; of kind
+    `unresolved`: name, changed and of (labels)."""
 
     kind: str
     what: str
@@ -232,14 +235,12 @@ def _scores(home: Path, predictions: Path, asked: Sequence[str]) -> dict[str, di
 
 def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Alarm]:
     """kind `silent` names labels, `reviewer` and `trait` name where changes pile up."""
-    known = pl.col("basis").is_not_null() | pl.col("basis_new").is_not_null()
-    silent = flips.filter(known & pl.col("basis").eq_missing(pl.col("basis_new")) | ~known)
-    loud = flips.filter(known & pl.col("basis").ne_missing(pl.col("basis_new")))
+    silent = flips.filter(pl.col("basis").eq_missing(pl.col("basis_new")))
     found: list[Alarm] = []
     if silent.height:
         units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]
         found.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
-    tests = [*_by_reviewer(pairs, reviews), *_by_trait(pairs, loud)]
+    tests = [*_by_reviewer(pairs, reviews), *_by_trait(pairs)]
     for rank, (p, kind, name, many, of) in enumerate(sorted(tests)):
         if p * (len(tests) - rank) > ALPHA:
             break
@@ -262,43 +263,71 @@ Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
 
 
 def _by_reviewer(pairs: pl.DataFrame, reviews: pl.DataFrame) -> Iterable[Test]:
-    """Of a reviewer's new reviews on labels that were decided before, how many say something else than it did."""
+    """In how many conversations a reviewer's new reviews contradict more labels of before than the mean of all readings
+    of as many labels: whoever reads all traits of a text contradicts more than who looks at one again."""
     again = reviews.filter(pl.col("role") == "reviewer").join(
         pairs, left_on=["subject", "trait"], right_on=_UNIT, how="inner", suffix="_was"
     )
-    if again.is_empty():
-        return
-    against = again.group_by("reviewer").agg(
-        (pl.col("verdict") != pl.col("verdict_was")).sum().alias("changed"), pl.len().alias("of")
+    readings = again.group_by(name="reviewer", conversation="subject").agg(
+        against=(pl.col("verdict") != pl.col("verdict_was")).sum(), like=pl.len()
     )
-    yield from _against_others("reviewer", dict((r, (c, n)) for r, c, n in against.iter_rows()))
+    return _against_others("reviewer", readings, pl.col("against") > pl.col("against").mean().over("like"))
 
 
-def _by_trait(pairs: pl.DataFrame, loud: pl.DataFrame) -> Iterable[Test]:
-    many = dict(pairs.group_by("trait").len().iter_rows())
-    changed = dict(loud.group_by("trait").len().iter_rows())
-    yield from _against_others("trait", {trait: (changed.get(trait, 0), n) for trait, n in many.items()})
+def _by_trait(pairs: pl.DataFrame) -> Iterable[Test]:
+    """In how many conversations a trait's label changed, of those where the reviews behind it did; among labels that
+    said the same before, for `present` and `absent` do not change equally often."""
+    again = pairs.filter(pl.col("basis").ne_missing(pl.col("basis_new")))
+    labels = again.rename({"trait": "name", "verdict": "like"})
+    return _against_others("trait", labels, pl.col("like") != pl.col("verdict_new"))
 
 
-def _against_others(kind: str, counts: Mapping[str, tuple[int, int]]) -> Iterable[Test]:
-    changed, of = (sum(pair[i] for pair in counts.values()) for i in (0, 1))
-    for name, (mine, n) in counts.items():
-        others, rest = changed - mine, of - n
-        if rest:  # also where nothing changed: Holm has to know of how many places this is the worst
-            # the others' rate, a little above what was seen of it: it is an estimate too
-            rate = (others + 1 + math.sqrt(others)) / (rest + 2)
-            yield _tail(mine, n, min(rate, 1.0)), kind, name, mine, n
+def _against_others(kind: str, rows: pl.DataFrame, changed: pl.Expr) -> Iterable[Test]:
+    """Whether a name changed more often than by chance. `rows` have name, conversation (one row of both) and like.
+
+    What happens in one conversation comes together, so a row is only ever compared with those of its own conversation
+    (and `like`), of which it is one by chance. Rows that stand alone are compared with one row, the first, of each
+    conversation that lacks the name: which of all these are the name's is chance, too. Both are exact.
+    """
+    place = ["conversation", "like"]
+    rows = rows.select("name", *place, changed=changed).sort("name", *place)
+    change = pl.col("changed")
+    rows = rows.with_columns(of=pl.len().over(place), among=change.sum().over(place), first=change.first().over(place))
+    whole = rows.unique(place).group_by("like").agg(places=pl.len(), firsts=pl.col("first").sum())
+    for (name,), mine in rows.group_by("name", maintain_order=True):
+        if mine.height == rows.height:
+            return  # nobody to compare with
+        together = mine.filter((pl.col("of") > 1) & (pl.col("among") > 0)).select("of", "among", drawn=1)
+        single = pl.col("of") == 1
+        apart = mine.group_by("like").agg(
+            pl.len().alias("has"),
+            pl.col("first").sum().alias("has_first"),
+            single.sum().alias("drawn"),
+            change.filter(single).sum().alias("hit"),
+        )
+        apart = apart.join(whole, on="like").select(
+            pl.col("places") - pl.col("has") + pl.col("drawn"),
+            pl.col("firsts") - pl.col("has_first") + pl.col("hit"),
+            "drawn",
+        )
+        many = int(mine["changed"].sum())
+        yield _tail(many, [*together.iter_rows(), *apart.iter_rows()]), kind, str(name), many, mine.height
 
 
-def _tail(k: int, n: int, p: float) -> float:
-    """P(X >= k) of a binomial with n draws."""
-    if p >= 1 or k == 0:
-        return 1.0
-    logs = (
-        math.lgamma(n + 1) - math.lgamma(i + 1) - math.lgamma(n - i + 1) + i * math.log(p) + (n - i) * math.log1p(-p)
-        for i in range(k, n + 1)
-    )
-    return min(1.0, sum(math.exp(x) for x in logs))
+def _tail(k: int, strata: Iterable[tuple[int, int, int]]) -> float:
+    """P(X >= k) of all the changed that are drawn, without replacement, from strata (of, changed, drawn)."""
+    chances: NDArray[np.float64] = np.ones(1)
+    for of, changed, drawn in strata:
+        least, most = max(0, drawn + changed - of), min(changed, drawn)
+        logs = [_choose(changed, i) + _choose(of - changed, drawn - i) for i in range(least, most + 1)]
+        stratum = [0.0] * least + [math.exp(x - _choose(of, drawn)) for x in logs]
+        chances = np.convolve(chances, stratum).astype(np.float64)
+    return min(1.0, float(chances[k:].sum()))
+
+
+def _choose(n: int, k: int) -> float:
+    """Its logarithm."""
+    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 # ---- as text
@@ -331,7 +360,9 @@ def alarm_text(alarm: Alarm) -> str:
         return f"{len(alarm['labels'])} {alarm['what']}, first {first}"
     if alarm["kind"] == "unresolved":
         return f"trait {alarm['name']}: {alarm['changed']} of {alarm['of']} labels are decided no longer"
-    return f"{alarm['kind']} {alarm['name']}: {alarm['changed']} of {alarm['of']} changed, far more than elsewhere"
+    what = {"reviewer": "contradicts more labels than is usual", "trait": "changed"}[alarm["kind"]]
+    many = f"{alarm['changed']} of {alarm['of']} conversations read again"
+    return f"{alarm['kind']} {alarm['name']}: {what} in {many}, far more often than others"
 
 
 def _number(value: float | None) -> str:
