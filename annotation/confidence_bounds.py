@@ -10,6 +10,7 @@ the bound is good. The bound is about the label that reviewers and the adjudicat
 right is another question: `rate` bounds it on gold units.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -178,16 +179,12 @@ def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DEL
     """The largest M that n audits with x positives do not rule out."""
     zone = audit.zone
     evidence = _marginal(audit.found, zone, n, x, alpha)
-    low, high = _mode(zone, n, x), zone - (n - x)
-    if evidence - _likelihood(zone, n, x, np.array([high]))[0] < log(1 / delta):
-        return high
-    while low < high:  # beyond the mode the likelihood only falls
-        middle = (low + high + 1) // 2
-        if evidence - _likelihood(zone, n, x, np.array([middle]))[0] < log(1 / delta):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+
+    def ruled_out(m: int) -> bool:
+        return bool(evidence - _likelihood(zone, n, x, np.array([m]))[0] >= log(1 / delta))
+
+    beyond = range(_mode(zone, n, x) + 1, zone - (n - x) + 1)  # where the likelihood only falls
+    return beyond.start - 1 + bisect_left(beyond, True, key=ruled_out)
 
 
 def _evidence(audit: Audit, n: Ints, x: Ints, alpha: float) -> Floats:
@@ -257,26 +254,16 @@ def _log_factorials(top: int) -> Floats:
 
 def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | None:
     """Further audits until the missed share is within alpha, if misses come as often as so far; None: not even all."""
-    n, x, zone = len(audit.outcomes), sum(audit.outcomes), audit.zone
-    low, high = 0, zone - n
-    if not _enough(audit, high, x / n if n else 0.0, alpha, delta):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        if _enough(audit, middle, x / n if n else 0.0, alpha, delta):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    rate, high = audit.misses / audit.audited if audit.outcomes else 0.0, audit.zone - audit.audited
 
+    def enough(more: int) -> bool:
+        n, x = audit.audited + more, audit.misses + ceil(rate * more - 1e-9)
+        if n == 0 or x > n:
+            return False
+        log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
+        return bool(log_e >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
 
-def _enough(audit: Audit, more: int, rate: float, alpha: float, delta: float) -> bool:
-    n = len(audit.outcomes) + more
-    x = sum(audit.outcomes) + ceil(rate * more - 1e-9)
-    if n == 0 or x > n:
-        return False
-    log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
-    return bool(log_e >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
+    return bisect_left(range(high), True, key=enough) if enough(high) else None
 
 
 def false_share(
@@ -308,13 +295,8 @@ def _rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) ->
         wrong = x + ceil(x / n * more - 1e-9) if n else 0
         return upper(Audit(zone, zone, ()), n + more, wrong) - wrong <= alpha * (zone - wrong + right)
 
-    low, high = 1, zone - n
-    if high < 1 or not enough(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
+    high = zone - n
+    return 1 + bisect_left(range(1, high), True, key=enough) if high >= 1 and enough(high) else None
 
 
 def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
