@@ -65,7 +65,7 @@ def plant(
             place = mine["index"][int(digest("place", s, name), 16) % mine.height]
             rows.append((place + 0.5, ("sensitivity", s, name, "reviewer", text, CONTROL, plan.batch)))
     rows.sort(key=lambda row: row[0])
-    return pl.DataFrame([row for _, row in rows], schema=ASSIGNMENTS.schema, orient="row")
+    return ASSIGNMENTS.frame(row for _, row in rows)
 
 
 def apart(votes: pl.DataFrame, assignments: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -52,7 +52,7 @@ def decoys(
         if free and span:
             trait = min(free, key=lambda slug: digest("decoy", subject, slug))
             rows.append(("sensitivity", subject, reader, trait, [span]))
-    return pl.DataFrame(rows, schema=DECOYS.schema, orient="row")
+    return DECOYS.frame(rows)
 
 
 def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
@@ -118,8 +118,7 @@ def _flags(facts: dict[str, int]) -> list[str]:
 
 
 def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
-    rows = [("sensitivity", subject, sorted(traits)) for subject, traits in truth.items()]
-    return pl.DataFrame(rows, schema=GOLD.schema, orient="row")
+    return GOLD.frame(("sensitivity", subject, sorted(traits)) for subject, traits in truth.items())
 
 
 def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[str, list[str]]:

@@ -59,7 +59,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
             pulled = servers.fetch(desk, servers.connect(ws, from_), only)
         _leave_out(desk, pulled)
         added = workspace.append(ws, tables.REVIEWS, new(desk, pulled))
-    rejected = pl.DataFrame(pulled.drops, schema=tables.DROPS.schema, orient="row")
+    rejected = tables.DROPS.frame(pulled.drops)
     workspace.append(ws, tables.DROPS, rejected)
     rejections.keep(ws, pulled)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())

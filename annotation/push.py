@@ -241,7 +241,7 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
         key = partial(sheet_id, desk.ws.secret)
         asked = files.records(units, guideline(), desk.taxonomy, paths, key)
-        kept = pl.DataFrame([*_unkeyed(desk), *asked], schema=tables.KEYED.schema, orient="row")
+        kept = tables.KEYED.frame([*_unkeyed(desk), *asked])
         workspace.append(desk.ws, tables.KEYED, kept)  # before anybody is asked
         rows = files.push(units, desk.texts, desk.taxonomy, guideline(), whole_files.replacing, paths, key)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
@@ -273,7 +273,7 @@ def _to_page(desk: Desk, who: People) -> Send:
     def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
         found = tasks(units.filter(pl.col("reviewer").is_in(who.names)))
         rows = [("page", task.reviewer, name, "", "there") for name, task in found.items()]
-        workspace.append(desk.ws, tables.SENT, pl.DataFrame(rows, schema=tables.SENT.schema, orient="row"))
+        workspace.append(desk.ws, tables.SENT, tables.SENT.frame(rows))
         left = dict(sorted(Counter(task.reviewer for task in found.values()).items()))
         return {"open": left, "then": "`saferec-build review serve` opens the page and prints each person's link"}
 

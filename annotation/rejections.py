@@ -38,7 +38,7 @@ def waiting(units: pl.DataFrame) -> dict[str, int]:
 def keep(ws: Workspace, pulled: Pulled) -> None:
     """Writes down what was rejected; an earlier rejection goes once an answer to its task was taken, and nothing of
     that was rejected. The table drops keeps all of them."""
-    new = pl.DataFrame([*pulled.returned.values()], schema=tables.REJECTED.schema, orient="row")
+    new = tables.REJECTED.frame(pulled.returned.values())
     answered = {tuple(answer[name] for name in TASK) for answer in pulled.answers.values()}
     taken = {Task(*row).id for row in answered} - {*new["task"]}
     mended = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*taken]))

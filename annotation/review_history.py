@@ -95,7 +95,7 @@ def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
     tasks = units.select("kind", "subject", "digest", *WHO).unique(maintain_order=True)
     fixed = {"trait": "*", "note": HANDED_BACK, "guideline": "", "taxonomy": taxonomy, "simulated": False}
     rows = [row | fixed | {"tool": HAND_BACK} for row in tasks.to_dicts()]
-    return record(pl.DataFrame(rows, schema=REVIEWS.schema), reviews)
+    return record(REVIEWS.frame(rows), reviews)
 
 
 def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:

@@ -72,7 +72,7 @@ def route(
         *deal(dealer, _due(texts, proposals, plan)),
         *_disputes(texts, disputed, plan, dealer),
     ]
-    return pl.DataFrame(rows, schema=ASSIGNMENTS.schema, orient="row")
+    return ASSIGNMENTS.frame(rows)
 
 
 def short(

@@ -44,7 +44,7 @@ def arrivals(
         stratum = SURE if key in sure else CLAIMED if key in claimed else ZONE
         if stratum != ZONE or plan.drawn(key[0]):
             rows.append((*key, keyed_digest(secret, "draw", *key), stratum, plan.batch))
-    return pl.DataFrame(rows, schema=DESIGN.schema, orient="row")
+    return DESIGN.frame(rows)
 
 
 def zone(design: pl.DataFrame) -> dict[Key, str]:
@@ -93,7 +93,7 @@ def tombstones(
             place = _between(draws, n)
             name = f"gone-{secrets.token_hex(8)}"
             made.append(("sensitivity", name, place, stratum, why.get(subject), verdicts.get(subject, [])))
-    return pl.DataFrame(made, schema=TOMBSTONES.schema, orient="row")
+    return TOMBSTONES.frame(made)
 
 
 def _between(draws: list[str], n: int) -> str:

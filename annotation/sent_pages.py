@@ -13,8 +13,6 @@ knows which of its answers were given on which page. The next push opens another
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-import polars as pl
-
 from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
@@ -31,8 +29,8 @@ OTHER_PAGE = "somebody edited the interface or the guidelines of its project"
 def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Taxonomy) -> None:
     """Writes down what these tasks ask and show; `pages`: by the key of a task."""
     _write(ws, [*pages.items()])
-    rows = [sheets.record(sheet, guideline(), taxonomy) for sheet in new]
-    workspace.append(ws, tables.KEYED, pl.DataFrame(rows, schema=tables.KEYED.schema, orient="row"))
+    rows = tables.KEYED.frame(sheets.record(sheet, guideline(), taxonomy) for sheet in new)
+    workspace.append(ws, tables.KEYED, rows)
 
 
 def note(ws: Workspace, mark: str, page: str, found: Iterable[str]) -> None:
@@ -95,5 +93,4 @@ def _pages(ws: Workspace) -> Mapping[str, set[str]]:
 
 
 def _write(ws: Workspace, rows: list[tuple[str, str]]) -> None:
-    frame = pl.DataFrame(sorted(rows), schema=tables.TASK_PAGES.schema, orient="row")
-    workspace.append(ws, tables.TASK_PAGES, frame)
+    workspace.append(ws, tables.TASK_PAGES, tables.TASK_PAGES.frame(sorted(rows)))

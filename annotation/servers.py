@@ -238,8 +238,7 @@ def _mark(ws: Workspace, name: str | None = None) -> str:
 
 def _ledger(ws: Workspace, tool: str, place: str) -> sync.Ledger:
     def note(rows: list[tuple[str, str, str]]) -> None:
-        full = [(tool, place, *row) for row in rows]
-        workspace.append(ws, tables.SENT, pl.DataFrame(full, schema=tables.SENT.schema, orient="row"))
+        workspace.append(ws, tables.SENT, tables.SENT.frame((tool, place, *row) for row in rows))
 
     rows = workspace.read(ws, tables.SENT).filter(tool=tool, place=place).select("task", "remote", "state")
     return sync.Ledger.of(rows.iter_rows(), note, partial(_made, ws))

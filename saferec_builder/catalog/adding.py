@@ -148,7 +148,7 @@ def _remarked(read: Read, source: Source, path: Path) -> Read:
     if (read.drops["reason"] == sources.NOT_READ).any():
         return read
     remark = sources.drop(item_rows.STAGE, source, f"{path.name}:1", sources.NOT_READ, "another source reads some")
-    return replace(read, drops=pl.concat([sources.drops_frame([remark]), read.drops]))
+    return replace(read, drops=pl.concat([tables.DROPS.frame([remark]), read.drops]))
 
 
 def _advised(read: Read, others: Sequence[headers.Mark], path: Path) -> Read:

@@ -196,7 +196,7 @@ def ruling(rows: pl.DataFrame, refs: Sequence[str], *, undo: bool) -> pl.DataFra
     ruled = {"source": APART, "source_id": f"{' '.join(refs)} {earlier + 1}", "refs": refs}
     ruled["aliases"] = [word if not undo else "together" if len(refs) == 1 else "not joined"]
     known = {**rows.filter(refs[0] == _REF).row(0, named=True), "genres": [], "plot": None, **ruled}
-    return pl.DataFrame([known], schema=tables.CATALOG_ROWS.schema)
+    return tables.CATALOG_ROWS.frame([known])
 
 
 def rulings(rows: pl.DataFrame) -> dict[tuple[str, ...], str]:

@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import polars as pl
-
 from annotation import outbox
 from annotation.review_destinations import Argilla, LabelStudio
 from exports.report import PAGE
@@ -175,8 +173,8 @@ def _erase(
     ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, progress: Progress | None, *, again: bool = False
 ) -> Forgotten:
     """Each step can be done again; the intent goes with the last, when all that is to be told is known."""
-    forgotten = pl.DataFrame(gone.forgotten, schema=tables.FORGOTTEN.schema, orient="row")
-    workspace.append(ws, tables.FORGOTTEN, forgotten)  # first: whatever comes, mining leaves them out
+    # first: whatever comes, mining leaves them out
+    workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(gone.forgotten))
     tasks = set(gone.tasks)
     counts = {"tasks": review_server.erase_here(ws, tasks)}
     if to:
@@ -185,7 +183,7 @@ def _erase(
     outbox.erase(ws, set(gone.revisions))
     emptied = places.empty_releases(ws, gone, again=again)
     counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
-    new = [(tables.TOMBSTONES, pl.DataFrame(gone.tombstones, schema=tables.TOMBSTONES.schema))]
+    new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(gone.tombstones))]
     counts |= database.erase(ws.database, rows.in_database(ws, gone), new)
     database.scrub(ws.database)
     for left in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):

@@ -132,7 +132,7 @@ def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
             posts = _private(posts, job, counts)
         counts.update(removed=len(gone), lines_rejected=len(rejects))
         with _clock(counts, "writing"):
-            held.add(posts, sources.drops_frame(rejects + gone))
+            held.add(posts, tables.DROPS.frame(rejects + gone))
     with _clock(counts, "writing"):
         held.write()
     counts.update(lines=tally.lines, posts=tally.passed - counts.pop("removed"))
@@ -214,7 +214,7 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
         marks = language.marks(rows).with_columns(replaced=_placeholders(rows))
     rows.write_parquet(folder / "conversations.parquet")
     marks.select(list(tables.MARKS.columns)).write_parquet(folder / "marks.parquet")
-    sources.drops_frame(drops).write_parquet(folder / "drops.parquet")
+    tables.DROPS.frame(drops).write_parquet(folder / "drops.parquet")
     elsewhere = comments.height - talk.height - len(left)
     counts.update(requests=rows.height, replies=talk.height, comments_on_no_request=elsewhere)
     return dict(counts)

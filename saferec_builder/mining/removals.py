@@ -195,7 +195,7 @@ def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: byt
             names = frame.filter(pl.col("source") == source)["name"]
             here = names.filter(names.is_in(list(removals.of(wanted, source)))).unique()
             found += [(source, key(source, name, secret)) for name in here]
-    return pl.DataFrame(sorted(set(found)), schema=tables.HONOURED.schema, orient="row")
+    return tables.HONOURED.frame(sorted(set(found)))
 
 
 def id_key(source: str, name: str, secret: bytes) -> str:

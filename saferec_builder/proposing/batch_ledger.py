@@ -27,4 +27,4 @@ def _entries(ws: Workspace, server: Server) -> list[batch.Entry]:
 
 def _note(ws: Workspace, server: Server, entry: batch.Entry) -> None:
     row = (entry.batch, server.base_url, server.model, entry.state, entry.remote, entry.requests)
-    workspace.append(ws, tables.BATCHES, pl.DataFrame([row], schema=tables.BATCHES.schema, orient="row"))
+    workspace.append(ws, tables.BATCHES, tables.BATCHES.frame([row]))

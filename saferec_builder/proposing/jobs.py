@@ -114,4 +114,4 @@ def drop(job: Job, faults: Iterable[Fault]) -> None:
         for place, (error, raw) in last.items()
     ]
     job.dropped.update(row[3] for row in rows)
-    workspace.append(job.ws, tables.DROPS, pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row"))
+    workspace.append(job.ws, tables.DROPS, tables.DROPS.frame(rows))

@@ -21,4 +21,4 @@ def known(ws: Workspace, server: Server) -> Server:
 def note(ws: Workspace, server: Server) -> None:
     if known(ws, server) != server:
         row = (server.base_url.rstrip("/"), server.model, datetime.now(UTC), server.way, list(server.refuses))
-        workspace.append(ws, tables.WAYS, pl.DataFrame([row], schema=tables.WAYS.schema, orient="row"))
+        workspace.append(ws, tables.WAYS, tables.WAYS.frame([row]))

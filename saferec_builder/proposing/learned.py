@@ -139,7 +139,7 @@ class Learned:
                 for slug, place in places.items():
                     claim = carried(place) if scores[place] >= at else None
                     rows.append(_row(row, slug, float(scores[place]), claim, (self.version, whole, taxonomy)))
-        return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+        return tables.PROPOSALS.frame(rows)
 
     def _fold(self, conversation: str) -> int:
         return learning_examples.fold(self.groups.get(conversation, conversation))

@@ -23,9 +23,7 @@ def part_of(taxonomy: Taxonomy, slugs: Collection[str]) -> Taxonomy:
 
 def rows(taxonomy: Taxonomy) -> pl.DataFrame:
     """tables.ASKED rows of a taxonomy, or of a part of one."""
-    return pl.DataFrame(
-        [(taxonomy.digest, t.slug, t.wording) for t in taxonomy.traits], schema=tables.ASKED.schema, orient="row"
-    )
+    return tables.ASKED.frame((taxonomy.digest, t.slug, t.wording) for t in taxonomy.traits)
 
 
 def left(taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame) -> Callable[[str, str], Taxonomy | None]:

@@ -261,7 +261,7 @@ def _row(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str],
 
 def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
     """tables.PROPOSALS rows of all readings."""
-    return pl.DataFrame([row for r in readings for row in r.proposals], schema=tables.PROPOSALS.schema)
+    return tables.PROPOSALS.frame(row for r in readings for row in r.proposals)
 
 
 def founded(proposals: pl.DataFrame, subjects: Iterable[Subject]) -> tuple[pl.DataFrame, Counter[str], pl.DataFrame]:
@@ -289,5 +289,6 @@ def as_worded(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
 
 def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:
     """tables.READINGS rows of subjects that have a usable answer; made_by is the version of the prompt or rules."""
-    rows = [(s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects]
-    return pl.DataFrame(rows, schema=tables.READINGS.schema, orient="row")
+    return tables.READINGS.frame(
+        (s.kind, s.subject, s.digest, proposer, made_by, taxonomy, orders(s)) for s in subjects
+    )

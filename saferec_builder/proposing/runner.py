@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import count
 
-import polars as pl
-
 from saferec_builder import llm
 from saferec_builder.core.errors import StoreError
 from saferec_builder.core.taxonomy import Taxonomy
@@ -73,7 +71,7 @@ def _bills(job: Job) -> Iterator[Callable[[], None]]:
         if bill := job.budget.bill:
             named = {"run": run, "part": next(parts), "model": job.step.name, "way": job.step.way}
             row = {name: (named | bill).get(name, 0) for name in tables.SPEND.columns}
-            workspace.append(job.ws, tables.SPEND, pl.DataFrame([row], schema=tables.SPEND.schema))
+            workspace.append(job.ws, tables.SPEND, tables.SPEND.frame([row]))
             job.budget.billed()  # only now: what a busy database did not take is written next time
 
     try:
@@ -179,8 +177,8 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
 def _note(job: Job, asked: list[tuple[str, Subject]]) -> None:
     """Which text each reply is about; a reply that nobody noted goes with the next erasure, whosever it is."""
     names = [(name, of) for request, of in asked for name in attempts(request, all_of_them=job.step.retries_failed)]
-    rows = [(name, job.corpus.kind, of.subject, of.digest) for name, of in names]
-    workspace.append(job.ws, tables.REQUESTS, pl.DataFrame(rows, schema=tables.REQUESTS.schema, orient="row"))
+    rows = tables.REQUESTS.frame((name, job.corpus.kind, of.subject, of.digest) for name, of in names)
+    workspace.append(job.ws, tables.REQUESTS, rows)
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:

@@ -137,7 +137,7 @@ def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> 
 
 
 def drops_frame(drops: Rows) -> pl.DataFrame:
-    return pl.DataFrame(drops, schema=tables.DROPS.schema)
+    return tables.DROPS.frame(drops)
 
 
 def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypedDict
 
-import polars as pl
-
 from saferec_builder import sources
 from saferec_builder.core import titles
 from saferec_builder.sources import Left, Read, Row, Rows
@@ -77,12 +75,12 @@ def item(
 def items_read(rows: Rows, drops: Rows) -> Read:
     """Rows of CATALOG_ROWS; of two with one id the first stays."""
     first, twice = sources.one_each(rows, ("source", "source_id"), STAGE)
-    frame = pl.DataFrame(first, schema=tables.CATALOG_ROWS.schema)
+    frame = tables.CATALOG_ROWS.frame(first)
     figures = {
         "with_external_id": int((frame["refs"].list.len() > 0).sum()),
         "without_year": frame["year"].null_count(),
     }
-    return Read(frame, sources.drops_frame(drops + twice), figures if first else {})  # a table of statements has none
+    return Read(frame, tables.DROPS.frame(drops + twice), figures if first else {})  # a table of statements has none
 
 
 def warning(
@@ -140,8 +138,8 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
     rows_read: how many rows the file has, for one may make several statements, or none.
     """
     first, twice = sources.one_each(rows, ("warning",), STAGE, AGAIN)
-    frame = pl.DataFrame(first, schema=tables.WARNINGS.schema)
-    return Read(frame, sources.drops_frame(drops + twice), _rows_read(rows, drops))
+    frame = tables.WARNINGS.frame(first)
+    return Read(frame, tables.DROPS.frame(drops + twice), _rows_read(rows, drops))
 
 
 def both_read(rows: Rows, drops: Rows) -> Both:

@@ -14,6 +14,7 @@ import polars as pl
 
 from saferec_builder import sources
 from saferec_builder.sources import Left, Read, Rows, class_rules, item_rows as items, refs
+from saferec_builder.storage import tables
 
 SOURCE = "rating_reasons"
 NEEDED = ("rating", "reason")
@@ -38,7 +39,7 @@ def read(path: Path) -> Read:
 
     rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, expected=NEEDED)
     read = items.warnings_read(rows, drops)
-    return replace(read, drops=pl.concat([read.drops, sources.drops_frame(others)]))
+    return replace(read, drops=pl.concat([read.drops, tables.DROPS.frame(others)]))
 
 
 def _says(met: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
@@ -41,7 +41,11 @@ class Table:
 
     @property
     def empty(self) -> pl.DataFrame:
-        return pl.DataFrame(schema=self.schema)
+        return self.frame(())
+
+    def frame(self, rows: Iterable[Any]) -> pl.DataFrame:
+        """Rows of this table, from tuples in the order of its columns or from dicts; what a dict lacks is null."""
+        return pl.DataFrame(list(rows), schema=self.schema, orient="row")
 
 
 def check(frame: pl.DataFrame, table: Table) -> pl.DataFrame:

@@ -1,6 +1,5 @@
 """What was proposed or labelled stands beside the words that it rests on; what nobody is given is not shown."""
 
-import polars as pl
 import pytest
 
 from annotation.browsing import browse
@@ -21,7 +20,7 @@ def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):
 def test_the_newest_claim_of_each_proposer_counts(ws):
     again = claim("c1", "gore", "absent", "blood") | {"proposal": "later", "spans": []}
     other = claim("c1", "gore", "present", "faint") | {"proposal": "other", "proposer": "a-model"}
-    store.append(ws, tables.PROPOSALS, pl.DataFrame([again, other], schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([again, other]))
     assert [row["by"] for row in browse(ws).to_dicts()] == ["a-model"]
 
 

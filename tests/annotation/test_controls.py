@@ -35,7 +35,7 @@ def labels(*rows: tuple[str, str, str, str | None]) -> pl.DataFrame:
 
 def given(why: str, *who: tuple[str, str]) -> pl.DataFrame:
     rows = [("sensitivity", subject, name, "reviewer", f"d-{subject}", why, "mon") for subject, name in who]
-    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    return tables.ASSIGNMENTS.frame(rows)
 
 
 BEFORE = given("audit", *((c, name) for c in FOUND for name in ("ann", "bo")))

@@ -40,7 +40,7 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
 def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():
     # seven misses of seven flag (test_attention.py); four conversations with two sensitivities each are four, not eight
     def missed(*conversations: tuple[str, list[str]]) -> list[str]:
-        gold = pl.DataFrame([("sensitivity", c, t) for c, t in conversations], schema=tables.GOLD.schema, orient="row")
+        gold = tables.GOLD.frame([("sensitivity", c, t) for c, t in conversations])
         votes = gold.explode("traits").rename({"traits": "trait"})
         votes = votes.with_columns(reviewer=pl.lit("ann"), role=pl.lit("reviewer"), verdict=pl.lit("absent"))
         tasks = gold.select("kind", "subject", reviewer=pl.lit("ann"), role=pl.lit("reviewer"), why=pl.lit("gold"))

@@ -33,7 +33,7 @@ def votes(*rows: tuple[str, str, str]) -> pl.DataFrame:
         | {"role": "adjudicator" if who == "cy" else "reviewer", "review": f"{c}{who}", "simulated": False, "spans": []}
         for c, who, verdict in rows
     ]
-    return pl.DataFrame(made, schema=tables.REVIEWS.schema)
+    return tables.REVIEWS.frame(made)
 
 
 def agreed(*ids: str) -> list[tuple[str, str, str]]:
@@ -42,7 +42,7 @@ def agreed(*ids: str) -> list[tuple[str, str, str]]:
 
 def rechecked(*ids: str) -> pl.DataFrame:
     rows = [("sensitivity", c, "cy", "adjudicator", "d", "recheck", "b") for c in ids]
-    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    return tables.ASSIGNMENTS.frame(rows)
 
 
 def by_hash(*ids: str) -> list[str]:
@@ -153,7 +153,7 @@ def test_sure_proposals_stay_labels_while_the_audit_reads_on():
     units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
     drawn = sorted((c for c, _ in units), key=by_draw)[:100]
     rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in drawn for who in ("ann", "bo")]
-    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    given = tables.ASSIGNMENTS.frame(rows)
     said = pl.concat([said, votes(*agreed(*drawn))])
     known = judge(said, tables.LABELS.empty)
     left = precision.carried(precision.sure(props, 0.95), said, known, given, DRAW)
@@ -189,7 +189,7 @@ def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
     said = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in read})
     auto = frozenset((c, "gore") for c in MANY)
     rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in read]
-    given = pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    given = tables.ASSIGNMENTS.frame(rows)
     told = bounds.bounds(DRAW, MANY, given, said, tables.GOLD.empty, SLUGS, auto=auto)
     assert (told.traits["gore"].misses, told.traits["needles"].misses) == (0, 100)
 

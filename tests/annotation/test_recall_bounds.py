@@ -30,7 +30,7 @@ HELD_BACK = {  # 80 proposals, 10 of them for two people each; in all settings t
 
 def audits(*ids: str, why: str = "audit") -> pl.DataFrame:
     rows = [("sensitivity", c, "ann", "reviewer", "d", why, "b") for c in ids]
-    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    return tables.ASSIGNMENTS.frame(rows)
 
 
 def told(rows: pl.DataFrame, said: dict[str, dict], given: pl.DataFrame | None = None, **more) -> bounds.LabelBounds:
@@ -74,7 +74,7 @@ def test_what_was_handed_back_counts_as_missed_until_somebody_else_has_read_it()
     given = sent(plan)
     bos = given.filter(reviewer="bo", why="proposed").head(30)
     rows = [dict.fromkeys(tables.REVIEWS.columns) | row for row in bos.select("kind", "subject", "reviewer").to_dicts()]
-    reviews = pl.DataFrame(rows, schema=tables.REVIEWS.schema).with_columns(
+    reviews = tables.REVIEWS.frame(rows).with_columns(
         trait=pl.lit("*"), role=pl.lit("reviewer"), out=pl.lit(tables.HANDED_BACK)
     )
     back = revoked(given, PROPS, NO_DISPUTES, reviews, frozenset())
@@ -213,7 +213,7 @@ def test_of_any_trait_fewer_wait_than_of_one_and_the_words_say_why():
 def test_gold_is_told_apart_from_the_audit():
     rows, ids, said = world(20, 50, 100)
     known = [("sensitivity", "p0", ["gore"]), ("sensitivity", "p1", ["gore", "needles"])]
-    gold = pl.DataFrame(known, schema=tables.GOLD.schema, orient="row")
+    gold = tables.GOLD.frame(known)
     found = told(rows, said, current=ids, gold=gold)
     # gore in p0 and p1 found, needles in p1 missed; in neither an absent one is invented
     assert (found.gold["units_present"], found.gold["missed"], found.gold["units_absent"]) == (2, 1, 2)
@@ -224,7 +224,7 @@ def test_errors_on_gold_count_by_conversation_as_they_come_together():
     """30 gold conversations with 4 traits each, of which a careless reading misses all or none: one text is one chance.
     Over single traits (24 of 120) the bound would be .34 and not .48, as if four times as much had been read."""
     traits = ["gore", "needles", "torture", "spiders"]
-    gold = pl.DataFrame([("sensitivity", f"g{n}", traits) for n in range(30)], schema=tables.GOLD.schema, orient="row")
+    gold = tables.GOLD.frame([("sensitivity", f"g{n}", traits) for n in range(30)])
     careless = {f"g{n}": dict.fromkeys(traits, "absent" if n < 6 else "present") for n in range(30)}
     found = bounds._on_gold(careless, gold, tuple(traits))
     assert (found["units_present"], found["missed"]) == (30, 6)

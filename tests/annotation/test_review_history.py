@@ -86,11 +86,11 @@ def test_who_hands_back_an_answer_themselves_has_changed_their_mind():
     star |= {"reviewer": "bo", "role": "reviewer", "verdict": "absent", "tool": "page", "taxonomy": "t1"}
     back = star | {"review": "2", "verdict": None, "note": tables.HANDED_BACK}
     for more, left in (({}, ["2"]), ({"taxonomy": "t2"}, ["2", "1"]), ({"tool": HAND_BACK}, ["2", "1"])):
-        rows = pl.DataFrame([star, back | more], schema=tables.REVIEWS.schema)
+        rows = tables.REVIEWS.frame([star, back | more])
         assert last_words(rows)["review"].to_list() == left
     # the second time by the command: what bo took back is gone, and does not count again
     twice = [star, back, back | {"review": "3", "tool": HAND_BACK}]
-    assert last_words(pl.DataFrame(twice, schema=tables.REVIEWS.schema))["review"].to_list() == ["3"]
+    assert last_words(tables.REVIEWS.frame(twice))["review"].to_list() == ["3"]
     # an answer given anew in between stays
     anew = [star, back, star | {"review": "4"}, back | {"review": "5", "tool": HAND_BACK}]
-    assert last_words(pl.DataFrame(anew, schema=tables.REVIEWS.schema))["review"].to_list() == ["5", "4"]
+    assert last_words(tables.REVIEWS.frame(anew))["review"].to_list() == ["5", "4"]

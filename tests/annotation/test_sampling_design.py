@@ -20,7 +20,7 @@ BLANK = designed(TEXT, proposals(), Plan())  # nothing was claimed when they wer
 
 def given(*ids: str, why: str = "audit") -> pl.DataFrame:
     rows = [("sensitivity", c, "ann", "reviewer", "d", why, "b") for c in ids]
-    return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+    return tables.ASSIGNMENTS.frame(rows)
 
 
 def seen(
@@ -176,9 +176,9 @@ def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str])
     sent = given(*ORDER[:100])
     rows = [dict.fromkeys(tables.LABELS.columns) | {"label": c, "subject": c, "verdict": v} for c, v in said.items()]
     fixed = {"kind": pl.lit("sensitivity"), "trait": pl.lit("gore"), "method": pl.lit("agreed")}
-    labels = pl.DataFrame(rows, schema=tables.LABELS.schema).with_columns(**fixed)
+    labels = tables.LABELS.frame(rows).with_columns(**fixed)
     read = [{"review": "r", "kind": "sensitivity", "subject": ORDER[4], "trait": "gore", "verdict": "present"}]
-    reviews = pl.DataFrame(read, schema=tables.REVIEWS.schema)
+    reviews = tables.REVIEWS.frame(read)
 
     def audited(rows: pl.DataFrame, sent: pl.DataFrame, known: pl.DataFrame) -> Audit:
         verdicts: dict[str, dict[str, str | None]] = {}

@@ -135,7 +135,7 @@ def make(folder: Path) -> None:
     rows = {"source": ["csv"] * ITEMS, "source_id": list(map(str, range(ITEMS))), "domain": ["film"] * ITEMS}
     rows |= {"title": [" ".join(rng.choices(words, k=3)) for _ in ids], "year": rng.choices(range(1930, 2025), k=ITEMS)}
     rows |= {"refs": [[i] for i in ids], "aliases": [[]] * ITEMS, "genres": [["drama"]] * ITEMS, "plot": [None] * ITEMS}
-    pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema).write_parquet(folder / "rows.parquet")
+    tables.CATALOG_ROWS.frame(rows).write_parquet(folder / "rows.parquet")
     said = {"warning": ids, "ref": ids, "topic": ["Is there blood/gore"] * ITEMS, "yes": [9] * ITEMS, "no": [1] * ITEMS}
     rest = {"domain": None, "kind": "topic", "answer": None, "severity": None, "source": "csv", "url": None}
     frame = pl.DataFrame(said).with_columns(**{k: pl.lit(v) for k, v in rest.items()}, retrieved=pl.lit(None))

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
-import polars as pl
 
 import saferec_builder as sr
 from saferec_builder.storage import tables, workspace as store
@@ -103,7 +102,7 @@ def times(folder: Path) -> None:
         for n in range(MANY)
     ]
     full = [dict.fromkeys(tables.CONVERSATIONS.columns) | row for row in rows]
-    store.append(ws, tables.CONVERSATIONS, pl.DataFrame(full, schema=tables.CONVERSATIONS.schema))
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(full))
     review_settings(folder, audit=0, held_back=0)
     ws = store.Workspace.open(folder)
     sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)

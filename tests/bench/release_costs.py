@@ -30,7 +30,7 @@ def fill(root: Path, rows: int) -> None:
     store.append(ws, tables.WARNINGS, _warnings(rng))
     for start in range(0, rows, SHARD):
         made = list(_conversations(start, min(rows, start + SHARD), rng, words, titles))
-        frame = pl.DataFrame([talk for talk, _ in made], schema=tables.CONVERSATIONS.schema)
+        frame = tables.CONVERSATIONS.frame([talk for talk, _ in made])
         _shard(ws, tables.CONVERSATIONS, frame, start)
         _labels(ws, [label for _, label in made])
 
@@ -48,7 +48,7 @@ def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number
 
 
 def _labels(ws: store.Workspace, rows: list[dict]) -> None:
-    store.append(ws, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
+    store.append(ws, tables.LABELS, tables.LABELS.frame(rows))
 
 
 def _catalog(titles: list[str]) -> pl.DataFrame:
@@ -57,7 +57,7 @@ def _catalog(titles: list[str]) -> pl.DataFrame:
         | {"refs": [f"imdb:tt{n:07d}"], "aliases": [], "genres": []}
         for n, title in enumerate(titles)
     ]
-    return pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema)
+    return tables.CATALOG_ROWS.frame(rows)
 
 
 def _warnings(rng: random.Random) -> pl.DataFrame:
@@ -68,7 +68,7 @@ def _warnings(rng: random.Random) -> pl.DataFrame:
         if rng.random() < 0.7
         for topic in traits.load()["gore"].core
     ]
-    return pl.DataFrame(rows, schema=tables.WARNINGS.schema)
+    return tables.WARNINGS.frame(rows)
 
 
 def _conversations(
@@ -127,7 +127,7 @@ def reupload(root: Path, rows: int) -> None:
     titles = [" ".join(rng.sample(words, 2)).title() for _ in range(FILMS)]
     ws = store.Workspace.open(root)
     made = list(_conversations(rows, rows + more, rng, words, titles))
-    store.append(ws, tables.CONVERSATIONS, pl.DataFrame([t for t, _ in made], schema=tables.CONVERSATIONS.schema))
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([t for t, _ in made]))
     _labels(ws, [label for _, label in made])
     _release(root, "1.1.0")
     fixed = store.read(ws, tables.LABELS).filter(verdict="present").sample(more, seed=5)

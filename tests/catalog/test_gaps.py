@@ -2,8 +2,6 @@
 
 import json
 
-import polars as pl
-
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.catalog_files import file
 from tests.worlds.source_lines import REDIAL, said
@@ -19,7 +17,7 @@ def test_gaps_name_what_touches_most_conversations_first(cli, films):
         **{"form": "implicit", "spans": [], "method": "agreed", "reviews": ["r"], "simulated": False},
         "subject": store.read(films, tables.CONVERSATIONS).filter(source_id="c")["conversation"][0],
     }
-    store.append(films, tables.LABELS, pl.DataFrame([label], schema=tables.LABELS.schema))
+    store.append(films, tables.LABELS, tables.LABELS.frame([label]))
     found = cli("catalog", "gaps", "--limit", 2, "-C", films.root, "--json").json
     assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 1), ("Alien", 1)]
     assert (found["waiting"], found["in"]) == (2, 3)
@@ -27,7 +25,7 @@ def test_gaps_name_what_touches_most_conversations_first(cli, films):
     # who waits for a ruling may be sensitive, too: gore is open of Big, and settled of Alien
     later = label | {"label": "m", "trait": "gore", "verdict": None, "method": "unresolved", "reviews": ["one", "two"]}
     half = later | {"label": "n", "trait": "torture", "reviews": ["half"]}  # read by one of two, who marked nothing
-    store.append(films, tables.LABELS, pl.DataFrame([later, half], schema=tables.LABELS.schema))
+    store.append(films, tables.LABELS, tables.LABELS.frame([later, half]))
     words = {"one": ("gore", "present"), "two": ("gore", "absent"), "half": ("*", "absent")}
     made = [
         dict.fromkeys(tables.REVIEWS.schema)
@@ -35,7 +33,7 @@ def test_gaps_name_what_touches_most_conversations_first(cli, films):
         | {"digest": "d", "reviewer": r, "role": "reviewer", "tool": "files", "simulated": False, "spans": []}
         for r, (trait, verdict) in words.items()
     ]
-    store.append(films, tables.REVIEWS, pl.DataFrame(made, schema=tables.REVIEWS.schema))
+    store.append(films, tables.REVIEWS, tables.REVIEWS.frame(made))
     found = cli("catalog", "gaps", "--limit", 2, "-C", films.root, "--json").json
     assert [(g["title"], g["waiting"]) for g in found["gaps"]] == [("Big", 2), ("Alien", 1)]
 

@@ -81,7 +81,7 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     answers = [{"id": name, "text": "1. Film A"} for name in (*world.released(open_(folder), SUBJECT), "other")]
     (folder / "runs" / "m" / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
     quoted = ("review", "files", "review/ann.csv:3", "quote not found", f"{WORDS + ' and so on'!r} stands in no turn")
-    store.append(ws, tables.DROPS, pl.DataFrame([quoted], schema=tables.DROPS.schema, orient="row"))
+    store.append(ws, tables.DROPS, tables.DROPS.frame([quoted]))
     return folder
 
 
@@ -340,7 +340,7 @@ def test_an_id_of_here_or_of_a_release_is_enough_where_no_turn_has_one(workspace
     rows, said = world.requests(8)
     ws = world.fill(workspace, rows, said)
     turn = {"conversation": "c003", "digest": rows[3]["digest"], "turn": 0, "source_id": None, "author": "f" * 16}
-    store.append(ws, tables.ORIGINS, pl.DataFrame([turn], schema=tables.ORIGINS.schema))
+    store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([turn]))
     for name in ("c003", *world.released(ws, "c003")):
         told = cli("forget", name, "--dry-run", "-C", ws.root, "--json")
         assert told.code == 0 and told.json["where"]["conversations"] == 1, told.out + told.err

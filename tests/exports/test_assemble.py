@@ -49,9 +49,9 @@ def test_crisis_and_clusters_are_honoured(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, rows, said)
     mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
-    store.append(ws, tables.MARKS, pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema))
+    store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
     twins = [{"conversation": c, "revision": 0, "cluster": "t"} for c in ("c001", "c039")]
-    store.append(ws, tables.CLUSTERS, pl.DataFrame(twins, schema=tables.CLUSTERS.schema))
+    store.append(ws, tables.CLUSTERS, tables.CLUSTERS.frame(twins))
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c007,\n")
     ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert ran["dropped"] == {"crisis": 1, "removed on request": 1, "straddles split": 1}

@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from exports import folder as write, released_ids
@@ -101,7 +100,7 @@ def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp
 def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     row = store.read(ws, tables.CONVERSATIONS).filter(source_id="c009").to_dicts()[0]
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
-    store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
+    store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([post]))
     remove(ws, "messages,p9,")
     name = released_ids.released(ws, ws.config.dataset.name, row["conversation"])
     assert name in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err

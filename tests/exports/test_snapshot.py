@@ -54,7 +54,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     claim = {"proposal": "p1", "subject": rows[1]["conversation"], "digest": rows[1]["digest"], "spans": quote}
     claim |= {"kind": "sensitivity", "trait": "gore", "verdict": "present", "proposer": "rules", "version": "1"}
     claim |= {"taxonomy": "t", "form": "implicit", "confidence": 1.0}
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim], schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim]))
     (workspace.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{rows[5]['conversation']},\n")
     return workspace
 

@@ -93,7 +93,7 @@ def tabled(rows, codes):
     links = pl.DataFrame({"ref": [f"item:{r[0]}" for r in rows], "item": [r[0] for r in rows]}, schema=LINKS)
     answers = ["yes" if code == VIOLATED else "no" for code in codes]
     said = [stated(f"item:{r[0]}", answer=answer) | {"domain": r[3]} for r, answer in zip(rows, answers, strict=True)]
-    return items, links, pl.DataFrame(said, schema=tables.WARNINGS.schema)
+    return items, links, tables.WARNINGS.frame(said)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def stated(ref, source="s", **said):
 def catalogued(*statements):
     """(items, links, warnings) of one item, Amber Hill (1990), of which this is said."""
     items, links, _ = tabled([("a", "Amber Hill", 1990, "film", ())], [CLEAR])
-    return items, links, pl.DataFrame(statements, schema=tables.WARNINGS.schema)
+    return items, links, tables.WARNINGS.frame(statements)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 import sqlalchemy as sa
 
@@ -23,7 +22,7 @@ def test_no_heap_names_them_after_it_and_the_log_is_named(postgres: str, tmp_pat
     more = [world.review(row, note=notes(row["conversation"])) for row in rows]
     store.append(ws, tables.REVIEWS, world.reviews(*more))
     reply = {"request": "r7", "model": "m", "body": notes("reply"), "tokens_in": 1, "tokens_out": 1}
-    store.append(ws, tables.REPLIES, pl.DataFrame([reply], schema=tables.REPLIES.schema))
+    store.append(ws, tables.REPLIES, tables.REPLIES.frame([reply]))
     theirs = [*notes("c007").split(), *notes("reply").split()]
     assert len(theirs) == 40
     assert {*theirs} == held(postgres, *theirs)

@@ -5,7 +5,6 @@ import io
 from collections.abc import Callable
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from annotation import pull as incoming, push as handing
@@ -140,7 +139,7 @@ def bo(ws: store.Workspace, review: Callable[..., object], monkeypatch: pytest.M
     monkeypatch.setattr(review_world, "TEXTS", plots)
     review_world.flag(ws, plots, [FILMS["c1"]], "blood")
     doubt = claim(FILMS["c2"], "accidents_disasters", "unsure", "crash", "item_flag", TEXTS["c2"])
-    store.append(ws, tables.PROPOSALS, pl.DataFrame([doubt], schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([doubt]))
     review("push", *TWO)
     edit(ws.root / "review" / "bo.csv", yes)
     return ws.root / "review" / "bo.csv"

@@ -30,7 +30,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
         | {"spans": [span(QUOTE, 0, texts)], "proposer": "rules", "digest": rows[n]["digest"], "form": "implicit"}
         for n, c, texts in zip((1, 3), ("c001", "c003"), turns, strict=True)
     ]
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     review_settings(workspace.root, audit=0, held_back=0, controls=0)
     path = workspace.root / "saferec.toml"
     path.write_text(re.sub(r"\[release\]", "[release]\nmin_seekers = 1", path.read_text("utf-8")), "utf-8")

@@ -122,11 +122,11 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
         "genres": ["drama"],
         "plot": "A nurse draws blood.",
     }
-    rows = pl.DataFrame([row], schema=tables.CATALOG_ROWS.schema)
+    rows = tables.CATALOG_ROWS.frame([row])
     store.append(ws, tables.CATALOG_ROWS, rows)
     item = catalog.merge(rows)[0]["item"][0]
     flag = claim(item, "needles", "present", "draws blood", kind="item_flag", text="A nurse draws blood.")
-    store.append(ws, tables.PROPOSALS, pl.DataFrame([flag], schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([flag]))
     review("push", *TWO)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)

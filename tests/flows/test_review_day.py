@@ -205,7 +205,7 @@ def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, r
 
 def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, review: Any) -> None:
     """c1 has two claims. Ann needs 60 seconds for it, so 30 a unit: one minute is two units."""
-    more = pl.DataFrame([review_world.claim("c1", "needles", "present", "blood")], schema=tables.PROPOSALS.schema)
+    more = tables.PROPOSALS.frame([review_world.claim("c1", "needles", "present", "blood")])
     store.append(ws, tables.PROPOSALS, more)
     assert handing._units(gather(ws), 1) == 1  # nobody has answered: a minute each
     review("push", *ANN, *FILES)

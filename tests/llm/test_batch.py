@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
 import pytest
 
 from saferec_builder import llm
@@ -166,7 +165,7 @@ def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: 
     (file,) = double.files.values()
     assert TEXTS[2].encode() in file and not double.batches
     mark = {"conversation": "c2", "digest": tables.digest(TEXTS[2]), "language": "en", "language_score": 1.0}
-    marks = pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema)
+    marks = tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}])
     store.append(workspace, tables.MARKS, marks)
     assert ask().json["added"] == len(TEXTS) - 1
     (batch,) = double.batches.values()

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from annotation.review_state import gather, label_bounds
@@ -22,7 +21,7 @@ def crisis(workspace: store.Workspace) -> store.Workspace:
     rows, _ = world.requests(10)
     ws = world.fill(workspace, rows, [])
     mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
-    store.append(ws, tables.MARKS, pl.DataFrame([mark | {"crisis": True, "replaced": 0}], schema=tables.MARKS.schema))
+    store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
     return ws
 
 

@@ -64,7 +64,7 @@ def test_with_few_labels_it_scores_and_claims_nothing(workspace: store.Workspace
 def fill_items(ws: store.Workspace) -> None:
     row = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
     row |= {"title": "Heat", "refs": [], "aliases": [], "genres": [], "plot": "A heist."}
-    store.append(ws, tables.CATALOG_ROWS, pl.DataFrame([row], schema=tables.CATALOG_ROWS.schema))
+    store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([row]))
 
 
 def test_thresholds_weigh_precision_twice() -> None:

@@ -30,9 +30,9 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     assert tested and learned_from(workspace, texts) == set(before)
     whys = dict(zip(before, ("audit", "control", "gold", "proposed", "band", "held_back", "census"), strict=False))
     given = [("sensitivity", c, "ann", "reviewer", "d", why, "push-1") for c, why in whys.items()]
-    store.append(workspace, tables.ASSIGNMENTS, pl.DataFrame(given, schema=tables.ASSIGNMENTS.schema, orient="row"))
+    store.append(workspace, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame(given))
     known = [("sensitivity", before[7], ["animal_harm"])]
-    store.append(workspace, tables.GOLD, pl.DataFrame(known, schema=tables.GOLD.schema, orient="row"))
+    store.append(workspace, tables.GOLD, tables.GOLD.frame(known))
     assert learned_from(workspace, texts) == set(before) - {*before[:3], before[7]}
     version = learning_examples.gather(corpus.load(workspace)).version
     audited, other = (int(before[n][1:]) for n in (0, 3))

@@ -180,7 +180,7 @@ def test_items_are_flagged_where_nobody_knows(ask: Any, workspace: store.Workspa
     plots = {"a": "A dog dies in the snow.", "b": "A ship sails.", "c": None}
     film = {"source": "csv", "domain": "film", "title": "A film", "refs": [], "aliases": [], "genres": []}
     rows = [film | {"source_id": name, "year": 2000 + n, "plot": plots[name]} for n, name in enumerate(plots)]
-    store.append(workspace, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
+    store.append(workspace, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame(rows))
     stub.usual = says(answer(claim("animal_harm", "A dog dies")))
     ran = ask("--items", "--json").json
     assert (ran["in"], ran["added"], ran["dropped"]) == (3, 2, {"nothing to read": 1})

@@ -205,7 +205,7 @@ def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
     for file in shard.iterdir():  # the other trait is none here
         file.unlink()
     claims = [review_world.claim(*c) for c in review_world.CLAIMS if c[1] == "gore"]
-    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     review("push", *TWO, "--all")
     tool.answer("ann", says(YES | {"c2": {}}))
     review("pull")
@@ -224,7 +224,7 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     later = rows.with_columns(digest=pl.lit("d2-c2"), turns=pl.Series([turns], dtype=rows.schema["turns"]))
     store.append(ws, tables.CONVERSATIONS, later)
     post = {"conversation": "c2", "digest": "d-c2", "turn": 1, "source_id": "p9", "author": "b2-0"}
-    store.append(ws, tables.ORIGINS, pl.DataFrame([post], schema=tables.ORIGINS.schema))
+    store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([post]))
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,p9,\n")
     if tool.name in OWN:  # a file is its reviewer's, who may have it open: it is written anew when they are named
         review("push", *TWO, "--all")

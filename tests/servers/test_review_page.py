@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
 import pytest
 
 from annotation.push import push
@@ -22,7 +21,7 @@ def page(workspace: store.Workspace) -> Iterator[Opened]:
     """Of ann's conversations c1 has two proposals, c2 one, c3 and c4 none."""
     review_world.fill(workspace)
     more = [review_world.claim("c1", "needles", "present", "I faint")]
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame(more, schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(more))
     ws = store.Workspace.open(workspace.root)
     with review_page.opened(ws, "ann", "bo", everything=True) as found:
         yield found
@@ -201,7 +200,7 @@ def test_an_answer_that_was_rejected_elsewhere_says_why(browser: Any, workspace:
         "reason": "quote not found",
         "detail": "gore: 'bloood'",
     }
-    store.append(ws, tables.REJECTED, pl.DataFrame([line], schema=tables.REJECTED.schema))
+    store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))
     with review_page.opened(ws) as page:
         tab, other = start(browser, page), start(browser, page, "bo")
         for one, words in ((tab, 1), (other, 0)):
@@ -214,7 +213,7 @@ def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes
 ) -> None:
     review_world.fill(workspace)
     claims = [review_world.claim("c1", "sexual_violence", "present", "funny") | {"form": None}]
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as page:
         for name, verdict in (("ann", "present"), ("bo", "absent")):
             web = page.browser(name)
@@ -282,7 +281,7 @@ def test_no_payload_runs(browser: Any, workspace: store.Workspace) -> None:
     turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
     row |= {"source": "messages", "source_id": "c1"}
-    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame([row], schema=tables.CONVERSATIONS.schema))
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
     bad = '"><img src=x onerror=pwned()>'
     review_world.taxonomy(workspace, gore=bad.replace('"', "'"))
     ws = store.Workspace.open(workspace.root)

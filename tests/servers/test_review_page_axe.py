@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import polars as pl
 import pytest
 
 from annotation.push import push
@@ -79,7 +78,7 @@ def _world(ws: store.Workspace) -> Any:
     """Ann practises; bo, who has read before, has one rejected answer of two proposals; cy has a dispute."""
     review_world.fill(ws)
     more = [review_world.claim("c1", "needles", "present", "I faint")]
-    store.append(ws, tables.PROPOSALS, pl.DataFrame(more, schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(more))
     ws = store.Workspace.open(ws.root)
     page = review_page.tasks(ws, "di", "bo")
     for name, verdict in (("di", "present"), ("bo", "absent")):
@@ -88,5 +87,5 @@ def _world(ws: store.Workspace) -> Any:
     push(ws, ["ann", "bo", "di"], to=ReviewPage(), adjudicator="cy", everything=True)
     line = {"task": task_id("sensitivity", "c1", "d-c1", "bo", "reviewer"), "reviewer": "bo", "place": "bo.csv:2"}
     line |= {"reason": "quote not found", "detail": "gore: 'bloood'"}
-    store.append(ws, tables.REJECTED, pl.DataFrame([line], schema=tables.REJECTED.schema))
+    store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))
     return review_page.opened(ws, practice=True)

@@ -4,7 +4,6 @@ import os
 from collections import Counter, deque
 from typing import Any
 
-import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
@@ -24,7 +23,7 @@ def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: 
         | {"turns": [{"role": "seeker", "text": f"Film {n}, please.", "items": []}]}
         for n in range(FEW)
     ]
-    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     review_settings(workspace.root, audit=0, held_back=0)
     plan, met = deque(FAULTS[n % len(FAULTS)] for n in range(FEW)), Counter[str]()
     spared: list[str] = []  # nonces that have met their fault

@@ -4,7 +4,6 @@ wording, in real Chromium before a real Label Studio and a real Argilla."""
 from collections.abc import Iterator
 from typing import Any
 
-import polars as pl
 import pytest
 
 from saferec_builder import catalog
@@ -45,16 +44,16 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     turns = [{"role": "seeker", "text": FIRST, "items": []}, *turns]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
     row |= {"source": "messages", "source_id": "c1"}
-    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame([row], schema=tables.CONVERSATIONS.schema))
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
     film = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
     film |= {"title": " ".join([TITLE, *PAYLOADS]), "plot": PAYLOADS[0]}
-    films = pl.DataFrame([film], schema=tables.CATALOG_ROWS.schema)
+    films = tables.CATALOG_ROWS.frame([film])
     store.append(workspace, tables.CATALOG_ROWS, films)
     claim = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "p", "kind": "item_flag", "verdict": "present"}
     claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore", "digest": "d", "spans": []}
     quote = {"turn": 1, "start": 0, "end": len(PAYLOADS[0]), "quote": PAYLOADS[0]}
     other = claim | {"proposal": "q", "kind": "sensitivity", "subject": "c1", "digest": "d1", "spans": [quote]}
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim, other], schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim, other]))
     (workspace.root / "traits.toml").write_text(TRAIT)
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))

@@ -94,7 +94,7 @@ def test_no_path_writes_evidence_that_is_none(workspace, table, forged):
 
 def test_a_plot_is_evidence_for_its_item(workspace):
     film = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "plot": "A lot of blood."}
-    store.append(workspace, tables.CATALOG_ROWS, pl.DataFrame([film], schema=tables.CATALOG_ROWS.schema))
+    store.append(workspace, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([film]))
     flag = {"kind": "item_flag", "subject": "film", "digest": tables.digest(film["plot"])}
     good = row(tables.PROPOSALS, **flag, spans=[span(0, 9, 14, "blood")])
     assert store.append(workspace, tables.PROPOSALS, good) == 1

@@ -44,12 +44,12 @@ STEPS = [
 
 def gold(*numbers: int) -> pl.DataFrame:
     rows = [("sensitivity", f"c{n}", ["gore"] if n % 2 else []) for n in numbers]
-    return pl.DataFrame(rows, schema=tables.GOLD.schema, orient="row")
+    return tables.GOLD.frame(rows)
 
 
 def drops(*numbers: int) -> pl.DataFrame:
     rows = [("mine" if n % 2 else "propose", "messages", f"f:{n}", "empty", "") for n in numbers]
-    return pl.DataFrame(rows, schema=tables.DROPS.schema, orient="row")
+    return tables.DROPS.frame(rows)
 
 
 @pytest.fixture

@@ -100,7 +100,7 @@ def _read(
             for n, pair in zip(units, rng.integers(len(pairs), size=len(units)), strict=True)
             for name in pairs[pair]
         ]
-        return pl.DataFrame(rows, schema=tables.ASSIGNMENTS.schema, orient="row")
+        return tables.ASSIGNMENTS.frame(rows)
 
     before, new = tasks(audited, AUDIT), tasks(claimed, "proposed")
     supply = _rows([f"w{n}" for n in np.setdiff1d(found, claimed)])

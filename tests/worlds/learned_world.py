@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from saferec_builder.proposing import learning_examples
@@ -36,4 +35,4 @@ def label(ws: store.Workspace, texts: list[str], verdicts: list[str], first: int
         | {"method": "agreed", "form": "implicit" if verdict == "present" else None}
         for n, (text, verdict) in enumerate(zip(texts, verdicts, strict=True), first)
     ]
-    store.append(ws, tables.LABELS, pl.DataFrame(rows, schema=tables.LABELS.schema))
+    store.append(ws, tables.LABELS, tables.LABELS.frame(rows))

@@ -37,7 +37,7 @@ def review(reviewer: str, trait: str, verdict: str, **more) -> dict:
 
 def reviews(*rows: dict) -> pl.DataFrame:
     rows = tuple(row | {"review": row["review"] or f"r{n}"} for n, row in enumerate(rows))
-    return pl.DataFrame(rows, schema=tables.REVIEWS.schema)
+    return tables.REVIEWS.frame(rows)
 
 
 def labels(*rows: dict, text: pl.DataFrame | None = None, before: pl.DataFrame | None = None) -> dict[str, dict]:

@@ -89,7 +89,7 @@ def proposals(made: World) -> pl.DataFrame:
         | {"proposal": f"{name}-{slug}", "kind": "sensitivity", "subject": name, "trait": slug, "verdict": "present"}
         for name, slug in made.claims
     ]
-    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+    return tables.PROPOSALS.frame(rows)
 
 
 def campaign(made: World, setting: str, pushes: int, seed: int) -> Iterator[Look]:
@@ -174,9 +174,9 @@ def filled(made: World, root: Path) -> store.Workspace:
         | {"turns": [{"role": "seeker", "text": said(made, name), "items": []}]}
         for name in made.truth
     ]
-    store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     claims = [row | _evidence(made, row["subject"], row["trait"]) for row in proposals(made).to_dicts()]
-    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     return ws
 
 

@@ -84,7 +84,7 @@ def flags_again(ws: store.Workspace, plots: Mapping[str, str]) -> pl.DataFrame:
     ref of the film."""
     same = {"source": "csv", "domain": "film", "year": None, "aliases": [], "genres": []}
     rows = [same | {"source_id": i, "title": i, "refs": [f"imdb:{i}"], "plot": plot} for i, plot in plots.items()]
-    store.append(ws, tables.CATALOG_ROWS, pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema))
+    store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame(rows))
     items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
     of = dict(items.select("item", "imdb:" + pl.col("title")).iter_rows())
     return _proposed(ws, items=True).with_columns(pl.col("subject").replace_strict(of))

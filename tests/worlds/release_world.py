@@ -37,7 +37,7 @@ def catalog() -> pl.DataFrame:
         | {"refs": [], "aliases": [], "genres": []}
         for n, x in enumerate(LETTERS)
     ]
-    return pl.DataFrame(rows, schema=tables.CATALOG_ROWS.schema)
+    return tables.CATALOG_ROWS.frame(rows)
 
 
 def warnings() -> pl.DataFrame:
@@ -47,7 +47,7 @@ def warnings() -> pl.DataFrame:
         for x in "ABCDEFGHIJK"
         for topic in traits.load()["gore"].core
     ]
-    return pl.DataFrame(rows, schema=tables.WARNINGS.schema)
+    return tables.WARNINGS.frame(rows)
 
 
 def conversation(
@@ -62,7 +62,7 @@ def conversation(
 
 
 def conversations(*rows: dict) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=tables.CONVERSATIONS.schema)
+    return tables.CONVERSATIONS.frame(list(rows))
 
 
 def released(ws: store.Workspace, *names: str) -> list[str]:
@@ -91,7 +91,7 @@ def label(
 
 
 def labels(*rows: dict) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=tables.LABELS.schema)
+    return tables.LABELS.frame(list(rows))
 
 
 def requests(n: int = 40) -> tuple[list[dict], list[dict]]:
@@ -140,7 +140,7 @@ def review(row: dict, who: str = "ann", **other: object) -> dict:
 
 
 def reviews(*rows: dict) -> pl.DataFrame:
-    return pl.DataFrame(list(rows), schema=tables.REVIEWS.schema)
+    return tables.REVIEWS.frame(list(rows))
 
 
 def reseal(folder, path, change):

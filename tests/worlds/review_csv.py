@@ -30,8 +30,8 @@ def world() -> tuple[pl.DataFrame, pl.DataFrame]:
     who = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
     sent = [("sensitivity", "c1", name, role, "d1", why, "push-1") for name, role, why in who]
     return (
-        pl.DataFrame(sent, schema=tables.ASSIGNMENTS.schema, orient="row"),
-        texts(pl.DataFrame([row], schema=tables.CONVERSATIONS.schema)),
+        tables.ASSIGNMENTS.frame(sent),
+        texts(tables.CONVERSATIONS.frame([row])),
     )
 
 

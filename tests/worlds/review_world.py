@@ -44,9 +44,9 @@ def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
         for c, text in TEXTS.items()
         if c not in without
     ]
-    store.append(ws, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     claims = [claim(*c) for c in CLAIMS]
-    store.append(ws, tables.PROPOSALS, pl.DataFrame(claims, schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     review_settings(ws.root, audit=0, held_back=0)
 
 

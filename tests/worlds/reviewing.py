@@ -24,9 +24,9 @@ def ws(workspace: store.Workspace) -> store.Workspace:
         | {"turns": [{"role": "seeker", "text": text, "items": []}]}
         for c, text in TEXTS.items()
     ]
-    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     claims = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame([claim(*c) for c in claims], schema=tables.PROPOSALS.schema))
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim(*c) for c in claims]))
     review_settings(workspace.root, audit=0, held_back=0)
     return store.Workspace.open(workspace.root)
 
@@ -95,4 +95,4 @@ def judged(**said: dict[str, str | None]) -> pl.DataFrame:
         for c, verdicts in said.items()
         for t, verdict in verdicts.items()
     ]
-    return pl.DataFrame(rows, schema=tables.LABELS.schema)
+    return tables.LABELS.frame(rows)

@@ -17,7 +17,7 @@ def conversations(*ids: str) -> pl.DataFrame:
         dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": c, "digest": f"d-{c}", "turns": turns}
         for c in ids
     ]
-    return pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema)
+    return tables.CONVERSATIONS.frame(rows)
 
 
 def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.DataFrame:
@@ -27,7 +27,7 @@ def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.Data
         | {"proposal": f"{row}", "kind": kind, "subject": row[0], "trait": row[1], "verdict": row[2], "spans": [span]}
         for row in rows
     ]
-    return pl.DataFrame(made, schema=tables.PROPOSALS.schema)
+    return tables.PROPOSALS.frame(made)
 
 
 SECRET = bytes(32)

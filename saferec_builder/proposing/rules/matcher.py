@@ -49,7 +49,7 @@ def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
         for trait in taxonomy.slugs:
             if trait in found:
                 rows.append(_row("sensitivity", subject, trait, digest, taxonomy, found[trait]))
-    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+    return tables.PROPOSALS.frame(rows)
 
 
 def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
@@ -60,7 +60,7 @@ def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
         for trait in taxonomy.slugs:
             if mine := [(0, plot, hit) for hit in hits if hit.trait == trait]:
                 rows.append(_row("item_flag", item, trait, tables.digest(plot), taxonomy, mine))
-    return pl.DataFrame(rows, schema=tables.PROPOSALS.schema)
+    return tables.PROPOSALS.frame(rows)
 
 
 def _row(

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Iterator
 
 import httpx2
-import polars as pl
 import pytest
 
 from annotation.page import serving
@@ -54,7 +53,7 @@ def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected
         | {"turns": [TURN | {"text": f"Film {n}, please."}]}
         for n in range(KILLS)
     ]
-    store.append(workspace, tables.CONVERSATIONS, pl.DataFrame(rows, schema=tables.CONVERSATIONS.schema))
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
     review_settings(workspace.root, audit=0, held_back=0)
     ws = store.Workspace.open(workspace.root)
     push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)

@@ -219,5 +219,5 @@ def test_whose_crisis_is_found_while_the_page_is_open_is_shown_to_nobody(ws) -> 
     page = review_page.tasks(ws, "ann", "bo")
     assert page.first("ann")["left"] == 2
     mark = dict.fromkeys(tables.MARKS.columns) | {"conversation": "c1", "digest": "d-c1", "crisis": True}
-    store.append(ws, tables.MARKS, pl.DataFrame([mark], schema=tables.MARKS.schema))
+    store.append(ws, tables.MARKS, tables.MARKS.frame([mark]))
     assert page.first("ann")["left"] == 1

@@ -239,7 +239,7 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
     assert rows_of(path)[0]["text"] == "Alien (1979), film, horror"
     assert "absent" not in rows_of(path)[1]["definition"]
     fill(path, {"verdict": "present"}, {"verdict": "needles"})
-    sent_frame = pl.DataFrame(sent, schema=tables.ASSIGNMENTS.schema, orient="row")
+    sent_frame = tables.ASSIGNMENTS.frame(sent)
     found = pull([path], sent_frame, text, TAXONOMY, guideline(), locate)
     assert [(a["trait"], a["verdict"]) for a in found.answers.values()] == [
         ("gore", "present"),

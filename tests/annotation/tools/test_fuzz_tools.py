@@ -101,6 +101,5 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
 
 
 def _frame(row: dict[str, Any]) -> Any:
-    import polars as pl
 
-    return pl.DataFrame([{c: row[c] for c in REVIEWS.columns}], schema=REVIEWS.schema)
+    return REVIEWS.frame([{c: row[c] for c in REVIEWS.columns}])

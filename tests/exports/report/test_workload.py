@@ -64,7 +64,7 @@ def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     rows = [conversation(name, f"I am {name}.") for name in "abcde"]
     ids = [r["conversation"] for r in rows]
     drawn = [("sensitivity", c, f"{n}", "zone" if n == 4 else "claimed", "b") for n, c in enumerate(ids)]
-    design = pl.DataFrame(drawn, schema=tables.DESIGN.schema, orient="row")
+    design = tables.DESIGN.frame(drawn)
     sent = given(*((r, "ann") for r in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
     made = labels(*(label(r) for r in rows[:3]), label(rows[3], verdict="absent"))
     told = workload.missed(
