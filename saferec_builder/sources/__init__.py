@@ -136,10 +136,6 @@ def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> 
     return {"stage": stage, "source": source, "place": place[:_PLACE], "reason": reason, "detail": readable(detail)}
 
 
-def drops_frame(drops: Rows) -> pl.DataFrame:
-    return tables.DROPS.frame(drops)
-
-
 def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
     """(the first row per key, drops of the others, as `again`); a row has its `place`."""
     first: dict[tuple[object, ...], Row] = {}

@@ -1,14 +1,16 @@
 """The row format that all sources of conversations share: the table's columns, and the place in the file."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TypedDict
 
 import polars as pl
 import pyarrow as pa
 
 from saferec_builder import sources
-from saferec_builder.sources import Row, Rows
+from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
 POST = pl.Struct({"source_id": pl.String, "author": pl.String})
@@ -93,7 +95,7 @@ class Line(TypedDict):
     """One line of a file that holds a dialogue in many lines."""
 
     dialogue: str
-    order: tuple[int, ...]
+    order: int
     role: str
     text: str
     items: list[str]
@@ -101,14 +103,33 @@ class Line(TypedDict):
     turn: str | None  # lines with the same one in a row are one turn; None: a turn of its own
 
 
-def of_lines(source: str, lines: list[Line], *, domain: str) -> tuple[Rows, Rows]:
-    """(one conversation per dialogue, in order of its first line, where it stands; drops).
+def line(
+    place: str,
+    row: dict[str, str],
+    roles: Mapping[str, str],
+    number: str,
+    *,
+    text: str,
+    items: list[str],
+    turn: str | None = None,
+) -> Line:
+    """A line with columns dialog_id and speaker, one of `roles`; the column `number` counts the lines of a dialogue."""
+    if row["speaker"] not in roles:
+        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, expected {' or '.join(roles)}")
+    if not row["dialog_id"]:
+        raise Left("no id", "a line needs a dialog_id")
+    order, role = sources.whole(row[number], number), roles[row["speaker"]]
+    return Line(dialogue=row["dialog_id"], order=order, role=role, text=text, items=items, place=place, turn=turn)
+
+
+def of_films(source: str, lines: list[Line], drops: Rows) -> Read:
+    """One conversation about films per dialogue, in order of its first line, where it stands.
 
     Where a number comes twice, another copy or another dialogue of that name begins: its lines are left out.
     """
-    dialogues: dict[str, dict[tuple[int, ...], Line]] = {}
+    dialogues: dict[str, dict[int, Line]] = {}
     again: set[str] = set()
-    drops: Rows = []
+    drops = [*drops]
     for line in lines:
         name, found = line["dialogue"], dialogues.setdefault(line["dialogue"], {})
         if line["order"] in found:
@@ -117,10 +138,10 @@ def of_lines(source: str, lines: list[Line], *, domain: str) -> tuple[Rows, Rows
             drops.append(sources.drop("mine", source, line["place"], "same id"))
         else:
             found[line["order"]] = line
-    return [_dialogue(source, name, list(found.values()), domain) for name, found in dialogues.items()], drops
+    return read([_dialogue(source, name, list(found.values())) for name, found in dialogues.items()], drops)
 
 
-def _dialogue(source: str, name: str, lines: list[Line], domain: str) -> Row:
+def _dialogue(source: str, name: str, lines: list[Line]) -> Row:
     turns: list[Turn] = []
     last: tuple[str, str] | None = None
     for line in sorted(lines, key=lambda line: line["order"]):
@@ -137,11 +158,17 @@ def _dialogue(source: str, name: str, lines: list[Line], domain: str) -> Row:
         name,
         lines[0]["place"],
         turns,
-        domain=domain,
+        domain="film",
         recommended=by["recommender"],
         accepted=[],
         seen=by["seeker"],
     )
+
+
+def read(rows: Rows, drops: Rows, left: Mapping[str, int] = MappingProxyType({})) -> Read:
+    """What one file gave; `left`: its messages that were left out, by their role or why."""
+    figures = {f"{why}_messages_left_out": n for why, n in sorted(left.items())}
+    return Read(frame(rows), tables.DROPS.frame(drops), figures)
 
 
 def frame(rows: Rows) -> pl.DataFrame:

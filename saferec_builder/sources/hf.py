@@ -6,6 +6,7 @@ Columns: messages (must be there), id, time, user, domain, accepted, seen. A mes
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -37,20 +38,18 @@ def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
     """The same from rows; `place` is the dataset and the number of the row."""
     short = dataset.rsplit("/", 1)[-1]
     numbered = ((f"{short}:{n}", sources.sound(row)) for n, row in enumerate(rows, 1))
-    left: dict[str, int] = {}
+    left: Counter[str] = Counter()
 
     def one(place: str, row: Row) -> Rows:
         mapped = {ours: row[theirs] for ours in COLUMNS if (theirs := columns.get(ours, ours)) in row}
         mapped["messages"] = _messages(mapped.get("messages"))
         given = {name: value for name, value in mapped.items() if value is not None}
         found, skipped = messages.conversation(dataset, place, _texts(given))
-        for role, n in skipped.items():
-            left[role] = left.get(role, 0) + n
+        left.update(skipped)
         return [found]
 
     found, drops = sources.each("mine", SOURCE, numbered, one)
-    figures = {f"{role}_messages_left_out": n for role, n in sorted(left.items())}
-    return Read(conversations.frame(found), sources.drops_frame(drops), figures)
+    return conversations.read(found, drops, left)
 
 
 def columns(pairs: list[str]) -> dict[str, str]:

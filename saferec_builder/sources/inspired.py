@@ -7,7 +7,7 @@ programs, so with a few words taken for titles); it does not say which one was a
 from pathlib import Path
 
 from saferec_builder import sources
-from saferec_builder.sources import Left, Read, conversation_rows as conversations, refs
+from saferec_builder.sources import Read, conversation_rows as conversations, refs
 
 SOURCE = "inspired"
 COLUMNS = ("dialog_id", "utt_id", "speaker", "turn_id", "text", "movies")
@@ -17,23 +17,10 @@ ROLES = {"SEEKER": "seeker", "RECOMMENDER": "recommender"}
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
     lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS, tabs=True)
-    rows, twice = conversations.of_lines(SOURCE, lines, domain="film")
-    return Read(conversations.frame(rows), sources.drops_frame(drops + twice))
+    return conversations.of_films(SOURCE, lines, drops)
 
 
 def _line(place: str, row: dict[str, str]) -> list[conversations.Line]:
-    if row["speaker"] not in ROLES:
-        raise Left("unknown speaker", f"found {row['speaker'][:20]!r}, expected SEEKER or RECOMMENDER")
-    if not row["dialog_id"]:
-        raise Left("no id", "a line needs a dialog_id")
-    return [
-        conversations.Line(
-            dialogue=row["dialog_id"],
-            order=(sources.whole(row["utt_id"], "utt_id"),),
-            role=ROLES[row["speaker"]],
-            text=row["text"].replace("QUOTATION_MARK", '"'),
-            items=list(dict.fromkeys(refs.ref(title) for title in row["movies"].split(";") if title.strip())),
-            place=place,
-            turn=row["turn_id"],
-        )
-    ]
+    text = row["text"].replace("QUOTATION_MARK", '"')
+    films = list(dict.fromkeys(refs.ref(title) for title in row["movies"].split(";") if title.strip()))
+    return [conversations.line(place, row, ROLES, "utt_id", text=text, items=films, turn=row["turn_id"])]

@@ -62,8 +62,7 @@ def read(path: Path, source: str = SOURCE) -> Read:
         return [found]
 
     rows, drops = sources.jsonl(path, "mine", source, one)
-    figures = {f"{role}_messages_left_out": n for role, n in sorted(left.items())}
-    return Read(conversations.frame(rows), sources.drops_frame(drops), figures)
+    return conversations.read(rows, drops, left)
 
 
 def _kept(message: _Message) -> bool:

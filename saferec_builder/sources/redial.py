@@ -53,7 +53,7 @@ class _Row(BaseModel):
 def read(path: Path) -> Read:
     """Conversations as `sources.conversations.frame` gives them, people still under their worker ids."""
     rows, drops = sources.jsonl(path, "mine", SOURCE, _conversation)
-    return Read(conversations.frame(rows), sources.drops_frame(drops))
+    return conversations.read(rows, drops)
 
 
 def _conversation(place: str, raw: Row) -> Rows:

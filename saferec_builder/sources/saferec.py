@@ -109,8 +109,7 @@ def read(path: Path) -> Read:
         rows, drops = sources.each("mine", SOURCE, samples, one)
     else:
         rows, drops = sources.jsonl(path, "mine", SOURCE, one)
-    figures = {f"{why}_messages_left_out": n for why, n in sorted(left.items())}
-    return Read(conversations.frame(rows), sources.drops_frame(drops), figures)
+    return conversations.read(rows, drops, left)
 
 
 _ONE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
