@@ -162,11 +162,8 @@ def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
 
 
 def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str, but: str = "") -> None:
-    remote, local = _remote(api, repo, commit), _files(folder)
-    wrong = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob(file))]
-    wrong += sorted(set(remote) - set(local) - KEPT)
-    wrong = [path for path in wrong if path != but]
-    if wrong:
+    added, stale = _changes(api, repo, commit, _files(folder))
+    if wrong := [path for path in (*added, *stale) if path != but]:
         raise HubError(f"{otherwise} (commit {commit[:8]}, first {wrong[0]})")
 
 
