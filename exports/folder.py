@@ -97,7 +97,7 @@ def build(
             return _same(draft, home)
         sync(draft)
         os.replace(draft, home)
-        sync_folder(releases)
+        flush(releases)
         return True
     finally:
         shutil.rmtree(shed, ignore_errors=True)
@@ -192,17 +192,13 @@ def facts(path: Path, rows: int | None = None) -> FileEntry:
 
 
 def sync(folder: Path) -> None:
-    for path in sorted(folder.rglob("*"), reverse=True):
-        if path.is_dir():
-            sync_folder(path)
-        else:
-            with open(path, "rb") as file:
-                os.fsync(file.fileno())
-    sync_folder(folder)
+    for path in (*sorted(folder.rglob("*"), reverse=True), folder):
+        flush(path)
 
 
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def flush(path: Path) -> None:
+    """Of a file its bytes, of a folder its entries."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

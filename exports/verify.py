@@ -22,9 +22,9 @@ from exports.folder import (
     Manifest,
     data_file,
     facts_of,
+    flush,
     read_manifest,
     sync,
-    sync_folder,
 )
 from exports.formats import SINCE, schemas
 from exports.withdraw import FORGOTTEN, reasons
@@ -209,7 +209,7 @@ def copy(folder: Path, target: Path) -> tuple[int, int]:
         verify(draft)
         sync(draft)
         _swap(draft, target)
-        sync_folder(target.parent)
+        flush(target.parent)
     finally:
         shutil.rmtree(shed, ignore_errors=True)
     return count, 0
