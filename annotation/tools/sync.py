@@ -216,9 +216,7 @@ def project(
         if found := [each for each in find(mark) if each.id not in closed]:
             return found[0]
         try:
-            made = make(f"{mark} {secrets.token_hex(6)}")
+            return make(f"{mark} {secrets.token_hex(6)}")
         except Unsure:
             time.sleep(0.2 * 2**attempt)
-        else:
-            return made
     raise ReviewError("the server could not make a project: see its log, and run the command again")
