@@ -5,8 +5,7 @@ import pytest
 from annotation.browsing import browse
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, claim, yes
+from tests.worlds.reviewing import TWO, answer, claim
 
 
 def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):
@@ -43,9 +42,7 @@ def test_a_misspelt_trait_is_asked_back(ws):
 @pytest.mark.slow
 def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, cli):
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     assert browse(ws, "labels").is_empty()  # reviews are no labels yet
     adjudicate()
     found = browse(ws, "labels", trait="gore").to_dicts()

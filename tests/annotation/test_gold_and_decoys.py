@@ -9,7 +9,7 @@ from annotation.gold_and_decoys import decoys, results
 from annotation.routing import UNIT, Plan, revoked, route, texts
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, no, yes
+from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, no
 from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals
 from tests.worlds.settings import review_settings
 
@@ -22,9 +22,7 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
     assert review("push", *three)["new"] == {"gold": 3, "proposed": 4}
     found = {"verdict": "needles", "quote": "western"}
     edit(ws.root / "review" / "ann.csv", lambda row: found if "western" in row["text"] else no(row))
-    for name in ("bo", "di"):
-        edit(ws.root / "review" / f"{name}.csv", no)
-    review("pull", ws.root / "review")
+    answer(ws, review, no, who=("bo", "di"))
     told = review("status")
     people = told["reviewers"]
     assert (people["ann"]["gold_found"], people["bo"]["gold_found"], people["bo"]["gold"]) == (1, 0, 1)
@@ -62,9 +60,7 @@ def test_a_decoy_looks_like_any_suggestion_and_is_counted(ws, review):
     assert (row["proposed"], row["trait"]) == ("present", decoy["trait"])
     other = {"ann": "bo", "bo": "ann"}[decoy["reviewer"]]
     assert quote not in [r["proposed_quote"] for r in rows_of(ws.root / "review" / f"{other}.csv")]
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     people = review("status")["reviewers"]
     assert (people[decoy["reviewer"]]["accepted"], people[decoy["reviewer"]]["flagged"]) == (1, [])
     assert "decoys" not in people[other]

@@ -14,7 +14,7 @@ from annotation.task_assignment import Plan, by_turn
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, judged, labels, yes
+from tests.worlds.reviewing import TWO, answer, judged, labels
 from tests.worlds.routing import MANY, by_draw, conversations, designed, proposals, send
 from tests.worlds.settings import review_settings
 
@@ -197,9 +197,7 @@ def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
 @pytest.mark.slow
 def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     adjudicate()
     held = json.loads(Path(ws.root, "certificates.json").read_text())
     assert (held["false_of_all"]["rechecked"], held["false_of_all"]["share"]) == (0, None)

@@ -11,8 +11,7 @@ from annotation.routing import Plan, by_doubt, revoked, route, texts
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables
 from tests.worlds import pushed_worlds as worlds
-from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, judged, no, yes
+from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, judged, no
 from tests.worlds.routing import NO_DISPUTES, by_draw, conversations, designed, planned, proposals
 
 IDS = [f"c{n}" for n in range(400)]
@@ -101,16 +100,12 @@ def test_what_has_no_place_in_the_design_is_open_and_it_is_said():
 def test_the_commands_say_what_waits_to_be_handed_out(ws, review, adjudicate):
     """Two proposals, and a budget for one; of the two others one is drawn. Everything that was given is read."""
     review("push", *TWO, "--all", "--budget", 2)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     missed = adjudicate()["missed_of_all"]
     assert (missed["open"], missed["zone"], missed["found"]) == (1, 2, 1)
     assert "1 of them wait to be assigned: `review push`" in review("status")["next"]
     review("push", *TWO, "--all")
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", lambda row: None if row["verdict"] else no(row))
-    review("pull", ws.root / "review")
+    answer(ws, review, lambda row: None if row["verdict"] else no(row))
     missed = adjudicate()["missed_of_all"]
     assert (missed["open"], missed["audited"], missed["zone"]) == (0, 2, 2)
 

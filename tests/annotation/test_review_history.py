@@ -5,9 +5,8 @@ import pytest
 
 from annotation.review_history import HAND_BACK, last_words, record, standing
 from saferec_builder.storage import tables
-from tests.worlds.csv_rows import edit
 from tests.worlds.opinions import TEXT, THREE, labels, review, reviews, said, span, texts
-from tests.worlds.reviewing import TWO, labels as labels_of, yes
+from tests.worlds.reviewing import TWO, answer, labels as labels_of
 
 
 def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
@@ -61,9 +60,7 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
 @pytest.mark.slow
 def test_a_reviewers_work_is_set_aside_and_brought_back(ws, cli, review, adjudicate):
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     adjudicate()
     assert labels_of(ws)["c1", "gore"] == ("present", "agreed")
     words = ("-C", ws.root, "--json")

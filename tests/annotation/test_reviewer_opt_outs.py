@@ -3,9 +3,9 @@
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.csv_rows import edit, rows_of
+from tests.worlds.csv_rows import rows_of
 from tests.worlds.review_world import taxonomy
-from tests.worlds.reviewing import TAXONOMY, TWO, labels, yes
+from tests.worlds.reviewing import TAXONOMY, TWO, answer, labels
 
 
 def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
@@ -31,9 +31,7 @@ def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
 def test_what_loses_its_verdict_is_said_at_once_and_until_labels_follow(ws, cli, review, adjudicate):
     """Both read both tasks: each of the traits has two labels or more, and none without bo."""
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     assert "alarms" not in adjudicate() and "alarms" not in review("status")
     told = cli("review", "set-aside", "bo", "--reason", "read nothing", "-C", ws.root, "--json").json
     assert "gore: 2 of 2 labels lose their verdict" in told["alarms"] and len(told["alarms"]) == len(TAXONOMY.slugs)
@@ -47,9 +45,7 @@ def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_st
     old = {"gore": "Blood.", "accidents_disasters": "Crashes."}
     taxonomy(ws, **old)
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     adjudicate()
     before = labels(ws)
     assert len(before) == 4 and all(method == "agreed" for _, method in before.values())

@@ -8,7 +8,7 @@ from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TWO, claim, labels, no, yes
+from tests.worlds.reviewing import TWO, answer, claim, labels, no, yes
 
 pytestmark = pytest.mark.slow  # the whole way, command by command
 
@@ -81,9 +81,7 @@ def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws, review):
 
 def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, review, adjudicate):
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     adjudicate()
     newer = (
         store.read(ws, tables.CONVERSATIONS)
@@ -102,9 +100,7 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     assert labels(ws)["c2", "accidents_disasters"] == ("present", "agreed")
     again = review("push", *TWO)  # c1 alone: gore, and `*`
     assert (again["added"], again["rows"]) == (0, {"ann": 2, "bo": 2})
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", no)
-    review("pull", ws.root / "review")
+    answer(ws, review, no)
     assert adjudicate()["reviews_left_out"] == {}
     assert labels(ws)["c1", "gore"] == ("absent", "agreed")
     assert review("push", *TWO)["rows"] == {"ann": 0, "bo": 0}
@@ -128,9 +124,7 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
     flag = claim(item, "needles", "present", "draws blood", kind="item_flag", text="A nurse draws blood.")
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([flag]))
     review("push", *TWO)
-    for name in ("ann", "bo"):
-        edit(ws.root / "review" / f"{name}.csv", yes)
-    review("pull", ws.root / "review")
+    answer(ws, review)
     assert adjudicate()["warnings_from_item_labels"] == 1
     assert labels(ws)[item, "needles"] == ("present", "agreed")
     assert (item, "gore") not in labels(ws)  # a plot cannot show that a film holds none

@@ -1,10 +1,13 @@
 """Reviewing through the command line with files: a workspace, its commands, and what people write into their rows."""
 
+from collections.abc import Callable
+
 import polars as pl
 import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds.csv_rows import edit
 from tests.worlds.settings import review_settings
 
 TEXTS = {
@@ -77,6 +80,13 @@ def yes(row: dict) -> dict:
 
 def no(row: dict) -> dict:
     return {"verdict": "none" if row["trait"] == "*" else "absent"}
+
+
+def answer(ws, review, says: Callable[[dict], dict | None] = yes, who: tuple[str, ...] = ("ann", "bo")) -> None:
+    """These people fill in their files, and all that are there are pulled."""
+    for name in who:
+        edit(ws.root / "review" / f"{name}.csv", says)
+    review("pull", ws.root / "review")
 
 
 def labels(ws) -> dict[tuple[str, str], tuple]:
