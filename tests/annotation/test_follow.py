@@ -20,6 +20,8 @@ from tests.worlds.pushes import ALL
 from tests.worlds.review_memory import Killed, Memory
 from tests.worlds.review_world import Verdict
 
+ws = review_world.ws
+
 FEW = int(os.environ.get("SAFEREC_FAULTS", "20"))
 FAULTS = {
     "away": ReviewError("memory does not answer"),
@@ -27,12 +29,6 @@ FAULTS = {
     "no answer": Unsure("memory"),
     "killed": Killed(),
 }
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return store.Workspace.open(workspace.root)
 
 
 def taken(ws: store.Workspace) -> Counter[str]:

@@ -14,11 +14,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import workspace as store
 from tests.worlds import review_world
 
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return store.Workspace.open(workspace.root)  # with the settings that it wrote
+ws = review_world.ws
 
 
 def absent(subject: str, asked: list[str]) -> review_world.Verdict:

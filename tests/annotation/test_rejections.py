@@ -1,7 +1,5 @@
 """What could not be taken comes back to its author with the reason, once, until they have answered."""
 
-from typing import Any
-
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
@@ -12,18 +10,9 @@ from tests.worlds.review_team import ANN, FILES
 from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import yes
 
+ws, review = review_world.ws, review_world.review
+
 SAID = {"present": ["gore"], "link": "http://labels.invalid/t/10", "place": "task 10"}
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
-
-
-@pytest.fixture
-def review(cli: Any, ws: store.Workspace) -> Any:
-    return review_world.reviewing(cli, ws)
 
 
 def of_gore(memory: Memory) -> list[str]:

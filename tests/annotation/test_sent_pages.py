@@ -1,7 +1,5 @@
 """A project whose page somebody edited on the server: what is answered there is held back, and nothing else is lost."""
 
-from typing import Any
-
 import pytest
 
 from annotation import sent_pages
@@ -11,16 +9,7 @@ from tests.worlds.pushes import ALL
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict
 
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
-
-
-@pytest.fixture
-def review(cli: Any, ws: store.Workspace) -> Any:
-    return review_world.reviewing(cli, ws)
+ws, review = review_world.ws, review_world.review
 
 
 def open_for(memory: Memory, name: str) -> list[str]:

@@ -28,9 +28,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     return workspace
 
 
-@pytest.fixture
-def review(cli: Any, ws: store.Workspace) -> Any:
-    return review_world.reviewing(cli, ws)
+review = review_world.review
 
 
 def nothing(subject: str, asked: list[str]) -> review_world.Verdict:

@@ -22,18 +22,9 @@ from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 from tests.worlds.settings import review_settings
 
+ws, review = review_world.ws, review_world.review
+
 pytestmark = pytest.mark.slow  # the whole way, command by command
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
-
-
-@pytest.fixture
-def review(cli: Any, ws: store.Workspace) -> Any:
-    return review_world.reviewing(cli, ws)
 
 
 def tasks(memory: Memory, name: str) -> list[dict[str, Any]]:

@@ -27,9 +27,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     return workspace
 
 
-@pytest.fixture
-def review(cli: Any, ws: store.Workspace) -> Any:
-    return review_world.reviewing(cli, ws)
+review = review_world.review
 
 
 def last_words(ws: store.Workspace, **of: str) -> list[str | None]:

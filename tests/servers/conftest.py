@@ -2,15 +2,10 @@
 
 import pytest
 
-from saferec_builder.storage import workspace as store
 from tests.worlds import review_page, review_world
 from tests.worlds.review_tools import SERVERS
 
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
+ws = review_world.ws
 
 
 @pytest.fixture(params=["files", "page", *SERVERS])

@@ -50,12 +50,6 @@ def page(browser) -> Iterator[Any]:
     context.close()
 
 
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
-
-
 def drag(page: Any, scope: str, words: str) -> None:
     """Marks words as a person does, with the mouse."""
     box = page.evaluate(RECTANGLE, [scope, words])

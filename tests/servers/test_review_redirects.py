@@ -36,12 +36,6 @@ def hosts() -> Iterator[tuple[Host, Host]]:
         yield both
 
 
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return workspace
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tool", ["label-studio", "argilla"])
 @pytest.mark.parametrize("words", [("push", *PEOPLE), ("pull",)], ids=["push", "pull"])

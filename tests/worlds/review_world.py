@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pytest
 
 from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.argilla import NO_CARD
@@ -48,6 +49,18 @@ def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
     claims = [claim(*c) for c in CLAIMS]
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
     review_settings(ws.root, audit=0, held_back=0)
+
+
+@pytest.fixture
+def ws(workspace: store.Workspace) -> store.Workspace:
+    """TEXTS and CLAIMS, with the settings that go with these."""
+    fill(workspace)
+    return store.Workspace.open(workspace.root)
+
+
+@pytest.fixture
+def review(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
+    return reviewing(cli, ws)
 
 
 def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:

@@ -16,11 +16,7 @@ from tests.worlds import review_page, review_world
 from tests.worlds.model_replies import own_taxonomy
 from tests.worlds.review_page import NONCE, given, named, said
 
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    return store.Workspace.open(workspace.root)
+ws = review_world.ws
 
 
 def answer(page: Tasks, task: dict, name: str = "ann", **words) -> dict:
