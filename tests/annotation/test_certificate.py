@@ -2,7 +2,6 @@
 
 import copy
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from annotation import certificate, confidence_bounds as c
 from annotation.controls import Blind
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.errors import ReleaseError
+from tests.worlds.damages import numbers
 
 CLEAN = (0,) * 400
 OF_ANY = c.Audit(240, 1_000, (*CLEAN, 1, 1, 1), open=5, holes=2, left=590)
@@ -97,18 +97,9 @@ def test_a_count_that_stands_there_twice_is_refused(stated, tmp_path):
         certificate.check(path)
 
 
-def counts(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every number in it."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from counts(value, (*path, name))
-    elif isinstance(node, int | float) and not isinstance(node, bool):
-        yield path
-
-
 @pytest.mark.slow
 def test_no_number_can_be_changed_unseen(stated, tmp_path):
-    places = list(counts(stated))
+    places = list(numbers(stated))
     assert len(places) > 60
     for path in places:
         for step in (1, -1):

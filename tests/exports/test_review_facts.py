@@ -4,7 +4,7 @@ import copy
 import functools
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +16,29 @@ from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import edit
+from tests.worlds.damages import numbers
 from tests.worlds.release_rows import manifest, reviews
 from tests.worlds.release_world import film, label
 from tests.worlds.reviewing import yes
 from tests.worlds.settings import review_settings
 
 
+def pushed(workspace, cli, *words: str, min_seekers: int = 5):
+    """(a workspace of 40 requests, half of which the rules claim, as two people were given them; its words)."""
+    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace("# min_seekers = 5", f"min_seekers = {min_seekers}"))
+    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", *words)
+    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    return ws, where
+
+
 @pytest.mark.slow
 def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
     """20 of 40 cannot see blood, and all were read twice, but only a few of the answers were adjudicated: the version
     would be without the others, and there for good."""
-    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
-    config = ws.root / "saferec.toml"
-    config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
-    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
+    ws, where = pushed(workspace, cli, "--all", min_seekers=1)
     few = [f"blood. I liked {film(x)}" for x in "AC"]
-    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
     for done in (few, [""]):
         for name in ("ann", "bo"):
             answer = lambda row, done=done: yes(row) if any(x in row["text"] for x in done) else {}  # noqa: E731
@@ -49,9 +56,7 @@ def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
 def test_of_who_asked_to_be_removed_not_even_the_number_of_labels_is_stated(workspace, cli):
     """Many of 40 cannot see blood, as both readers say, and one of these asks to be removed. The release's certificate
     counted that label, which the workspace's own did not."""
-    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
-    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
-    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    ws, where = pushed(workspace, cli, "--all")
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", lambda row: yes(row) if "blood" in row["text"] else {})
     assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
@@ -72,9 +77,7 @@ def test_of_who_asked_to_be_removed_not_even_the_number_of_labels_is_stated(work
 @pytest.mark.slow
 def test_a_second_readers_late_word_on_a_whole_text_stops_a_release(workspace, cli):
     """Ann's sheet makes labels, of one vote each; bo has marked nothing, and his `*` would settle them."""
-    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
-    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
-    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    ws, where = pushed(workspace, cli, "--all")
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)
         assert cli("review", "pull", "--tool", "files", ws.root / "review" / f"{name}.csv", *where).code == 0
@@ -87,12 +90,8 @@ def test_a_second_readers_late_word_on_a_whole_text_stops_a_release(workspace, c
 @pytest.mark.slow
 def test_a_row_carries_what_it_stands_for(workspace, cli):
     """The rules claim 20 of 40; of the other 20 those are drawn whose place comes up, and each stands for its share."""
-    ws, where = world.fill(workspace, world.requests()[0], []), ("-C", workspace.root)
-    config = ws.root / "saferec.toml"
-    config.write_text(config.read_text().replace("# min_seekers = 5", "min_seekers = 1"))
-    review_settings(ws.root, audit=0.5, held_back=0)
-    people = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
-    assert cli("propose", *where).code == cli("review", "push", *people, *where).code == 0
+    review_settings(workspace.root, audit=0.5, held_back=0)
+    ws, where = pushed(workspace, cli, min_seekers=1)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", lambda row: yes(row))
     assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
@@ -139,15 +138,6 @@ def mixed(workspace, cli):
     ran = cli("release", "1.0.0", *where)
     assert ran.code == 0, ran.err
     return ws.releases / "1.0.0"
-
-
-def numbers(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every number of a document, but for the places of the draw."""
-    if isinstance(node, dict):
-        for name, value in node.items():
-            yield from numbers(value, (*path, name))
-    elif isinstance(node, int | float) and not isinstance(node, bool):
-        yield path
 
 
 OTHER: dict[str, Callable[[dict[str, Any]], object]] = {  # whatever is no number

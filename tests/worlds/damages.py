@@ -4,8 +4,9 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -244,3 +245,12 @@ FOR: dict[str, dict[str, Bytes]] = {
     "jsonl": TEXT, "json": TEXT, "csv": TEXT | CSV, "tsv": TEXT | CSV, "toml": TEXT | TOML, "yaml": TEXT, "text": TEXT,
     "parquet": PARQUET, "zst": {}, "gz": {},
 }  # fmt: skip
+
+
+def numbers(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every number of a document, but for those in lists: the places of a draw."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            yield from numbers(value, (*path, name))
+    elif isinstance(node, int | float) and not isinstance(node, bool):
+        yield path
