@@ -56,12 +56,9 @@ def decoys(
 
 
 def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for subject, trait in claims.select("subject", "trait").iter_rows():
-        found.setdefault(subject, set()).add(trait)
-    for subject, traits in gold.select("subject", "traits").iter_rows():
-        found.setdefault(subject, set()).update(traits)
-    return found
+    known = gold.select("subject", trait="traits").explode("trait", empty_as_null=False)
+    each = pl.concat([claims.select("subject", "trait"), known]).group_by("subject").agg("trait")
+    return {subject: set(traits) for subject, traits in each.iter_rows()}
 
 
 def _words(turns: Iterable[Turn], subject: str) -> Span | None:

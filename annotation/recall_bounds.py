@@ -67,9 +67,8 @@ def bounds(
     TOMBSTONES.
     """
     design, assignments, judged = drawing.with_erased(design, assignments, judged, gone)
-    verdicts: dict[str, dict[str, str | None]] = {}
-    for subject, trait, verdict in judged.filter(kind=kind).select("subject", "trait", "verdict").iter_rows():
-        verdicts.setdefault(subject, {})[trait] = verdict
+    said = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")
+    verdicts: dict[str, dict[str, str | None]] = {subject: dict(rows) for subject, rows in said.items()}
     strata = drawing.strata(design, current, assignments, kind)
     of_any = drawing.states_of_any(verdicts, slugs)
     of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})

@@ -84,9 +84,7 @@ def tombstones(
     why = dict(given.select("subject", "why").iter_rows())
     judged = labels.filter(here, kind="sensitivity")
     left = said(judged.clear(), judged, reviews.filter(here, kind="sensitivity"), [])
-    verdicts: dict[str, list[dict[str, str | None]]] = {}
-    for subject, trait, verdict in left.select("subject", "trait", "verdict").iter_rows():
-        verdicts.setdefault(subject, []).append({"trait": trait, "verdict": verdict})
+    verdicts = left.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
     draws, made = rows["draw"].to_list(), []
     for n, (subject, stratum) in enumerate(rows.select("subject", "stratum").iter_rows()):
         if subject in gone:

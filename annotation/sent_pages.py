@@ -86,10 +86,8 @@ def without_another(projects: Iterable[sync.Project], closed: Collection[str]) -
 
 def _pages(ws: Workspace) -> Mapping[str, set[str]]:
     """Key of a task, or place of a project -> the pages that it was sent to show."""
-    found: dict[str, set[str]] = {}
-    for key, page in workspace.read(ws, tables.TASK_PAGES).select("task", "page").iter_rows():
-        found.setdefault(key, set()).add(page)
-    return found
+    pages = workspace.read(ws, tables.TASK_PAGES).group_by("task").agg("page")
+    return {key: set(sent) for key, sent in pages.iter_rows()}
 
 
 def _write(ws: Workspace, rows: list[tuple[str, str]]) -> None:

@@ -231,10 +231,8 @@ def _found(plan: Plan, traits: dict[tuple[str, str], set[str]]) -> dict[tuple[st
 
 def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     """(kind, subject) -> the traits that a task on it would show."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for kind, subject, trait in claimed(proposals):
-        found.setdefault((kind, subject), set()).add(trait)
-    return found
+    each = claims(proposals.select(*UNIT, "verdict")).group_by("kind", "subject").agg("trait")
+    return {(kind, subject): set(traits) for kind, subject, traits in each.iter_rows()}
 
 
 def claims(proposals: pl.DataFrame) -> pl.DataFrame:

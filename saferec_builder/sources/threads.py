@@ -107,17 +107,15 @@ def _left_out(here: pl.DataFrame, talk: pl.DataFrame) -> Rows:
 
 def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> Rows:
     """Conversations as `conversations.row` gives them; people are pseudonyms already."""
-    replies: dict[str, list[Post]] = {}
-    for post in cast("Iterator[Post]", talk.sort("time", "depth", "post").iter_rows(named=True)):
-        replies.setdefault(post["link"], []).append(post)
+    said = talk.sort("time", "depth", "post").rows_by_key("link", named=True, include_key=True)
+    replies = cast("dict[str, list[Post]]", said)
     thanked = set(talk.filter(_taken_up(rules))["parent"])
     refused = set(
         talk.filter((pl.col("author") == pl.col("seeker")) & pl.col("text").str.contains(rules.known))["parent"]
     )
     rows = []
     for request in cast("Iterator[Post]", asked.sort("time", "post").iter_rows(named=True)):
-        said = replies.get(request["post"], [])
-        rows.append(_conversation(request, said, rules, items, (thanked, refused)))
+        rows.append(_conversation(request, replies.get(request["post"], []), rules, items, (thanked, refused)))
     return rows
 
 
