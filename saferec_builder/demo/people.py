@@ -48,24 +48,18 @@ def _answer(units: list[Row], gold: Gold, rng: random.Random, *, adjudicator: bo
         mine = [g for g in gold if g["trait"] == row["trait"]]
         if row["trait"] == "*":
             found = [g for g in gold if g["trait"] not in asked and rng.random() >= MISSED]
-            _rest(row, found + _invented(row, asked, gold, rng))
+            found += _invented(row, asked, gold, rng)
+            _write(row, " ".join(g["trait"] for g in found) or "none", found)
         elif mine and rng.random() >= (RULED_WRONG if adjudicator else MISSED):
-            _present(row, mine)
+            _write(row, "present", mine)
         elif not mine and row["proposed_quote"] and rng.random() < (RULED_WRONG if adjudicator else SEEN):
             row["verdict"] = "present"  # the suggestion is kept, quote and all
         else:
             row["verdict"] = "absent"
 
 
-def _present(row: Row, gold: Gold) -> None:
-    row["verdict"], row["form"] = "present", gold[0]["form"]
-    row["quote"] = " | ".join(g["quote"] for g in gold)
-    row["turn"] = " | ".join(str(g["turn"] + 1) for g in gold)
-
-
-def _rest(row: Row, found: Gold) -> None:
-    row["verdict"] = " ".join(g["trait"] for g in found) or "none"
-    row["form"] = found[0]["form"] if found else ""
+def _write(row: Row, verdict: str, found: Gold) -> None:
+    row["verdict"], row["form"] = verdict, found[0]["form"] if found else ""
     row["quote"] = " | ".join(g["quote"] for g in found)
     row["turn"] = " | ".join(str(g["turn"] + 1) for g in found)
 
