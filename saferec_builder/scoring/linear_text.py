@@ -22,9 +22,10 @@ from saferec_builder.core.progress import Progress, counted
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+C = 10.0  # inverse strength of the L2 penalty, which spares the bias alone
 LEAST = 2  # training texts that a term stands in
 STEPS, MEMORY, TOLERANCE = 100, 8, 1e-3  # of L-BFGS: the gradient's largest part at the end
-ROUGH = 1e-2  # the same in `cross_fit`, over c and the root of the rarer side: no rate changes by it in `bench learned`
+ROUGH = 1e-2  # the same in `cross_fit`, over C and the root of the rarer side: no rate changes by it in `bench learned`
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
@@ -58,18 +59,16 @@ def fit(
     labels: Sequence[str],
     *,
     own: Sequence[bool] | None = None,
-    c: float = 10.0,
     characters: bool = True,
 ) -> LinearText:
     """A model of these labels. truth: [text, label], nan where it is not known (such a text is left out for it).
 
     own: which texts are from where the model will be used (default: all); a column of its own learns how much more or
-    less frequent a label is there. c: inverse strength of the L2 penalty, which spares the bias alone. characters: of
-    words alone `fit` takes a seventh of the time. A label without a text that has it, or without one that has it not,
-    scores the share (yes + 1) / (yes + no + 2) everywhere.
+    less frequent a label is there. characters: of words alone `fit` takes a seventh of the time. A label without a text
+    that has it, or without one that has it not, scores the share (yes + 1) / (yes + no + 2) everywhere.
     """
     ready = _prepared(texts, own, characters)
-    return ready.model(labels, [_solve(ready.rows, column, c) for column in np.asarray(truth, dtype=np.float64).T])
+    return ready.model(labels, [_solve(ready.rows, column) for column in np.asarray(truth, dtype=np.float64).T])
 
 
 def cross_fit(
@@ -79,7 +78,6 @@ def cross_fit(
     folds: Sequence[int],
     *,
     own: Sequence[bool] | None = None,
-    c: float = 10.0,
     progress: Progress | None = None,
 ) -> tuple[LinearText, ...]:
     """Model n is fitted as by `fit` on all texts but those of fold n, so that it scores these as texts that it has not
@@ -90,7 +88,7 @@ def cross_fit(
     starts: list[Floats | None] = [None] * len(labels)  # a fold's minimum lies near that of the fold before
     for n in counted(range(int(fold.max(initial=0)) + 1), progress):
         mine = np.where((fold == n)[:, None], np.nan, known).T
-        solved = [_solve(ready.rows, column, c, start, ROUGH) for column, start in zip(mine, starts, strict=True)]
+        solved = [_solve(ready.rows, column, start, ROUGH) for column, start in zip(mine, starts, strict=True)]
         models.append(ready.model(labels, solved))
         starts = list(solved)
     return tuple(models)
@@ -173,8 +171,8 @@ def _prepared(texts: Sequence[str], own: Sequence[bool] | None, characters: bool
 # ---- logistic regression
 
 
-def _solve(rows: _Rows, truth: Floats, c: float, start: Floats | None = None, rough: float = 0.0) -> Floats:
-    """Weights and, last, the bias that minimise |w|^2 / 2 + c * log loss, by L-BFGS (Nocedal 1980) from `start`."""
+def _solve(rows: _Rows, truth: Floats, start: Floats | None = None, rough: float = 0.0) -> Floats:
+    """Weights and, last, the bias that minimise |w|^2 / 2 + C * log loss, by L-BFGS (Nocedal 1980) from `start`."""
     known = ~np.isnan(truth)
     signs = np.where(truth == 1, 1.0, -1.0)
     point = np.zeros(rows.width + 1)
@@ -182,16 +180,16 @@ def _solve(rows: _Rows, truth: Floats, c: float, start: Floats | None = None, ro
     point[-1] = np.log((yes + 1) / (no + 1))
     if not yes or not no:
         return point
-    least = max(TOLERANCE, rough * c * float(np.sqrt(min(yes, no))))
+    least = max(TOLERANCE, rough * C * float(np.sqrt(min(yes, no))))
     if start is not None:
         point[:] = start
 
     def value(at: Floats) -> tuple[float, Floats]:
         margin = signs * (rows.times(at[:-1]) + at[-1])
         loss = float(np.logaddexp(0, -margin)[known].sum())
-        error = np.where(known, -c * signs * _sigmoid(-margin), 0.0)
+        error = np.where(known, -C * signs * _sigmoid(-margin), 0.0)
         gradient = np.append(rows.back(error) + at[:-1], error.sum())
-        return _dot(at[:-1], at[:-1]) / 2 + c * loss, gradient
+        return _dot(at[:-1], at[:-1]) / 2 + C * loss, gradient
 
     return _minimum(value, point, least)
 
