@@ -71,11 +71,6 @@ class Answer:
         return [entry.key for entry in self.entries]
 
     @property
-    def duplicates(self) -> list[int]:
-        """Positions (from 0) that repeat an earlier entry."""
-        return [n for n, key in enumerate(self.ranked) if key in self.ranked[:n]]
-
-    @property
     def unknown(self) -> list[int]:
         """Positions (from 0) whose title is ambiguous or not in the catalogue."""
         return [n for n, entry in enumerate(self.entries) if entry.item is None]
