@@ -68,10 +68,7 @@ def route(
     what is assigned stays as it is, unless it is `revoked` (kind, subject, reviewer): then somebody else takes it over.
     """
     dealer = Dealer(plan, proposals, assignments, revoked)
-    rows = [
-        *deal(dealer, _due(texts, proposals, plan)),
-        *_disputes(texts, disputed, plan, dealer),
-    ]
+    rows = [*deal(dealer, _due(texts, proposals, plan)), *_disputes(texts, disputed, plan, dealer)]
     return ASSIGNMENTS.frame(rows)
 
 
@@ -189,12 +186,7 @@ def _read(reviews: pl.DataFrame) -> pl.DataFrame:
     return ends.join(reviews.filter(pl.col("out").is_in([STALE, UNFOUNDED])), on=TASK, how="anti")
 
 
-def _disputes(
-    texts: pl.DataFrame,
-    disputed: pl.DataFrame,
-    plan: Plan,
-    dealer: Dealer,
-) -> Rows:
+def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: Dealer) -> Rows:
     """Nobody rules on what they were given to read; who read elsewhere may."""
     if plan.adjudicator is None:
         return []

@@ -15,16 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exports import (
-    card,
-    claims,
-    croissant,
-    folder as write,
-    formats as rows,
-    injection,
-    released_ids,
-    verify as proof,
-)
+from exports import card, claims, croissant, folder as write, formats as rows, injection, released_ids, verify as proof
 from exports.arrow import Names, plain, prompts, turns
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
@@ -86,12 +77,7 @@ def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> 
 
 
 def put_back(
-    home: Path,
-    to: Path,
-    mined: pl.DataFrame,
-    gone: pl.DataFrame,
-    sentence: Sentence,
-    key: pl.DataFrame | None,
+    home: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence, key: pl.DataFrame | None
 ) -> Rebuilt:
     """Makes `to`, a release like `home` with its texts. mined: conversation, digest, turns (all revisions).
 

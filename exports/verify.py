@@ -16,16 +16,7 @@ from annotation import certificate
 from exports import canary, hub, review_facts, signing
 from exports.checks import refuse_older
 from exports.digests import RowDigest
-from exports.folder import (
-    MANIFEST,
-    SIGNATURE,
-    Manifest,
-    data_file,
-    facts_of,
-    flush,
-    read_manifest,
-    sync,
-)
+from exports.folder import MANIFEST, SIGNATURE, Manifest, data_file, facts_of, flush, read_manifest, sync
 from exports.formats import SINCE, schemas
 from exports.withdraw import FORGOTTEN, reasons
 from saferec_builder.core.errors import ReleaseError, UsageError

@@ -145,12 +145,7 @@ def _commit(
     gone |= there - KEPT - {CARD} if erase and holds else set()
     operations += [CommitOperationDelete(path) for path in sorted(gone)]
     api.create_commit(
-        repo,
-        operations,
-        repo_type=KIND,
-        revision="main",
-        parent_commit=head.sha,
-        commit_message=f"Withdraw {version}",
+        repo, operations, repo_type=KIND, revision="main", parent_commit=head.sha, commit_message=f"Withdraw {version}"
     )
     return True
 

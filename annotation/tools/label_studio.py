@@ -59,11 +59,7 @@ def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
         return (HERE / name).read_text(encoding="utf-8").rstrip("\n")
 
     parts = {"labels": lines("Label"), "choices": lines("Choice"), "style": part("interface.css")}
-    parts |= {
-        "end": END[ruling],
-        "none": UNUSED,
-        "small": SMALL,
-    }
+    parts |= {"end": END[ruling], "none": UNUSED, "small": SMALL}
     text = part("interface.xml").replace("{more}", part("adjudicator.xml" if ruling else "reviewer.xml"))
     text = text.replace("{said}", SAID if ruling else "")
     # at once, since a taxonomy may hold such a word itself

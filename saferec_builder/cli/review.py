@@ -168,9 +168,7 @@ def serve(
 
 @app.command()
 def link(
-    name: Name,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Make none.")] = False,
-    folder: Folder = Path("."),
+    name: Name, revoke: Annotated[bool, typer.Option("--revoke", help="Make none.")] = False, folder: Folder = Path(".")
 ) -> None:
     """Make a new link to the page for a reviewer. The one before opens nothing from now on."""
     ws = Workspace.open(folder)

@@ -94,10 +94,7 @@ def score(
     judged = [row for row in claims if known.of((row["subject"], row["trait"])) is not None]
     before, after = calibration.held_out_ece(judged, known)
     found = Score(
-        proposer=step.name,
-        **calibration.score(claims, read, known),
-        ece_of_traits_with_50=before,
-        ece_calibrated=after,
+        proposer=step.name, **calibration.score(claims, read, known), ece_of_traits_with_50=before, ece_calibrated=after
     )
     if not deletion:
         return found

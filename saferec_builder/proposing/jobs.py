@@ -63,12 +63,7 @@ class Job:
 
 
 def unread(
-    corpus: Corpus,
-    step: Step,
-    budget: Budget,
-    *,
-    only: set[str] | None = None,
-    limit: int | None = None,
+    corpus: Corpus, step: Step, budget: Budget, *, only: set[str] | None = None, limit: int | None = None
 ) -> Job:
     """What this proposer has not read yet, of all subjects or of `only` these."""
     job = Job(corpus, step, budget, step.name, corpus.version(step))

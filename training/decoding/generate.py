@@ -152,10 +152,7 @@ def tokens(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence
 
 
 def draw(
-    policy: PolicyModel,
-    ids: Sequence[Sequence[int]],
-    excluded: Sequence[Sequence[str]] | None,
-    **sampling: Any,
+    policy: PolicyModel, ids: Sequence[Sequence[int]], excluded: Sequence[Sequence[str]] | None, **sampling: Any
 ) -> list[list[int]]:
     """Token ids of one answer per prompt, up to and without the end; masked where `excluded` is given.
 
@@ -167,10 +164,7 @@ def draw(
 
 
 def draw_padded(
-    policy: PolicyModel,
-    ids: Sequence[Sequence[int]],
-    excluded: Sequence[Sequence[str]] | None,
-    **sampling: Any,
+    policy: PolicyModel, ids: Sequence[Sequence[int]], excluded: Sequence[Sequence[str]] | None, **sampling: Any
 ) -> list[list[int]]:
     """As `draw`, but with the end of each answer, and padding behind it up to one length."""
     model, tokenizer = policy.model, policy.tokenizer

@@ -95,11 +95,7 @@ def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | No
     if not rank:
         return None
     return LoraConfig(
-        r=rank,
-        lora_alpha=2 * rank,
-        target_modules="all-linear",
-        trainable_token_indices=rows,
-        task_type="CAUSAL_LM",
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=rows, task_type="CAUSAL_LM"
     )
 
 
