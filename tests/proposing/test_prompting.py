@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing import prompting as propose
 from saferec_builder.storage import tables
+from tests.worlds.model_replies import answer
 
 TAXONOMY = traits.load()
 TURNS = (
@@ -25,10 +26,6 @@ def claim(trait: str = "medical_trauma", **changes: Any) -> dict[str, Any]:
     evidence = [{"turn": 0, "quote": "can't  watch hospital scenes"}]
     made = {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
     return made | changes
-
-
-def answer(*claims: dict[str, Any]) -> str:
-    return json.dumps({"claims": claims})
 
 
 def read(*claims: dict[str, Any], subject: propose.Subject = TALK, **options: Any) -> propose.Reading:

@@ -2,25 +2,19 @@
 
 import pytest
 
-from tests.worlds import review_page, review_world
-from tests.worlds.review_tools import SERVERS
+from tests.worlds import review_page, review_tools, review_world
 
 ws = review_world.ws
 
 
-@pytest.fixture(params=["files", "page", *SERVERS])
+@pytest.fixture(params=["files", "page", *review_tools.SERVERS])
 def tool(request, ws):
     """A driver: what people do in the tool, and the words that name it on the command line."""
     if request.param == "files":
         return review_world.Files(ws)
-    if request.param == "argilla":
-        server = request.getfixturevalue("argilla_server")
-        return review_world.Argilla(ws, server.url, server.key)
     if request.param == "page":
         return review_page.Page(ws)
-    home, facts = request.getfixturevalue("label_studio")
-    (ws.root / "label-studio").symlink_to(home)
-    return review_world.LabelStudio(ws, home, facts)
+    return review_tools.on_server(request, ws)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from annotation.tools import local_label_studio as managed
 from annotation.tools.argilla import NO_CARD
 from annotation.tools.tasks_and_answers import base_id, task_id
 from saferec_builder.storage import evidence_check as evidence, tables, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_tools, review_world
 from tests.worlds.pushes import TWO
 from tests.worlds.review_world import TRICKY, Verdict
 
@@ -316,12 +316,7 @@ def tasks_of(tool: Any) -> list[Any]:
 
 @pytest.fixture(params=["label-studio", "argilla"])
 def tool(request, workspace):
-    if request.param == "argilla":
-        server = request.getfixturevalue("argilla_server")
-        return review_world.Argilla(workspace, server.url, server.key)
-    home, facts = request.getfixturevalue("label_studio")
-    (workspace.root / "label-studio").symlink_to(home)
-    return review_world.LabelStudio(workspace, home, facts)
+    return review_tools.on_server(request, workspace)
 
 
 def test_nothing_forged_and_nothing_lost_without_a_word(tool, workspace, cli, monkeypatch):
