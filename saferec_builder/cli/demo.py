@@ -35,4 +35,4 @@ def demo(
     made = walkthrough.run(to, command, typer.echo, generated=generated, training=training)
     typer.echo(f"\nrelease  {made.release}\nreport   {made.report}")
     if made.runs:
-        typer.echo(f"models   {made.runs}\n\n{(made.runs / 'table.txt').read_text()}")
+        typer.echo(f"models   {made.runs}")
