@@ -21,7 +21,6 @@ AT_THE_ROOT = 5  # files of saferec_builder/
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
-    "saferec_builder/core/progress.py": "tests/mining/test_ingest.py",
     "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/erasure/people.py": "tests/erasure/test_forget.py",

@@ -21,6 +21,7 @@ from typing import TypedDict
 
 from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.progress import Progress, lines
 from training.data import Gold, Release, Row, across_conditions, rows, with_prompt
 from training.settings import Settings, key
 
@@ -175,6 +176,17 @@ def _free_memory() -> None:
 def is_first_process() -> bool:
     """Whether this is the only or the first of the processes that train together."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+def tell(text: str) -> None:
+    """A line on stderr, of the first process."""
+    if is_first_process():
+        print(text, file=sys.stderr, flush=True)
+
+
+def bar(name: str, unit: str) -> Progress:
+    """Shows a long step as lines on stderr."""
+    return lines(tell, name, unit)
 
 
 def on_first_process(work: Callable[[], None]) -> None:

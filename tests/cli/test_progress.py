@@ -1,26 +1,23 @@
-"""A log gets a line now and then of what takes long, and nothing of what does not."""
+"""Progress is on stderr: a bar on a terminal, lines in a log; a table or JSON on stdout stays what it is."""
+
+import sys
 
 import pytest
 
 from saferec_builder.cli import progress
+from tests.worlds.bars import steps_take
 
 
-def test_a_log_has_a_line_every_twenty_seconds(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[-1])
+def test_a_log_has_lines_beside_what_is_printed(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps_take(30.0, monkeypatch)
     with progress.bar("mine", "file")(3000) as bar:
-        for at in (110.0, 119.9, 121.0, 130.0, 141.0, 170.0):  # lines after 21 and 41 s; with the last all is done
-            clock.append(at)
-            bar.update(500)
+        bar.update(1000)
+    assert capsys.readouterr() == ("", "mine: 1,000 of 3,000 files, about 60 s left\n")
+
+
+def test_a_terminal_has_a_bar(capsys, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress.bar("mine", "file")(2) as bar:
+        bar.update(2)
     out, err = capsys.readouterr()
-    assert out == "" and err.splitlines() == [
-        "mine: 1,500 of 3,000 files after 21 s",
-        "mine: 2,500 of 3,000 files after 41 s",
-    ]
-
-
-def test_a_step_that_ends_in_time_says_nothing(capsys) -> None:
-    with progress.bar("mine", "file")(3) as bar:
-        for _ in range(3):
-            bar.update()
-    assert capsys.readouterr() == ("", "")
+    assert out == "" and "mine: 100%" in err and "2/2" in err

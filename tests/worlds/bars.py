@@ -1,6 +1,12 @@
-"""What a program may hand in to show progress."""
+"""What a program may hand in to show progress; and a clock by which steps take long."""
 
+import itertools
 from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from saferec_builder.core import progress as lines
 
 
 class Bar:
@@ -24,3 +30,8 @@ def drawn(bars: list[Bar]) -> Callable[[int], Bar]:
         return bars[-1]
 
     return progress
+
+
+def steps_take(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock that lines in a log go by is so much later than the one before."""
+    monkeypatch.setattr(lines, "monotonic", partial(next, itertools.count(0.0, seconds)))

@@ -1,8 +1,6 @@
 """Runs a TRL trainer: the best checkpoint on validation stays, a run that was broken off goes on, LoRA ends merged."""
 
 import math
-import sys
-import time
 from pathlib import Path
 
 from peft import LoraConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
@@ -10,37 +8,27 @@ from transformers import Trainer, TrainerControl, TrainerState, TrainingArgument
 from transformers.trainer_callback import PrinterCallback, TrainerCallback
 
 from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.progress import Lines
 from training.decoding.constrained import save
 from training.decoding.generate import PolicyModel, embeddings
 from training.decoding.validation_scores import Score
-from training.run_folders import Card, is_first_process, on_first_process
+from training.run_folders import Card, is_first_process, on_first_process, tell
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
-
-EVERY = 20.0  # seconds between two lines at least
 
 
 class Tells(TrainerCallback):
-    """Says on stderr where a training stands, a line every EVERY seconds at most: hours of it were silent."""
+    """Says where a training stands."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._from = name, 0
-        self._began = self._told = time.monotonic()
+        self._name = name
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
-        self._from, self._began = state.global_step, time.monotonic()
-        self._told = self._began
+        self._bar = Lines(tell, f"  {self._name}", "step", state.max_steps, state.global_step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        now, done, left = time.monotonic(), state.global_step - self._from, state.max_steps - state.global_step
-        if now - self._told < EVERY or left <= 0 or done <= 0 or not state.is_world_process_zero:
-            return
-        self._told, took = now, now - self._began
-        still = f"about {math.ceil(took / done * left / 60):,} min left"
-        print(
-            f"  {self._name}: step {state.global_step:,} of {state.max_steps:,}, {still}", file=sys.stderr, flush=True
-        )
+        self._bar.update()
 
 
 def fit(

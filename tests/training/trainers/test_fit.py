@@ -11,6 +11,7 @@ import torch
 
 from saferec_builder.core.errors import TrainingError
 from tests import ROOT
+from tests.worlds.bars import steps_take
 from tests.worlds.fits import learn, practise
 from training.decoding import constrained, generate
 from training.evaluation import rewards
@@ -124,13 +125,10 @@ def test_rank_zero_is_no_adapter() -> None:
 def test_a_long_training_says_where_it_stands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 100 steps 60 were done before; the next ones take 15 s each: a line at 30 s (2 of 40 done, 38 * 15 s left)."""
-    now = 0.0
-    monkeypatch.setattr(fit.time, "monotonic", lambda: now)
+    """Of 100 steps 60 were done before; the next takes 30 s, and so will 39 more."""
+    steps_take(30.0, monkeypatch)
     tells, nothing = fit.Tells("sft"), SimpleNamespace()
-    state = SimpleNamespace(global_step=60, max_steps=100, is_world_process_zero=True)
-    tells.on_train_begin(nothing, state, nothing)  # type: ignore[arg-type]
-    for _ in range(3):
-        now, state.global_step = now + 15, state.global_step + 1
-        tells.on_step_end(nothing, state, nothing)  # type: ignore[arg-type]
-    assert capsys.readouterr().err == "  sft: step 62 of 100, about 10 min left\n"
+    state = SimpleNamespace(global_step=60, max_steps=100)
+    for told in (tells.on_train_begin, tells.on_step_end):
+        told(nothing, state, nothing)  # type: ignore[arg-type]
+    assert capsys.readouterr().err == "  sft: 61 of 100 steps, about 20 min left\n"
