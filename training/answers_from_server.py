@@ -18,6 +18,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.progress import Progress, shown
 from training.data import Message, Row, jsonl
 from training.settings import Settings, change
 
@@ -113,12 +114,15 @@ def ask(
     path: Path,
     sleep: Callable[[float], None] = time.sleep,
     how: Asking = Asking(),
+    *,
+    progress: Progress | None = None,
 ) -> None:
     """Writes {"id", "text", "finish"} for every row to `path`; rows that it holds already are not asked again.
 
     url ends before /chat/completions. OPENAI_API_KEY is sent where it is set. A server that is busy or away is asked
     again some times; then the answers so far stay, and running it again goes on from them. A single request that is
     refused is an answer without text, `refused` says with which status; a server that only refuses is an error.
+    progress: a step is a request.
     """
     _host(url)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +130,8 @@ def ask(
     there = {row["id"] for _, row in jsonl(path)} if path.is_file() else set()
     rows = [row for row in table if row["conversation"] not in there]
     body = dict(how.body)
-    with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool:
+    seen = shown(len(rows), progress)
+    with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool, seen as bar:
         fixed = ({"model": model, "messages": messages(row, k, how)} for row in rows)
         begun = [pool.submit(_one, url, one, body, how, sleep) for one in fixed]
         asked = dict(zip(begun, (row["conversation"] for row in rows), strict=True))
@@ -149,6 +154,7 @@ def ask(
         try:
             for done in as_completed(asked):
                 keep(done)
+                bar.update()
                 if len(waiting) == AT_ONCE:
                     raise _refusal(url, waiting[0][1]["refused"])
             if waiting and not there:

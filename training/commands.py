@@ -11,7 +11,7 @@ from saferec_builder.core.errors import TrainingError
 from training import answers_from_server as server, data, memory, settings
 from training.evaluation import evaluate
 from training.release_from_hub import folder
-from training.run_folders import Run, is_first_process
+from training.run_folders import Run, bar, is_first_process
 
 
 def train(given: argparse.Namespace) -> None:
@@ -108,7 +108,7 @@ def _from_server(given: argparse.Namespace, home: Path) -> Path:
     requests = [[row["conversation"], server.messages(row, release.k, asked)] for row in table]
     mark = settings.key(given.server, given.model, requests, asked.body)[:6]
     path: Path = given.output / f"{name}-{mark}.jsonl"
-    server.ask(given.server, given.model, table, release.k, path, how=asked)
+    server.ask(given.server, given.model, table, release.k, path, how=asked, progress=bar(name, "answer"))
     return path
 
 

@@ -13,7 +13,7 @@ from training.decoding.validation_scores import Answers, answers, unsafe
 from training.evaluation import evaluate, paper_metrics, predictions, report_table
 from training.evaluation.baselines import blind
 from training.evaluation.selection import Choice
-from training.run_folders import Run, is_first_process, write
+from training.run_folders import Run, bar, is_first_process, write
 from training.settings import Settings, ours
 
 
@@ -26,9 +26,11 @@ def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate
     release, table = run.release, run.rows("grpo", "test")
     found: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
     first = _policy(run, next(iter(models.values())), settings)
-    found["blind"] = answers(first, blind(table, labels_of(release.folder, "test")))
+    found["blind"] = answers(
+        first, blind(table, labels_of(release.folder, "test")), progress=bar("blind on test", "answer")
+    )
     if first.held:
-        found["oracle_filter"] = answers(first, table, unsafe(release, table))
+        found["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))
     return found | evaluate.without_models(release, table)
 
 
@@ -68,7 +70,7 @@ def report(
 
 
 def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:
-    found = answers(_policy(run, model, settings), run.rows("grpo", "test"))
+    found = answers(_policy(run, model, settings), run.rows("grpo", "test"), progress=bar(f"{name} on test", "answer"))
     predictions.write(run.output / name / "answers-test.jsonl", found, run.release.items)
     return found
 

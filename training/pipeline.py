@@ -16,7 +16,7 @@ from training.evaluation.report_table import Report
 from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
 from training.process_setup import beside
-from training.run_folders import Card, Figures, Run, on_first_process, read_card
+from training.run_folders import Card, Figures, Run, bar, on_first_process, read_card
 from training.settings import Settings, ours
 from training.trainers import gdpo, sft
 from training.trainers.conflicts import refuse
@@ -54,13 +54,13 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         requests = run.rows("grpo", "train")
         traits = {row["conversation"]: row["traits"] for row in requests}
         if options.rows == "guard":
-            table = guard.fit(run.release).taught(requests)
+            table = guard.fit(run.release, bar).taught(requests, bar("guard, lists to learn", "request"))
         else:
             table = [{**row, "traits": traits[row["conversation"]]} for row in run.rows(options.rows, "train")]
         if not options.refill:
             table = without_refills(table, run.release.items)
         table = repeated(table, options.repeat)
-        return sft.train(policy, table, settings, folder, _score(run, policy, settings), seed=run.seed)
+        return sft.train(policy, table, settings, folder, _score(run, name, policy, settings), seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
 
@@ -74,7 +74,7 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
 
     def work(folder: Path) -> Card:
         policy, table = load_policy(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
-        score = _score(run, policy, settings)
+        score = _score(run, name, policy, settings)
         return gdpo.train(policy, table, run.release, settings, folder, score, seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
@@ -160,10 +160,10 @@ def _to_teach(policy: PolicyModel, says: int | None) -> PolicyModel:
     return replace(policy, catalogue=replace(policy.catalogue, opening=says))
 
 
-def _score(run: Run, policy: PolicyModel, settings: Settings) -> Score:
-    options = ours(settings)
+def _score(run: Run, name: str, policy: PolicyModel, settings: Settings) -> Score:
+    options, shown = ours(settings), bar(f"  {name} on validation", "answer")
     table = run.rows("grpo", "validation", options.validate)
-    return scorer(policy, table, run.release, options.prefer, options.caution)
+    return scorer(policy, table, run.release, options.prefer, options.caution, shown)
 
 
 def _validated(run: Run, name: str) -> Figures:

@@ -60,15 +60,18 @@ def fit(
     *,
     own: Sequence[bool] | None = None,
     characters: bool = True,
+    progress: Progress | None = None,
 ) -> LinearText:
     """A model of these labels. truth: [text, label], nan where it is not known (such a text is left out for it).
 
     own: which texts are from where the model will be used (default: all); a column of its own learns how much more or
     less frequent a label is there. characters: of words alone `fit` takes a seventh of the time. A label without a text
-    that has it, or without one that has it not, scores the share (yes + 1) / (yes + no + 2) everywhere.
+    that has it, or without one that has it not, scores the share (yes + 1) / (yes + no + 2) everywhere. progress: a
+    step is a label.
     """
     ready = _prepared(texts, own, characters)
-    return ready.model(labels, [_solve(ready.rows, column) for column in np.asarray(truth, dtype=np.float64).T])
+    columns = counted([*np.asarray(truth, dtype=np.float64).T], progress)
+    return ready.model(labels, [_solve(ready.rows, column) for column in columns])
 
 
 def cross_fit(

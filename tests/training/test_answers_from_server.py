@@ -12,7 +12,7 @@ import pytest
 from saferec_builder.core.errors import TrainingError
 from tests.conftest import Patch, Printed
 from tests.servers.loopback import Asked, Reply, serving
-from tests.worlds import small_release
+from tests.worlds import bars, small_release
 from training import answers_from_server as server, data
 from training.safecrs import main
 
@@ -85,6 +85,29 @@ def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypa
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     assert len(model.seen) == 4 and "5 titles" in model.seen[-1][0]["messages"][0]["content"]
     assert "sk-secret" not in capsys.readouterr().out
+
+
+def test_requests_that_are_still_to_be_asked_are_on_a_bar(model: Model, rows: Any, tmp_path: Path) -> None:
+    drawn: list[bars.Bar] = []
+    for table in (rows[:1], rows, rows):
+        server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl", progress=bars.drawn(drawn))
+    assert [(bar.total, bar.done) for bar in drawn] == [(1, 1), (1, 1), (0, 0)]
+
+
+def test_an_evaluation_that_takes_long_says_where_it_stands(
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, capsys: Printed
+) -> None:
+    bars.steps_take(30.0, monkeypatch)
+    fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
+    assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
+    out, err = capsys.readouterr()
+    (asked, *rest), (path,) = err.splitlines(), (tmp_path / "out").glob("m@*.jsonl")
+    assert asked == f"{path.stem[:-7]}: 1 of 2 answers, about 30 s left" and ", about" not in out
+    steps = "guard, hearing: 1 of 2 traits|guard, caution: 1 of 2 requests|guard, answers: 1 of 2 requests"
+    steps += (
+        "|retrieval: 1 of 2 requests|retrieval_blind: 1 of 2 requests|scores: 1 of 8 systems|scores: 2 of 8 systems"
+    )
+    assert [line.rpartition(",")[0] for line in rest][:7] == steps.split("|")
 
 
 def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, rows: Any, tmp_path: Path) -> None:

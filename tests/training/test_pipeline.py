@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from saferec_builder.core.errors import TrainingError
-from training import data, pipeline, settings
+from tests.conftest import Patch, Printed
+from tests.worlds import bars
+from training import comparison, data, pipeline, settings
 from training.comparison import load_policy
 from training.run_folders import Run
 
@@ -30,3 +32,16 @@ def test_a_model_is_loaded_as_was_asked(world: Path, tmp_path: Path) -> None:
     for wrong in ("{attn_implementation: flash_attention_9}", "{no_such_argument: 1}"):
         with pytest.raises(TrainingError, match="cannot be loaded"):
             load_policy(run, str(world / "start"), settings.read("sft", [f"model_init_kwargs={wrong}"]))
+
+
+def test_answers_that_take_long_say_whose_they_are(
+    world: Path, tmp_path: Path, monkeypatch: Patch, capsys: Printed
+) -> None:
+    bars.steps_take(30.0, monkeypatch)
+    run = Run(data.open_release(world / "release"), tmp_path, 0)
+    found = settings.read("sft", ["saferec.batch=1"])
+    pipeline._score(run, "safe_sft", policy := load_policy(run, str(world / "start"), found), found)(policy.model)
+    comparison.systems(run, {"sft": str(world / "start")}, found)
+    said = [line.rpartition(",")[0] for line in capsys.readouterr().err.splitlines() if "answers" in line]
+    names = ("  safe_sft on validation", "sft on test", "blind on test", "oracle_filter on test")
+    assert said[:4] == [f"{name}: 1 of 2 answers" for name in names]

@@ -12,6 +12,7 @@ from saferec_builder.core import progress as lines
 class Bar:
     def __init__(self, total: int) -> None:
         self.total, self.done = total, 0
+        self.steps: list[int] = []  # done at once
 
     def __enter__(self) -> "Bar":
         return self
@@ -20,6 +21,7 @@ class Bar:
 
     def update(self, n: int = 1) -> None:
         self.done += n
+        self.steps.append(n)
 
 
 def drawn(bars: list[Bar]) -> Callable[[int], Bar]:

@@ -19,6 +19,7 @@ from transformers import (
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.progress import Progress, shown
 from training.data import Message, Row
 from training.decoding import constrained, shared_prefix, trie
 from training.decoding.constrained import Catalogue
@@ -126,28 +127,39 @@ def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
         tokenizer.chat_template += '{% if add_generation_prompt %}{{ "\n</think>\n\n" }}{% endif %}'
 
 
-def items(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[str]]:
+def items(
+    policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
+) -> list[list[str]]:
     """Per row the items of the greedy answer, exactly k, none of `excluded`; for a model with item tokens."""
     assert policy.catalogue is not None
-    return [policy.catalogue.items(answer) for answer in tokens(policy, rows, excluded)]
+    return [policy.catalogue.items(answer) for answer in tokens(policy, rows, excluded, progress)]
 
 
-def texts(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[str]:
+def texts(
+    policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
+) -> list[str]:
     """Per row the greedy answer as written, for any model; none of `excluded` where text is held to names."""
-    return policy.tokenizer.batch_decode(tokens(policy, rows, excluded), skip_special_tokens=True)
+    return policy.tokenizer.batch_decode(tokens(policy, rows, excluded, progress), skip_special_tokens=True)
 
 
-def tokens(policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]]) -> list[list[int]]:
-    """Per row the greedy answer; of item tokens: predicted traits, where it begins with them, and items."""
+def tokens(
+    policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
+) -> list[list[int]]:
+    """Per row the greedy answer; of item tokens: predicted traits, where it begins with them, and items.
+
+    progress: a step is an answer.
+    """
     found: list[list[int]] = [[] for _ in rows]
     prompts = prompt_tokens(policy.tokenizer, rows)
     # rows of like length together: less padding, same answers
     order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
-    for start in range(0, len(order), policy.batch):
-        picked = order[start : start + policy.batch]
-        out = [excluded[n] for n in picked] if policy.held else None
-        for n, answer in zip(picked, draw(policy, [prompts[n] for n in picked], out), strict=True):
-            found[n] = answer
+    with shown(len(order), progress) as bar:
+        for start in range(0, len(order), policy.batch):
+            picked = order[start : start + policy.batch]
+            out = [excluded[n] for n in picked] if policy.held else None
+            for n, answer in zip(picked, draw(policy, [prompts[n] for n in picked], out), strict=True):
+                found[n] = answer
+            bar.update(len(picked))
     return found
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from saferec_builder.core.oracle import CLEAR, worst
+from saferec_builder.core.progress import Progress
 from saferec_builder.scoring.metrics import Ranked, columns, judge, per_user
 from training.data import Release, Row
 from training.decoding import generate
@@ -23,22 +24,35 @@ PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
 }
 
 
-def answers(policy: PolicyModel, table: Sequence[Row], excluded: Sequence[Sequence[str]] | None = None) -> Answers:
+def answers(
+    policy: PolicyModel,
+    table: Sequence[Row],
+    excluded: Sequence[Sequence[str]] | None = None,
+    progress: Progress | None = None,
+) -> Answers:
     """By conversation: items of a model with item tokens, texts of others.
 
     Where decoding is held to the catalogue, none of `excluded` (or of what was seen).
     """
     excluded = excluded or [row["seen"] for row in table]
-    found: Sequence[str | Ranked] = (generate.items if policy.catalogue else generate.texts)(policy, table, excluded)
+    answered = generate.items if policy.catalogue else generate.texts
+    found: Sequence[str | Ranked] = answered(policy, table, excluded, progress)
     return {row["conversation"]: answer for row, answer in zip(table, found, strict=True)}
 
 
-def scorer(policy: PolicyModel, table: Sequence[Row], release: Release, prefer: str, caution: float) -> Score:
+def scorer(
+    policy: PolicyModel,
+    table: Sequence[Row],
+    release: Release,
+    prefer: str,
+    caution: float,
+    progress: Progress | None = None,
+) -> Score:
     """A model -> its figures on these rows of the validation split, by the release's own labels."""
     k, users = release.k, columns(table)
 
     def score(model: CausalLM) -> Figures:
-        given = answers(replace(policy, model=model), table)
+        given = answers(replace(policy, model=model), table, progress=progress)
         values = per_user(judge(ranked(given, table, release), users, release.oracle, k))
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
         found = {name: float(np.nan_to_num(users_mean(values[name]))) for name in names}

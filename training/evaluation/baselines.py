@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import CLEAR, Oracle
+from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring.metrics import Floats, Ranked
 from training.data import Item, Label, Message, Row
 
@@ -30,14 +31,20 @@ def popularity(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[
     return {row["conversation"]: _first(order, items, row, k) for row in table}
 
 
-def retrieval(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[Row], k: int) -> dict[str, list[str]]:
+def retrieval(
+    train: Sequence[Row],
+    items: Mapping[str, Item],
+    table: Sequence[Row],
+    k: int,
+    progress: Progress | None = None,
+) -> dict[str, list[str]]:
     """The k items that weigh most among the users of the nearest requests, by likeness; then by popularity."""
     taken = Counter(item for row in train for item in row["truth"])
     order = sorted(items, key=lambda item: (-taken[item], item))
     place = {item: n for n, item in enumerate(order)}
     index = Index([request(row) for row in train])
     found = {}
-    for row in table:
+    for row in counted(table, progress):
         likeness = index.scores(request(row))
         weights: Counter[str] = Counter()
         for n in nearest(likeness, NEAREST):
@@ -153,14 +160,17 @@ def answers(
     labels: Sequence[Label],
     oracle: Oracle,
     k: int,
+    *,
+    named: Named = silent,
 ) -> dict[str, Mapping[str, Ranked]]:
     """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests."""
     # an injected row is the same person, and what they took up, once more
     train = [row for row in train if row["condition"] != "injected"]
     found: dict[str, Mapping[str, Ranked]] = {}
-    for name, make in (("retrieval", retrieval), ("popularity", popularity)):
-        spare = make(train, items, table, SPARE * k)
+    spares = {"retrieval": retrieval(train, items, table, SPARE * k, named("retrieval", "request"))}
+    spares["popularity"] = popularity(train, items, table, SPARE * k)
+    for name, spare in spares.items():
         found[name] = {user: listed[:k] for user, listed in spare.items()}
         found[f"{name}_filter"] = oracle_filter([spare[row["conversation"]] for row in table], table, oracle, k)
-    found["retrieval_blind"] = retrieval(train, items, blind(table, labels), k)
+    found["retrieval_blind"] = retrieval(train, items, blind(table, labels), k, named("retrieval_blind", "request"))
     return {name: found[name] for name in NAMES}

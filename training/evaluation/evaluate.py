@@ -6,7 +6,6 @@ gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} pe
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
-import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
+from saferec_builder.core.progress import counted
 from saferec_builder.scoring.intervals import intervals
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
@@ -22,7 +22,7 @@ from training.evaluation.paper_metrics import Intervals, Named, score as publish
 from training.evaluation.predictions import Predictions, read
 from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, show
 from training.harness import scoring
-from training.run_folders import identity, write, write_lines
+from training.run_folders import bar, identity, write, write_lines
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 Systems = dict[str, Answers]  # of models and baselines, by name
@@ -223,13 +223,12 @@ def compare(
     for answers in named.values():
         _check_complete(answers, table)  # before the guard is fitted
     if not others:
-        print("fitting the guard and the baselines on the training split ...", file=sys.stderr)
         others = without_models(release, table, split)
     filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
     every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
     guarded = every[GUARD]
     made, judged = [], with_gold(table, oracle, gold)
-    for name, answers in every.items():
+    for name, answers in counted([*every.items()], bar("scores", "system")):
         against = reference if name != first else None
         scored = score(answers, table, oracle, k, gold, release=release, against=against)
         made.append(run(name, split, scored, first if against is not None else None))
@@ -241,8 +240,8 @@ def compare(
 def without_models(release: Release, table: Sequence[Row], split: str = "test") -> Systems:
     """What the guard and the baselines answer, fitted on the train and validation splits alone."""
     train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
-    found: Systems = {GUARD: guard.fit(release).answers(table)}
-    return found | baselines.answers(train, release.items, table, labels, release.oracle, release.k)
+    found: Systems = {GUARD: guard.fit(release, bar).answers(table, bar("guard, answers", "request"))}
+    return found | baselines.answers(train, release.items, table, labels, release.oracle, release.k, named=bar)
 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:

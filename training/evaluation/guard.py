@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import CLEAR, Oracle
+from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked, columns, judge, per_user
@@ -69,17 +70,17 @@ class Guard:
                 traits |= {slug for slug, yes in zip(self.hearing.labels, said, strict=True) if yes}
         return [sorted(traits) for traits in found]
 
-    def answers(self, table: Sequence[Row]) -> dict[str, list[str]]:
+    def answers(self, table: Sequence[Row], progress: Progress | None = None) -> dict[str, list[str]]:
         """Conversation -> k items of the row's domain, none of them seen; fewer only where too few are clear."""
-        every = zip(table, self.heard(table), strict=True)
+        every = counted([*zip(table, self.heard(table), strict=True)], progress)
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in every}
 
-    def taught(self, table: Sequence[Row]) -> list[Row]:
+    def taught(self, table: Sequence[Row], progress: Progress | None = None) -> list[Row]:
         """The rows as a student learns them: each with the k most relevant items that are clear for the traits that it
         is labelled with, heard or not. Without those for which nothing is clear.
         """
         found = []
-        for row in table:
+        for row in counted(table, progress):
             (items,) = self._lists(row, row["traits"], [0.0])
             found += [listing(row, items, self.release.items)] if items else []
         return found
@@ -118,9 +119,9 @@ class Guard:
         own = self._lists(row, heard, [self.caution], len(ranked) + len(kept))[0]
         return [*dict.fromkeys([*kept, *own])][: len(ranked)]
 
-    def frontier(self, table: Sequence[Row]) -> list[dict[str, float]]:
+    def frontier(self, table: Sequence[Row], progress: Progress | None = None) -> list[dict[str, float]]:
         """Per caution of CAUTIONS its mean metrics over these rows, and `caution`; nan where it applies to nobody."""
-        every = zip(table, self.heard(table), strict=True)
+        every = counted([*zip(table, self.heard(table), strict=True)], progress)
         listed = [self._lists(row, heard, CAUTIONS) for row, heard in every]
         found, users, k = [], columns(table), self.release.k
         for caution, lists in zip(CAUTIONS, zip(*listed, strict=True), strict=True):
@@ -167,21 +168,22 @@ class OnDisk(Protocol):
     def folder(self) -> Path: ...
 
 
-def fit(release: Release | OnDisk | Path | str) -> Guard:
+def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     """The guard of a release: fitted on its train split, caution chosen on its validation split, where it has one.
 
     A release that is not open is opened; the name of one on the Hub will do. TrainingError where it was withdrawn.
     Caution is the largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against none.
+    named: shows each part that takes long.
     """
     release = release if isinstance(release, Release) else _opened(release)
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
-    ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)})
-    made = Guard(release, ranker, *_hearing(train, release.oracle))
+    ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)}, named("guard, ranking", "block"))
+    made = Guard(release, ranker, *_hearing(train, release.oracle, named("guard, hearing", "trait")))
     if not (release.folder / "data" / "grpo" / "validation.parquet").is_file():
         return made
     every = rows(release.folder, "grpo", "validation")
     table = [row for row in every if row["prompt"] and row["condition"] != "injected"]
-    points = made.frontier(table[:: -(-len(table) // LOOKED_AT)]) if table else []
+    points = made.frontier(table[:: -(-len(table) // LOOKED_AT)], named("guard, caution", "request")) if table else []
     if not points or np.isnan(points[0][f"recall@{release.k}"]):  # nothing measured: nothing chosen
         return made
     held = [point["caution"] for point in points if not lost(points[0], point, release.k)]
@@ -227,7 +229,9 @@ def _opened(release: OnDisk | Path | str) -> Release:
     return open_release(folder(str(found)))
 
 
-def _hearing(train: Sequence[Row], oracle: Oracle) -> tuple[LinearText | None, Floats]:
+def _hearing(
+    train: Sequence[Row], oracle: Oracle, progress: Progress | None = None
+) -> tuple[LinearText | None, Floats]:
     """The linear model of the traits that a training request has, and each trait's share of the training users: who is
     there once more with an injected wish teaches words, and is no second user."""
     truth = np.array([[slug in row["traits"] for slug in oracle.traits] for row in train], float)
@@ -238,4 +242,4 @@ def _hearing(train: Sequence[Row], oracle: Oracle) -> tuple[LinearText | None, F
     if not met:
         return None, shares
     texts, known = [request(row) for row in train], truth[:, [oracle.column(slug) for slug in met]]
-    return linear_text.fit(texts, known, met, characters=False), shares
+    return linear_text.fit(texts, known, met, characters=False, progress=progress), shares

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from saferec_builder.core.progress import Progress, counted
 from saferec_builder.scoring.metrics import Floats
 from training.data import Row
 from training.evaluation.baselines import NEAREST, Index, nearest, request, words
@@ -61,8 +62,11 @@ class Ranker:
         return _scaled(found / np.maximum(self.popular, 1e-9) ** FLAT)
 
 
-def fit(train: Sequence[Row], items: Mapping[str, int]) -> Ranker:
-    """A ranker of these items (id -> place). An injected row is the same person once more, and left out."""
+def fit(train: Sequence[Row], items: Mapping[str, int], progress: Progress | None = None) -> Ranker:
+    """A ranker of these items (id -> place). An injected row is the same person once more, and left out.
+
+    progress: a step is _BLOCK rows.
+    """
     train = [row for row in train if row["condition"] != "injected" and row["prompt"]]
     taken = [np.array(sorted({items[i] for i in row["truth"] if i in items}), np.int64) for row in train]
     popular = np.bincount(np.concatenate([np.zeros(0, np.int64), *taken]), minlength=len(items)).astype(float)
@@ -75,15 +79,17 @@ def fit(train: Sequence[Row], items: Mapping[str, int]) -> Ranker:
     chosen = sorted((name for name in often if often[name] > 1), key=lambda name: (-often[name], name))[:FEATURES]
     features = {name: n for n, name in enumerate(chosen)}
     known = [[features[name] for name in found if name in features] for found in named]
-    weights = _solved(known, len(features), taken, len(items))
+    weights = _solved(known, len(features), taken, len(items), progress)
     index = Index([request(row) for row in train])
     return Ranker(items, index, taken, popular / (popular.max(initial=0) or 1.0), features, weights, together)
 
 
-def _solved(known: Sequence[Sequence[int]], width: int, taken: Sequence[Places], items: int) -> Floats:
+def _solved(
+    known: Sequence[Sequence[int]], width: int, taken: Sequence[Places], items: int, progress: Progress | None
+) -> Floats:
     """(X'X + PENALTY I)^-1 X'Y, with X and Y made of so many rows at a time."""
     gram, cross = PENALTY * np.eye(width), np.zeros((width, items))
-    for start in range(0, len(known), _BLOCK):
+    for start in counted(range(0, len(known), _BLOCK), progress):
         some = range(start, min(start + _BLOCK, len(known)))
         x, y = np.zeros((len(some), width)), np.zeros((len(some), items))
         for n in some:

@@ -1,11 +1,12 @@
 """Answers of a model: its template, its files, and as many unseen items as were asked for."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from saferec_builder.core.errors import TrainingError
-from tests.worlds import chat_model, small_release
+from tests.worlds import bars, chat_model, small_release
 from training.data import rows
 from training.decoding import generate
 from training.trainers import sft
@@ -79,3 +80,9 @@ def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
     assert [len(answer) for answer in together] == [small_release.K] * 2
     assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, shut, strict=True))
     assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, shut, strict=True)]
+
+
+def test_answers_are_on_a_bar_batch_by_batch(world: Path, policy: generate.PolicyModel) -> None:
+    table, drawn = rows(world / "release", "grpo", "train"), list[bars.Bar]()
+    generate.texts(replace(policy, batch=3), table, [[]] * len(table), bars.drawn(drawn))
+    assert [(bar.total, bar.done, bar.steps) for bar in drawn] == [(4, 4, [3, 1])]

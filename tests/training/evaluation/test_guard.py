@@ -14,10 +14,10 @@ import pytest
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.core.titles import Near
 from tests import ROOT
-from tests.worlds import small_release
+from tests.worlds import bars, small_release
 from tests.worlds.small_release import HINTS
 from training import data
-from training.evaluation import guard as guarding
+from training.evaluation import guard as guarding, ranking
 from training.evaluation.guard import asked
 
 
@@ -126,6 +126,22 @@ def test_it_is_fitted_to_a_release_by_its_folder(release, guard, rows, monkeypat
     (release.folder.parent / "withdrawn.json").write_text(json.dumps({"1.0.0": "somebody asked"}))
     with pytest.raises(SafeRecError, match="was withdrawn"):
         guarding.fit(release.folder)
+
+
+def test_each_part_that_takes_long_is_shown(release, rows, monkeypatch):
+    monkeypatch.setattr(ranking, "_BLOCK", 3)  # of four training requests
+    parts = {}
+
+    def named(name, unit):
+        return bars.drawn(parts.setdefault((name, unit), []))
+
+    guarding.fit(release, named).taught(rows, named("lists", "request"))
+    assert {name: [(bar.total, bar.done) for bar in drawn] for name, drawn in parts.items()} == {
+        ("guard, ranking", "block"): [(2, 2)],
+        ("guard, hearing", "trait"): [(2, 2)],
+        ("guard, caution", "request"): [(2, 2)],
+        ("lists", "request"): [(2, 2)],
+    }
 
 
 def test_a_notebook_shows_it_in_one_line(guard):
