@@ -23,6 +23,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
+from saferec_builder.core.progress import Progress, counted
 from saferec_builder.scoring.intervals import detectable, mean_share, paired_shares
 from saferec_builder.sources import Left, Row, refs
 from saferec_builder.storage import tables, workspace
@@ -79,13 +80,20 @@ class _Read:
 
 
 def screen(
-    ws: Workspace, path: str | Path, *, k: int = 10, traits: Sequence[str] = (), domain: str | None = None
+    ws: Workspace,
+    path: str | Path,
+    *,
+    k: int = 10,
+    traits: Sequence[str] = (),
+    domain: str | None = None,
+    progress: Progress | None = None,
 ) -> Screening:
     """Screens the file of lists `path` for `traits` (slugs; none: all) by the catalog of the workspace.
 
     A title may carry its year; without one the likeliest work counts, by how well known it is and by the others of its
     list (core/undated.py): violated where any work is that is likely meant, clear where all are. A list of fewer than k
-    titles counts with what it has. UsageError: no such trait, k below 1. SourceError: the file has no list.
+    titles counts with what it has. progress: a step is a list. UsageError: no such trait, k below 1. SourceError: the
+    file has no list.
     """
     if k < 1:
         raise UsageError(f"k is {k}: expected 1 or more titles of each list")
@@ -107,7 +115,7 @@ def screen(
     index = linking.index(items, judged.works)
     ids = {ref: titles.Match("found", item) for ref, item in links.iter_rows()}
     shown = [replace(each, titles=each.titles[:k]) for each in lists]
-    read = _resolved(shown, partial(_meant, index, ids, domain), judged.oracle, asked)
+    read = _resolved(shown, partial(_meant, index, ids, domain), judged.oracle, asked, progress)
     counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
     names = {item: f"{title} ({year})" if year else title for item, title, year in _named(items)}
     return Screening(
@@ -160,11 +168,15 @@ def _meant(
 
 
 def _resolved(
-    lists: list[_List], meant: Callable[[Sequence[str]], dict[str, titles.Match]], oracle: Oracle, asked: list[str]
+    lists: list[_List],
+    meant: Callable[[Sequence[str]], dict[str, titles.Match]],
+    oracle: Oracle,
+    asked: list[str],
+    progress: Progress | None,
 ) -> _Read:
     numbers: dict[tuple[str, titles.Match], int] = {}
     shown = []
-    for each in lists:
+    for each in counted(lists, progress):
         found = meant(each.titles)
         shown.append([numbers.setdefault((title, found[title]), len(numbers)) for title in each.titles])
     columns = [oracle.column(trait) for trait in asked]

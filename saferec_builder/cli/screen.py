@@ -10,6 +10,7 @@ from saferec_builder.catalog import screening
 from saferec_builder.catalog.screening import Screening
 from saferec_builder.cli.catalog_check import Domain
 from saferec_builder.cli.output import Folder, Json, line, say
+from saferec_builder.cli.progress import bar
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -26,7 +27,8 @@ def screen(
 
     Models that answered the same requests are compared on them. Nothing is written.
     """
-    found = screening.screen(Workspace.open(folder), recs, k=k, traits=trait or (), domain=domain)
+    seen = bar("screen", "list")
+    found = screening.screen(Workspace.open(folder), recs, k=k, traits=trait or (), domain=domain, progress=seen)
     if not as_json:
         typer.echo("\n".join(map(line, _lines(found, causes))))
     whole = {"rates": found.rates, "unknown": found.unknown, "causes": found.causes, "differences": found.differences}

@@ -10,6 +10,7 @@ import pytest
 
 from saferec_builder.catalog import adding, lookup, screening
 from saferec_builder.core.errors import SourceError, UsageError
+from tests.worlds.bars import steps_take
 
 FILMS = "domain,title,year\nfilm,Alien,1979\nfilm,Emma,1996\nfilm,Emma,2020\nfilm,Heat,1995\nfilm,Babe,1995\n"
 VOTES = "title,year,topic,yes,no\nAlien,1979,Is there blood/gore,40,1\n" + "".join(
@@ -177,3 +178,10 @@ def test_real_lists_are_read(ws, tmp_path, real_data):
     found = screening.screen(ws, _file(tmp_path, rows), k=20, traits=["gore"])
     empty = sum(not any(title.strip() for title in row["titles"]) for row in rows)
     assert found.counts.came == len(rows) == 114 and found.counts.dropped.get("empty list", 0) == empty
+
+
+def test_many_lists_say_where_they_stand_beside_the_json(ws, tmp_path, cli, monkeypatch):
+    steps_take(30.0, monkeypatch)
+    path = _file(tmp_path, [_list("a", str(n), "Alien") for n in range(2)])
+    ran = cli("screen", path, "--trait", "gore", "-C", ws.root, "--json")
+    assert ran.err == "screen: 1 of 2 lists, about 30 s left\n" and ran.json["in"] == 2
