@@ -1,5 +1,6 @@
 """The real servers, one of each per test run, and a stub of a model, for every test."""
 
+import functools
 import shutil
 import tempfile
 import warnings
@@ -35,8 +36,18 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.fixture(scope="session")
+def certificates() -> Iterator[None]:
+    """Those of the machine are read once: each client of a model server reads them anew, 50 ms of processor time."""
+    import httpcore2
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(httpcore2, "default_ssl_context", functools.cache(httpcore2.default_ssl_context))
+        yield
+
+
 @pytest.fixture
-def stub() -> Iterator[Stub]:
+def stub(certificates: None) -> Iterator[Stub]:
     with running() as server:
         yield server
 
