@@ -147,8 +147,8 @@ def _on_gold(
     }
 
 
-def words(bound: Bound) -> str:
-    """`<= 4.2 %` where it is known; else why not and what is needed."""
+def words(bound: Bound, subjects: str = "conversations") -> str:
+    """`<= 4.2 %` where it is known; else why not and what is needed. subjects: what the audit draws."""
     need, waiting = f"{bound.more:,} more audits" if bound.more else "", bound.open + bound.holes
     if bound.more is None and waiting:
         need = f"{waiting:,} proposed or drawn {_waits(bound)}"
@@ -156,7 +156,7 @@ def words(bound: Bound) -> str:
         need = "read everything"
     if bound.zone and not (bound.labels or bound.misses):
         # `under 4 positives` says less: that there are so few is the finding
-        return f"none found, {bound.most:,} at most" + (f" ({need})" if waiting else "")
+        return f"none found, in {bound.most:,} {subjects} at most" + (f" ({need})" if waiting else "")
     if bound.share is None:
         return f"n/a ({'; '.join(part for part in (bound.why, need) if part)})"
     most = certificates.at_most(bound.share)
@@ -177,7 +177,7 @@ def of_items(items: LabelBounds | None) -> dict[str, str]:
     flagged = {slug: bound for slug, bound in items.traits.items() if bound.labels or bound.misses} if items else {}
     pooled = {ANY_FLAG: items.pooled} if items else {}
     named = {f"{slug} (items)": bound for slug, bound in flagged.items()} | pooled
-    return {name: words(bound) for name, bound in named.items()}
+    return {name: words(bound, "items") for name, bound in named.items()}
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:

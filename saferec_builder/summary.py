@@ -1,15 +1,17 @@
 """What is in a workspace: rows per table, releases, what models were paid, and the next command."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import polars as pl
 
 from annotation.waiting import Waiting, waiting as waits
-from exports import folder
+from exports import folder, removals_since_release
 from exports.checks import check_version
 from exports.report import PAGE
 from exports.withdraw import reasons
 from saferec_builder.core.counts import many
+from saferec_builder.core.errors import ReleaseError
 from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
@@ -95,13 +97,16 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if not there:
         first = "" if planned else "see what a release would hold (`saferec-build plan`), and "
         return f"{first}make {'a release' if planned else 'it'}: `saferec-build release VERSION`"
-    if not (ws.releases / there[-1] / "data").is_dir():
+    newest = ws.releases / there[-1]
+    if not (newest / "data").is_dir():
         return "make a version without those who were forgotten: `saferec-build release VERSION`"
+    if _holds_removed(ws, newest):
+        return "make a version without those who asked to be removed: `saferec-build release VERSION`"
     if labels:
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"
-    if _reported(ws, there[-1]):
-        train = f"`saferec-train run --release {ws.releases / there[-1]} --output runs`"
+    if _reported(ws, newest):
+        train = f"`saferec-train run --release {newest} --output runs`"
         return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} --hub --repo NAMESPACE/NAME`"
     return "look at the result: `saferec-build report`"
 
@@ -113,9 +118,16 @@ def _unsent(waiting: Waiting) -> str:
     return f"{texts} handed out to nobody yet ({waiting.put_off:,} of these put off: a cap, a budget, too few readers)"
 
 
-def _reported(ws: Workspace, version: str) -> bool:
+def _holds_removed(ws: Workspace, release: Path) -> bool:
+    try:
+        return bool(removals_since_release.still_in(ws, release))
+    except (ReleaseError, OSError, pl.exceptions.PolarsError):
+        return False  # a damaged release: `verify` says what is wrong with it, and no command ends for it
+
+
+def _reported(ws: Workspace, release: Path) -> bool:
     """Whether a report was written since that release was made."""
-    page, made = ws.root / PAGE, ws.releases / version / folder.MANIFEST
+    page, made = ws.root / PAGE, release / folder.MANIFEST
     return page.is_file() and page.stat().st_mtime >= made.stat().st_mtime
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from saferec_builder.core.counts import Counts
+from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.errors import plain
 from saferec_builder.core.json_value import JsonValue
 
@@ -37,8 +37,9 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     if not noun:
         return
     dropped = sum(counts.dropped.values())
+    came = many(counts.came, noun.removesuffix("s"), noun)
     typer.echo(
-        f"{counts.command}: {counts.came:,} {noun} in = {counts.out:,} out + {dropped:,} dropped"
+        f"{counts.command}: {came} in = {counts.out:,} out + {dropped:,} dropped"
         f" ({counts.added:,} added, {counts.skipped:,} already there)"
     )
 

@@ -165,7 +165,9 @@ def test_a_clean_audit_certifies_and_an_open_one_does_not():
     assert (gore.found, gore.zone, gore.audited) == (200, 1_500, 700)
     assert found.traits["needles"].share is None  # nobody has needles: no share of nothing
     # 700 of 1,500 audited: six would all be among the other 800 with a chance of .53^6 = .02
-    assert bounds.words(found.traits["needles"]) == "none found, 5 at most"
+    assert bounds.words(found.traits["needles"]) == "none found, in 5 conversations at most"
+    rows_, ids_, said_ = world(0, 700, 1_500)
+    assert bounds.of_items(told(rows_, said_, current=ids_)) == {bounds.ANY_FLAG: "none found, in 5 items at most"}
     for c in [c for c in said if c.startswith("z")][:60]:
         said[c]["gore"] = None  # read, and nobody agreed
     open_ = told(rows, said, current=ids)

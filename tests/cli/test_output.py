@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder.cli.output import line
+from saferec_builder.cli.output import line, say
+from saferec_builder.core.counts import Counts
 from saferec_builder.storage import workspace as store
 from tests.worlds import release_world as world
 
@@ -79,3 +80,11 @@ def test_doctor_and_opt_out_name_what_is_damaged(workspace, cli, path, text):
     ran = cli(*words, "-C", workspace.root)
     assert (ran.code, Path(path).name in ran.out + ran.err) == (1, True), ran.err
     assert "opt-out" in words or "python: 3." in ran.out  # the machine was looked at all the same
+
+
+def test_one_page_is_no_pages(capsys):
+    say(Counts("report", 1), False, "pages")
+    say(Counts("mine", 1, 1), False, "conversations")
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == "report: 1 page in = 1 out + 0 dropped (1 added, 0 already there)"
+    assert told[1].startswith("mine: 2 conversations in = 2 out")

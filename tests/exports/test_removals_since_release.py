@@ -3,12 +3,16 @@
 import shutil
 from pathlib import Path
 
+import polars as pl
 import pytest
 
+from annotation.waiting import Waiting
 from exports import folder as write, released_ids
+from saferec_builder import summary
 from saferec_builder.mining import conversations as mine
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import once, release_world as world
+from tests.worlds.any_rows import rows
 from tests.worlds.release_world import conversation, conversations, film
 
 
@@ -116,3 +120,22 @@ def test_removals_that_cannot_be_read_publish_nothing(ws, cli, tmp_path):
     (ws.root / "removals.csv").write_text("source,author\nmessages,p7\n")
     ran = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
     assert ran.code == 1 and "removals.csv: found columns" in ran.err and not (tmp_path / "out").exists()
+
+
+def test_the_next_step_is_the_version_without_them(ws):
+    """`status` advised to look at the report of a release that may not be published any more."""
+    mined, one = store.read(ws, tables.CONVERSATIONS), tables.READINGS
+    read = pl.concat([rows(one, 1)] * mined.height).with_columns(
+        subject=mined["conversation"], digest=mined["digest"], kind=pl.lit("sensitivity")
+    )
+    store.append(ws, one, read)
+    for table in (tables.CATALOG_ROWS, tables.WARNINGS, tables.ASSIGNMENTS, tables.REVIEWS):
+        if not store.count(ws, table):
+            store.append(ws, table, rows(table, 1))
+    nobody = Waiting(0, 0, 0, 0, 0)
+    assert summary.next_step(ws, nobody) == "look at the result: `saferec-build report`"
+    remove(ws, "messages,c007,")
+    assert summary.next_step(ws, nobody, labels=1).startswith("make a version without those who asked to be removed")
+    for damaged in (ws.releases / "1.0.0" / "data" / "conversations").iterdir():
+        damaged.write_bytes(b"")
+    assert summary.next_step(ws, nobody) == "look at the result: `saferec-build report`"  # `verify` names the damage
