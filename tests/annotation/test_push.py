@@ -29,10 +29,10 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     """Names of files for which the disk has no room."""
     names, replacing = set[str](), whole_files.replacing
 
-    def refusing(path: Path) -> Any:
+    def refusing(path: Path, *mode: int) -> Any:
         if path.name in names:
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        return replacing(path)
+        return replacing(path, *mode)
 
     monkeypatch.setattr(whole_files, "replacing", refusing)
     yield names
