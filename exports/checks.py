@@ -312,12 +312,9 @@ def remedy(asked: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
     """What to do where no request of `asked` (truth, traits; at least one) has an answer that is clear for it."""
     if not asked["truth"].list.len().sum():
         return "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
-    open_, rows = (
-        unsettled(asked, oracle),
-        {row["item"]: row for row in items.select("item", "title", "year").to_dicts()},
-    )
-    if not open_:
+    if not (open_ := unsettled(asked, oracle)):
         return "add warnings for other items that they name"
+    rows = {row["item"]: row for row in items.select("item", "title", "year").to_dicts()}
     first = ", ".join(f"{titles.shown(rows[item])} ({', '.join(open_[item])})" for item in list(open_)[:5])
     more = f" and {len(open_) - 5} more" if len(open_) > 5 else ""
     return f"add warnings for {first}{more} (`saferec-build plan`)"
