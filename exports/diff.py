@@ -27,6 +27,7 @@ from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 
 ALPHA = 0.05
+_NOTHING = 1e-30  # far below any chance that is looked at: ALPHA, divided by the reviewers and traits of a diff
 _UNIT = ["conversation", "trait"]
 
 
@@ -315,14 +316,19 @@ def _against_others(kind: str, rows: pl.DataFrame, changed: pl.Expr) -> Iterable
 
 
 def _tail(k: int, strata: Iterable[tuple[int, int, int]]) -> float:
-    """P(X >= k) of all the changed that are drawn, without replacement, from strata (of, changed, drawn)."""
+    """P(X >= k) of all the changed that are drawn, without replacement, from strata (of, changed, drawn).
+
+    Chances below _NOTHING are left out as they come: what is left is as wide as the root of how many strata there are.
+    """
     chances: NDArray[np.float64] = np.ones(1)
+    first = 0  # of how many `chances` begin to tell
     for of, changed, drawn in strata:
         least, most = max(0, drawn + changed - of), min(changed, drawn)
         logs = [_choose(changed, i) + _choose(of - changed, drawn - i) for i in range(least, most + 1)]
-        stratum = [0.0] * least + [math.exp(x - _choose(of, drawn)) for x in logs]
-        chances = np.convolve(chances, stratum).astype(np.float64)
-    return min(1.0, float(chances[k:].sum()))
+        chances = np.convolve(chances, [math.exp(x - _choose(of, drawn)) for x in logs]).astype(np.float64)
+        there = np.flatnonzero(chances > _NOTHING)
+        chances, first = chances[there[0] : there[-1] + 1], first + least + int(there[0])
+    return min(1.0, max(_NOTHING, float(chances[max(0, k - first) :].sum())))
 
 
 def _choose(n: int, k: int) -> float:

@@ -181,6 +181,9 @@ def test_a_tail_by_hand():
     # four draws of five leave out one: one changed or more for certain
     assert diff._tail(1, [(5, 2, 4)]) == pytest.approx(1.0)
     assert diff._tail(0, []) == 1.0
+    # of 20,000 coins 10,000 or more: half, and half of the middle, 1 / sqrt(10,000 pi) = .0056; 13,000 never
+    assert diff._tail(10_000, [(2, 1, 1)] * 20_000) == pytest.approx(0.5 + 0.0056419 / 2, abs=1e-6)
+    assert 0 < diff._tail(13_000, [(2, 1, 1)] * 20_000) < 1e-20
 
 
 @pytest.mark.slow
