@@ -23,6 +23,7 @@ from exports import (
     folder,
     hub,
     released_ids,
+    removals_since_release,
     required_version_bump as versioning,
     verify as proof,
     withdraw,
@@ -31,6 +32,7 @@ from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
 from saferec_builder.catalog import verdicts
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
@@ -97,7 +99,8 @@ def _pseudonym(ws: Workspace) -> Callable[[str], str]:
 
 
 def _doubts(ws: Workspace, version: str) -> list[str]:
-    """Why nobody should rest anything on this release: it was taken back, or its files are not what was made."""
+    """Why nobody should rest anything on this release: it was taken back, its files are not what was made, or somebody
+    in it has asked to be removed."""
     home, found = ws.releases / version, []
     if why := withdraw.reasons(ws.releases).get(version):
         found.append(f"release {version} was withdrawn: {why}: do not use it, make or show another version")
@@ -106,6 +109,10 @@ def _doubts(ws: Workspace, version: str) -> list[str]:
     except ReleaseError:
         command = f"`saferec-build verify {home.relative_to(ws.root)}` names the first fault"
         found.append(f"release {version} was changed or damaged after it was made, its figures may be false: {command}")
+    else:
+        if held := removals_since_release.still_in(ws, home):
+            asked = f"{many(len(held), 'conversation', 'conversations')} whose removal was asked for since"
+            found.append(f"release {version} holds {asked}: show nobody its texts, make another version")
     return found
 
 

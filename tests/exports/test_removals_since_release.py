@@ -122,7 +122,7 @@ def test_removals_that_cannot_be_read_publish_nothing(ws, cli, tmp_path):
     assert ran.code == 1 and "removals.csv: found columns" in ran.err and not (tmp_path / "out").exists()
 
 
-def test_the_next_step_is_the_version_without_them(ws):
+def test_the_next_step_is_the_version_without_them_and_the_report_says_why(ws, cli):
     """`status` advised to look at the report of a release that may not be published any more."""
     mined, one = store.read(ws, tables.CONVERSATIONS), tables.READINGS
     read = pl.concat([rows(one, 1)] * mined.height).with_columns(
@@ -136,6 +136,8 @@ def test_the_next_step_is_the_version_without_them(ws):
     assert summary.next_step(ws, nobody) == "look at the result: `saferec-build report`"
     remove(ws, "messages,c007,")
     assert summary.next_step(ws, nobody, labels=1).startswith("make a version without those who asked to be removed")
+    warned = cli("report", "-C", ws.root).err
+    assert warned.startswith("warning: release 1.0.0 holds 1 conversation whose removal was asked for since: ")
     for damaged in (ws.releases / "1.0.0" / "data" / "conversations").iterdir():
         damaged.write_bytes(b"")
-    assert summary.next_step(ws, nobody) == "look at the result: `saferec-build report`"  # `verify` names the damage
+    assert summary.next_step(ws, nobody).startswith("train on it")  # no traceback: `verify` names the damage
