@@ -65,6 +65,8 @@ async def replies(
     def take(reply: Reply) -> None:
         if reply.request in fresh and reply.request not in failed:
             return  # a line that stands there twice was paid for once
+        if reply.answered and get(reply.request) == reply.body:
+            return  # and so was what a killed run has fetched before
         body = asked.get(reply.request)  # None: a killed run asked it in other words
         budget.pay(reply, len(server.payload(body)) if body else 0)
         reply = checked(reply, check)

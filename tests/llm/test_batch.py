@@ -155,6 +155,8 @@ def test_a_kill_at_any_step_submits_nothing_twice(ask: Any, workspace, double, m
     ran = ask().json
     assert (ran["added"], ran["proposals"], ran["dropped"]) == (5, 3, {})
     assert len(double.batches) == 1 and len(set(double.sent)) == len(double.sent) == 5
+    kept = [store.read(workspace, table) for table in (tables.REPLIES, tables.SPEND)]
+    assert (kept[0].height, kept[1]["requests"].sum()) == (5, 5)  # answers that are fetched again are no second ones
     fill(workspace, *TEXTS, "one more")  # its price is guessed by the bills so far, which a kill leaves whole
     assert 0 < ask("--dry-run", "--budget-usd", "1").json["estimated_tokens_in"] < 10_000
 
