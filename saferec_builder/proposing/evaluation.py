@@ -101,7 +101,7 @@ def score(
     allowed = allow_remote or ws.config.propose.allow_remote
     proposers.consent([step], allowed, len(judged), "claims", "text of turns")
     right = [row for row in judged if (row["subject"], row["trait"]) in known.present and row["spans"]]
-    with proposers.spending(ws, [step], budget):
+    with proposers.asking(ws, [step]):
         return replace(found, deletion=_deletion(corpus, step, right))
 
 

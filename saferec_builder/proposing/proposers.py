@@ -139,10 +139,11 @@ def priced(made: list[Step], budget: float | None) -> None:
         )
 
 
-def spending(ws: Workspace, made: list[Step], budget: float | None) -> AbstractContextManager[None]:
-    """Held while models are paid out of a budget: two commands at once would each spend what is left of it."""
-    paid = budget is not None and any(step.price for step in made)
-    return workspace.alone(ws, "propose with a budget") if paid else nullcontext()
+def asking(ws: Workspace, made: list[Step]) -> AbstractContextManager[None]:
+    """Held while servers are asked: two commands at once would each spend what is left of a budget, and ask, and pay
+    for, what the other has not got its answer to yet."""
+    asks = any(step.server for step in made)
+    return workspace.alone(ws, "propose by a model") if asks else nullcontext()
 
 
 def consent(made: list[Step], allowed: bool, rows: int, noun: str, fields: str) -> None:

@@ -74,7 +74,7 @@ def propose(
     else:
         rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
-        with proposers.spending(ws, steps, budget):
+        with proposers.asking(ws, steps):
             made = _read_all(plan, progress)
     counts = together({job.name: job.counts() for job in made})
     if asked and (standing := learner.known) and (learner.trained or not standing.ready):

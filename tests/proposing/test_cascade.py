@@ -94,11 +94,13 @@ def test_a_budget_stops_before_it_is_exceeded(blank: Any, workspace: store.Works
     assert len(stub.asked) == sent  # not even what a server is asked at the start
 
 
-def test_two_commands_do_not_spend_one_budget(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+def test_two_commands_pay_for_nothing_twice(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """Without a budget both asked all: of 12 conversations 24 answers were paid for."""
     price(workspace, "small")
-    with store.alone(workspace, "propose with a budget"):  # as the other one does
-        ran = ask("--proposer", "openai:small", "--budget-usd", "1")
-        assert ran.code == 1 and "another `propose with a budget` is at work" in ran.err and not stub.asked
+    with store.alone(workspace, "propose by a model"):  # as the other one does
+        for budget in ((), ("--budget-usd", "1")):
+            ran = ask("--proposer", "openai:small", *budget)
+            assert ran.code == 1 and "another `propose by a model` is at work" in ran.err and not stub.asked
         assert ask("--budget-usd", "1").json["added"] == 3  # the rules spend nothing
     assert ask("--proposer", "openai:small", "--budget-usd", "1").json["added"] == 3
 
