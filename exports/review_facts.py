@@ -157,7 +157,8 @@ def labels(
 
 def with_votes(labels: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     """`labels` with VOTES: how many reviewers said what, and the share of them that said present (null without one)."""
-    said = reviews.select("review", "role", "verdict")
+    # a `*` of a taxonomy before is there once per trait: it is one reviewer's word all the same
+    said = reviews.select("review", "role", "verdict").unique()
     each = labels.select(*tables.UNIT, review="reviews").explode("review", empty_as_null=False)
     votes = aggregation.tallies(each.join(said, on="review"), readers=1)
     votes = votes.rename({v: f"votes_{v}" for v in VERDICTS} | {"soft": "soft_label"})

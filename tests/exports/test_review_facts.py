@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from exports import folder as write, verify as proof
+from exports import folder as write, review_facts, verify as proof
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -231,3 +231,12 @@ def test_of_items_too_only_what_counts_is_released(reviewed, cli):
     assert cli("release", "2.0.0", "-C", reviewed.root).code == 0
     found = pl.read_parquet(reviewed.releases / "2.0.0/data/reviews/catalog.parquet")
     assert found.select("subject", "trait", "verdict").rows() == [(world.item("D"), "gore", "present")]
+
+
+def test_a_word_on_a_whole_text_of_a_taxonomy_before_is_one_vote():
+    """Where the taxonomy was edited, who had said `*` stands there once per trait: they counted as so many people."""
+    label = {"kind": "sensitivity", "subject": "c1", "trait": "gore", "reviews": ["r1", "r2"]}
+    said = [{"review": "r1", "role": "reviewer", "verdict": "present"}]
+    said += [{"review": "r2", "role": "reviewer", "verdict": "absent"}] * 20
+    votes = review_facts.with_votes(pl.DataFrame([label]), pl.DataFrame(said)).row(0, named=True)
+    assert (votes["votes_present"], votes["votes_absent"], votes["soft_label"]) == (1, 1, 0.5)
