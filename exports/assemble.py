@@ -117,10 +117,9 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
 
 def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
     slugs, fewest = ws.taxonomy.slugs, ws.config.release.min_seekers
-    small = list(checks.small_groups(base.known, base.kept, slugs, fewest))
-    shown = [slug for slug in slugs if slug not in small]
     silent = [] if options.with_text else licences.silent(base.kept["source"].unique(), options.allow)
-    rare = rare_combinations.hidden(base.known, base.kept, silent, shown, fewest)
+    few, rare = rare_combinations.withheld(base.known, base.kept, silent, slugs, fewest)
+    small, shown = list(few), [slug for slug in slugs if slug not in few]
     kept, left_out = rare_combinations.without(base.kept, base.left_out, rare)
     base = replace(base, kept=kept, left_out=left_out)
     said, every = _built(ws, snapshot, base, frozenset(small), options)

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 import polars as pl
 
 from exports.build_rows import WITHHELD, unlearned as unlearned_rows
+from exports.checks import small_groups
 from exports.manifest_types import Combinations
 
 RARE = "a rare combination of traits"  # of people of whom not even nothing could be told
+_PAIR = {"subject": pl.String, "trait": pl.String}
 Told = tuple[frozenset[str], bool]  # the traits that are told, and whether any is withheld
 
 
@@ -69,6 +71,29 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
             "left_out": len(alone),
         },
     )
+
+
+def withheld(
+    known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs: Sequence[str], k: int
+) -> tuple[dict[str, int], Hidden]:
+    """(traits that are withheld of everybody -> how many people have them, what is withheld beside them).
+
+    Whoever a trait is withheld of does not count for it, nor who is left out: of the others alone, whose texts are
+    released, it may be told of fewer than k.
+    """
+    small = small_groups(known, kept, slugs, k)
+    while True:  # each round tells of fewer traits
+        shown = [slug for slug in slugs if slug not in small]
+        rare = hidden(known, kept, silent, shown, k)
+        here = known.filter(~pl.col("subject").is_in(list(rare.gone)))
+        whole = here.filter(~pl.col("subject").is_in(list(rare.told)))
+        pairs = [(one, trait) for one, traits in rare.told.items() for trait in traits]
+        part = here.join(pl.DataFrame(pairs, _PAIR, orient="row"), on=["subject", "trait"], how="semi")
+        told = pl.concat([whole, part])
+        fewer = {trait: n for trait, n in small_groups(told, kept, shown, k).items() if n}
+        if not fewer:
+            return small, rare
+        small = {slug: (small | fewer)[slug] for slug in slugs if slug in small or slug in fewer}
 
 
 def without(kept: pl.DataFrame, left_out: pl.DataFrame, of: Hidden) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -62,7 +62,7 @@ def test_what_a_release_leaves_out_by_itself_is_in_no_forecast(workspace):
     )
     requests[0], requests[39] = again | {"accepted": [world.ref("K")]}, last
     labels[0], labels[39] = (world.label(row, verdict="absent") for row in (again, last))
-    labels += [world.label(requests[n], "needles") for n in (1, 3, 5, 7, 9)]
+    labels += [world.label(requests[n], "needles") for n in (1, 3, 5, 7, 9, 11, 13)]
     for row in requests[1:4:2]:
         row["source"] = "reddit"
     world.fill(workspace, requests, labels)

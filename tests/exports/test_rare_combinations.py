@@ -39,6 +39,25 @@ def test_all_that_is_told_is_told_of_k_people(k: int, seed: int):
     assert all(n >= k for (of, _), n in Counter(told.values()).items() if of)
 
 
+@pytest.mark.parametrize("texts", [1, 2, 4])
+def test_a_trait_is_told_of_no_few_people_whose_texts_are_released(texts: int):
+    """k = 5, needles of five people in all. Those of the source that keeps its texts, fewer than five, are left out:
+    the others were told of alone, with their texts."""
+    mine, theirs = [f"m{n}" for n in range(texts)], [f"r{n}" for n in range(5 - texts)]
+    gore = {f"{source}{n}": source for source in "mr" for n in range(10, 16)}
+    kept = pl.DataFrame(
+        [(one, {"m": "messages", "r": "reddit"}[one[0]], None) for one in (*mine, *theirs, *gore)],
+        {"conversation": pl.String, "source": pl.String, "seeker": pl.String},
+        orient="row",
+    )
+    said = [(one, "needles", "present") for one in (*mine, *theirs)] + [(one, "gore", "present") for one in gore]
+    known = pl.DataFrame(said, {"subject": pl.String, "trait": pl.String, "verdict": pl.String}, orient="row")
+    few, hidden = rare.withheld(known, kept, ["reddit"], ["gore", "needles"], 5)
+    assert few == {"needles": texts} and not hidden.told and not hidden.gone  # of gore six are told on each side
+    few, hidden = rare.withheld(known, kept, [], ["gore", "needles"], 5)
+    assert few == {}  # all texts are released: five people
+
+
 def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit") -> store.Workspace:
     """A release of these nine people, one conversation each, with an absent label on every other trait of the three."""
     (ws.root / "saferec.toml").write_text(f"[release]\nmin_seekers = {least}\n")
