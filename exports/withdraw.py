@@ -176,6 +176,8 @@ def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
     if len(_history(api, repo, "main")) > 1:
         api.super_squash_history(repo, repo_type=KIND, branch="main")
         done.append("history of main squashed")
+    others = [one.name for one in refs.branches if one.name != "main" and not one.name.startswith(_KEEP)]
+    done += [f"branch {name} left as it is: if {version} is in it, delete it and run this again" for name in others]
     gone = _orphans(api, repo)
     if gone:
         api.permanently_delete_lfs_files(repo, gone, repo_type=KIND, rewrite_history=False)
@@ -207,7 +209,7 @@ def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
 
     refs = api.list_repo_refs(repo, repo_type=KIND)
     needed = set()
-    for revision in ["main", *(tag.target_commit for tag in refs.tags)]:
+    for revision in ["main", *(ref.target_commit for ref in (*refs.tags, *refs.branches))]:
         tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
         needed |= {f.lfs.sha256 for f in tree if isinstance(f, RepoFile) and f.lfs}
     return [file for file in api.list_lfs_files(repo, repo_type=KIND) if file.file_oid not in needed]

@@ -122,6 +122,16 @@ def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases)
     assert not [blob for blob in hub.large.values() if blob in only_old]
 
 
+def test_an_erasure_takes_no_file_of_another_branch_and_names_it(published, hub):
+    """Large files that only a branch had were deleted for good, and the erased version stayed on it, unsaid."""
+    own = Blob(b"PAR1 somebody's draft", True)
+    hub.large[own.sha256] = own.content
+    published.branches["draft"] = [published.made("draft", "", {"data/own.parquet": own})]
+    done = withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
+    assert own.sha256 in hub.large
+    assert "branch draft left as it is: if 1.0.0 is in it, delete it and run this again" in done
+
+
 def test_erasing_what_main_holds_takes_its_files_away(published, releases):
     withdraw.on_hub(REPO, "1.1.0", "wrong", erase=True)
     assert set(published.at("main").tree) == {".gitattributes", "README.md", "WITHDRAWN.json"}
