@@ -79,7 +79,7 @@ def withheld(
     """(traits that are withheld of everybody -> how many people have them, what is withheld beside them).
 
     Whoever a trait is withheld of does not count for it, nor who is left out: of the others alone, whose texts are
-    released, it may be told of fewer than k.
+    released, it may be told of fewer than k. A trait that is then told of nobody needs no more.
     """
     small = small_groups(known, kept, slugs, k)
     while True:  # each round tells of fewer traits

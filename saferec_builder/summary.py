@@ -1,5 +1,6 @@
 """What is in a workspace: rows per table, releases, what models were paid, and the next command."""
 
+import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -106,7 +107,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"
     if _reported(ws, newest):
-        train = f"`saferec-train run --release {newest} --output runs`"
+        train = f"`saferec-train run --release {shlex.quote(str(newest))} --output runs`"
         return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} --hub --repo NAMESPACE/NAME`"
     return "look at the result: `saferec-build report`"
 
