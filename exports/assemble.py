@@ -32,7 +32,6 @@ from saferec_builder import catalog
 from saferec_builder.catalog import known_works
 from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.at_sign_exceptions import AT_SIGN
@@ -74,6 +73,7 @@ class Base:
     reviews: pl.DataFrame  # each person's last word that counts
     past: pl.Series  # ids of the other reviews
     known: pl.DataFrame  # labels of conversations, as build_rows.current gives them
+    disclosed: pl.Series  # seekers with a sensitivity that is known, or may be, in any conversation of theirs
     item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame
@@ -128,7 +128,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.judged.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
-    further, injected = _more(every, options.inject, ws, said.turns, base.judged.oracle)
+    further, injected = _more(every, options.inject, ws, said.turns, base)
     more = claims.add(fill(further), snapshot.claims, shown, slugs)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
@@ -269,6 +269,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     out = withheld.reasons(ws, conversations)
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
+    risky = known.filter("at_risk").select(conversation="subject")
     kept, left_out = build_rows.ordered(conversations, out)
     return Base(
         kept=kept,
@@ -276,6 +277,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         reviews=reviews,
         past=snapshot.reviews.join(reviews, on="review", how="anti")["review"],
         known=known,
+        disclosed=conversations.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique(),
         item_labels=labels.filter(kind="item_flag"),
         items=items,
         links=links,
@@ -318,7 +320,7 @@ def _seeded(
 
 
 def _more(
-    every: pl.DataFrame, inject: str | None, ws: Workspace, turns: checks.Said, oracle: Oracle
+    every: pl.DataFrame, inject: str | None, ws: Workspace, turns: checks.Said, base: Base
 ) -> tuple[pl.DataFrame, list[str]]:
     """(further requests of conversations, then rows with sentences of ours; the traits of --inject)."""
     requests = released_ids.renamed(every.filter(pl.col("cut").is_not_null()))
@@ -328,7 +330,8 @@ def _more(
     banks = injection.banks()
     chosen = injection.chosen(inject, ws.taxonomy.slugs, banks)
     choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both")
-    return pl.concat([further, injection.rows(requests, choice, turns, oracle)]), chosen
+    free = requests.filter(~pl.col("seeker").is_in(base.disclosed.implode()).fill_null(False))
+    return pl.concat([further, injection.rows(free, choice, turns, base.judged.oracle)]), chosen
 
 
 def _check(chosen: Chosen) -> None:

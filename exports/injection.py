@@ -1,12 +1,13 @@
 """Injects sensitivities into requests, as the paper's benchmark does: a sentence of ours that discloses one.
 
-reads  rows of build_rows.build (before target_lists.fill), their texts, the banks of injections.toml
+reads  rows of build_rows.build (before target_lists.fill) of people with no known sensitivity, their texts, the banks
+       of injections.toml
 gives  rows of the same form with `added` and `disclosed`; condition `injected`, never mixed with what people said
 
-Only requests go in of conversations in which no sensitivity is known (in another one of the same seeker there may be
-one), so that a row's traits are the injected ones alone, and no trait goes in that the request itself asks for: by its
-words, or by a work that it names. Each split has writers of its own. What a seeker has kept to themselves stays
-unknown: an injected row says nothing about the person, and has a name of its own.
+Only requests go in of people of whom no sensitivity is known, in this conversation or in another one, so that a row's
+traits are the injected ones alone, and no trait goes in that the request itself asks for: by its words, or by a work
+that it names. Each split has writers of its own. What a seeker has kept to themselves stays unknown: an injected row
+says nothing about the person, and has a name of its own.
 """
 
 import re

@@ -57,6 +57,21 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     assert conversations(*world.requests()[0]).height == 40
 
 
+@pytest.mark.parametrize("verdict", ["present", "unsure"])
+def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace, cli, verdict):
+    """The safe list of an injected row respects the injected traits alone: it may hold what this person can't see."""
+    rows, said = world.requests(20)
+    for row in rows[:10]:  # five people disclosed something in the second of their two conversations
+        row["seeker"] = rows[int(row["conversation"][1:]) // 2 * 2]["seeker"]
+    rows[12]["seeker"] = rows[14]["seeker"] = None  # nobody knows whose they are: each is a person of its own
+    said = [one | ({"verdict": verdict} if one["verdict"] == "present" else {}) for one in said]
+    ws = world.fill(workspace, rows, said)
+    args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
+    assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 5  # 12, 14, 16, 18 and 10: not 0 to 8
+    made = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
+    assert sorted(made) == sorted(world.released(ws, "c010", "c012", "c014", "c016", "c018"))
+
+
 def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):
     """The warnings speak of gore alone: whatever answers a row with needles, nobody can tell that it is safe."""
     ws = world.fill(workspace, *world.requests())
