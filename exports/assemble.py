@@ -79,6 +79,7 @@ class Base:
     links: pl.DataFrame
     judged: Judged
     out: dict[str, str]  # conversations that nobody may be given -> why
+    keep: frozenset[str]  # sources that keep their texts, with --with-text, too: their rows are the same then
     facts: Facts  # on all of it
     provenance: Provenance
     starts: released_ids.Starts
@@ -123,6 +124,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     kept, left_out = rare_combinations.without(base.kept, base.left_out, rare)
     base = replace(base, kept=kept, left_out=left_out)
     said, every = _built(ws, snapshot, base, frozenset(small), options)
+    every = every.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))  # how many finds a text
     every = checks.without_repeated_answers(rare_combinations.unlearned(every, rare), said.turns)
     built = every.filter(further=0)
     drops = build_rows.drops(base.left_out, built)
@@ -270,7 +272,8 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
     risky = known.filter("at_risk").select(conversation="subject")
-    kept, left_out = build_rows.ordered(conversations, out)
+    keep = frozenset(licences.silent(sources))
+    kept, left_out = build_rows.ordered(conversations, out, keep)
     return Base(
         kept=kept,
         left_out=left_out,
@@ -283,6 +286,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         links=links,
         judged=judged,
         out=out,
+        keep=keep,
         facts=facts,
         provenance=manifest_facts.provenance(snapshot.proposals, conversations, catalog_rows, reviews),
         starts=starts,
@@ -329,7 +333,7 @@ def _more(
         return further, []
     banks = injection.banks()
     chosen = injection.chosen(inject, ws.taxonomy.slugs, banks)
-    choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both")
+    choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both", base.keep, ws.secret)
     free = requests.filter(~pl.col("seeker").is_in(base.disclosed.implode()).fill_null(False))
     return pl.concat([further, injection.rows(free, choice, turns, base.judged.oracle)]), chosen
 

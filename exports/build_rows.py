@@ -5,7 +5,7 @@ gives  rows, one per conversation that may be released, and one for each further
        for; cut is null where there is no answer to learn from
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypedDict
 
@@ -90,14 +90,17 @@ class Reading:
     mentions: Mentions
 
 
-def ordered(conversations: pl.DataFrame, out: Mapping[str, str]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def ordered(
+    conversations: pl.DataFrame, out: Mapping[str, str], silent: Collection[str] = ()
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(what is in the release, by day, then released id, with its `place`; what is left out, with its `reason`).
 
     `conversations` need not hold what was said; `out` says who is left out of everything, and why. No finer order: it
-    would tell which conversation of the source a row is.
+    would tell which conversation of the source a row is. Of the sources `silent` not even by day: these stand last.
     """
     why = pl.col("conversation").replace_strict(out, default=None, return_dtype=pl.String)
-    order = conversations.sort(pl.col("time").dt.date(), "released", nulls_last=True).with_columns(
+    day = pl.when(~pl.col("source").is_in(list(silent))).then(pl.col("time").dt.date())
+    order = conversations.sort(day, "released", nulls_last=True).with_columns(
         reason=pl.coalesce(why, pl.when("straddles").then(pl.lit(STRADDLES)))
     )
     kept = order.filter(pl.col("reason").is_null()).drop("straddles", "reason").with_row_index("place")
@@ -233,7 +236,8 @@ def named(text: str, refs: Sequence[str], links: Mapping[str, str], mentions: Me
 def _reason(known: list[_Label] | None, terms: Terms) -> str | None:
     if known is None and not terms.unreviewed:
         return UNREVIEWED
-    hidden = any(label["verdict"] == "present" and label["trait"] in terms.withheld for label in known or ())
+    # unsure, too: lists that respect a withheld trait would tell which one it is
+    hidden = any(label["trait"] in terms.withheld for label in known or ())
     return WITHHELD if hidden else None
 
 

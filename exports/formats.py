@@ -63,8 +63,8 @@ class Content:
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
     more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
     # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
-    silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again: the
-    # digest, the cut, where evidence stands and which items are named are in the key file
+    silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again: the day,
+    # the seeker, the digest, the cut, where evidence stands and which items are named are in the key file
     canary: str | None = None  # the sentence with the dataset's GUID
 
 
@@ -262,29 +262,29 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
 def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, content: Content, names: Names) -> pa.Table:
     """What was said, with items as ids and the seeker under this dataset's own pseudonym.
 
-    Of a source that keeps its text the digest, the cut, the items and the number of turns are in the key file only,
-    the id in the source of every conversation.
+    Of a source that keeps its text whatever finds a conversation there again is in the key file only: its day, who else
+    is the same seeker, the digest, the cut, the items and the number of turns; of every conversation its id in the
+    source.
     """
     schema = schemas()["conversations"]
-    seekers = part["seeker"].unique().drop_nulls()
-    known = pl.DataFrame(
-        {"seeker": seekers, "pseudonym": pl.Series([pseudonym(content.name, s) for s in seekers], dtype=pl.String)}
-    )
-    facts = part.join(known, on="seeker", how="left", maintain_order="left").select(
-        "conversation",
-        "source",
-        "domain",
-        digest=pl.when(pl.lit(shown)).then("digest"),
-        cut=pl.when(pl.lit(shown)).then("cut"),
+    facts = part.select(
+        *("conversation", "source", "domain", "digest", "cut"),
         canary=pl.lit(content.canary, pl.String),
         source_id=pl.lit(None, pl.String),
-        seeker="pseudonym",
+        seeker=pseudonyms(content.name, part["seeker"]),
         time=pl.col("time").dt.strftime("%Y-%m-%d"),
     )
+    facts = facts.with_columns(pl.when(pl.lit(shown)).then(name) for name in ("digest", "cut", "seeker", "time"))
     columns = {column: plain(facts[column], schema.field(column).type) for column in facts.columns}
     columns |= named("conversations", _open(part, shown), names)
     columns["turns"] = turns(said, shown, schema.field("turns").type.value_type)
     return _table(columns, schema)
+
+
+def pseudonyms(name: str, seekers: pl.Series) -> pl.Series:
+    """`pseudonym` of each; null stays null."""
+    known = {one: pseudonym(name, one) for one in seekers.unique().drop_nulls()}
+    return seekers.replace_strict(known, default=None, return_dtype=pl.String)
 
 
 def pseudonym(name: str, seeker: str) -> str:

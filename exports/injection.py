@@ -22,7 +22,7 @@ import polars as pl
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle
-from saferec_builder.storage.schema import lists
+from saferec_builder.storage.schema import keyed_digest, lists
 from saferec_builder.storage.tables import digest
 
 BANKS = Path(__file__).with_name("injections.toml")
@@ -87,15 +87,21 @@ def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is injected: these traits, in the last message, or (`both`) also in a row of its own in the first."""
+    """What is injected: these traits, in the last message, or (`both`) also in a row of its own in the first.
+
+    keep: sources that keep their texts; of these `secret` draws the traits, for what is drawn depends on the text, too,
+    and a second row would tell how many messages there are.
+    """
 
     traits: Sequence[str]
     banks: Banks
     both: bool = False
+    keep: frozenset[str] = frozenset()
+    secret: bytes = b""
 
 
 def rows(built: pl.DataFrame, choice: Choice, turns: Callable[[pl.Series], pl.Series], oracle: Oracle) -> pl.DataFrame:
-    """Injected rows of each request without a known sensitivity; which trait and sentence follows from its name.
+    """Injected rows of each request without a known sensitivity; which sentence follows from its name and trait.
 
     Truth is not filtered here: target_lists.fill leaves out of the lists what breaks any injected trait.
     """
@@ -122,15 +128,22 @@ def _drawn(
 ) -> Iterator[_Drawn]:
     places = part["place"].unique(maintain_order=True)
     said = dict(zip(places, turns(places).to_list(), strict=True))
-    columns = part.select("request", "split", "place", "cut", "asks"), lists(part["named"])
-    for (name, split, place, cut, asks), named in zip(columns[0].iter_rows(), columns[1], strict=True):
+    columns = part.select("request", "split", "place", "cut", "asks", "source"), lists(part["named"])
+    for (name, split, place, cut, asks, source), named in zip(columns[0].iter_rows(), columns[1], strict=True):
         text = "\n".join(turn["text"] for turn in said[place][:cut] if turn["role"] == "seeker")
         asked = wanted(text, named, choice, oracle)
         if free := [trait for trait in choice.traits if trait not in asked]:
-            traits = picked(name, free)
+            drawn = keyed_digest(choice.secret, "inject", name) if source in choice.keep else digest("inject", name)
+            traits = picked(int(drawn, 16), free)
             found = sentences(name, split, traits, choice.banks)
             added, forms = " ".join(one.text for one in found), [one.form for one in found]
-            where = ("last",) if not choice.both else ("first",) if asks == 1 else ("first", "last")
+            where = (
+                ("last",)
+                if not choice.both or source in choice.keep
+                else ("first",)
+                if asks == 1
+                else ("first", "last")
+            )
             yield from ((name, added, traits, forms, place) for place in where)
 
 
@@ -141,9 +154,8 @@ def wanted(text: str, named: Sequence[str], choice: Choice, oracle: Oracle) -> s
     return {t for t in choice.traits if broken[oracle.column(t)] or (t in words and words[t].search(text))}
 
 
-def picked(name: str, traits: Sequence[str]) -> list[str]:
-    """One or two of these traits for the request of this name."""
-    number = int(digest("inject", name), 16)
+def picked(number: int, traits: Sequence[str]) -> list[str]:
+    """One or two of these traits, by a number that is drawn."""
     first = traits[number % len(traits)]
     others = [t for t in traits if t != first]
     number //= len(traits)

@@ -56,7 +56,7 @@ class Combinations(TypedDict):
     withheld_of: int  # of so many of them something
     traits: int  # of all of them together
     withheld: int
-    left_out: int  # people
+    left_out: int  # conversations
 
 
 class Facts(TypedDict, total=False):

@@ -1,13 +1,15 @@
 """Combinations of traits that few people share, where texts stay with their source: fewer of their traits are told.
 
-reads  labels, who each conversation is of
-gives  of whom what is withheld, so that all that is told of anybody is told of k people or more
+reads  labels, who each conversation is of, and in which split
+gives  of which conversation what is withheld, so that all that is told of one is told of k people or more of its split
 
-Whoever knows a person's traits finds no fewer than k of them. A trait that is withheld is not absent: of somebody of
-whom one is withheld, every trait that is not told is `withheld`, and their conversations teach nothing.
+Whoever knows traits of a conversation finds those of k people or more with them, though source and split follow from
+where and when it was written. Which conversations are of one person is not released. A trait that is withheld is not
+absent: where one is withheld, every trait that is not told is `withheld`, and the conversation teaches nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -16,14 +18,14 @@ from exports.build_rows import WITHHELD, unlearned as unlearned_rows
 from exports.checks import small_groups
 from exports.manifest_types import Combinations
 
-RARE = "a rare combination of traits"  # of people of whom not even nothing could be told
+RARE = "a rare combination of traits"  # conversations of which not even nothing could be told
 _PAIR = {"subject": pl.String, "trait": pl.String}
 Told = tuple[frozenset[str], bool]  # the traits that are told, and whether any is withheld
 
 
 @dataclass(frozen=True)
 class Hidden:
-    """`told`: conversation -> the traits that are still told of it, of people of whom some are withheld; `gone`:
+    """`told`: conversation -> the traits that are still told of it, of those of which some are withheld; `gone`:
     conversations that are left out."""
 
     told: Mapping[str, frozenset[str]]
@@ -31,44 +33,57 @@ class Hidden:
     facts: Combinations
 
 
-def generalised(traits: Mapping[str, frozenset[str]], k: int) -> dict[str, Told]:
-    """person -> what is told of them. Greedy: of a group that is too small the trait is withheld that joins it to the
-    largest other one, the rarest first among equals; those with most traits first. Of k people or more each, but for
-    those of whom nothing is told."""
+def generalised(known: Mapping[str, Told], people: Mapping[str, str], k: int) -> dict[str, Told]:
+    """conversation -> what is told of it. Greedy: of a group that is too small the trait is withheld that joins it to
+    the largest other one, the rarest first among equals; those with most traits first. Each is then of k people or
+    more, but for those of which nothing is told."""
     groups: dict[Told, list[str]] = {}
-    for who, of in sorted(traits.items()):
-        groups.setdefault((of, False), []).append(who)
-    many = {trait: sum(trait in of for of in traits.values()) for trait in frozenset().union(*traits.values())}
-    while rare := [told for told, of in groups.items() if len(of) < k and told[0]]:
+    for one, told in sorted(known.items()):
+        groups.setdefault(told, []).append(one)
+    many = Counter(trait for of, _ in known.values() for trait in of)
+    size = {told: _people(of, people) for told, of in groups.items()}
+    while rare := [told for told, n in size.items() if n < k and told[0]]:
         told = max(rare, key=lambda told: (len(told[0]), sorted(told[0]), told[1]))
         less = [(told[0] - {trait}, True) for trait in sorted(told[0], key=lambda trait: (many[trait], trait))]
-        to = max(less, key=lambda one: len(groups.get(one, ())))  # the first of equals: the rarest trait goes
+        to = max(less, key=lambda one: size.get(one, 0))  # the first of equals: the rarest trait goes
         groups.setdefault(to, []).extend(groups.pop(told))
-    return {who: told for told, of in groups.items() for who in of}
+        size = {one: n for one, n in size.items() if one != told} | {to: _people(groups[to], people)}
+    return {one: told for told, of in groups.items() for one in of}
+
+
+def _people(conversations: Iterable[str], people: Mapping[str, str]) -> int:
+    return len({people[one] for one in conversations})
 
 
 def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs: Sequence[str], k: int) -> Hidden:
-    """Of the conversations `kept` from the sources `silent`, by the labels `known` on these traits; without a known
-    seeker a conversation is a person of its own."""
+    """Of the conversations `kept` from the sources `silent`, by the labels `known` on these traits, and by whether one
+    is on another trait, which is withheld everywhere: such a conversation teaches nothing, and is seen by that. Without
+    a known seeker a conversation is a person of its own."""
     rows = kept.filter(pl.col("source").is_in(list(silent)))
-    people = rows.select(subject="conversation", who=pl.coalesce("seeker", "conversation"))
-    present = known.filter(pl.col("trait").is_in(list(slugs)), verdict="present").join(people, on="subject")
-    of = dict(present.group_by("who").agg(pl.col("trait").unique()).iter_rows())
-    traits = {who: frozenset(some) for who, some in of.items()}
-    found = generalised(traits, k)
-    nothing = {who for who, told in found.items() if not told[0]}
-    alone = nothing if len(nothing) < k else set[str]()
-    each = list(people.iter_rows())
+    rows = rows.select("source", "split", subject="conversation", who=pl.coalesce("seeker", "conversation"))
+    shown = pl.col("trait").is_in(list(slugs))
+    here = known.filter((shown & (pl.col("verdict") == "present")) | (~shown & pl.col("at_risk"))).join(rows, "subject")
+    has = here.group_by("source", "split", "subject", "who").agg(
+        traits=pl.col("trait").filter(shown).unique(), part=(~shown).any()
+    )
+    people = dict(has.select("subject", "who").iter_rows())
+    before, found, gone = dict[str, Told](), dict[str, Told](), set[str]()
+    for _, some in has.group_by("source", "split", maintain_order=True):
+        theirs = {one: (frozenset(of), part) for one, of, part in some.select("subject", "traits", "part").iter_rows()}
+        told = generalised(theirs, people, k)
+        nothing = {one for one, of in told.items() if not of[0]}
+        before, found, gone = before | theirs, found | told, gone | (nothing if _people(nothing, people) < k else set())
+    lost = {one: len(before[one][0]) - len(told[0]) for one, told in found.items()}
     return Hidden(
-        told={one: found[who][0] for one, who in each if who in found and found[who][1] and who not in alone},
-        gone=frozenset(one for one, who in each if who in alone),
+        told={one: told for one, (told, part) in found.items() if part and one not in gone},
+        gone=frozenset(gone),
         facts={
             "k": k,
-            "people": len(traits),
-            "withheld_of": sum(told[1] for told in found.values()),
-            "traits": sum(map(len, traits.values())),
-            "withheld": sum(len(traits[who]) - len(told[0]) for who, told in found.items()),
-            "left_out": len(alone),
+            "people": _people((one for one, told in before.items() if told[0]), people),
+            "withheld_of": _people((one for one, n in lost.items() if n), people),
+            "traits": sum(len(told[0]) for told in before.values()),
+            "withheld": sum(lost.values()),
+            "left_out": len(gone),
         },
     )
 
@@ -78,8 +93,8 @@ def withheld(
 ) -> tuple[dict[str, int], Hidden]:
     """(traits that are withheld of everybody -> how many people have them, what is withheld beside them).
 
-    Whoever a trait is withheld of does not count for it, nor who is left out: of the others alone, whose texts are
-    released, it may be told of fewer than k. A trait that is then told of nobody needs no more.
+    A conversation of which a trait is withheld does not count for it, nor one that is left out: of the others alone,
+    whose texts are released, it may be told of fewer than k people. A trait that is then told of nobody needs no more.
     """
     small = small_groups(known, kept, slugs, k)
     while True:  # each round tells of fewer traits

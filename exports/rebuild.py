@@ -32,6 +32,7 @@ from saferec_builder.storage.workspace import Workspace, read, shared
 UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
+_FOUND = ("digest", "cut", "seeker", "time")  # of a conversation, what the key file has where the text is silent
 _KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
 
 Sentence = Callable[[str, str, Sequence[str]], str]  # request, split, traits -> what release --inject added
@@ -167,22 +168,21 @@ def _tables(home: Path, config: str, split: str) -> Iterator[pa.Table]:
 def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFrame:
     """(conversation, digest, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or
     null."""
-    columns = ["conversation", "digest", "source", "cut"]
+    columns = ["conversation", "source", *_FOUND]
     path = home / write.data_file("conversations", split)
     if not path.exists():
-        kinds = dict.fromkeys(("conversation", "digest"), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
+        kinds = dict.fromkeys(("conversation", *_FOUND), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
         return pl.DataFrame(
             schema=kinds | {"cuts": pl.List(pl.Int32()), "numbers": pl.List(pl.Int32()), "place": pl.UInt32()}
         )
     here = have.mined.select("digest", "gone", subject="conversation").with_row_index("place")
-    of_key = have.key.select(
-        "conversation", "subject", key_digest="digest", key_cut="cut", cuts="cuts", numbers="numbers"
-    )
+    held = have.key.with_columns(pl.col("time").str.head(10))  # the day
+    of_key = held.select("conversation", "subject", "cuts", "numbers", pl.col(_FOUND).name.prefix("key_"))
     about = (
         pl.read_parquet(path, columns=columns, glob=False)
         .with_columns(quiet=pl.col("source").is_in(list(have.silent)))
         .join(of_key, on="conversation", how="left", maintain_order="left")
-        .with_columns(digest=pl.coalesce("digest", "key_digest"), cut=pl.coalesce("cut", "key_cut"))
+        .with_columns(pl.coalesce(name, f"key_{name}").alias(name) for name in _FOUND)
         .join(here, on=["subject", "digest"], how="left", maintain_order="left")
     )
     known = pl.col("subject").is_in(have.mined["conversation"].implode()).fill_null(False)
@@ -192,7 +192,7 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
     lost = quiet.filter(pl.col("place").is_null()).select(why)
     tally.lost.update(lost.to_series())
     tally.back += quiet.height - lost.height
-    return about.select("conversation", "digest", "cut", "cuts", "numbers", "quiet", "place")
+    return about.select("conversation", *_FOUND, "cuts", "numbers", "quiet", "place")
 
 
 def _requests(about: pl.DataFrame) -> pl.DataFrame:
@@ -290,7 +290,7 @@ def _spoken(table: pa.Table, about: pl.DataFrame, texts: pl.Series) -> pa.Table:
     back = full["quiet"] & full["place"].is_not_null()
     kind = table.schema.field("turns").type.value_type
     table = _put(table, "turns", back, turns(texts.gather(full["place"]), back, kind))
-    for name in ("digest", "cut"):
+    for name in _FOUND:
         field = table.schema.field(name)
         table = table.set_column(table.schema.get_field_index(name), field, plain(full[name], field.type))
     return table

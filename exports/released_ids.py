@@ -2,8 +2,8 @@
 
 A released id is a keyed digest: without the workspace's `.secret` nobody can compute it from the source's own ids. The
 key file `releases/VERSION.key.parquet` has one row a conversation. Of sources that keep their texts it also holds what
-would find a conversation in the source again: digest, cut, items, and where evidence stands. It is published with
-nothing, and its schema says of which release it is.
+would find a conversation in the source again: day, seeker, digest, cut, items, and where evidence stands. It is
+published with nothing, and its schema says of which release it is.
 """
 
 import io
@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exports.formats import ITEMS, NAMED, Content
+from exports.formats import ITEMS, NAMED, Content, pseudonyms
 from saferec_builder import sources
 from saferec_builder.core.errors import ReleaseError, SourceError, strict_json
 from saferec_builder.storage.schema import SPAN, keyed_digest
@@ -39,6 +39,7 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "source": pl.String,
     "source_id": pl.String,
     "digest": pl.String,  # of the text that was judged
+    "seeker": pl.String,  # pseudonym of this dataset
     "time": pl.String,  # to the second
     "cut": pl.Int32,
     "cuts": pl.List(pl.Int32),  # of its further requests
@@ -79,6 +80,7 @@ def write(home: Path, content: Content, starts: Starts) -> Path:
     quiet = content.rows.filter(pl.col("source").is_in(list(content.silent)))["place"]
     rows = content.rows.select(
         *("place", "conversation", "subject", "source", "source_id", "digest", "cut"),
+        seeker=pseudonyms(content.name, content.rows["seeker"]),
         time=pl.col("time").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     further = content.more.filter(pl.col("further") > 0, pl.col("added").is_null()).sort("place", "further")
@@ -122,7 +124,7 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
             raise ReleaseError(
                 f"{path}: the key file of {said}, expected that of {of}: give its own VERSION.key.parquet"
             )
-        missing = {"cuts", "numbers", *NAMED, "lists"} - {*found.columns}  # of an earlier version
+        missing = {"cuts", "numbers", "seeker", *NAMED, "lists"} - {*found.columns}  # of an earlier version
         found = found.with_columns(pl.lit(None).alias(name) for name in missing)
         return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, SourceError) as fault:

@@ -22,26 +22,28 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
     if not removals:
         return []
     there, key = versions.table((home, manifest), "conversations", _SEEN), released_ids.path_of(home)
-    if key.exists():
-        digests = released_ids.read(key).select("conversation", known="digest")
-        there = there.join(digests, on="conversation", how="left").with_columns(digest=pl.coalesce("digest", "known"))
+    held_back = released_ids.read(key) if key.exists() else pl.DataFrame(schema=released_ids.KEY)
+    there = there.join(held_back.select("subject", *_KEYED), on="conversation", how="left", suffix="_key")
+    there = there.with_columns(pl.coalesce(name, f"{name}_key").alias(name) for name in _KEYED[1:])
     gone = withheld.erased(ws)
     wished = pl.concat([gone, gone.with_columns(_released(ws, manifest["name"], gone["conversation"]))])
-    same = there.join(wished, on="conversation", suffix="_gone")
-    held = same.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("digest_gone")))[
-        "conversation"
-    ].to_list()
+    wished = wished.rename({"conversation": "name", "digest": "gone"})
+    # by the name in the workspace, too, which the key file has: without `.secret` nobody can make the other one
+    each = there.with_columns(name=pl.concat_list("conversation", "subject")).explode("name").join(wished, on="name")
+    held = each.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("gone")))["conversation"].to_list()
     for source in there["source"].unique():
         asked_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
         ids = [*asked_ids, *_released(ws, manifest["name"], asked_ids)]
         people = [pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
         people = [rows.pseudonym(manifest["name"], who) for who in (*people, *removals.erased(source))]
-        named = pl.col("conversation").is_in(ids) | pl.col("seeker").is_in(people).fill_null(False)
+        named = pl.any_horizontal(pl.col("conversation", "subject").is_in(ids).fill_null(False))
+        named |= pl.col("seeker").is_in(people).fill_null(False)
         held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()
     return sorted(set(held))
 
 
 _SEEN = ["conversation", "digest", "source", "seeker"]
+_KEYED = ["conversation", "digest", "seeker"]
 
 
 def _released(ws: Workspace, dataset: str, conversations: pl.Series) -> pl.Series:

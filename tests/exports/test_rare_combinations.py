@@ -21,9 +21,15 @@ def people() -> dict[str, frozenset[str]]:
     return {f"p{n}": frozenset(of) for n, of in enumerate(rows)}
 
 
+def at_risk(said: list[dict[str, str]]) -> pl.DataFrame:
+    """Labels as build_rows.current gives them."""
+    return pl.DataFrame(said).with_columns(at_risk=pl.col("verdict") != "absent")
+
+
 def test_the_rarest_trait_goes_and_equals_are_joined():
     """k = 2. Of the two who are alone the spiders go (3 have them, 5 gore), then the needles, to the same group."""
-    told = rare.generalised(people(), 2)
+    every = {who: (of, False) for who, of in people().items()}
+    told = rare.generalised(every, {who: who for who in every}, 2)
     assert told["p7"] == told["p8"] == (frozenset({"gore"}), True)
     assert {told[f"p{n}"] for n in range(7)} == {(frozenset(of), False) for of in ALONE if len(of) == 1}
 
@@ -34,9 +40,13 @@ def test_all_that_is_told_is_told_of_k_people(k: int, seed: int):
     rng = random.Random(seed)
     every = [frozenset(of) for n in (1, 2, 3) for of in combinations("abcdefgh", n)]
     traits = {f"p{n}": rng.choice(every[: 8 + 10 * seed]) for n in range(150)}
-    told = rare.generalised(traits, k)
-    assert all(of <= traits[who] and hidden == (of != traits[who]) for who, (of, hidden) in told.items())
-    assert all(n >= k for (of, _), n in Counter(told.values()).items() if of)
+    people = {one: rng.choice("vwxyz") + one[-1] for one in traits}  # 50 people, some with one conversation
+    told = rare.generalised({one: (of, False) for one, of in traits.items()}, people, k)
+    assert all(of <= traits[one] and hidden == (of != traits[one]) for one, (of, hidden) in told.items())
+    by: dict[rare.Told, set[str]] = {}
+    for one, what in told.items():
+        by.setdefault(what, set()).add(people[one])
+    assert all(len(who) >= k for (of, _), who in by.items() if of)
 
 
 @pytest.mark.parametrize("texts", [1, 2, 4])
@@ -46,30 +56,80 @@ def test_a_trait_is_told_of_no_few_people_whose_texts_are_released(texts: int):
     mine, theirs = [f"m{n}" for n in range(texts)], [f"r{n}" for n in range(5 - texts)]
     gore = {f"{source}{n}": source for source in "mr" for n in range(10, 16)}
     kept = pl.DataFrame(
-        [(one, {"m": "messages", "r": "reddit"}[one[0]], None) for one in (*mine, *theirs, *gore)],
-        {"conversation": pl.String, "source": pl.String, "seeker": pl.String},
+        [(one, {"m": "messages", "r": "reddit"}[one[0]], None, "train") for one in (*mine, *theirs, *gore)],
+        dict.fromkeys(("conversation", "source", "seeker", "split"), pl.String),
         orient="row",
     )
     said = [(one, "needles", "present") for one in (*mine, *theirs)] + [(one, "gore", "present") for one in gore]
-    known = pl.DataFrame(said, {"subject": pl.String, "trait": pl.String, "verdict": pl.String}, orient="row")
+    known = at_risk([dict(zip(("subject", "trait", "verdict"), row, strict=True)) for row in said])
     few, hidden = rare.withheld(known, kept, ["reddit"], ["gore", "needles"], 5)
-    assert few == {"needles": texts} and not hidden.told and not hidden.gone  # of gore six are told on each side
+    assert few == {"needles": texts} and not hidden.told  # of gore six are told on each side
+    assert hidden.gone == {*theirs}  # fewer than five of whom nothing may be told
     few, hidden = rare.withheld(known, kept, [], ["gore", "needles"], 5)
     assert few == {}  # all texts are released: five people
+
+
+@pytest.mark.parametrize("verdict", ["present", "unsure"])
+def test_who_has_a_trait_that_is_withheld_everywhere_is_seen_by_what_is_missing(verdict: str):
+    """k = 2. A conversation with needles (shown of nobody) has labels and no row to learn from: alone it is left out,
+    of two with gore it is one of the two with gore and something withheld, where there are two."""
+    said = [{"subject": f"g{n}", "trait": "gore", "verdict": "present"} for n in range(4)]
+    said += [
+        {"subject": "g0", "trait": "needles", "verdict": verdict},
+        {"subject": "x", "trait": "needles", "verdict": verdict},
+    ]
+    kept = pl.DataFrame({"conversation": ["g0", "g1", "g2", "g3", "x", "y"], "source": "reddit", "split": "train"})
+    kept = kept.with_columns(seeker=pl.lit(None, pl.String))
+    found = rare.hidden(at_risk(said), kept, ["reddit"], ["gore"], 2)
+    assert found.told == {"g0": frozenset(), "x": frozenset()} and not found.gone  # two of whom nothing is told
+    said.append({"subject": "g1", "trait": "needles", "verdict": verdict})
+    found = rare.hidden(at_risk(said), kept, ["reddit"], ["gore"], 2)
+    assert found.told == dict.fromkeys(("g0", "g1"), frozenset({"gore"})) and found.gone == {"x"}
+    assert rare.hidden(at_risk(said), kept, ["reddit"], ["gore", "needles"], 9).facts["left_out"] == 5 - (
+        verdict == "unsure"
+    )
+
+
+def test_conversations_of_one_person_are_no_crowd():
+    """k = 2. Gore twice of one person, needles of two; and gore with needles, in two conversations each, is no pair."""
+    traits = {"a1": ["gore"], "a2": ["gore"], "b1": ["needles"], "c1": ["needles"], "b2": ["gore"]}
+    said = [{"subject": one, "trait": t, "verdict": "present"} for one, of in traits.items() for t in of]
+    kept = pl.DataFrame({"conversation": list(traits), "source": "reddit", "split": "train"})
+    kept = kept.with_columns(seeker=pl.col("conversation").str.head(1))
+    found = rare.hidden(at_risk(said), kept, ["reddit"], ["gore", "needles"], 2)
+    assert found.told == {} and not found.gone and found.facts["people"] == 3
+    alone = kept.filter(pl.col("conversation") != "b2")
+    found = rare.hidden(at_risk(said), alone, ["reddit"], ["gore", "needles"], 2)
+    assert found.gone == {"a1", "a2"} and not found.told  # one person, and of one nothing can be told
+
+
+def test_who_is_known_by_their_split_is_not_told_of_alone():
+    """k = 2. Six in train and two in test share gore, one in each gore and needles, two in train needles alone: whoever
+    knows that somebody wrote late, and of the gore, would learn of the needles in test, where one has them."""
+    has = {f"train{n}": ["gore"] for n in range(6)} | {f"test{n}": ["gore"] for n in range(2)}
+    has |= {"train6": ["gore", "needles"], "test2": ["gore", "needles"], "train7": ["needles"], "train8": ["needles"]}
+    said = [{"subject": who, "trait": t, "verdict": "present"} for who, of in has.items() for t in of]
+    kept = pl.DataFrame({"conversation": list(has), "source": "reddit", "split": [who[:-1] for who in has]})
+    kept = kept.with_columns(seeker=pl.lit(None, pl.String))
+    one = rare.hidden(at_risk(said), kept.with_columns(split=pl.lit("train")), ["reddit"], ["gore", "needles"], 2)
+    assert one.told == {} and one.facts["withheld"] == 0  # in one split the two are two
+    two = rare.hidden(at_risk(said), kept, ["reddit"], ["gore", "needles"], 2)
+    # with a trait withheld they are alone in their split, even of nobody else nothing is told there: both are left out
+    assert two.gone == {"train6", "test2"} and not two.told and two.facts["withheld"] == 4
 
 
 def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit") -> store.Workspace:
     """A release of these nine people, one conversation each, with an absent label on every other trait of the three."""
     (ws.root / "saferec.toml").write_text(f"[release]\nmin_seekers = {least}\n")
     ws, rows, said = store.Workspace.open(ws.root), [], []
-    for n, (who, traits) in enumerate(people().items()):
+    for who, traits in people().items():
         talk = (
             who,
             f"I faint, {who}. I liked Film E (2005), what next?",
             "Try Film D (2004), Film F (2006)",
             "Thanks!",
         )
-        rows.append(world.conversation(*talk, day=n, seeker=who, accepted="D", source=source))
+        rows.append(world.conversation(*talk, day=0, seeker=who, accepted="D", source=source))
         for trait in ("gore", "needles", "spiders_snakes"):
             here = trait in traits
             said.append(world.label(rows[-1], trait, "present" if here else "absent", "faint" if here else None))
@@ -101,12 +161,13 @@ def test_who_shares_not_even_nothing_with_others_is_left_out():
     traits = {f"g{n}": ["gore"] for n in range(5)} | {f"n{n}": ["needles"] for n in range(5)}
     traits |= {"x": ["gore", "needles"]}
     said = [{"subject": who, "trait": t, "verdict": "present"} for who, of in traits.items() for t in of]
-    kept = pl.DataFrame({"conversation": list(traits), "source": "reddit"}).with_columns(seeker=pl.lit(None, pl.String))
-    found = rare.hidden(pl.DataFrame(said), kept, ["reddit"], ["gore", "needles"], 5)
+    kept = pl.DataFrame({"conversation": list(traits), "source": "reddit", "split": "train"})
+    kept = kept.with_columns(seeker=pl.lit(None, pl.String))
+    found = rare.hidden(at_risk(said), kept, ["reddit"], ["gore", "needles"], 5)
     assert (found.gone, found.told) == (frozenset({"x"}), {})
     facts = {"k": 5, "people": 11, "withheld_of": 1, "traits": 12, "withheld": 2, "left_out": 1}
     assert found.facts == facts
-    assert rare.hidden(pl.DataFrame(said), kept, [], ["gore", "needles"], 5).gone == frozenset()
+    assert rare.hidden(at_risk(said), kept, [], ["gore", "needles"], 5).gone == frozenset()
 
 
 def test_of_k_people_nothing_may_be_told(workspace, cli):

@@ -25,6 +25,7 @@ def chats():
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rebuild")
     made = world.fill(store.Workspace.create(folder / "ws"), *chats())
+    world.for_few(made)
     command("propose", "-C", made.root)
     released(made, "--inject", "gore", "--with-text")
     (made.releases / "1.0.0").rename(folder / "full")
@@ -89,14 +90,15 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
 
 
 @pytest.mark.slow
-def test_requests_of_each_turn_come_back_with_their_own_cuts(workspace, cli, tmp_path):
-    """And the sentences of ours, in the first and in the last message."""
+def test_how_many_requests_and_messages_there_are_is_not_told_of_a_text_that_stays(workspace, cli, tmp_path):
+    """200 conversations were found by day, number of requests and their kinds: 142 of them rightly."""
     rows, said = chats()
     # nobody had asked when the first film was named, so that it is no request: the further one is number 2
     talk = ("", f"Try {world.film('D')}", "More like it?", f"Then {world.film('E')}", "And?", world.film("F"), "ok")
     rows[0] = world.conversation("c000", *talk, day=0, seeker="p0", source="hf:chats")
     said[0] = world.label(rows[0], verdict="absent")
     ws = world.fill(workspace, rows, said)
+    world.for_few(ws)
     assert cli("propose", "-C", ws.root).code == 0
     config = ws.root / "saferec.toml"
     config.write_text(config.read_text().replace("[release]", '[release]\nrequests = "turn"\ndisclosed = "both"'))
@@ -105,18 +107,14 @@ def test_requests_of_each_turn_come_back_with_their_own_cuts(workspace, cli, tmp
     full = (ws.releases / "1.0.0").rename(tmp_path / "full")
     assert cli(*words).code == 0
     grpo = pl.read_parquet(full / "data/grpo/train.parquet")
-    name = grpo["conversation"][0]
+    (name,) = world.released(ws, "c000")
     ours = grpo.filter(made_from=name)
-    # two requests; the first has one message, so that at once and late are the same in it
     found = ours.select("request", "condition", "disclosed").rows()
     assert found == [
         (name, "none", None),
-        (f"{name}-2", "none", None),
-        (name, "injected", "first"),
         (name, "injected", "last"),
-        (f"{name}-2", "injected", "first"),
     ]
-    assert [len(prompt) for prompt in ours["prompt"]] == [4, 2, 4, 4, 2]
+    assert [len(prompt) for prompt in ours["prompt"]] == [4, 4]
     ran = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
     assert ran.code == 0, ran.err
     back, wanted = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))

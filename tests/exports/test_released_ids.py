@@ -1,7 +1,6 @@
 """A release whose texts stay with their source, and somebody who has the source: nobody in it is found."""
 
 import stat
-from collections import Counter
 from datetime import timedelta
 
 import polars as pl
@@ -15,11 +14,14 @@ from tests.worlds import release_world as world
 
 @pytest.fixture
 def released(workspace, cli):
-    """(workspace, the conversations as the source has them, 1.0.0): ten a day, so that a day alone names nobody."""
+    """(workspace, the conversations as the source has them, 1.0.0): one on a day, two of each person."""
     rows, said = world.requests()
-    times = [world.START + timedelta(days=n // 10, hours=n % 10, seconds=n) for n in range(len(rows))]
-    rows = [row | {"source": "hf:chats", "source_id": f"post-{n}", "time": times[n]} for n, row in enumerate(rows)]
+    times = [world.START + timedelta(days=n, seconds=n) for n in range(len(rows))]
+    people = [f"p{n // 4 * 4 + n % 2}" for n in range(len(rows))]
+    more = [{"source": "hf:chats", "source_id": f"post-{n}"} for n in range(len(rows))]
+    rows = [row | one | {"time": t, "seeker": p} for row, one, t, p in zip(rows, more, times, people, strict=True)]
     world.fill(workspace, rows, said)
+    world.for_few(workspace, 1)
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
     return workspace, rows, workspace.releases / "1.0.0"
 
@@ -32,7 +34,7 @@ def told(home):
     return found
 
 
-def test_the_source_finds_nobody_by_id_digest_time_order_or_place_of_evidence(released):
+def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evidence(released):
     _, rows, home = released
     names = ("manifest.json", "README.md", "croissant.json", "provenance.json", "CHANGELOG.md")
     everything = "".join((home / name).read_text() for name in names) + repr(told(home))
@@ -41,12 +43,13 @@ def test_the_source_finds_nobody_by_id_digest_time_order_or_place_of_evidence(re
             assert value not in everything, value
     shown = told(home)["conversations"]
     assert len(shown) == 40 and not any(row["cut"] or row["turns"] for row in shown)
-    assert min(Counter(row["time"] for row in shown).values()) == 10  # the days of the ten
+    # a day names the one post of it, and whoever wrote on these two days is one person
+    assert not any(row["time"] or row["seeker"] for row in shown)
     assert not any(label["spans"] for label in told(home)["labels"])
     key = dict(released_ids.read(released_ids.path_of(home)).select("conversation", "subject").iter_rows())
     by_row = [key[row["conversation"]] for row in shown]
     aligned = sum(one == row["conversation"] for one, row in zip(by_row, rows, strict=True))
-    assert aligned <= 12  # by chance one of the ten of each day, 4 of 40; more than 12 once in 10,000 keys
+    assert aligned <= 8  # by chance one of 40 in its place; more than 8 once in 800,000 keys
     assert set(by_row) == {row["conversation"] for row in rows}
 
 

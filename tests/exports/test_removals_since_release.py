@@ -101,6 +101,28 @@ def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
 
 
+@pytest.mark.parametrize("asked", ["hf:chats,c007,", "hf:chats,,p7"])
+def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cli, tmp_path, asked):
+    """Their open rows name no person: after the tables were made anew, `publish` passed by who was named by author."""
+    rows, said = world.requests()
+    who = {row["conversation"]: mine.pseudonym("hf:chats", row["seeker"], workspace.secret) for row in rows}
+    name = {row["conversation"]: tables.digest("hf:chats", row["conversation"]) for row in rows}
+    rows = [
+        row | {"seeker": who[c], "source": "hf:chats", "conversation": name[c]}
+        for row in rows
+        if (c := row["conversation"])
+    ]
+    world.fill(workspace, rows, [label | {"subject": name[label["subject"]]} for label in said])
+    world.for_few(workspace)
+    once.released(workspace)
+    shutil.rmtree(workspace.root / "tables" / "conversations")
+    remove(workspace, asked)
+    assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
+    if "p7" not in asked:  # without `.secret` a pseudonym can't be made any more, a name of the key file is there
+        (workspace.root / ".secret").write_bytes(bytes(64))
+        assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
+
+
 def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     row = store.read(ws, tables.CONVERSATIONS).filter(source_id="c009").to_dicts()[0]
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}

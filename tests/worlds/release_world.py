@@ -121,6 +121,12 @@ def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Works
     return ws
 
 
+def for_few(ws: store.Workspace, least: int = 2) -> None:
+    """So many people of a split are enough to be told of: in the world of `requests` two of the test split faint."""
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace("[release]", f"[release]\nmin_seekers = {least}"))
+
+
 def grow(ws: store.Workspace, cli, version: str = "1.1.0") -> None:
     """A later release with one more conversation."""
     more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
