@@ -7,12 +7,15 @@ gives  REVIEWS rows to append; each reviewer's last word per unit, with the reas
 which they read whole; of an item they read a plot, and nobody can tell from a plot that a film holds no needle.
 """
 
+import re
 from collections.abc import Iterator
+from difflib import SequenceMatcher
 
 import polars as pl
 
 from annotation.tools.tasks_and_answers import Answered, Turns
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.mining.conversations import PLACEHOLDER
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import HANDED_BACK, REVIEWS, SPAN, UNIT, digest, last
@@ -25,6 +28,7 @@ NOT_ASSIGNED = "not assigned"
 SET_ASIDE = "set aside"
 HAND_BACK = "hand_back"  # in place of a tool: by `review hand-back`
 
+_WORD = re.compile(rf"{PLACEHOLDER}|\w+")
 _AWAY = pl.col("verdict").is_null()
 _BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK)
 
@@ -204,28 +208,45 @@ def claims() -> pl.Expr:
 
 def _found(reviews: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[int, list[Span] | None, str | None]]:
     """(row, its spans in the current text, why the review does not stand in it)."""
-    judged = texts.select("kind", "subject", "digest", was=pl.col("turns").list.len())
+    judged = texts.select("kind", "subject", "digest", was="turns")
     now = texts.filter("current").select("kind", "subject", "turns")
     rows = reviews.join(judged, on=["kind", "subject", "digest"], how="left").join(
         now, on=["kind", "subject"], how="left"
     )
+    more: dict[tuple[str, str, str], bool] = {}  # many reviews are of one text
     for row in rows.iter_rows(named=True):
         spans, turns, kind = row["spans"] or [], row["turns"], row["kind"]
+        text = kind, row["subject"], row["digest"]
         if row["changed"]:
-            again = _again(spans, turns, row["was"], kind)
+            if not spans and text not in more:
+                more[text] = _says_more(row["was"], turns, kind)
+            again = _placed(spans, turns, kind) if spans else None if more[text] else []
             yield row["row"], again, STALE if again is None else None
         else:
             yield row["row"], None, evidence.UNFOUNDED if evidence.first_fault(spans, turns, kind) else None
 
 
-def _again(spans: list[Span], turns: Turns | None, was: int | None, kind: str) -> list[Span] | None:
-    """Every span at its place in `turns`, or None. Words without evidence (absent) stand until a turn is added."""
-    if turns is None:
-        return None
-    if not spans:
-        return [] if kind == "item_flag" or (was is not None and len(turns) <= was) else None
-    placed = [place for span in spans if (place := _place(span, turns, kind))]
+def _placed(spans: list[Span], turns: Turns | None, kind: str) -> list[Span] | None:
+    """Every span at its place in `turns`, or None."""
+    placed = [place for span in spans if turns and (place := _place(span, turns, kind))]
     return placed if len(placed) == len(spans) else None
+
+
+def _says_more(was: Turns | None, now: Turns | None, kind: str) -> bool:
+    """Whether `now` has words that whoever read `was` did not see, but for what a placeholder hides or hid: a trait may
+    be in these, that nobody found absent."""
+    if was is None or now is None:
+        return True
+    theirs = [[turn["text"] for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
+    old, new = (_WORD.findall("\n".join(texts).lower()) for texts in theirs)
+    changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return any(
+        tag in ("insert", "replace") and not _hidden(new[c:d]) and not _hidden(old[a:b]) for tag, a, b, c, d in changes
+    )
+
+
+def _hidden(words: list[str]) -> bool:
+    return bool(words) and all(word[0] == "[" for word in words)
 
 
 def _place(span: Span, turns: Turns, kind: str) -> Span | None:

@@ -33,6 +33,26 @@ def test_absent_stands_in_a_shorter_text_and_not_in_one_that_has_grown():
     assert labels(*rows, text=grown) == {}
 
 
+REVISED = [
+    ("I faint: blood, ugh", "I FAINT - blood; ugh.", True),  # the same words
+    ("I faint: blood, says Anna Smith", "I faint: blood, says [name]", True),  # a name is hidden
+    ("I faint: blood, says [name]", "I faint: blood, says Anna", True),  # a title of that name came into the catalog
+    ("I faint: blood, ugh", "I faint: ugh", True),  # less
+    ("I faint: blood, ugh", "I faint: needles, ugh", False),
+    ("I faint: blood, ugh", "I faint: blood, needles, ugh", False),
+    ("My wife likes comedies a lot.", "My wife leaves the room when a newborn is shown.", False),
+    ("I faint, says [name], ugh", "I faint, says [name], needles", False),
+]
+
+
+@pytest.mark.parametrize(("was", "now", "stands"), REVISED)
+def test_absent_stands_only_where_nothing_is_said_that_its_readers_did_not_see(was, now, stands):
+    """A text of as many turns and of other words was `absent, agreed`, though nobody had read it."""
+    rows = [review("ann", "gore", "absent"), review("bo", "*", "absent")]
+    told = labels(*rows, text=texts(("d1", [was, "Try Alien (1979)"]), ("d2", [now, "Try Alien (1979)"])))
+    assert said(told["gore"]) == ("absent", "agreed") if stands else told == {}
+
+
 def test_a_stale_present_is_never_filled_from_a_star():
     # ann found gore in words that are gone; her "the rest is absent" was not about gore
     rows = [
