@@ -256,8 +256,8 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     named = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
     conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(named))
     earlier = _earlier(None if options.resplit else parent, before)
-    split = splits.assign(conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode())), shares)
-    starts = shares.starts(conversations["time"])
+    out = withheld.reasons(ws, conversations)
+    split, starts = _split(conversations.filter(~pl.col("conversation").is_in(list(out))), earlier, shares)
     facts: Facts = {
         "demo": demo,
         "simulated": bool(labels["simulated"].any() or reviews["simulated"].any()),
@@ -267,8 +267,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         "parent": before.get("version"),
         "withdrawn": {v: r for v, r in withdraw.reasons(ws.releases).items() if v != options.version},
     }
-    conversations = conversations.join(split, on="conversation", maintain_order="left")
-    out = withheld.reasons(ws, conversations)
+    conversations = conversations.join(split, on="conversation", how="left", maintain_order="left")
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
     risky = known.filter("at_risk").select(conversation="subject")
@@ -291,6 +290,15 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         provenance=manifest_facts.provenance(snapshot.proposals, conversations, catalog_rows, reviews),
         starts=starts,
     )
+
+
+def _split(
+    conversations: pl.DataFrame, earlier: pl.Series, shares: splits.Shares
+) -> tuple[pl.DataFrame, released_ids.Starts]:
+    """(splits.assign, the first instants of validation and test) of what may be given to anybody: whoever asked to be
+    removed takes no other conversation out by standing in another split."""
+    known = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
+    return splits.assign(known, shares), shares.starts(conversations["time"])
 
 
 def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:

@@ -151,9 +151,11 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
     mined = tables.last(_without_texts(ws), "conversation")
     mined = mined.join(clusters, on="conversation", how="left", maintain_order="left")
-    split = splits.assign(mined, splits.shares(ws.config.splits))
-    mined = mined.join(split, on="conversation", maintain_order="left").with_columns(released="conversation")
     out = withheld.reasons(ws, mined)
+    split = splits.assign(mined.filter(~pl.col("conversation").is_in(list(out))), splits.shares(ws.config.splits))
+    mined = mined.join(split, on="conversation", how="left", maintain_order="left").with_columns(
+        released="conversation"
+    )
     kept, left_out = build_rows.ordered(mined, out)
     known = build_rows.current(_believed(ws), mined)
     how = ws.config.release
@@ -169,6 +171,7 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")
     made = build_rows.build(kept.drop(_SAID), known, reading, items["item"].sort(), terms)
+    made = made.filter((pl.col("further") == 0) | ~pl.col("source").is_in(silent))
     made = rare_combinations.unlearned(made, rare)
     made = checks.without_repeated_answers(made, lambda places: talks["turns"][places.to_list()])
     unread = known.is_empty() and not workspace.count(ws, tables.READINGS)

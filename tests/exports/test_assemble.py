@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from saferec_builder.planning import plan
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_rows import manifest
@@ -28,6 +29,23 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]
     assert "No person's label and no review on these is in the dataset" in said_
     assert "1 conversations were reviewed by nobody" in said_ and "fewer than 5 different people" in said_
+
+
+@pytest.mark.parametrize("why", ["removed on request", "crisis"])
+def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
+    """c001 stood in train, and was dropped as one that straddles, for a late one of its person that nobody is given."""
+    rows, said = world.requests()
+    late = conversation("late", "Hi", f"Try {film('D')}", "ok", day=39, seeker="p1")
+    ws = world.fill(workspace, [*rows, late], said)
+    if why == "crisis":
+        mark = {"conversation": "late", "digest": late["digest"], "language": "en", "language_score": 1.0}
+        store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
+    else:
+        (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,late,\n")
+    assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {why: 1}
+    assert plan(ws).left_out[why] == 1 and "straddles split" not in plan(ws).left_out
+    before = cli("release", "1.0.1", "-C", ws.root, "--json").json["splits"]
+    assert before == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if it had never been there
 
 
 @pytest.mark.slow
