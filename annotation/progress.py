@@ -56,7 +56,7 @@ def review_status(ws: Workspace) -> ReviewStatus:
 def progress(
     proposals: pl.DataFrame, assignments: pl.DataFrame, votes: pl.DataFrame, disputed: pl.DataFrame, readers: int
 ) -> pl.DataFrame:
-    """trait, proposed, assigned (of the proposed), begun, read, disputed: counts of units, both kinds together.
+    """trait, proposed, assigned (of the proposed), begun, read, disputed: counts of units; of items "TRAIT (items)".
 
     `votes` are those of reviewers; `read` by `readers` of them or more, `begun` by fewer.
     """
@@ -70,7 +70,8 @@ def progress(
         "read": voters.filter(pl.col("reviewer") >= readers),
         "disputed": disputed,
     }
-    counts = pl.concat(part.select("trait", pl.lit(name).alias("what")) for name, part in parts.items())
+    trait = pl.when(pl.col("kind") == "item_flag").then(pl.col("trait") + " (items)").otherwise("trait")
+    counts = pl.concat(part.select(trait=trait, what=pl.lit(name)) for name, part in parts.items())
     return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
 
 

@@ -5,6 +5,7 @@ import polars as pl
 from annotation.progress import progress, tasks
 from annotation.review_state import gather, open_units
 from annotation.routing import texts
+from saferec_builder.storage import tables
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import TWO, no, yes
 from tests.worlds.routing import answer, conversations, proposals, send
@@ -21,6 +22,13 @@ def test_progress_counts_units():
         {"trait": "gore", "proposed": 2, "assigned": 1, "begun": 0, "read": 1, "disputed": 1},
         {"trait": "needles", "proposed": 0, "assigned": 0, "begun": 1, "read": 0, "disputed": 0},
     ]
+
+
+def test_items_and_conversations_of_one_trait_are_counted_apart():
+    plots = proposals(("i1", "gore", "present"), ("i2", "gore", "present"), kind="item_flag")
+    props, nothing = pl.concat([proposals(("c1", "gore", "present")), plots]), tables.REVIEWS.empty
+    told = progress(props, tables.ASSIGNMENTS.empty, nothing, nothing, readers=2)
+    assert told.select("trait", "proposed").rows() == [("gore", 1), ("gore (items)", 2)]  # it was: gore 3
 
 
 def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, review):
