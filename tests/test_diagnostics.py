@@ -164,10 +164,10 @@ def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
     ws = store.Workspace.open(workspace.root)
     store.append(ws, tables.DROPS, pl.DataFrame([("mine", "s", "f:1", "empty", "")], tables.DROPS.schema, orient="row"))
     store.read(ws, tables.REVIEWS)
-    assert checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"] == "0 reviews, schema 2"
+    assert checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"] == "0 reviews, schema 3"
     monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, migrations.Step("nothing")])
     found = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"]
-    assert found == "0 reviews, schema 3, shards from schema 2 on, brought up to date as they are read"
+    assert found == "0 reviews, schema 4, shards from schema 3 on, brought up to date as they are read"
 
 
 def test_from_python_it_gives_its_checks_and_prints_nothing(workspace: store.Workspace, capsys: Printed) -> None:

@@ -102,9 +102,9 @@ def mine(
         parts, figures = _files(ws, kind, read)
         figures |= {"files_without_a_row": without} if without else {}
         whole = True
-    have, tally = _known(ws), _Tally()
+    have, noticed, tally = _known(ws), workspace.read(ws, tables.MARKS), _Tally()
     for read, marks in parts:
-        _append(ws, read, marks, have, tally, whole=whole)
+        _append(ws, read, marks, have, noticed, tally, whole=whole)
     _cluster(ws)
     if twice := _twice(ws, tally.new):
         figures["there_under_another_source"] = twice
@@ -186,7 +186,16 @@ def _broken(drops: pl.DataFrame) -> str | None:
     return None
 
 
-def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, tally: _Tally, *, whole: bool) -> None:
+def _append(
+    ws: Workspace,
+    read: Read,
+    marks: pl.DataFrame,
+    have: pl.DataFrame,
+    noticed: pl.DataFrame,
+    tally: _Tally,
+    *,
+    whole: bool,
+) -> None:
     """One part into the workspace: nothing of it is needed for the next.
 
     whole: it holds all rows of its files, or none of them has a row to take. Of a file that gave nothing, what could
@@ -197,7 +206,7 @@ def _append(ws: Workspace, read: Read, marks: pl.DataFrame, have: pl.DataFrame, 
     ours = drops.vstack(foreign)
     tally.drops.append(_summary(ours.vstack(read.drops)))
     # what keeps a conversation from its readers comes first: a kill in between must not show it to anybody
-    workspace.append(ws, tables.MARKS, marks.select(list(tables.MARKS.columns)))
+    workspace.append(ws, tables.MARKS, withheld.new_marks(marks, noticed))
     workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
     tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)

@@ -25,7 +25,8 @@ _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its sta
 _HELD = 20_000  # posts that a worker holds before it writes them
 _PART = 2 << 20  # packed bytes of conversations that the command holds
 _FORM = 5  # of what shards hold: another form, or another finder of titles, is another shard
-_WRITTEN = {"conversations": conversations.SCHEMA, "marks": tables.MARKS.schema, "drops": tables.DROPS.schema}
+_MARKS = pl.Schema({c: kind for c, kind in tables.MARKS.schema.items() if c != "revision"})
+_WRITTEN = {"conversations": conversations.SCHEMA, "marks": _MARKS, "drops": tables.DROPS.schema}
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,7 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
     with _clock(counts, "language"):
         marks = language.marks(rows).with_columns(replaced=_placeholders(rows))
     rows.write_parquet(folder / "conversations.parquet")
-    marks.select(list(tables.MARKS.columns)).write_parquet(folder / "marks.parquet")
+    marks.select(list(_MARKS)).write_parquet(folder / "marks.parquet")
     tables.DROPS.frame(drops).write_parquet(folder / "drops.parquet")
     elsewhere = comments.height - talk.height - len(left)
     counts.update(requests=rows.height, replies=talk.height, comments_on_no_request=elsewhere)

@@ -8,6 +8,7 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 CRISIS = "crisis"
+_NOTICED = ("language", "crisis")  # of a text, beside a score and a count that only describe these
 
 MANY = 5  # removals that a line tells one by one
 
@@ -24,6 +25,16 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     if removals := wishes.asked(ws):
         out |= dict.fromkeys(wishes.gone(removals, newest, workspace.read(ws, tables.ORIGINS)), REMOVED)
     return out
+
+
+def new_marks(marks: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
+    """Rows of MARKS to append: of each text of which something else is noticed now than its last row says."""
+    past = before.group_by("conversation", "digest").agg(pl.col("revision").max(), pl.col(_NOTICED).last())
+    both = marks.join(past, ["conversation", "digest"], "left", suffix="_was", maintain_order="left")
+    same = pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_was")) for c in _NOTICED)
+    new = both.filter(pl.col("revision").is_null() | ~same)
+    number = (pl.col("revision") + 1).fill_null(0).cast(pl.Int32)
+    return new.with_columns(revision=number).select(list(tables.MARKS.columns))
 
 
 def erased(ws: Workspace) -> pl.DataFrame:

@@ -38,7 +38,15 @@ def _unread(warnings: pl.DataFrame) -> pl.DataFrame:
     return warnings.with_columns(words=pl.lit(None, pl.String), place=pl.lit(None, pl.String))
 
 
-STEPS: list[Step] = [Step("statements on items have the words and the place they rest on", None, {"warnings": _unread})]
+def _numbered(marks: pl.DataFrame) -> pl.DataFrame:
+    """Of before the column a text had at most one row with `crisis` and one without, in whichever shards."""
+    return marks.with_columns(revision=pl.col("crisis").cast(pl.Int32))
+
+
+STEPS: list[Step] = [
+    Step("statements on items have the words and the place they rest on", None, {"warnings": _unread}),
+    Step("marks of conversations are numbered", None, {"marks": _numbered}),
+]
 
 
 def newest() -> int:

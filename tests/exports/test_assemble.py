@@ -66,7 +66,7 @@ def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace,
 def test_crisis_and_clusters_are_honoured(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, rows, said)
-    mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
+    mark = {"conversation": "c005", "digest": rows[5]["digest"], "revision": 0, "language": "en", "language_score": 1.0}
     store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
     twins = [{"conversation": c, "revision": 0, "cluster": "t"} for c in ("c001", "c039")]
     store.append(ws, tables.CLUSTERS, tables.CLUSTERS.frame(twins))

@@ -166,8 +166,8 @@ def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: 
     killed_at("_start", ask, monkeypatch)
     (file,) = double.files.values()
     assert TEXTS[2].encode() in file and not double.batches
-    mark = {"conversation": "c2", "digest": tables.digest(TEXTS[2]), "language": "en", "language_score": 1.0}
-    marks = tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}])
+    mark = {"conversation": "c2", "digest": tables.digest(TEXTS[2]), "revision": 0}
+    marks = tables.MARKS.frame([mark | {"language": "en", "language_score": 1.0, "crisis": True, "replaced": 0}])
     store.append(workspace, tables.MARKS, marks)
     assert ask().json["added"] == len(TEXTS) - 1
     (batch,) = double.batches.values()

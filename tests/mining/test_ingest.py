@@ -3,11 +3,12 @@
 import json
 from collections import Counter
 
+import polars as pl
 import pytest
 
 from saferec_builder.core.errors import UsageError
 from saferec_builder.mining import ingest, language, withheld
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import migrations, tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.worlds.reddit_dump import comment, submission, write
 from tests.worlds.source_lines import chat
@@ -67,6 +68,33 @@ def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspa
         assert held() == 0
     assert [held(), held()] == [1, 1]
     assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
+
+
+def test_a_mark_of_distress_that_a_version_of_the_rule_misses_comes_back(cli, workspace, tmp_path, monkeypatch):
+    """Its row was there already, so the one that had missed it stayed the last, and people read the text."""
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", "I am looking for a film. I want to kill myself"))
+    held, finds = [], language.crisis
+    for rule in (finds, lambda text: False, finds, finds, lambda text: False):
+        monkeypatch.setattr(language, "crisis", rule)
+        assert cli("mine", "messages", path, "-C", workspace.root).code == 0
+        held.append(len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS))))
+    assert held == [1, 0, 1, 1, 0]
+    assert store.read(workspace, tables.MARKS)["revision"].to_list() == [0, 1, 2, 3]
+
+
+def test_a_mark_comes_back_in_a_workspace_of_before_marks_were_numbered(workspace):
+    def marks(*crises):
+        each = [("c", "d", n, "en", 1.0, crisis, 0) for n, crisis in enumerate(crises)]
+        return tables.MARKS.frame([dict(zip(tables.MARKS.columns, row, strict=True)) for row in each])
+
+    (number,) = migrations.bulk("marks", 2)
+    for first, second in ((True, False), (False, True)):
+        old = pl.concat(number(marks(crisis).drop("revision")).select(marks().columns) for crisis in (first, second))
+        assert old["revision"].n_unique() == 2  # each a key of its own
+        (again,) = withheld.new_marks(marks(first).drop("revision"), old).to_dicts()
+        assert (again["crisis"], again["revision"]) == (first, 2)
+        assert withheld.new_marks(marks(second).drop("revision"), old).is_empty()
 
 
 def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, workspace, tmp_path):

@@ -20,7 +20,7 @@ def crisis(workspace: store.Workspace) -> store.Workspace:
     """Ten conversations, c005 marked by mining."""
     rows, _ = world.requests(10)
     ws = world.fill(workspace, rows, [])
-    mark = {"conversation": "c005", "digest": rows[5]["digest"], "language": "en", "language_score": 1.0}
+    mark = {"conversation": "c005", "digest": rows[5]["digest"], "revision": 0, "language": "en", "language_score": 1.0}
     store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
     return ws
 
