@@ -188,11 +188,32 @@ def _write(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
     Rows that come back for a damaged shard, whose manifest was deleted, get its place: the last revision counts.
     """
     name = digest(new.select(table.key).rows())
-    number = 1 + max((int(m.name.split("-")[0]) for m in folder.glob("[0-9]*-*.json")), default=-1)
-    number = min([number, *(int(p.name.split("-")[0]) for p in folder.glob(f"[0-9]*-{name}*.parquet"))])
-    for left in (*folder.glob("*.tmp"), *folder.glob(f"{number:06d}-*.parquet")):
-        left.unlink()
+    taken = {_number(manifest) for manifest in folder.glob("[0-9]*-*.json")}
+    number = 1 + max(taken, default=-1)
+    left = sorted(p for p in folder.glob("[0-9]*-*.parquet") if _number(p) not in taken)  # of nobody's manifest
+    same = [p for p in left if p.name.split(".")[0].endswith(f"-{name}")]
+    number = min([number, *map(_number, same or [p for p in left if _number(p) < number and _held(p, table, new)])])
+    for file in (*folder.glob("*.tmp"), *(p for p in left if _number(p) == number)):
+        file.unlink()
     _put(folder / f"{number:06d}-{name}.parquet", new)
+
+
+def _number(file: Path) -> int:
+    return int(file.name.split("-")[0])
+
+
+def _held(damaged: Path, table: tables.Table, new: pl.DataFrame) -> bool:
+    """Whether some of the rows stood there: not all come back where later shards have more of the same. Where it
+    cannot be read they did: what was lost is brought back before anything else is added."""
+    import pyarrow as pa  # not at the start of every command
+    import pyarrow.parquet as pq
+
+    key = list(table.key)
+    try:  # arrow, for polars prints pages of a fault of its own at some of these
+        before = pl.DataFrame(pq.read_table(damaged, columns=key)).cast({c: table.schema[c] for c in key})
+        return not new.join(before, key, "semi", nulls_equal=True).is_empty()
+    except (pl.exceptions.PolarsError, pa.ArrowException, OSError):
+        return True
 
 
 def _put(shard: Path, rows: pl.DataFrame) -> None:
