@@ -24,6 +24,8 @@ from saferec_builder.storage import migrations, tables
 from saferec_builder.storage.whole_files import replacing
 
 Values = tuple[object, ...]  # of a row
+# seconds: SQLite itself gives up on a busy file after 5, which a loaded machine needs for a few commits
+PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,7 @@ def _engine(place: Place, here: Path) -> sa.Engine:
     beside = sa.URL.create("sqlite", database=str(place.root / "workspace.db"))
     try:
         url = sa.make_url(place.url or beside)
-        # SQLite gives up on a busy file after 5 seconds, which a loaded machine needs for a few commits
-        patience = {"timeout": 60} if url.drivername.startswith("sqlite") else {}
+        patience = {"timeout": PATIENCE} if url.drivername.startswith("sqlite") else {}
         if url.get_backend_name() not in ("sqlite", "postgresql"):
             raise StoreError(f"store.url names {url.drivername}: expected an address such as {_EXAMPLE}")
         return sa.create_engine(url, connect_args=patience, poolclass=sa.NullPool)
@@ -258,7 +259,8 @@ def orphans(place: Place, table: tables.Table, of: tables.Table, column: str) ->
 def scrub(place: Place) -> None:
     """Writes the database anew, so that no byte of a deleted row is left in its file; copies of migrations go.
 
-    PostgreSQL keeps them in its log until its administrator has it removed.
+    StoreError where somebody who reads a SQLite file keeps the bytes there. PostgreSQL keeps them in its log until
+    its administrator has it removed.
     """
     with _connection(place) as db:
         engine = db.engine
@@ -266,7 +268,12 @@ def scrub(place: Place) -> None:
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as alone:
             if engine.dialect.name == "sqlite":
                 alone.exec_driver_sql("VACUUM")
-                alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+                busy, *_ = alone.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+                if busy:
+                    raise StoreError(
+                        f"{engine.url.database}: another program has it open, so what was erased is still in the file:"
+                        " close that program, then run the command again: it ends what it began"
+                    )
                 return
             names = sa.inspect(alone).get_table_names()
             for name in names:

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 
+import polars as pl
 import pytest
 
 from saferec_builder.core.errors import StoreError
@@ -77,6 +78,25 @@ def test_a_row_that_comes_or_goes_below_the_newest_is_seen(workspace: store.Work
     with closing(sqlite3.connect(workspace.root / "workspace.db")) as file, file:
         file.execute("DELETE FROM replies WHERE row_ = 1")
     assert database.last_rows(workspace.database, tables.REPLIES) != before
+
+
+def test_bytes_that_a_reader_keeps_in_the_file_are_told(workspace: store.Workspace, monkeypatch: Patch) -> None:
+    """The checkpoint only answers that it was busy: `forget` said done, and the words were still there."""
+    monkeypatch.setattr(database, "PATIENCE", 0.2)
+    database._engine.cache_clear()
+    held = workspace.root / "workspace.db"
+    row = rows(tables.REPLIES, 1).with_columns(body=pl.lit("quetzalwing " * 9))
+    store.append(workspace, tables.REPLIES, row)
+    with closing(sqlite3.connect(held, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM replies").fetchall()
+        database.erase(workspace.database, [(tables.REPLIES, row.select("request"))], [])
+        with pytest.raises(StoreError, match=r"workspace\.db: another program has it open.* run the command again"):
+            database.scrub(workspace.database)
+        assert b"quetzalwing" in held.read_bytes()
+    database.scrub(workspace.database)
+    assert b"quetzalwing" not in held.read_bytes()
+    database._engine.cache_clear()
 
 
 @pytest.mark.parametrize("url", ["", '[store]\nurl = "sqlite:///own.db"\n'])
