@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from saferec_builder.core.errors import StoreError, UsageError, strict_json, whole_object
+from saferec_builder.storage.locks import held
 
 Work = TypeVar("Work")  # what a shard is made of; it travels to another process
 Facts = TypeVar("Facts", bound=Mapping[str, object])  # what is to know of a shard, as JSON holds it
@@ -85,10 +86,14 @@ def _sweep(folder: Path, shards: Container[str]) -> None:
         node, _, process = maker.rpartition("-")
         busy = _lives(process) if node in ("", _node()) else _facts(folder, name) is None
         if name in shards and not busy:
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)
+            _remove(left)
+
+
+def _remove(left: Path) -> None:
+    if left.is_dir():
+        shutil.rmtree(left, ignore_errors=True)
+    else:
+        left.unlink(missing_ok=True)
 
 
 def _lives(process: str) -> bool:
@@ -108,13 +113,17 @@ def _shard(function: Make[Work, Facts], name: str, work: Work, folder: Path, pro
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
     tmp = folder / _temporary(name, f"{_node()}-{os.getpid()}")
-    shutil.rmtree(tmp, ignore_errors=True)
+    _remove(tmp)  # of a killed run, whose process had our number: a folder, or the manifest
     tmp.mkdir()
     facts = function(work, tmp)
-    shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed before its manifest
-    os.replace(tmp, folder / name)
-    tmp.write_text(json.dumps(facts), encoding="utf-8")
-    os.replace(tmp, _manifest(folder, name))
+    with held(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
+        if _facts(folder, name) is not None:  # of another run, which may be reading it by now
+            _remove(tmp)
+            return name
+        shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed before its manifest
+        os.replace(tmp, folder / name)
+        tmp.write_text(json.dumps(facts), encoding="utf-8")
+        os.replace(tmp, _manifest(folder, name))
     return name
 
 

@@ -128,6 +128,27 @@ def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_p
     assert other.exists() and len(list(folder.glob(".*"))) == 1
 
 
+def test_a_manifest_that_a_killed_run_with_our_number_left_is_in_nobodys_way(tmp_path):
+    """Numbers of processes come again; only a folder was removed, and every run of that number ended here."""
+    (tmp_path / f".s0.{engine._node()}-{os.getpid()}.tmp").write_text("{")
+    assert engine.map_shards(square, shards(1), tmp_path, ONE) == {"s0": {"square": 0}}
+    assert set(files(tmp_path)) == {"s0.json", "s0/square.txt"}
+
+
+def test_a_shard_that_another_run_has_ended_meanwhile_stays_as_it_is(tmp_path, monkeypatch):
+    """The other run may be reading it: its folder went for a moment, and what it held was lost without a word."""
+
+    def overtaken(work, folder):
+        with monkeypatch.context() as other:
+            other.setattr(engine.os, "getpid", os.getppid)
+            engine._shard(square, "s0", work, tmp_path)
+        (tmp_path / "s0" / "read.txt").touch()
+        return square(work, folder) | {"ours": True}
+
+    assert engine.map_shards(overtaken, shards(1), tmp_path, ONE) == {"s0": {"square": 0}}
+    assert set(files(tmp_path)) == {"s0.json", "s0/read.txt", "s0/square.txt"}
+
+
 @pytest.mark.slow
 def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
     """Two shards on eight cores are two workers with four threads each, whatever --workers permits.
