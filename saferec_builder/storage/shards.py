@@ -85,7 +85,7 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
                 _put(manifest.with_name(f"{manifest.name.split('.')[0]}.{mark}.parquet"), after)
         count = {manifest.stem for manifest in _manifests(folder)}
         for left in folder.iterdir():
-            if left.stem not in count and left.name != ".lock":
+            if left.stem not in count and left.name != ".lock" and not left.is_dir():  # a disk's own, such as @eaDir
                 left.unlink()
     return gone
 

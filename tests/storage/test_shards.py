@@ -71,6 +71,13 @@ def test_rows_that_come_after_an_erasure_of_the_same_leave_its_shard_alone(works
         assert store.read(workspace, tables.DROPS).is_empty()
 
 
+def test_a_folder_that_a_disk_puts_among_the_shards_is_passed_by(workspace: store.Workspace) -> None:
+    store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
+    (workspace.root / "tables" / "drops" / "@eaDir").mkdir()
+    assert store.rewrite(workspace, tables.DROPS, lambda frame: frame.clear()) == 1
+    assert store.read(workspace, tables.DROPS).is_empty()
+
+
 def test_every_byte_of_a_shard_counts(workspace: store.Workspace, injected: Callable[[str, int], None]) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, *range(50)))
     (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
