@@ -19,9 +19,9 @@ from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
+    clusters,
     conversations as stage,
     language,
-    near_duplicates,
     privacy,
     reddit,
     removals as wishes,
@@ -103,9 +103,10 @@ def mine(
         figures |= {"files_without_a_row": without} if without else {}
         whole = True
     have, noticed, tally = _known(ws), workspace.read(ws, tables.MARKS), _Tally()
+    clusters.begin(ws)
     for read, marks in parts:
         _append(ws, read, marks, have, noticed, tally, whole=whole)
-    _cluster(ws)
+    clusters.compare(ws)
     if twice := _twice(ws, tally.new):
         figures["there_under_another_source"] = twice
     drops = tally.summary()
@@ -344,14 +345,6 @@ def _in_our_languages(
         stage=pl.lit("mine"), source="source", place="place", reason=pl.lit("other language"), detail="language"
     )
     return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(ours), drops
-
-
-def _cluster(ws: Workspace) -> None:
-    """Near-duplicates among all requests, of which only the seeker's words are held."""
-    asked = [near_duplicates.requests(part) for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
-    if asked:
-        current = tables.last(pl.concat(asked), "conversation")
-        workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, workspace.read(ws, tables.CLUSTERS)))
 
 
 def _twice(ws: Workspace, new: Sequence[str]) -> str | None:

@@ -1,0 +1,66 @@
+"""Compares all requests after each mining, and knows whether that was done: of copies that nobody compared one could
+be trained on, and another tested.
+
+reads  conversations, clusters so far
+gives  new rows of clusters, and tables/compared.json: the shards of conversations that were compared
+"""
+
+import json
+
+import polars as pl
+
+from saferec_builder.core.errors import StoreError, whole_object
+from saferec_builder.mining import near_duplicates
+from saferec_builder.storage import tables, whole_files, workspace
+from saferec_builder.storage.workspace import Workspace
+
+FILE = "tables/compared.json"
+_LOCK = "comparison"
+
+
+def begin(ws: Workspace) -> None:
+    """Before conversations are added: a workspace of before this file was compared as it is."""
+    with workspace.alone(ws, _LOCK, wait=True):
+        if _compared(ws) is None:
+            _note(ws, _shards(ws))
+
+
+def compare(ws: Workspace) -> None:
+    """Near-duplicates among all requests, of which only the seeker's words are held; one process at a time."""
+    with workspace.alone(ws, _LOCK, wait=True):
+        there = _shards(ws)  # first: what comes meanwhile is the next one's
+        asked = [near_duplicates.requests(part) for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
+        if asked:
+            current = tables.last(pl.concat(asked), "conversation")
+            have = workspace.read(ws, tables.CLUSTERS)
+            workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, have))
+        _note(ws, there)
+
+
+def check(ws: Workspace) -> None:
+    """StoreError where conversations were added that nobody compared."""
+    compared = _compared(ws)
+    if compared is not None and not _shards(ws) <= compared:
+        raise StoreError(
+            f"{ws.root}: `saferec-build mine` is at work, or was broken off before it compared the requests, so copies"
+            " of one could stand in two splits: run it again on the same files, then this"
+        )
+
+
+def _shards(ws: Workspace) -> set[str]:
+    """Of conversations, as they were first written: an erasure leaves less in one, and nothing new."""
+    found = workspace.state(ws, tables.CONVERSATIONS)["conversations"]
+    return {str(name).split(".")[0] for name in found}
+
+
+def _compared(ws: Workspace) -> set[str] | None:
+    path = ws.root / FILE
+    found = whole_object(path.read_bytes()) if path.is_file() else None
+    return None if found is None else set(found.get("shards", ()))
+
+
+def _note(ws: Workspace, shards: set[str]) -> None:
+    if shards != _compared(ws):
+        (ws.root / FILE).parent.mkdir(exist_ok=True)
+        with whole_files.replacing(ws.root / FILE) as tmp:
+            tmp.write_text(json.dumps({"shards": sorted(shards)}), encoding="utf-8")

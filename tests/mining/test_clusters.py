@@ -1,0 +1,82 @@
+"""What was mined is compared once, whoever else mines; a release waits for it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import polars as pl
+import pytest
+
+from exports.release import release
+from saferec_builder.core.errors import StoreError
+from saferec_builder.mining import clusters, ingest, near_duplicates
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Patch
+from tests.worlds import release_world as world
+from tests.worlds.any_rows import rows
+from tests.worlds.source_lines import chat
+
+ASKED = "I am looking for a film like Alien with no gore at all please"
+
+
+def together(ws: store.Workspace) -> set[str]:
+    named = store.read(ws, tables.CONVERSATIONS).select("conversation", "source_id")
+    last = tables.last(store.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
+    assert last["cluster"].n_unique() <= 1
+    return set(last.join(named, "conversation")["source_id"])
+
+
+def test_a_mining_that_was_broken_off_before_it_compared_stops_a_release(
+    workspace: store.Workspace, tmp_path, monkeypatch: Patch, cli
+) -> None:
+    """Two copies of one request were released in two splits, and nothing said so."""
+    ready, made = world.requests(10)
+    world.fill(workspace, ready, made)
+    clusters.check(workspace)  # of before the file, or filled by hand: as it is
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", ASKED) + "\n" + chat("b", ASKED + "!"))
+    with monkeypatch.context() as killed:
+        killed.setattr(near_duplicates, "clusters", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert cli("mine", "messages", path, "-C", workspace.root).code == 130
+    with pytest.raises(StoreError, match=r"broken off before it compared the requests.*run it again on the same files"):
+        release(workspace, "1.0.0")
+    assert cli("mine", "messages", path, "-C", workspace.root).code == 0
+    assert together(workspace) == {"a", "b"}
+    clusters.check(workspace)
+
+
+def test_an_erasure_leaves_nothing_to_compare(workspace: store.Workspace, tmp_path) -> None:
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", ASKED) + "\n" + chat("b", "A quiet film"))
+    ingest.mine(workspace, "messages", path)
+    assert store.rewrite(workspace, tables.CONVERSATIONS, lambda frame: frame.filter(source_id="b")) == 1
+    clusters.check(workspace)
+    store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
+    with pytest.raises(StoreError, match="copies of one could stand in two splits"):
+        clusters.check(workspace)
+
+
+def test_of_two_that_mine_at_once_each_compares_with_what_the_other_wrote(
+    workspace: store.Workspace, tmp_path, monkeypatch: Patch
+) -> None:
+    """Rows of the later one had the number of the other's, and were taken for these."""
+    first, real = Event(), near_duplicates.clusters
+    # the head of a cluster is its first id: with the second file it is another one
+    names = sorted((f"m{n}" for n in range(4)), key=lambda name: tables.digest("messages", name))
+    for file, some in (("one", names[2:]), ("two", names[:2])):
+        lines = [chat(name, ASKED + "!" * n) for n, name in enumerate(some)]
+        (tmp_path / f"{file}.jsonl").write_text("\n".join(lines))
+
+    def slow(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
+        found = real(requests, have)
+        if first.is_set():
+            return found
+        first.set()
+        other = pool.submit(ingest.mine, workspace, "messages", tmp_path / "two.jsonl")
+        with pytest.raises(TimeoutError):
+            other.result(1.0)  # it waits
+        return found
+
+    monkeypatch.setattr(near_duplicates, "clusters", slow)
+    with ThreadPoolExecutor(1) as pool:
+        ingest.mine(workspace, "messages", tmp_path / "one.jsonl")
+    assert together(workspace) == set(names)
