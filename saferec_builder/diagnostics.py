@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -198,6 +199,9 @@ def _files(ws: Workspace) -> Iterator[Finding]:
             yield Finding("taxonomy", OK, f"{ws.config.taxonomy.path}: {found} traits")
         except (SafeRecError, OSError) as fault:
             yield Finding("taxonomy", MISSING, " ".join(str(fault).split()), "correct [taxonomy] path or the file")
+    with suppress(SafeRecError):  # a database that cannot be read is named below
+        if lost := workspace.without_secret(ws):
+            yield Finding("secret", MISSING, f".secret: {lost}", workspace.NO_SECRET)
     if name := ws.config.propose.prompt:
         there = (ws.root / name).is_file()
         yield Finding("prompt", *((OK, name) if there else (MISSING, f"{name}: no such file", "see [propose] prompt")))

@@ -14,7 +14,6 @@ from saferec_builder.mining import near_duplicates
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
-FILE = "tables/compared.json"
 _LOCK = "comparison"
 
 
@@ -54,13 +53,13 @@ def _shards(ws: Workspace) -> set[str]:
 
 
 def _compared(ws: Workspace) -> set[str] | None:
-    path = ws.root / FILE
+    path = ws.root / workspace.COMPARED
     found = whole_object(path.read_bytes()) if path.is_file() else None
     return None if found is None else set(found.get("shards", ()))
 
 
 def _note(ws: Workspace, shards: set[str]) -> None:
     if shards != _compared(ws):
-        (ws.root / FILE).parent.mkdir(exist_ok=True)
-        with whole_files.replacing(ws.root / FILE) as tmp:
+        (ws.root / workspace.COMPARED).parent.mkdir(exist_ok=True)
+        with whole_files.replacing(ws.root / workspace.COMPARED) as tmp:
             tmp.write_text(json.dumps({"shards": sorted(shards)}), encoding="utf-8")

@@ -20,7 +20,11 @@ P = ParamSpec("P")
 Result = TypeVar("Result")
 FORGETTING = ".forget.json"  # there while somebody is being erased
 
+COMPARED = "tables/compared.json"  # there once `mine` has run: clusters writes it
+
 SECRET = 32  # bytes
+NO_SECRET = "put your copy of it back (docs/how-to/bad-day.md)"
+_KEYED = (tables.FORGOTTEN, tables.DESIGN, tables.KEYED)
 DEMO_SECRET = b"everybody and everything invented"[:SECRET]
 
 
@@ -61,11 +65,14 @@ class Workspace:
         """Key of the seekers' pseudonyms and of the draw: made once, readable by its owner only, never exported.
 
         Every demo has the same one: its people are invented, and whoever runs it sees the figures of the docs.
+        StoreError where it is gone and people's names rest on it: with another one who was erased would come back.
         """
         path = self.root / ".secret"
         if not path.exists():
             with alone(self, "secret", wait=True):  # another process may be first: its secret counts
                 if not path.exists():
+                    if lost := without_secret(self):
+                        raise StoreError(f"{path}: {lost}: {NO_SECRET}")
                     write_private(path, DEMO_SECRET if self.config.demo else os.urandom(SECRET))
         found = path.read_bytes()
         if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
@@ -166,6 +173,22 @@ def schemas(ws: Workspace) -> set[int]:
     """The schema numbers found in the workspace: the database's and those of its shards."""
     found = database.schema(ws.database)
     return shards.schemas(ws.root) | ({found} if found else set())
+
+
+def without_secret(ws: Workspace) -> str | None:
+    """What rests on a secret that is not there (a copy of the folder without its dotfiles); None: nothing does."""
+    if ws.config.demo or (ws.root / ".secret").exists():
+        return None
+    known = [table.name for table in _KEYED if any(state(ws, table)[table.name])] if _kept(ws) else []
+    if (ws.root / COMPARED).exists():  # else nobody knows whether `mine` has made the pseudonyms
+        seekers = (part["seeker"].count() for part in parts(ws, tables.CONVERSATIONS, "seeker"))
+        known += ["conversations"] if any(seekers) else []
+    return f"missing, and rows of {', '.join(known)} rest on it" if known else None
+
+
+def _kept(ws: Workspace) -> bool:
+    """Whether it has a database: to look into one would make it."""
+    return bool(ws.config.store.url) or (ws.root / "workspace.db").exists()
 
 
 @contextmanager

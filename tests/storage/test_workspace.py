@@ -10,6 +10,7 @@ import pytest
 from saferec_builder.core.errors import StoreError, UsageError
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
+from tests.conftest import Cli
 from tests.worlds.any_rows import rows
 
 
@@ -69,6 +70,28 @@ def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.
     words = [sys.executable, "-c", program, str(workspace.root)]
     started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
     assert {process.communicate()[0].strip() for process in started} == {workspace.secret.hex()}
+
+
+@pytest.mark.parametrize("table", [tables.FORGOTTEN, tables.DESIGN, tables.CONVERSATIONS], ids=lambda table: table.name)
+def test_a_secret_that_is_gone_is_not_made_anew_where_people_are_known_by_it(
+    workspace: store.Workspace, cli: Cli, table: tables.Table
+) -> None:
+    """A copy of the folder without its dotfiles: who was erased came back, and one person had two pseudonyms."""
+    assert workspace.secret
+    path = workspace.root / ".secret"
+    path.unlink()
+    assert store.Workspace.open(workspace.root).secret != workspace.secret  # nothing rests on it
+    path.unlink()
+    store.append(workspace, table, rows(table, 1))
+    (workspace.root / store.COMPARED).parent.mkdir(exist_ok=True)
+    (workspace.root / store.COMPARED).write_text("{}")
+    again = store.Workspace.open(workspace.root)
+    with pytest.raises(StoreError, match=rf"\.secret: missing, and rows of {table.name} rest on it: put your copy"):
+        _ = again.secret
+    assert not path.exists()
+    assert f".secret: missing, and rows of {table.name} rest on it" in cli("doctor", "-C", workspace.root).out
+    path.write_bytes(workspace.secret)
+    assert again.secret == workspace.secret
 
 
 def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None:
