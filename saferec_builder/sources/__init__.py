@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, near, strict_json
+from saferec_builder.core.shapes import field_names, shape
 from saferec_builder.storage import tables
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ def sound(value: Outside) -> Outside | Left:
 def whole(text: str, what: str) -> int:
     """A number that a field must hold, or `Left`."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Left("not a number", f"{what}: found {text[:20]!r}")
+        raise Left("not a number", f"{what}: found {shape(text)!r}")
     return int(text)
 
 
@@ -391,5 +392,5 @@ def _fault(fault: ValidationError) -> str:
     first = fault.errors()[0]
     where, found = ".".join(map(str, first["loc"])), first["input"]
     if first["type"] == "missing":  # the fields beside it tell what the file calls it
-        return f"{where} is missing, found {', '.join(found) if isinstance(found, dict) else type(found).__name__}"
+        return f"{where} is missing, found {field_names(found) if isinstance(found, dict) else type(found).__name__}"
     return f"{where}: found {type(found).__name__}: {first['msg']}"

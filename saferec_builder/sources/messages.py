@@ -8,7 +8,6 @@ files that are mined. Items are `Title (Year)` or refs (`imdb:tt0078748`). Messa
 assistant (system, tool, ...) and messages without text are left out and counted.
 """
 
-import re
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
+from saferec_builder.core.shapes import shape
 from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, refs
 from saferec_builder.storage import tables
 
@@ -119,5 +119,4 @@ def _time(text: str | None) -> datetime | None:
         time = datetime.fromisoformat(text.strip())
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
-        shape = re.sub(r"\d", "9", re.sub(r"[^\W\d_]", "x", text))[:40]  # a column of texts may be taken for times
-        raise Left("wrong time", f"found {shape!r}, expected ISO 8601 such as 2024-05-01T12:00:00Z") from None
+        raise Left("wrong time", f"found {shape(text)!r}, expected ISO 8601 such as 2024-05-01T12:00:00Z") from None

@@ -45,7 +45,7 @@ def test_imdb_titles(tmp_path, zipped):
         ("title.basics.tsv:11", "not UTF-8", ""),
         ("title.basics.tsv:7", "same id", "tt0110877"),
         ("title.basics.tsv:8", "bad imdb id", "found 'x', expected tt and digits"),
-        ("title.basics.tsv:9", "wrong year", "found '19x4', expected four digits or nothing"),
+        ("title.basics.tsv:9", "wrong year", "found '99x9', expected four digits or nothing"),
     ]
 
 

@@ -22,3 +22,14 @@ def test_inspired_sentences_of_a_turn_are_one_turn(tmp_path):
     assert first["seen"] == ["title:Up (2009)"]
     left_out = [("dev.tsv:7", "not a number"), ("dev.tsv:8", "unknown speaker")]
     assert found.drops.select("place", "reason").rows() == left_out
+
+
+def test_no_word_of_a_line_that_slipped_stands_in_a_drop(tmp_path):
+    path = tmp_path / "dev.tsv"
+    path.write_text(
+        tsv([("d1", 0, "Priya Sharma", 1, "thanks", ""), ("d2", "I have HIV and", "SEEKER", 0, "A film", "")])
+    )
+    assert inspired.read(path).drops["detail"].to_list() == [
+        "found 'xxxxx xxxxxx', expected SEEKER or RECOMMENDER",
+        "utt_id: found 'x xxxx xxx xxx'",
+    ]

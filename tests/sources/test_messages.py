@@ -100,6 +100,8 @@ def test_what_is_no_conversation_is_left_out_with_its_reason(tmp_path):
 def test_a_drop_never_quotes_what_somebody_said(tmp_path):
     found = read(tmp_path, {"messages": [said("user", "hi")], "seen": "my address is 5 Elm Street"})
     assert "Elm" not in found.drops["detail"][0]
+    odd = [said("user", "hi", items=["imdb:5 Elm Street"])], [{"my name is Elm": 1}]
+    assert not read(tmp_path, *({"messages": one} for one in odd)).drops["detail"].str.contains("Elm").any()
     # nor where `--column time=text` takes it for a time
     times = ("5 Elm Street, 212-555-0187", "05/01/2024 9 am", "y" * 60)
     told = read(tmp_path, *({"messages": HI, "time": text} for text in times)).drops["detail"]
