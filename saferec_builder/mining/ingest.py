@@ -36,10 +36,11 @@ from saferec_builder.storage.workspace import Workspace
 
 SUFFIXES = {  # of the files that a folder stands for
     Source.reddit: (".ndjson", ".zst", ".gz"),
-    Source.inspired: (".tsv",),
-    Source.ccpe: (".csv",),
-    Source.saferec: (".json", ".jsonl", ".parquet"),
+    Source.inspired: (".tsv", ".tsv.gz"),
+    Source.ccpe: (".csv", ".csv.gz"),
+    Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),
 }
+_LINES = (".jsonl", ".jsonl.gz")  # of the others
 EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
 FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
 NEARLY_ALL = 0.9  # of what is new, from where it is taken for what is there already under another source
@@ -102,6 +103,7 @@ def mine(
         parts, figures = _files(ws, kind, read)
         figures |= {"files_without_a_row": without} if without else {}
         whole = True
+    figures |= _passed_by(kind, paths)
     have, noticed, tally = _known(ws), workspace.read(ws, tables.MARKS), _Tally()
     clusters.begin(ws)
     for read, marks in parts:
@@ -303,14 +305,26 @@ def _reddit(
 
 def _found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
     """Every file once; a folder stands for its files of this source's kind."""
-    suffixes = SUFFIXES.get(source, (".jsonl",))
     files: list[Path] = []
     for path in map(Path, paths):
-        inside = sorted(p for p in path.iterdir() if p.suffix in suffixes) if path.is_dir() else [path]
+        inside = sorted(p for p in path.iterdir() if _taken(source, p)) if path.is_dir() else [path]
         if not inside:
-            raise UsageError(f"{path}: no {' or '.join(suffixes)} file in this folder")
+            raise UsageError(f"{path}: no {' or '.join(SUFFIXES.get(source, _LINES))} file in this folder")
         files += inside if source is Source.reddit and path.is_fifo() else map(sources.existing, inside)
     return list(dict.fromkeys(files))
+
+
+def _taken(source: Source, path: Path) -> bool:
+    """Whether a folder stands for this, too."""
+    return path.name.endswith(SUFFIXES.get(source, _LINES)) and not path.is_dir()
+
+
+def _passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
+    """What of the folders is not read: files of other kinds, and folders in them."""
+    folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
+    inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]
+    names = [str(p) for p in inside if not _taken(source, p)]
+    return {"passed_by": [*names[:5], *([f"{len(names) - 5} more"] if len(names) > 5 else [])]} if names else {}
 
 
 def _items(ws: Workspace) -> Path | None:

@@ -1,5 +1,6 @@
 """`mine`: every row counted, no names, nothing lost, whatever the order of files and runs."""
 
+import gzip
 import json
 from collections import Counter
 
@@ -207,7 +208,7 @@ def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
     (tmp_path / "bare").mkdir()
     for words, code, says in (
         (("messages", good, tmp_path / "none.jsonl"), 1, "no such file"),
-        (("messages", tmp_path / "bare"), 1, "no .jsonl file"),
+        (("messages", tmp_path / "bare"), 1, "no .jsonl or .jsonl.gz file"),
         (("diary", good), 1, "mine diary: no such source: expected one of reddit, redial, "),
         (("redail", good), 1, "did you mean redial?"),
         (("messages",), 2, "PATH"),
@@ -232,9 +233,12 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     folder.mkdir()
     (folder / "a.jsonl").write_text(chat("a", "hi"))
     (folder / "b.jsonl").write_text("")
+    (folder / "c.jsonl.gz").write_bytes(gzip.compress(chat("c", "a film?").encode()))
     (folder / "readme.txt").write_text("not a dump")
+    (folder / "2025").mkdir()
     ran = cli("mine", "messages", folder, folder / "a.jsonl", "-C", workspace.root, "--json").json
-    assert (ran["in"], ran["added"]) == (1, 1)  # a.jsonl was named twice and is read once
+    assert (ran["in"], ran["added"]) == (2, 2)  # a.jsonl was named twice and is read once
+    assert ran["passed_by"] == [str(folder / "2025"), str(folder / "readme.txt")]  # in silence it looked like all
     assert ran["files_without_a_row"] == [str(folder / "b.jsonl")]
 
 
