@@ -6,6 +6,7 @@ gives  new rows of clusters, and tables/compared.json: the shards of conversatio
 """
 
 import json
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -15,6 +16,7 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 _LOCK = "comparison"
+NEARLY_ALL = 0.9  # of what is new, from where it is taken for what is there already under another source
 
 
 def begin(ws: Workspace) -> None:
@@ -44,6 +46,28 @@ def check(ws: Workspace) -> None:
             f"{ws.root}: `saferec-build mine` is at work, or was broken off before it compared the requests, so copies"
             " of one could stand in two splits: run it again on the same files, then this"
         )
+
+
+def twice(ws: Workspace, new: Sequence[str]) -> str | None:
+    """What to say where nearly all that is new says what a conversation of another source does: one file, read as two.
+
+    By their clusters, for two readers of one file need not give the same items.
+    """
+    alike = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
+    each = [part.select("conversation", "source") for part in workspace.parts(ws, tables.CONVERSATIONS, "source")]
+    if alike.is_empty() or not new:
+        return None
+    said = pl.concat(each).unique().join(alike, "conversation")
+    ours = pl.col("conversation").is_in(pl.Series(new).implode())
+    both = said.filter(ours).join(said.filter(~ours), "cluster", suffix="_before")
+    both = both.filter(pl.col("source") != pl.col("source_before"))
+    if (many := both["conversation"].n_unique()) < NEARLY_ALL * len(new):
+        return None
+    other = both["source_before"].mode().sort().to_list()[0]
+    return (
+        f"{many:,} of {len(new):,} new conversations ask what one of {other} does, in nearly the same words: if it is"
+        " one file, all counts are doubled: delete tables/conversations, and mine each file again under one source"
+    )
 
 
 def _shards(ws: Workspace) -> set[str]:

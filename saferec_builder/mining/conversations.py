@@ -136,6 +136,14 @@ def _coarser(new: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
     return both.filter((pl.col("turns") < pl.col("turns_have")) & part).select("conversation")
 
 
+def others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose id is in `have`, where its current revision has none of their texts."""
+    texts = pl.col("turns").list.eval(pl.element().struct["text"])
+    current = tables.last(have.drop_nulls("turns"), "conversation").select("conversation", was=texts)
+    both = rows.join(have, ["conversation", "digest"], "anti").join(current, "conversation")
+    return both.filter(texts.list.set_intersection("was").list.len() == 0).drop("was")
+
+
 def drops_of(rows: pl.DataFrame, reason: str) -> pl.DataFrame:
     """Rows of DROPS for conversations that are left out for one reason."""
     return rows.select(

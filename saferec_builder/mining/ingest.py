@@ -15,7 +15,7 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import UsageError, near
+from saferec_builder.core.errors import SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
@@ -43,7 +43,7 @@ SUFFIXES = {  # of the files that a folder stands for
 _LINES = (".jsonl", ".jsonl.gz")  # of the others
 EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
 FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
-NEARLY_ALL = 0.9  # of what is new, from where it is taken for what is there already under another source
+NEARLY_ALL = 0.9  # of what is known by its ids, from where these are taken for those of another file
 SUMMARY = pl.Schema({"file": pl.String, "reason": pl.String, "rows": pl.UInt32, "example": pl.String})
 
 
@@ -109,7 +109,7 @@ def mine(
     for read, marks in parts:
         _append(ws, read, marks, have, noticed, tally, whole=whole)
     clusters.compare(ws)
-    if twice := _twice(ws, tally.new):
+    if twice := clusters.twice(ws, tally.new):
         figures["there_under_another_source"] = twice
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
@@ -204,7 +204,9 @@ def _append(
     whole: it holds all rows of its files, or none of them has a row to take. Of a file that gave nothing, what could
     not be read is told and not kept: it was hardly the one that was meant, and would stand in every report.
     """
-    rows, drops = stage.mine(read.rows, _with_turns(ws, have, read.rows), None)
+    before = _with_turns(ws, have, read.rows)
+    _refuse_other_ids(read.rows, before)
+    rows, drops = stage.mine(read.rows, before, None)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)
     ours = drops.vstack(foreign)
     tally.drops.append(_summary(ours.vstack(read.drops)))
@@ -226,6 +228,18 @@ def _append(
     tally.seekers.update(rows["seeker"].drop_nulls())
     tally.taken.update(rows["source_file"].drop_nulls())
     tally.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
+
+
+def _refuse_other_ids(rows: pl.DataFrame, have: pl.DataFrame) -> None:
+    """Stops where a dataset's ids are those of another split or file: each of its rows would replace one of these."""
+    rows = rows.filter(pl.col("source").str.starts_with(f"{hf.SOURCE}:"))
+    known = rows.join(have, "conversation", "semi")["conversation"].n_unique()
+    if (others := stage.others(rows, have)["conversation"].n_unique()) > 1 and others >= NEARLY_ALL * known:
+        raise SourceError(
+            f"mine hf: {others:,} of {known:,} ids are known from {rows['source'][0]}, with wholly other words: does"
+            " each split or file count its ids anew? Name a column whose ids are its own (--column id=NAME), or give"
+            " the rows as JSON lines with such ids: nothing was added"
+        )
 
 
 def _facts() -> pl.Expr:
@@ -359,28 +373,6 @@ def _in_our_languages(
         stage=pl.lit("mine"), source="source", place="place", reason=pl.lit("other language"), detail="language"
     )
     return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(ours), drops
-
-
-def _twice(ws: Workspace, new: Sequence[str]) -> str | None:
-    """What to say where nearly all that is new says what a conversation of another source does: one file, read as two.
-
-    By their clusters, for two readers of one file need not give the same items.
-    """
-    alike = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
-    each = [part.select("conversation", "source") for part in workspace.parts(ws, tables.CONVERSATIONS, "source")]
-    if alike.is_empty() or not new:
-        return None
-    said = pl.concat(each).unique().join(alike, "conversation")
-    ours = pl.col("conversation").is_in(pl.Series(new).implode())
-    both = said.filter(ours).join(said.filter(~ours), "cluster", suffix="_before")
-    both = both.filter(pl.col("source") != pl.col("source_before"))
-    if (many := both["conversation"].n_unique()) < NEARLY_ALL * len(new):
-        return None
-    other = both["source_before"].mode().sort().to_list()[0]
-    return (
-        f"{many:,} of {len(new):,} new conversations ask what one of {other} does, in nearly the same words: if it is"
-        " one file, all counts are doubled: delete tables/conversations, and mine each file again under one source"
-    )
 
 
 def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> None:

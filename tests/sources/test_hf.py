@@ -52,6 +52,25 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
     assert wrong.code == 1 and "--column is for `mine hf`" in wrong.err
 
 
+def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
+    """Ids that count from 0 in each split: the rows of one took the place of the other's, in silence."""
+    pytest.importorskip("datasets")
+
+    def mined(name, *texts):
+        path = tmp_path / name / "train.jsonl"
+        path.parent.mkdir(exist_ok=True)
+        chats = [{"id": n, "messages": [{"role": "user", "content": text}]} for n, text in enumerate(texts)]
+        path.write_text("\n".join(map(json.dumps, chats)))
+        return cli("mine", "hf", path, "-C", workspace.root)
+
+    assert mined("a", "A calm film?", "A loud one?").code == 0
+    wrong = mined("b", "Which comedy is good?", "Is there a western?")
+    assert wrong.code == 1 and "2 of 2 ids are known from hf:train.jsonl, with wholly other words" in wrong.err
+    assert "--column id=NAME" in wrong.err and store.read(workspace, tables.CONVERSATIONS).height == 2
+    assert mined("a", "A calm film?", "A very loud one?").code == 0  # a row that changed is a revision
+    assert store.read(workspace, tables.CONVERSATIONS).height == 3
+
+
 @pytest.mark.parametrize(
     ("name", "told"), [("chats", "no kind of file"), ("chats.txt", "no kind of file"), ("chats.jsonl", "no rows in it")]
 )
