@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from saferec_builder.catalog import verdicts as judging
-from saferec_builder.core import oracle as violations
+from saferec_builder.core import oracle as violations, vote_model
 from saferec_builder.core.oracle import Rule
 from saferec_builder.core.taxonomy import GUIDE, Trait
 from saferec_builder.core.vote_model import Voters
@@ -85,7 +85,7 @@ def _torn(rows: pl.DataFrame) -> str:
             *(["no"] if (yes < no).any() else []),
         }
         if len(says) > 1 or each["severity"].drop_nulls().n_unique() > 1:
-            told.append(f"; {source} contradicts itself: votes add up, the worse answer and severity counts")
+            told.append(f"; {source} contradicts itself: votes of pages add up, the worse answer and severity counts")
     return "".join(dict.fromkeys(told))
 
 
@@ -108,15 +108,25 @@ def _votes(judged: Judged) -> list[Step]:
             if judged.word == "unknown" and topic in trait.core:
                 lines.append(Step(f"{topic} [core]: no answer; without one votes cannot clear this item"))
             continue
-        yes, no = int(rows["yes"].sum()), int(rows["no"].sum())
+        yes, no, several = _worst(judging.counts(rows), known.get(key))
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
         parts = [f"{answers} (stated)"] if answers else []
         if yes + no:
-            parts.append(f"{yes} yes of {yes + no} (voters {_trust(known[key])})")
+            parts.append(f"{yes} yes of {yes + no}{several} (voters {_trust(known[key])})")
         text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_settled(p[0, n], rule)}"
         true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # what is not exact outvotes nothing
         lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (settles and n in core)))
     return lines
+
+
+def _worst(counts: pl.DataFrame, voters: Voters | None) -> tuple[int, int, str]:
+    """(yes, no, a word if there are others) of the count from which the topic is likeliest true."""
+    each = [
+        (float(vote_model.posterior(voters, [yes], [no])[0]) if voters else np.nan, yes, no)
+        for yes, no in counts.select("yes", "no").iter_rows()
+    ]
+    _, yes, no = max(each, key=lambda one: (np.nan_to_num(one[0], nan=-1), one[1], -one[2]), default=(0.0, 0, 0))
+    return yes, no, f", the worst of {len(each)} counts that may be of the same people" if len(each) > 1 else ""
 
 
 def _trust(voters: Voters) -> str:

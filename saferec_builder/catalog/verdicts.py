@@ -19,7 +19,7 @@ from saferec_builder.core.vote_model import Voters
 from saferec_builder.sources import class_rules
 from saferec_builder.storage import tables
 
-_ONE = ("item", "kind", "key", "source")  # what one source says of an item and topic
+_DATE = r"^\d{4}(-\d\d){0,2}([T ]|$)"  # what sorts by time as it is written
 ADULT = ("m", "ao")  # ESRB ratings
 AT_ONCE = 16384  # items judged together: votes on every topic of the taxonomy take 3 MB a thousand
 
@@ -29,10 +29,11 @@ def risks(
 ) -> tuple[Oracle, NDArray[np.float64]]:
     """(oracle, risk of items x traits with NaN where no source says anything), rows in the order of `items`.
 
-    Of one source's and page's statements on an item and topic the last counts, and votes of several pages add up. A
-    clear answer weighs as certain; where answers and votes differ, the worse one counts; so does the worse
-    of two severities. What a source says without a page counts by the name that it gives the item: the last, and the
-    worse of two names. So do reviews, where two items that were reviewed have become one.
+    Of one page's counts on an item and topic the newest counts, and those of several pages add up. A count without a
+    page is the newest under the name that it gives the item. It may be of the same people as any other, so it adds to
+    none: the worst counts. Of one source's other statements on a page or under a name the newest counts. A clear answer
+    weighs as certain; where answers and votes differ, the worse one counts; so does the worse of two severities, and
+    of two reviews, where two items that were reviewed have become one.
     """
     return risks_of(items, statements(items, links, warnings), taxonomy, rule)
 
@@ -90,14 +91,28 @@ def statements(
     is there already."""
     numbers = items.select("item").with_row_index("row")
     keyed = meant(items, links, warnings, by_title).with_columns(key=topic_key())
-    latest = keyed.join(numbers, "item", maintain_order="left")
-    page = pl.when(pl.col("kind").is_in(["topic", "guide", "review"])).then(pl.coalesce("url", "ref"))
-    said = tables.last(latest.with_columns(page=page), *_ONE, "page").drop("page")
-    # of two names of an item, and no page, nobody knows which count is newer, nor whether it is the same people's
-    counted = (pl.col("kind") == "topic") & pl.col("url").is_null() & pl.col("answer").is_null()
-    share = (pl.col("yes").fill_null(0) + 1) / (pl.col("yes").fill_null(0) + pl.col("no").fill_null(0) + 2)
-    worse = tables.last(said.filter(counted).sort(share, maintain_order=True), *_ONE)
-    return said.filter(~counted | pl.col("warning").is_in(worse["warning"].implode()))
+    every = keyed.join(numbers, "item", maintain_order="left").with_row_index("at")
+    voted = (pl.col("kind") == "topic") & pl.col("answer").is_null()
+    paged = pl.col("kind").is_in(["topic", "guide", "review"])
+    every = every.with_columns(
+        voted=voted,
+        who=pl.when(~voted | pl.col("url").is_null()).then("source"),  # whoever copied it, a page counts once
+        page=pl.when(paged).then(pl.coalesce(_page(), "ref")),
+        when=pl.when(pl.col("retrieved").str.contains(_DATE)).then("retrieved").rank("dense"),
+    )
+    one = ("item", "kind", "key", "who", "page", "voted")
+    # without a date it is as new as the newest before it: what is added later counts, but for what is dated earlier
+    dated = pl.col("when").fill_null(pl.col("when").cum_max().forward_fill().over(one))
+    newest = tables.last(every.with_columns(when=dated).sort("exact", "when", "at"), *one)
+    return newest.sort("at").drop("at", "voted", "who", "page", "when")
+
+
+def _page() -> pl.Expr:
+    """An address as it names a page: with or without https, www, a slash at the end, a place in it, capitals in the
+    host."""
+    bare = pl.col("url").str.strip_chars().str.replace(r"(?i)^(https?://)?(www\.)?", "").str.replace("#.*$", "")
+    host = bare.str.extract("^([^/?]*)")
+    return (host.str.to_lowercase() + bare.str.strip_prefix(host)).str.strip_chars_end("/")
 
 
 def meant(
@@ -131,9 +146,8 @@ def _linked(
 
 def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
     """Who votes on each of these topics and on each rare one, learnt from the votes of every item; by `key`."""
-    each = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
-    counted = each.group_by("item", "key", maintain_order=True).agg(pl.col("yes", "no").fill_null(0).sum())
-    pairs = counted.filter(pl.col("yes") + pl.col("no") > 0).group_by("key", "yes", "no").len().sort("key", "yes", "no")
+    each = counts(said).filter(pl.col("yes") + pl.col("no") > 0).sort(pl.col("yes") + pl.col("no"), maintain_order=True)
+    pairs = tables.last(each, "item", "key").group_by("key", "yes", "no").len().sort("key", "yes", "no")
     wanted = keys(topics)
     asked = {str(key): part for (key,), part in pairs.group_by("key", maintain_order=True)}
     few = [key for key, part in asked.items() if part["len"].sum() < vote_model.ENOUGH]
@@ -141,24 +155,34 @@ def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
     return vote_model.learn({key: vote_model.votes(*(asked[key][c] for c in ("yes", "no", "len"))) for key in chosen})
 
 
+def counts(said: pl.DataFrame) -> pl.DataFrame:
+    """(item, row, key, yes, no) of the votes on each item and topic: of all pages together, and of each count without a
+    page by itself. One item and topic may have several, which may be of the same people."""
+    votes = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
+    apart = pl.when(pl.col("url").is_null()).then("warning").alias("apart")
+    each = votes.group_by("item", "row", "key", apart, maintain_order=True)
+    return each.agg(pl.col("yes", "no").fill_null(0).sum()).drop("apart")
+
+
 def asked(
     said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
 ) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
-    """(topics, P(true) of items x topics, share of yes): votes of all sources together, clear answers, the worse."""
+    """(topics, P(true) of items x topics, share of yes): of `counts` and clear answers the worst."""
     topics = list(dict.fromkeys(topic for trait in traits for topic in trait.topics))
     keys = pl.DataFrame({"topic": topics}).select(key=topic_key()).with_row_index("column")
-    rows = said.filter(pl.col("kind") == "topic").join(keys, "key", maintain_order="left")
-    yes, no, clear = np.zeros((n, len(topics))), np.zeros((n, len(topics))), np.full((n, len(topics)), np.nan)
-    at = (rows["row"].to_numpy(), rows["column"].to_numpy())
-    np.add.at(yes, at, rows["yes"].fill_null(0).to_numpy())
-    np.add.at(no, at, rows["no"].fill_null(0).to_numpy())
-    answers = rows["answer"].replace_strict({"yes": 1.0, "no": 0.0}, default=None, return_dtype=pl.Float64)
-    np.fmax.at(clear, at, answers.to_numpy())
-    share, sure = np.where(yes + no > 0, violations.p_yes(yes, no, rule), np.nan), np.full((n, len(topics)), np.nan)
-    for column, key in zip(*(keys[c] for c in ("column", "key")), strict=True):
+    share, sure = np.full((n, len(topics)), np.nan), np.full((n, len(topics)), np.nan)
+    voted = counts(said).filter(pl.col("yes") + pl.col("no") > 0).join(keys, "key", maintain_order="left")
+    for (key, column), part in voted.group_by("key", "column", maintain_order=True):
+        at, yes, no = ((part["row"].to_numpy(), column), part["yes"].to_numpy(), part["no"].to_numpy())
+        np.fmax.at(share, at, violations.p_yes(yes, no, rule))
         if key in known:
-            sure[:, column] = vote_model.posterior(known[key], yes[:, column], no[:, column])
-    return topics, np.fmax(sure, clear), np.fmax(share, clear)
+            np.fmax.at(sure, at, vote_model.posterior(known[str(key)], yes, no))
+    stated = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_in(["yes", "no"]))
+    stated = stated.join(keys, "key", maintain_order="left")
+    at, answers = (stated["row"].to_numpy(), stated["column"].to_numpy()), (stated["answer"] == "yes").cast(pl.Float64)
+    for each in (share, sure):
+        np.fmax.at(each, at, answers.to_numpy())
+    return topics, sure, share
 
 
 def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:

@@ -90,10 +90,15 @@ def test_a_guide_decides_where_it_speaks_strongly():
 def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself():
     pages = [statement(ALIEN, BLOOD, yes=yes, no=40 - yes, url=f"https://example.org/{yes}") for yes in (1, 39)]
     (step, *_) = (step for step in gore(*pages).steps if step.said)
-    assert step.text.endswith("; csv contradicts itself: votes add up, the worse answer and severity counts")
+    assert step.text.endswith("; csv contradicts itself: votes of pages add up, the worse answer and severity counts")
     assert step.said == (
         f"1 yes, 39 no · csv · https://example.org/1 · of {ALIEN}",
         f"39 yes, 1 no · csv · https://example.org/39 · of {ALIEN}",
     )
     alone = gore(*pages[:1], statement(ALIEN, BLOOD, yes=39, no=1, source="ddd"))  # two sources may differ
     assert not any("contradicts" in text for text in texts(alone))
+
+
+def test_a_step_says_that_it_rests_on_the_worst_of_several_counts():
+    told = texts(gore(statement(ALIEN, BLOOD, yes=75, no=25), statement("title:Alien (1979)", BLOOD, yes=3, no=0)))
+    assert "75 yes of 100, the worst of 2 counts that may be of the same people (voters" in told[-1]

@@ -69,6 +69,56 @@ def test_votes_of_several_pages_add_up_and_a_newer_count_replaces():
     assert verdict(said(pages[0], newer))[1] == "unknown"
 
 
+CORE = ("Is there blood/gore", "Is there excessive gore")
+PAGE = "https://www.example.org/media/7"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"url": PAGE}, {"url": PAGE, "source": "ddd"}),  # a table of its votes, and the site's own answer
+        ({"url": PAGE}, {}),  # without a page it may be of the same people
+        ({}, {"url": PAGE, "source": "ddd"}),
+        *(({"url": PAGE}, {"url": twin}) for twin in ("http://Example.org/media/7", f"{PAGE}/", f"{PAGE}#gore")),
+    ],
+)
+def test_the_same_people_count_once_however_a_table_names_their_page(one, other):
+    """Four who say no were eight, and the film was clear."""
+    for each in ((one, other), (other, one)):
+        assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **how) for t in CORE for how in each))) == (0, "unknown")
+    pages = [{"url": "https://example.org/media/7"}, {"url": "https://example.org/Media/7"}]  # a path has capitals
+    assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **how) for t in CORE for how in pages))) == (0, "clear")
+
+
+def test_the_newest_count_of_a_page_counts_whatever_was_added_last():
+    def word(*dated, **page):
+        rows = [statement(ALIEN, t, yes=y, no=n, retrieved=day, **page) for y, n, day in dated for t in CORE]
+        return verdict(said(*rows))[1]
+
+    new, old, undated = (40, 0, "2026-01-01"), (0, 9, "2019-05-01"), (0, 9, None)
+    for page in ({"url": PAGE}, {}):
+        assert word(new, old, **page) == word(old, new, **page) == "violated"
+        # without a date it is as new as what was there: the last word, and no older one comes before it
+        assert word(new, undated, **page) == word(new, undated, (40, 0, "2019"), **page) == "clear"
+        assert word(undated, new, **page) == word((0, 9, "in May"), new, **page) == "violated"
+    guides = [
+        statement(ALIEN, category, "guide", severity=severity, retrieved=day)
+        for severity, day in ((3, "2026"), (0, "2025"))
+        for category in ("violence", "frightening")
+    ]
+    assert verdict(said(*guides)) == verdict(said(*guides[::-1])) == (1.0, "violated")
+
+
+def test_of_counts_that_may_be_of_the_same_people_the_one_counts_by_which_it_is_likeliest_true():
+    """3 of 3 are a larger share than 75 of 100, and settle nothing."""
+    many, title = statement(ALIEN, yes=75, no=25), "title:Alien (1979)"
+    for few in (statement(ref, yes=3, no=0) for ref in (title, "title:Alien (1980)", "title:Alien")):
+        assert verdict(said(many, few)) == verdict(said(few, many)) == (0.0, "violated")
+    # what may be said of another work takes the place of nothing that is said of the item itself
+    near = statement("title:Alien (1980)", yes=0, no=40, url=PAGE, retrieved="2026")
+    assert verdict(said(statement(ALIEN, yes=40, no=0, url=PAGE, retrieved="2025"), near))[1] == "violated"
+
+
 def test_no_order_of_rows_decides_between_two_names_of_an_item():
     """One table, the film once by its title and once by its id, and no page: which count is newer nobody says."""
     film = "title:Alien (1979)"
