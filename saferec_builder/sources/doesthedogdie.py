@@ -3,7 +3,7 @@
 JSON: one answer of /media/ID ({"item": ..., "topicItemStats": [...]}), what `catalog fetch ddd` saved, a list of them,
 or {"items": [...]} with topicItemStats in each item; a folder is all its .json files. Votes are yesSum and noSum.
 CSV: rows named by imdbId, movieId (of MovieLens), or title and year; 1 in "Clear Yes: T" or "Clear No: T" is a clear
-answer, anything else says nothing, for "not clearly yes" is no "no".
+answer, anything else says nothing, for "not clearly yes" is no "no". `url` and `retrieved` may say where and when.
 """
 
 import re
@@ -118,12 +118,16 @@ def _clear(place: str, row: dict[str, str]) -> Rows:
     if not clear:
         raise Left("no topic", "no column with a clear answer")
     ref = _named(row)
+    url, when = row.get("url") or None, row.get("retrieved") or None
     made: Rows = []
     for name, cell in sorted(clear.items()):  # no before yes: of a row that says both the worse word is the last
         prefix = next(p for p in CLEAR if name.startswith(p))
         if cell.casefold() in YES:
             topic = name.removeprefix(prefix)
-            made.append(items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=CLEAR[prefix]))
+            said = CLEAR[prefix]
+            made.append(
+                items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=said, url=url, retrieved=when)
+            )
     if not made:
         raise Left("no clear answer", "no topic is clearly yes or no")
     return made

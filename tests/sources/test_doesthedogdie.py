@@ -69,3 +69,9 @@ def test_ddd_clear_answers(tmp_path):
     assert lens.warnings.rows["ref"].to_list() == ["movielens:1"]
     with pytest.raises(SourceError, match="no column such as 'Clear Yes"):
         ddd.read(file(tmp_path, "x.csv", "title,year\nAlien,1979\n"))
+
+
+def test_a_table_of_clear_answers_says_where_and_when_it_was_read(tmp_path):
+    text = "imdbId,url,retrieved,Clear Yes: A,Clear No: A\ntt1,https://example.org/1,2026-01-02,1,0\ntt2,,,0,1\n"
+    read = ddd.read(file(tmp_path, "clear.csv", text)).warnings.rows
+    assert read.select("url", "retrieved").rows() == [("https://example.org/1", "2026-01-02"), (None, None)]
