@@ -16,6 +16,7 @@ import polars as pl
 
 from saferec_builder import sources
 from saferec_builder.catalog import known_works, lookup, merging, verdicts
+from saferec_builder.catalog.linking import index
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
@@ -228,11 +229,29 @@ def _of_warnings(
     figures["on_no_item_here"] = lost.height
     if lost.height:
         figures["such_items"] = [sources.readable(ref, 80) for ref in _first(lost["ref"])]
+    figures |= _replaced(ws, warnings, merged)
     unasked = verdicts.unasked(warnings, ws.taxonomy)["topic"]
     figures["on_what_no_trait_asks"] = len(unasked)
     if len(unasked):
         figures["such_topics"] = [_asked_back(topic, ws.taxonomy) for topic in _first(unasked)]
     return figures
+
+
+def _replaced(ws: Workspace, warnings: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> dict[str, JsonValue]:
+    """How many of the statements just read do not count, for the catalog has one in their place: a newer one, or where
+    they were there before without a date, one that was added later."""
+    dated = pl.col("kind").is_in(["topic", "guide"])
+    if (read := warnings.filter(dated)).is_empty():
+        return {}
+    every = workspace.read(ws, tables.WARNINGS).filter(dated)
+    by_title = index(merged[0]) if every["ref"].str.starts_with("title:").any() else None
+    count = verdicts.statements(*merged, every, by_title)
+    late = read.join(count, "warning", "anti", maintain_order="left")
+    late = late.join(verdicts.meant(*merged, late, by_title), "warning", "semi", maintain_order="left")
+    for topic, ref in late.select("topic", "ref").head(1).iter_rows():
+        such = f"{late.height:,}, such as {sources.readable(topic, 80)!r} of {sources.readable(ref, 80)}"
+        return {"another_counts_instead": f"{such}: if it holds again, add it with a newer `retrieved`"}
+    return {}
 
 
 def _first(names: pl.Series) -> list[str]:

@@ -90,6 +90,25 @@ def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_pat
     assert "with_external_id" not in figures and (figures["rows_read"], figures["on_no_item_here"]) == (1, 0)
 
 
+def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, items, tmp_path):
+    """Severe, none, severe again: it was "already there", and the film stayed clear without a word."""
+    adding.add_catalog(workspace, "csv", items)
+    head = "imdb,violence,frightening,retrieved"
+
+    def added(severity, day=""):
+        (tmp_path / "guide.csv").write_text(f"{head}\ntt0078748,{severity},{severity},{day}\ntt9999999,None,None,\n")
+        figures = adding.add_catalog(workspace, "parent-guide", tmp_path / "guide.csv").figures
+        return figures.get("another_counts_instead"), lookup.check(workspace, "tt0078748", "gore").word
+
+    assert [added(word) for word in ("Severe", "None")] == [(None, "violated"), (None, "clear")]
+    told, word = added("Severe")
+    assert word == "clear" and told.startswith(
+        "2, such as 'violence' of imdb:tt0078748: if it holds again, add it with a"
+    )
+    assert added("Severe", "2026-03-01") == (None, "violated")
+    assert added("None", "2019")[1] == "violated"
+
+
 def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
