@@ -69,10 +69,12 @@ class Row(TypedDict):
 
 
 class _Made(ItemRow):
-    """What merged rows make, with their own refs and whether a person set them apart."""
+    """What merged rows make: their own refs, those of sources that found theirs otherwise than by title and year, and
+    whether no person set them apart."""
 
     n: int
     own: list[str]
+    trusted: list[str]
     free: bool
 
 
@@ -89,7 +91,7 @@ class _Groups:
 
     def __post_init__(self) -> None:
         self.parent = list(range(len(self.rows)))
-        self.imdb = [{ref for ref in row["refs"] or () if ref.startswith("imdb:")} for row in self.rows]
+        self.imdb = [{ref for ref in _claims(row) if ref.startswith("imdb:")} for row in self.rows]
         self.sole = [set(ids) if len(ids) == 1 else set() for ids in self.imdb]
 
     def root(self, n: int) -> int:
@@ -122,29 +124,28 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
     Rows with different IMDb ids are never one item, whatever else they share; a title and year that two different
     IMDb ids claim joins nothing. An id joins only rows that agree too (`agree`): others are an id conflict, stay
-    apart, and the id names the row of its own source or nobody. What a person joined is one item. An item has
+    apart, and the id names one of them or nobody (`_links`). What a person joined is one item. An item has
     its id, title and year from its first-added row, so a later source renames none; which rows it has no order decides.
     """
     keyed = _keyed(rows)
     groups = _grouped(keyed, _ruled(rows, "joined"))
     alone = _singles(keyed.filter(~pl.col("touched")))
     merged = [[groups.rows[n] for n in members] for members in groups.members()]
-    several = pl.DataFrame(
-        [_item(each) for each in merged], schema={"n": pl.UInt32, **ITEMS, "own": _TEXTS, "free": pl.Boolean}
-    )
+    schema = pl.Schema({"n": pl.UInt32(), **ITEMS, "own": _TEXTS, "trusted": _TEXTS, "free": pl.Boolean()})
+    several = pl.DataFrame([_item(each) for each in merged], schema)
     items = pl.concat([alone, several]).sort("n")
     links = pl.concat([_links(items), _names_before(merged)])
     return _without_others(items.select(ITEMS.names()), links), links
 
 
 def _links(items: pl.DataFrame) -> pl.DataFrame:
-    """LINKS; an id that several items claim belongs to the row of its own source, or to nobody.
-
-    A row that a person set apart claims nothing that another does.
+    """LINKS; an id that several items claim belongs to the row of its own source, else to one with a row of a source
+    that did not find its ids by title and year, else to one that no person set apart; to nobody where two are as good.
     """
-    claimed = items.select("item", "own", "free", ref="refs").explode("ref")
+    claimed = items.select("item", "own", "trusted", "free", ref="refs").explode("ref")
     alone, shared = claimed.filter(~pl.col("ref").is_duplicated()), claimed.filter(pl.col("ref").is_duplicated())
-    claim = pl.when(pl.col("ref").is_in(pl.col("own"))).then(2).otherwise(pl.col("free").cast(pl.Int32))
+    own, trusted = (pl.col("ref").is_in(pl.col(column)) for column in ("own", "trusted"))
+    claim = pl.when(own).then(3).when(trusted).then(2).otherwise(pl.col("free").cast(pl.Int32))
     first = shared.filter(claim == claim.max().over("ref")).filter(~pl.col("ref").is_duplicated())
     itself = items.select(ref=pl.lit("item:") + pl.col("item"), item="item")  # how reviews name one
     return pl.concat([alone.select("ref", "item"), first.select("ref", "item"), itself])
@@ -337,6 +338,11 @@ def _ref(row: Row) -> str:
     return f"{row['source']}:{row['source_id']}"
 
 
+def _claims(row: Row) -> list[str]:
+    """The ids that a row gives an item of several rows: none where a person set it apart, for they may be another's."""
+    return row["refs"] or [] if row["free"] else []
+
+
 def _named(row: Row) -> str:
     return tables.digest("item", row["source"], row["source_id"])
 
@@ -359,6 +365,7 @@ def _singles(rows: pl.DataFrame) -> pl.DataFrame:
         pl.col("genres").fill_null([]).list.unique(maintain_order=True),
         pl.when(pl.col("plot") != "").then("plot"),
         pl.concat_list("ref").alias("own"),
+        pl.when(pl.col("free") & ~pl.col("source").is_in(FOUND_BY_TITLE)).then("refs").fill_null([]).alias("trusted"),
         "free",
     )
 
@@ -369,7 +376,7 @@ def _item(rows: Sequence[Row]) -> _Made:
     title = titles.spoken(first["title"])
     names = [_dated(titles.spoken(row["title"]), row["year"], year) for row in rows]
     aliases = [alias for row in rows for alias in row["aliases"] or ()]
-    refs = [ref for row in rows for ref in (_ref(row), *(row["refs"] or ()))]
+    refs = [ref for row in rows for ref in (_ref(row), *_claims(row))]
     genres = {genre.casefold(): genre for row in reversed(rows) for genre in reversed(row["genres"] or ())}
     return {
         "n": first["n"],
@@ -382,6 +389,7 @@ def _item(rows: Sequence[Row]) -> _Made:
         "genres": list(reversed(genres.values())),
         "plot": next((row["plot"] for row in rows if row["plot"]), None),
         "own": [_ref(row) for row in rows],
+        "trusted": [ref for row in rows if row["source"] not in FOUND_BY_TITLE for ref in _claims(row)],
         "free": True,
     }
 

@@ -126,8 +126,8 @@ def test_an_id_joins_only_rows_that_agree_otherwise(one, other, same):
     shared = [("movielens:1", *one, ["imdb:tt0000001"]), ("redial:2", *other, ["imdb:tt0000001"])]
     items, links = merged(*shared)
     assert items.height == 2 - same
-    # of two items with one id neither is meant by it, for nobody knows which of the sources is wrong
-    assert ("imdb:tt0000001" in links["ref"].to_list()) is same
+    # of two items with one id the one is meant whose source did not find it by title and year
+    assert dict(links.iter_rows())["imdb:tt0000001"] == tables.digest("item", "movielens", "1")
     told = catalog.merges(shelf(*shared))["by", "row", "other"].rows()
     assert told == [("imdb:tt0000001" if same else "id conflict", "redial:2", "movielens:1")]
 
@@ -141,6 +141,32 @@ def test_a_disputed_id_belongs_to_the_row_of_its_own_source():
     assert by_ref["redial:2"] == tables.digest("item", "redial", "2")
     # so that nobody names Heat by it: mining takes the IMDb id of what a text names, where the item has one
     assert items["refs"].to_list() == [["redial:2"], ["imdb:tt0000001"]]
+
+
+GOODFELLAS = ("movielens:1213", "Goodfellas", 1990, ["imdb:tt0099685"])
+
+
+@pytest.mark.parametrize(
+    ("others", "meant"),
+    [
+        ([("redial:204794", "It", 1990, ["imdb:tt0099685"])], "movielens 1213"),
+        ([("redial:1", "It", 1990, ["imdb:tt0099685"]), ("ddd:1", "It", 1990, ["imdb:tt0099685"])], "movielens 1213"),
+        ([("csv:1", "It", 2017, ["imdb:tt0099685"])], None),  # as good a source: nobody knows which is wrong
+        # of an item with a row of such a source it is that row's ids that count
+        ([("redial:1", "It", 1990, ["imdb:tt0099685"]), ("csv:1", "It", 1990)], "movielens 1213"),
+        ([("imdb:tt0099685", "It", 2017)], "imdb tt0099685"),
+    ],
+)
+def test_an_id_that_was_found_by_title_takes_none_from_a_source_that_knows_it(others, meant):
+    """35 films of MovieLens lost what is said of them to wrong ids of ReDial, and Goodfellas was clear."""
+    for rows in ([GOODFELLAS, *others], [*others[::-1], GOODFELLAS]):
+        held = dict(merged(*rows)[1].iter_rows()).get("imdb:tt0099685")
+        assert held == (meant and tables.digest("item", *meant.split()))
+
+
+def test_of_two_sources_that_found_an_id_by_title_neither_has_it():
+    rows = [("redial:1", "It", 1990, ["imdb:tt1"]), ("ddd:1", "Heat", 1995, ["imdb:tt1"])]
+    assert "imdb:tt1" not in merged(*rows)[1]["ref"]
 
 
 def test_a_merge_can_be_undone_and_done_again():
@@ -196,18 +222,31 @@ def test_real_catalogs_that_share_ids_hardly_conflict(real_data):
 
 
 def test_a_row_that_is_set_apart_leaves_the_id_to_the_others():
-    """ReDial's wrong id took IMDb's id from two sources that agree on it, and with it every warning under that id."""
+    """A wrong id took IMDb's id from two sources that agree on it, and with it every warning under that id."""
     heat = [("movielens:6", "Heat", 1995, ["imdb:tt1"]), ("csv:h", "Heat", 1995, ["imdb:tt1"])]
-    rows = shelf(*heat, ("redial:2", "Poison", 1979, ["imdb:tt1", "tmdb:5"]))
+    rows = shelf(*heat, ("demo:2", "Poison", 1979, ["imdb:tt1", "tmdb:5"]))
     own = tables.digest("item", "movielens", "6")
     assert "imdb:tt1" not in catalog.merge(rows)[1]["ref"]
-    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["redial:2"], undo=False)]))[1].iter_rows())
+    links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["demo:2"], undo=False)]))[1].iter_rows())
     assert links["imdb:tt1"] == own
-    assert links["tmdb:5"] == tables.digest("item", "redial", "2")  # nobody else claims it
+    assert links["tmdb:5"] == tables.digest("item", "demo", "2")  # nobody else claims it
     # the row of the id's own source keeps it, also apart
     rows = shelf(*heat, ("imdb:tt1", "Heat", 1995, ["imdb:tt1"]))
     links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["imdb:tt1"], undo=False)]))[1].iter_rows())
     assert links["imdb:tt1"] == tables.digest("item", "imdb", "tt1")
+
+
+def test_a_row_that_is_set_apart_and_joined_with_another_gives_that_one_no_id():
+    """Votes on Poison Ivy named Heat again, by the id for which its row was set apart."""
+    heat, poison = ("csv:6", "Heat", 1995, ["imdb:tt1"]), ("csv:7", "Poison Ivy", 1996, ["imdb:tt2"])
+    for others in ([poison], []):
+        rows = shelf(heat, *others, ("demo:8", "Heat", 1996, ["imdb:tt2"]))
+        for refs in (["demo:8"], ["demo:8", "csv:6"]):
+            rows = pl.concat([rows, catalog.ruling(rows, refs, undo=False)])
+        items, links = catalog.merge(rows)
+        assert items["refs"].to_list() == [["csv:6", "imdb:tt1", "demo:8"], *[["csv:7", "imdb:tt2"]] * len(others)]
+        held = [tables.digest("item", "csv", "7")] * len(others)
+        assert links.filter(ref="imdb:tt2")["item"].to_list() == held
 
 
 def test_a_game_without_a_year_is_the_one_game_of_its_title():
