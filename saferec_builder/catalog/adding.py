@@ -173,14 +173,15 @@ def _read(source: Source, path: Path) -> Parts:
 
 def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
     """Appends what was read and counts it: rows of both tables together. `bar` goes on by _STEPS."""
-    rows = added = 0
+    rows = added = more = 0
     of = {kind.name for kind, _ in parts}
     items, said = (
         sources.together((read for kind, read in parts if kind is table), table.schema)
         for table in (tables.CATALOG_ROWS, tables.WARNINGS)
     )
     for table, found in ((tables.CATALOG_ROWS, items), (tables.WARNINGS, said)):
-        rows, added = rows + found.rows.height, added + workspace.append(ws, table, found.rows)
+        new = workspace.append(ws, table, found.rows)
+        rows, added, more = rows + found.rows.height, added + new, new if table is tables.CATALOG_ROWS else more
     remark = pl.col("reason").is_in(REMARKS)
     told = pl.concat(found.drops for found in (items, said))
     drops, remarks = told.filter(~remark), told.filter(remark)
@@ -191,6 +192,7 @@ def _append(ws: Workspace, command: str, parts: Parts, bar: Bar) -> Counts:
         catalog = workspace.read(ws, tables.CATALOG_ROWS)
         merged = merging.merge(catalog)
         figures |= {**items.figures, **_of_items(catalog, merged[0])} if tables.CATALOG_ROWS.name in of else {}
+        figures |= _lost(ws, catalog.head(catalog.height - more), merged) if more else {}
         figures |= {**said.figures, **_of_warnings(ws, said.rows, merged)} if tables.WARNINGS.name in of else {}
         bar.update()
     figures |= {_figure(why): n for why, n in sources.reasons(remarks).items()}
@@ -211,6 +213,17 @@ def _of_items(rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, JsonValue]:
         one_of_them = f"such as {title!r}: where it is one work, `saferec-build catalog join {shlex.join(pair)}`"
         figures["undated_under_a_title_of_another"] = f"{twins.height:,}, {one_of_them} makes one item of two"
     return figures
+
+
+def _lost(ws: Workspace, before: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> dict[str, JsonValue]:
+    """How many statements named an item of the catalog as it was `before`, and name none now."""
+    said = workspace.read(ws, tables.WARNINGS) if before.height else tables.WARNINGS.empty
+    open_ = said.join(verdicts.meant(*merged, said), "warning", "anti", maintain_order="left")
+    lost = open_.join(verdicts.meant(*merging.merge(before), open_), "warning", "semi", maintain_order="left")
+    if lost.is_empty():
+        return {}
+    such = f"{lost.height:,}, such as of {sources.readable(lost['ref'][0], 80)}: two items have this id or title"
+    return {"statements_that_lost_their_item": f"{such} (`saferec-build catalog merges --conflicts`)"}
 
 
 def _of_warnings(

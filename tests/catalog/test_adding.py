@@ -68,6 +68,18 @@ def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
     assert "imdb:tt0078748" not in lookup.show(workspace, "Heat (1995)").item["refs"]
 
 
+def test_statements_that_lose_their_item_to_another_are_told(workspace, items, tmp_path):
+    """A film was violated, then unknown: a row that came later had taken its id, and no command said so."""
+    adding.add_catalog(workspace, "csv", items)
+    (tmp_path / "votes.csv").write_text("imdb,topic,yes,no\ntt0078748,Is there blood/gore,40,0\n")
+    adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
+    (tmp_path / "more.csv").write_text("domain,title,year,imdb,id\nfilm,Es,1990,tt0078748,es\n")
+    (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2009\n")
+    told = [adding.add_catalog(workspace, "csv", tmp_path / name).figures for name in ("up.csv", "more.csv")]
+    lost = [figures.get("statements_that_lost_their_item") for figures in told]
+    assert lost[0] is None and lost[1].startswith("1, such as of imdb:tt0078748: two items have this id")
+
+
 def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, tmp_path):
     """ReDial names films without a year: they stood in the catalog twice, and nothing named `catalog join`."""
     rows = ["film,Heat,", "film,Emma,", "film,Emma,1996", "film,Emma,2020", "game,Doom,", "game,Doom,2016", "film,Up,"]
