@@ -152,9 +152,9 @@ def _links(items: pl.DataFrame) -> pl.DataFrame:
 
 
 def _without_others(items: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
-    """The items without ids that are another's: what was found in a text and told by such an id would be the other."""
+    """The items without ids that are another's or, as several claim them, nobody's: none of these is named by them."""
     shared = items.select("item", ref="refs").explode("ref").filter(pl.col("ref").is_duplicated())
-    others = shared.join(links, "ref", suffix="_held").filter(pl.col("item") != pl.col("item_held"))
+    others = shared.join(links, ["ref", "item"], "anti")
     if others.is_empty():
         return items
     lost = set(others.select("item", "ref").iter_rows())

@@ -24,7 +24,7 @@ from saferec_builder.storage import parallel as engine, tables
 _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
 _HELD = 20_000  # posts that a worker holds before it writes them
 _PART = 2 << 20  # packed bytes of conversations that the command holds
-_FORM = 5  # of what shards hold: another form, or another finder of titles, is another shard
+_FORM = 6  # of what shards hold: another form, or another finder of titles, is another shard
 _MARKS = pl.Schema({c: kind for c, kind in tables.MARKS.schema.items() if c != "revision"})
 _WRITTEN = {"conversations": conversations.SCHEMA, "marks": _MARKS, "drops": tables.DROPS.schema}
 
@@ -232,12 +232,8 @@ def _placeholders(rows: pl.DataFrame) -> pl.Series:
 @cache
 def _finder(items: Path) -> tuple[catalog.Finder, dict[str, str]]:
     frame = _read(items)
-    names = {row["item"]: _ref(row["refs"]) for row in frame.select("item", "refs").iter_rows(named=True)}
-    return catalog.finder(frame), names
-
-
-def _ref(refs: list[str]) -> str:
-    return next((ref for ref in refs if ref.startswith("imdb:")), refs[0])
+    # an item's first ref is its own row's: an id of another collection may turn out to be another item's
+    return catalog.finder(frame), dict(frame.select("item", pl.col("refs").list.first()).iter_rows())
 
 
 def mentions(items: Path | None) -> threads.Items:

@@ -8,13 +8,14 @@ from collections import Counter
 import polars as pl
 import pytest
 
+from saferec_builder.catalog import adding, gaps, lookup
 from saferec_builder.mining import privacy, reddit as command, removals
 from saferec_builder.sources import dumps, reddit
 from saferec_builder.storage import tables, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.conftest import NOT_RUN
 from tests.worlds import reddit_dump
-from tests.worlds.reddit_dump import comment, line, submission
+from tests.worlds.reddit_dump import comment, line, submission, write
 from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
 
 
@@ -172,3 +173,17 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
     parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
     assert len(list((tmp_path / "parts" / "mining").glob("file-*/posts-0-*.parquet"))) >= 2 * MONTHS
     assert all(a.equals(b) for a, b in zip(whole, parts, strict=True))
+
+
+def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_path):
+    """Under an IMDb id that two rows claim it was nobody, and after `catalog apart` another film was the answer."""
+    shelved = "domain,title,year,id,imdb\nfilm,It,1990,it,tt0099685\nfilm,Goodfellas,1993,good,tt0099685\n"
+    (tmp_path / "own.csv").write_text(shelved)
+    adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
+    asked = submission(1, author="Asker", title="Looking for a scary film", selftext="Please, no gore.")
+    mined(
+        cli, workspace, write(tmp_path / "d.jsonl", [asked, comment(1, "s1", author="Helper", body="Try It (1990).")])
+    )
+    adding.keep_apart(workspace, "csv:it")
+    assert gaps.refs(current(workspace))["ref"].to_list() == ["csv:it"]
+    assert lookup.gaps(workspace).items["title"].to_list() == ["It"]
