@@ -152,13 +152,14 @@ def _content(
     base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
     places = chosen.filled.select("place", "released", subject="conversation")
     open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.told)))
+    reviews = review_facts.of_items(base.reviews, base.links)
     return formats.Content(
         name=name,
         k=ws.config.dataset.k,
         rows=claims.add(released_ids.renamed(chosen.filled), snapshot.claims, chosen.shown),
         turns=chosen.said.turns,
         labels=review_facts.labels(chosen.labels, base.reviews, agreement, missed, ws.secret),
-        reviews=review_facts.reviews(base.reviews, open_, chosen.small, ws, options.version),
+        reviews=review_facts.reviews(reviews, open_, chosen.small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
         items=base.items,
         oracle=base.judged.oracle,
@@ -243,7 +244,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
     demo = ws.config.demo or "demo" in sources
     if not (labels.is_empty() and options.inject and options.unreviewed):  # sentences of ours need no label
-        checks.check_labels(labels, conversations, items, taxonomy.slugs)
+        checks.check_labels(review_facts.of_items(labels, links), conversations, items, taxonomy.slugs)
     checks.check_evidence(labels, conversations, snapshot.evidenced(labels))
     checks.check_allowed(options.allow, sources | licences.LICENCES.keys())
     licences.check_licences(sources, options.allow)
@@ -280,7 +281,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         past=snapshot.reviews.join(reviews, on="review", how="anti")["review"],
         known=known,
         disclosed=conversations.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique(),
-        item_labels=labels.filter(kind="item_flag"),
+        item_labels=review_facts.item_labels(review_facts.of_items(labels, links)),
         items=items,
         links=links,
         judged=judged,

@@ -49,9 +49,6 @@ def refuse_older(version: str, there: Iterable[str], where: str) -> None:
         )
 
 
-_JOINED = "one that became part of another item (`catalog merges`) is itself again after `catalog apart`"
-
-
 def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.DataFrame, slugs: Sequence[str]) -> None:
     """Every label must speak of a conversation or item that is there, and of a trait of this taxonomy."""
     if labels.is_empty():
@@ -64,7 +61,7 @@ def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.Da
         )
     for kind, have, remedy in (
         ("sensitivity", conversations["conversation"], "mine their source again"),
-        ("item_flag", items["item"], f"add their catalog source again; {_JOINED}"),
+        ("item_flag", items["item"], "add their catalog source again"),
     ):
         lost = labels.filter((pl.col("kind") == kind) & ~pl.col("subject").is_in(have.implode()))["subject"].unique()
         if lost.len():

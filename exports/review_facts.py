@@ -155,6 +155,23 @@ def labels(
     )
 
 
+def of_items(rows: pl.DataFrame, links: pl.DataFrame) -> pl.DataFrame:
+    """Labels or reviews, each on the item that its item is a part of by now (merging.merge)."""
+    now = links.select("item", subject=pl.col("ref").str.strip_prefix("item:")).filter(
+        links["ref"] != pl.col("subject")
+    )
+    flags = rows.filter(kind="item_flag").join(now, "subject", "left", maintain_order="left")
+    flags = flags.with_columns(subject=pl.coalesce("item", "subject")).drop("item")
+    return pl.concat([rows.filter(pl.col("kind") != "item_flag"), flags])
+
+
+def item_labels(labels: pl.DataFrame) -> pl.DataFrame:
+    """The labels of items, one per unit: of two items that have become one the worse, as verdicts count them."""
+    worse = pl.col("verdict").replace_strict({"present": 2, "absent": 1}, default=0)
+    flags = labels.filter(kind="item_flag").sort(worse, maintain_order=True)
+    return tables.last(flags, *tables.UNIT)
+
+
 def with_votes(labels: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     """`labels` with VOTES: how many reviewers said what, and the share of them that said present (null without one)."""
     # a `*` of a taxonomy before is there once per trait: it is one reviewer's word all the same

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+from saferec_builder.catalog import adding
 from saferec_builder.planning import plan
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -46,6 +47,22 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     assert plan(ws).left_out[why] == 1 and "straddles split" not in plan(ws).left_out
     before = cli("release", "1.0.1", "-C", ws.root, "--json").json["splits"]
     assert before == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if it had never been there
+
+
+def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace, cli):
+    """There was no release any more, and the `catalog apart` that the message told did nothing."""
+    rows, said = world.requests()
+    flags = [
+        label(rows[0], "needles", verdict) | {"label": x, "kind": "item_flag", "subject": world.item(x)}
+        for x, verdict in (("D", "absent"), ("E", "present"), ("F", "absent"), ("G", "unsure"))
+    ]
+    ws = world.fill(workspace, rows, [*said, *flags])
+    for first, later in ("DE", "FG"):
+        adding.join_rows(ws, f"csv:{first}", f"csv:{later}")
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    found = pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")
+    # of two that differ the worse, as verdicts count them: who was unsure said nothing
+    assert dict(found.select("item", "verdict").iter_rows()) == {world.item("D"): "present", world.item("F"): "absent"}
 
 
 @pytest.mark.slow

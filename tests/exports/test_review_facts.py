@@ -240,3 +240,10 @@ def test_a_word_on_a_whole_text_of_a_taxonomy_before_is_one_vote():
     said += [{"review": "r2", "role": "reviewer", "verdict": "absent"}] * 20
     votes = review_facts.with_votes(pl.DataFrame([label]), pl.DataFrame(said)).row(0, named=True)
     assert (votes["votes_present"], votes["votes_absent"], votes["soft_label"]) == (1, 1, 0.5)
+
+
+def test_a_review_of_an_item_is_of_the_one_that_it_became_part_of():
+    kinds, subjects = ["sensitivity", "item_flag", "item_flag"], ["b", "a", "b"]
+    links = pl.DataFrame({"ref": ["csv:b", "item:a", "item:b"], "item": ["a"] * 3})
+    rows = review_facts.of_items(pl.DataFrame({"kind": kinds, "subject": subjects}), links)
+    assert rows["subject"].to_list() == ["b", "a", "a"]
