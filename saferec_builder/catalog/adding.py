@@ -85,6 +85,8 @@ def add_catalog(
         for path in files:
             read[path] = _read_own(Source(source), path)
             bar.update()
+        if source == Source.csv:
+            read = _named_apart(ws, read)
         refused = {path: why for path, parts in read.items() if (why := _unread(parts))}
         counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]], bar)
     mined, late = workspace.count(ws, tables.CONVERSATIONS) if empty and counts.added else 0, ""
@@ -136,6 +138,16 @@ def _read_own(source: Source, path: Path) -> Parts:
     if many and any(_repeats(read) for _, read in parts):
         raise SourceError(f"{path}: {source} reads a row per item: {headers.advice(many, path)}")
     return [(table, _advised(_remarked(read, source, path), others, path)) for table, read in parts]
+
+
+def _named_apart(ws: Workspace, read: dict[Path, Parts]) -> dict[Path, Parts]:
+    """Tables of one's own, without the ids that a row with another title has: of the catalog, or of a table before."""
+    held = workspace.read(ws, tables.CATALOG_ROWS).filter(source=items_csv.SOURCE)
+    named: dict[Path, Parts] = {}
+    for path, parts in read.items():
+        named[path] = [(table, items_csv.apart_from(one, held, path.name)) for table, one in parts]
+        held = pl.concat([held, *(one.rows for _, one in named[path])])
+    return named
 
 
 def _repeats(read: Read) -> bool:

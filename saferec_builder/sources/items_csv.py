@@ -4,15 +4,19 @@
 semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may stand for `plot`,
 and a title may end with its year. An `id` may be any; one of IMDb or TMDB counts among the ids, too. Without an id of
 its own an item is named by the first of its ids, else by domain, title and year; so is one whose id an earlier row with
-another title or year has. Other columns are not read.
+another title or year has, of this file or of one before. Other columns are not read.
 """
 
 import re
+from dataclasses import replace
 from pathlib import Path
+
+import polars as pl
 
 from saferec_builder import sources
 from saferec_builder.core import titles
 from saferec_builder.sources import Read, Row, Rows, item_rows as items, refs
+from saferec_builder.storage import tables
 
 SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
@@ -64,7 +68,7 @@ def _told_apart(rows: Rows) -> Rows:
     told = []
     for row in rows:
         one = first.setdefault(row["source_id"], row)
-        if _title(one) != _title(row) or (one["year"] and row["year"] and one["year"] != row["year"]):
+        if _differ(one, row):
             line = str(one["place"]).rpartition(":")[2]
             said = (
                 f"{row['source_id']} is that of {str(one['title'])[:40]!r} in line {line}, too: if they are two works"
@@ -72,6 +76,30 @@ def _told_apart(rows: Rows) -> Rows:
             told.append(sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, f"{said}, {_REMEDY}"))
             row["source_id"] = _named(*(row[name] for name in NEEDED))
     return told
+
+
+def apart_from(read: Read, held: pl.DataFrame, file: str) -> Read:
+    """`read`, where a row whose id one of `held` (CATALOG_ROWS of this source) with another title or year has is named
+    by its title, with a remark: two tables may both be numbered from 1."""
+    first = held.unique("source_id", keep="first").select("source_id", had="title", was="year")
+    both = read.rows.join(first, "source_id", "left", maintain_order="left")
+    names, told = [], []
+    for row in both.select("source_id", "domain", "title", "year", "had", "was").iter_rows(named=True):
+        own = row["source_id"]
+        if row["had"] is not None and _differ({"title": row["had"], "year": row["was"]}, row):
+            name = _named(*(row[column] for column in NEEDED))
+            if name != own:
+                said = f"{own} is that of {row['had'][:40]!r} in the catalog: {row['title'][:40]!r} is named {name}"
+                told.append(sources.drop(items.STAGE, SOURCE, file, SHARED, said))
+            own = name
+        names.append(own)
+    drops = pl.concat([read.drops, tables.DROPS.frame(told)])
+    return replace(read, rows=read.rows.with_columns(pl.Series("source_id", names, pl.String)), drops=drops)
+
+
+def _differ(one: Row, other: Row) -> bool:
+    """Whether two rows of one id say different works: the titles are others, or the years."""
+    return _title(one) != _title(other) or bool(one["year"] and other["year"] and one["year"] != other["year"])
 
 
 def _title(row: Row) -> str:

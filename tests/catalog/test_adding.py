@@ -68,6 +68,23 @@ def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
     assert "imdb:tt0078748" not in lookup.show(workspace, "Heat (1995)").item["refs"]
 
 
+def test_two_tables_that_are_both_numbered_from_1_lose_no_item(workspace, tmp_path):
+    """Of five works three were kept, and the others were "already there"."""
+    (tmp_path / "films.csv").write_text("domain,id,title,year\nfilm,1,Heat,1995\nfilm,2,Alien,1979\n")
+    (tmp_path / "games.csv").write_text(
+        "domain,id,title,year\ngame,1,Tetris,1989\ngame,2,Doom,1993\ngame,3,Halo,2001\n"
+    )
+    paths = [tmp_path / name for name in ("films.csv", "games.csv")]
+    together = adding.add_catalog(workspace, "csv", paths)
+    again = [adding.add_catalog(workspace, "csv", path) for path in (*paths, *paths)]
+    assert (together.added, together.figures["items"], [counts.added for counts in again]) == (5, 5, [0] * 4)
+    told = "games.csv: 1 is that of 'Heat' in the catalog: 'Tetris' is named game:tetris:1989"
+    assert [counts.figures["id_of_another_row"] for counts in (together, again[1])] == [2, 2]
+    assert together.examples["id_of_another_row"] == told
+    (tmp_path / "more.csv").write_text("domain,id,title,year\nfilm,2,Up,2009\nfilm,1,HEAT,\n")
+    assert adding.add_catalog(workspace, "csv", tmp_path / "more.csv").added == 1
+
+
 def test_statements_that_lose_their_item_to_another_are_told(workspace, items, tmp_path):
     """A film was violated, then unknown: a row that came later had taken its id, and no command said so."""
     adding.add_catalog(workspace, "csv", items)
