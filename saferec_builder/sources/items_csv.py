@@ -7,9 +7,11 @@ its own an item is named by the first of its ids, else by domain, title and year
 another title or year has, of this file or of one before. Other columns are not read.
 """
 
+import difflib
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import polars as pl
 
@@ -22,6 +24,7 @@ SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
 _REMEDY = "it names neither until `catalog apart` takes it from one (`catalog merges --conflicts`)"
 SHARED = "id of another row"  # a remark: both rows are read
+LIKE = 0.8  # share of characters in common from which a title is like another
 OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
 
 
@@ -63,8 +66,9 @@ def _named(domain: object, title: object, year: object) -> str:
 
 def _told_apart(rows: Rows) -> Rows:
     """Names rows whose id an earlier row of another title or year has by their titles (a slip in an id loses no work:
-    `catalog.merge` decides whether they are one); the remarks on them."""
+    `catalog.merge` decides whether they are one). The remarks on them, and on rows of unlike titles of one id."""
     first: dict[object, Row] = {}
+    claimed: dict[str, Row] = {}
     told = []
     for row in rows:
         one = first.setdefault(row["source_id"], row)
@@ -75,6 +79,15 @@ def _told_apart(rows: Rows) -> Rows:
             )
             told.append(sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, f"{said}, {_REMEDY}"))
             row["source_id"] = _named(*(row[name] for name in NEEDED))
+            continue
+        for ref in cast("list[str]", row["refs"]):
+            one = claimed.setdefault(ref, row)
+            if not _alike(one, row):
+                line = str(one["place"]).rpartition(":")[2]
+                said = f"{ref} is that of {str(one['title'])[:40]!r} in line {line}, too: if they are two works,"
+                said += " `catalog apart` takes it from one (`catalog merges`)"
+                told.append(sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, said))
+                break
     return told
 
 
@@ -100,6 +113,10 @@ def apart_from(read: Read, held: pl.DataFrame, file: str) -> Read:
 def _differ(one: Row, other: Row) -> bool:
     """Whether two rows of one id say different works: the titles are others, or the years."""
     return _title(one) != _title(other) or bool(one["year"] and other["year"] and one["year"] != other["year"])
+
+
+def _alike(one: Row, other: Row) -> bool:
+    return difflib.SequenceMatcher(None, _title(one), _title(other), autojunk=False).ratio() >= LIKE
 
 
 def _title(row: Row) -> str:

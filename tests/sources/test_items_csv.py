@@ -116,6 +116,17 @@ def test_a_row_under_the_id_of_another_work_is_kept_and_told(tmp_path):
     assert read.drops.filter(reason="same id")["place"].to_list() == ["own.csv:4", "own.csv:5"]
 
 
+def test_an_imdb_id_that_rows_of_unlike_titles_share_is_told(tmp_path):
+    """A slip in one cell made one film of Seven and Babe, which cleared it, and nothing was said."""
+    rows = ("1,Seven,1995,tt0114369", "2,Babe,1995,tt0114369", "3,Se7en,1995,tt0114369", "4,Up,2009,tt1049413")
+    rows = [f"film,{row}" for row in rows]
+    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,id,title,year,imdb", *rows))))
+    assert read.rows["source_id"].to_list() == ["1", "2", "3", "4"]
+    ((place, reason, detail),) = read.drops.select("place", "reason", "detail").rows()
+    assert (place, reason) == ("own.csv:3", items_csv.SHARED)
+    assert detail.startswith("imdb:tt0114369 is that of 'Seven' in line 2, too: if they are two works, `catalog apart`")
+
+
 def test_an_id_of_ones_own_that_is_one_of_imdb_joins_as_such(tmp_path):
     """Of a table full of ids it said "with external id: 0", and nothing joined it."""
     rows = ("film,Alien,1979,tt0078748", "film,Heat,1995,tmdb:949", "film,Up,2009,17", "film,Big,1988,shelf:9")
