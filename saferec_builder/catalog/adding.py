@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -337,11 +338,13 @@ def fetch(
     folder.mkdir(parents=True, exist_ok=True)
     items = cast("list[ddd_api.Asked]", lookup.gaps(ws).items.to_dicts())
     todo = [item for item in items if not (folder / f"{item['item']}.json").exists()][:limit]
+    known = dict(merging.merge(workspace.read(ws, tables.CATALOG_ROWS))[0].select("item", "aliases").iter_rows())
     asked, absent, fault = 0, 0, None
     try:
         for item in counted(todo, progress):
             asked += 1
-            absent += not save_answer(folder / f"{item['item']}.json", ddd_api.media(site, item), item["refs"])
+            answer = ddd_api.media(site, item, partial(_agrees, item, known[item["item"]]))
+            absent += not save_answer(folder / f"{item['item']}.json", answer, item["refs"])
     except SafeRecError as stopped:
         fault = str(stopped)
     finally:  # what came before a failure counts
@@ -349,6 +352,13 @@ def fetch(
     figures = {"asked": asked, "not_on_the_site": absent, "requests": site.asked}
     left = {"not_asked_yet": len(todo) - asked} if fault else {}
     return FetchResult(replace(counts, figures={**counts.figures, **figures, **left}), fault)
+
+
+def _agrees(item: ddd_api.Asked, aliases: list[str], title: str, year: int | None, domain: str) -> bool:
+    """Whether the site's item is ours: else it would share our id, and stay another item (merging.agree)."""
+    ours = {**item, "aliases": aliases, "source": None}
+    theirs = {"title": title, "year": year, "domain": domain, "aliases": None, "source": ddd.SOURCE}
+    return merging.agree(cast("merging.Row", ours), cast("merging.Row", theirs))
 
 
 def save_answer(path: Path, media: sources.Row | None, refs: list[str]) -> bool:

@@ -72,42 +72,52 @@ class Asked(TypedDict):
     refs: list[str]
 
 
-def media(site: Site, item: Asked) -> Row | None:
+Agrees = Callable[
+    [str, int | None, str], bool
+]  # (title, year, domain) of an answer: is it the item that was asked for?
+
+
+def media(site: Site, item: Asked, agrees: Agrees = lambda *_: True) -> Row | None:
     """The answer of /media/ID for an item, or None where the site has no such item.
 
-    `exact` is False in it where title and year may be another work's (titles.Match).
+    What the site has under the item's IMDb id is asked back: an id may be wrong, and then the title is asked for.
+    `exact` is False in the answer where title and year may be another work's (titles.Match).
     """
     imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
-    number, exact = _by_imdb(site, imdb) if imdb else None, True
-    if number is None:
-        match = _by_title(site, item, imdb)
+    found = _by_imdb(site, imdb) if imdb else None
+    number: str | None
+    if found and agrees(*_read(found)[1:]):
+        number, exact = _read(found)[0], True
+    else:
+        match = _by_title(site, item, None if found else imdb)
         number, exact = match.item, match.exact
     if number is None:
         return None
-    found = _get(site, f"/media/{number}")
-    if not isinstance(found, dict) or not isinstance(found.get("topicItemStats"), list):
+    answer = _get(site, f"/media/{number}")
+    if not isinstance(answer, dict) or not isinstance(answer.get("topicItemStats"), list):
         raise SourceError(f"{site.base}/media/{number}: no topicItemStats in the answer: has the API changed?")
-    return found | {"exact": exact}
+    return answer | {"exact": exact}
 
 
-def _by_imdb(site: Site, imdb: str) -> str | None:
+def _by_imdb(site: Site, imdb: str) -> Row | None:
     """The only item that the site knows under this id; an answer that says another id is another film."""
     found = [i for i in _search(site, {"imdb": imdb}) if i.get("imdbId") in (imdb, None)]
-    return str(found[0]["id"]) if len(found) == 1 else None
+    return found[0] if len(found) == 1 else None
 
 
 def _by_title(site: Site, item: Asked, imdb: str | None) -> titles.Match:
     """The item of this title and year; of several that fit none, nor one that the site knows under another IMDb id."""
-    rows = []
-    for found in _search(site, {"q": item["title"]}):
-        if imdb and found.get("imdbId") not in (imdb, None, ""):
-            continue
-        year = str(found.get("releaseYear") or "")
-        type_ = found.get("itemType")
-        kind = KINDS.get(str(type_.get("name", "Movie") if isinstance(type_, dict) else "Movie").casefold(), "")
-        dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
-        rows.append((str(found["id"]), str(found.get("name", "")), dated, kind, ()))
+    found = _search(site, {"q": item["title"]})
+    rows = [(*_read(one), ()) for one in found if not imdb or one.get("imdbId") in (imdb, None, "")]
     return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
+
+
+def _read(found: Row) -> tuple[str, str, int | None, str]:
+    """Number, title, year and domain of an item that the site has."""
+    year, type_ = str(found.get("releaseYear") or ""), found.get("itemType")
+    kind = KINDS.get(str(type_.get("name", "Movie") if isinstance(type_, dict) else "Movie").casefold(), "")
+    dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
+    return str(found["id"]), str(found.get("name", "")), dated, kind
 
 
 def _search(site: Site, asked: Mapping[str, str]) -> list[Row]:

@@ -194,7 +194,7 @@ def talked(workspace, items, tmp_path):
 def test_a_fetch_that_stops_counts_whom_it_asked_for(talked, monkeypatch):
     """A refused key at the first of 100 items was "asked: 100"."""
 
-    def media(site, item):
+    def media(site, item, agrees):
         raise UsageError("the key is refused")
 
     monkeypatch.setattr(ddd_api, "media", media)
@@ -205,7 +205,7 @@ def test_a_fetch_that_stops_counts_whom_it_asked_for(talked, monkeypatch):
 def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
     workspace = talked
 
-    def media(site, item):
+    def media(site, item, agrees):
         if item["title"] == "Big":
             raise UsageError("the key is refused")
         topics = [{"topic": {"name": "a dog dies"}, "yesSum": 0, "noSum": 20}]
@@ -220,3 +220,21 @@ def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
     monkeypatch.setenv(ddd_api.KEY, "k")
     again = adding.fetch(workspace, "ddd")  # as the command names it: Big is asked for again
     assert (again.counts.figures["asked"], again.fault) == (1, "the key is refused")
+
+
+def test_a_film_that_the_site_has_under_a_wrong_id_is_asked_for_by_its_title(talked, monkeypatch):
+    """ReDial's id of It is that of Goodfellas: its answer was kept as exact, and It was never asked for."""
+    sites = {"1": ("Alien", "tt0078748"), "2": ("Babe", "tt0113277"), "3": ("Heat", "tt9999999"), "4": ("Big", None)}
+    years = {"Alien": "1980", "Babe": "1995", "Heat": "1995", "Big": "1988"}
+    items = [{"id": n, "name": t, "releaseYear": years[t], "imdbId": imdb} for n, (t, imdb) in sites.items()]
+
+    def get(site, path):
+        if "dddsearch" in path:
+            return {"items": [i for i in items if path.endswith((f"imdb={i['imdbId']}", f"q={i['name']}"))]}
+        asked.append(path)
+        return {"item": items[int(path[-1]) - 1], "topicItemStats": []}
+
+    asked = list[str]()
+    monkeypatch.setattr(ddd_api, "_get", get)
+    adding.fetch(talked, ddd_api.Site("k"))
+    assert asked == ["/media/1", "/media/3", "/media/4"]
