@@ -190,7 +190,7 @@ def _descriptors(judged: Judged) -> list[Step]:
     named = [f"{key} = {trait.esrb[key]:g}" for key in rated if key in trait.esrb]
     strength = judging.esrb(judged.said, trait, 1)[0]
     silent = "no descriptor of this trait"
-    silent += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M or AO"
+    silent += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M, AO or RP, or not at all"
     does = judged.strong(strength) if trait.esrb_applies == "strong" and np.isfinite(strength) else ()
     text = f"ESRB ({trait.esrb_applies}): {', '.join(named) or silent}"
     return [judged.step(text, rows, *does)]

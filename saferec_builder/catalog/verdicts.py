@@ -20,7 +20,7 @@ from saferec_builder.sources import class_rules
 from saferec_builder.storage import tables
 
 _DATE = r"^\d{4}(-\d\d){0,2}([T ]|$)"  # what sorts by time as it is written
-ADULT = ("m", "ao")  # ESRB ratings
+ADULT, PENDING = ("m", "ao"), "rp"  # ESRB ratings
 AT_ONCE = 16384  # items judged together: votes on every topic of the taxonomy take 3 MB a thousand
 
 
@@ -195,13 +195,16 @@ def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
 
 def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
     """The strongest descriptor that speaks for the trait; 0 for a rated game without one, NaN where none could, and
-    where the game is for adults: the descriptors of such a game name the worst in it, not all of it."""
+    where silence says nothing: the descriptors of a game for adults name the worst in it, not all of it, and a game
+    that waits for its rating, or has neither a rating nor a descriptor, was asked for none."""
     rated = said.filter((pl.col("kind") == "esrb") & bool(trait.esrb))
     strength = rated["key"].replace_strict(trait.esrb, default=0.0, return_dtype=pl.Float64)
     strongest = np.full(n, np.nan)
     np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
-    grown = said.filter((pl.col("kind") == "rating") & pl.col("key").is_in(ADULT))["row"].to_numpy()
-    strongest[grown] = np.where(strongest[grown] > 0, strongest[grown], np.nan)
+    ratings = said.filter(kind="rating")
+    unrated = rated.filter(key="no_descriptors").join(ratings, "row", "anti")["row"]
+    silent = pl.concat([ratings.filter(pl.col("key").is_in([*ADULT, PENDING]))["row"], unrated]).to_numpy()
+    strongest[silent] = np.where(strongest[silent] > 0, strongest[silent], np.nan)
     return strongest
 
 

@@ -165,6 +165,12 @@ def test_descriptors_of_a_rated_game():
     adult = [statement(ALIEN, "lyrics", "esrb"), statement(ALIEN, "M", "rating")]
     assert verdict(said(*adult)) == (None, "unknown")
     assert verdict(said(*adult, blood)) == (1.0, "violated")
+    # who waits for a rating, or has a blank row, was asked for nothing
+    nothing = statement(ALIEN, "no_descriptors", "esrb")
+    for rating, word in (("RP", (None, "unknown")), ("E", (0.0, "clear"))):
+        assert verdict(said(nothing, statement(ALIEN, rating, "rating"))) == word
+    assert verdict(said(nothing)) == (None, "unknown")
+    assert verdict(said(nothing, blood)) == (1.0, "violated")
     assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles") == (None, "unknown")  # it has none
     # a taxonomy that says "strong" and names no descriptor: no game is cleared by it
     mute = Taxonomy("1", "d", (replace(TAXONOMY["gore"], esrb={}),))
