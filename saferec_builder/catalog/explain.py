@@ -89,7 +89,7 @@ def judged(
     """
     by_title = index(items)
     every = judging.statements(items, links, warnings, by_title)
-    name_, year = titles.split_year(title)
+    name_, year = titles.split_year(title.removeprefix("title:"))  # as `catalog gaps` names one
     by_title.works = known_works.works(items, known_works.known(items, links, every)) if year is None else {}
     match = _by_id(title, items, links) or titles.find(by_title, name_, year, domain)
     near = candidates(match.candidates or (() if match.item else alike(title, items)), items)

@@ -102,3 +102,12 @@ def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself(
 def test_a_step_says_that_it_rests_on_the_worst_of_several_counts():
     told = texts(gore(statement(ALIEN, BLOOD, yes=75, no=25), statement("title:Alien (1979)", BLOOD, yes=3, no=0)))
     assert "75 yes of 100, the worst of 2 counts that may be of the same people (voters" in told[-1]
+
+
+def test_a_verdict_is_asked_for_under_the_name_that_gaps_prints():
+    items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
+    told = said(statement(ALIEN, BLOOD, yes=75, no=25))
+    words = [
+        explain.judged(f"{p}Alien (1979)", None, traits.load()["gore"], items, links, told) for p in ("", "title:")
+    ]
+    assert [found.word for found in words] == ["violated"] * 2
