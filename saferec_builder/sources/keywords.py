@@ -37,7 +37,7 @@ def _one(place: str, row: dict[str, str]) -> Rows:
 
 def _named(row: dict[str, str]) -> str:
     for column, collection in (("tmdb", "tmdb"), ("tmdbId", "tmdb"), ("movieId", "movielens")):
-        number = row.get(column, "")
+        number = row.get(column, "").removesuffix(".0")  # as pandas writes it where one is missing
         if number.isascii() and number.isdigit() and len(number) < 10 and not row.get("imdb"):
             return f"{collection}:{int(number)}"
     return refs.of_row(row)

@@ -37,8 +37,8 @@ def _links(path: Path) -> tuple[dict[str, list[str]], Rows]:
 
     def one(place: str, row: dict[str, str]) -> list[tuple[str, list[str]]]:
         found = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
-        if row["tmdbId"].isdigit():
-            found.append(f"tmdb:{row['tmdbId']}")
+        if (tmdb := row["tmdbId"].removesuffix(".0")).isdigit():  # as pandas writes it where one is missing
+            found.append(f"tmdb:{tmdb}")
         return [(row["movieId"], found)]
 
     rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, expected=("movieId", "imdbId", "tmdbId"))

@@ -25,6 +25,8 @@ def ref(value: str) -> str:
     found = _REF.match(text)
     if found and found[1] == "imdb":
         return imdb(found[2])
+    if found and found[1] == "tmdb":
+        return text.removesuffix(".0")  # as pandas writes it where one is missing
     return text if found else f"title:{text}"
 
 

@@ -9,7 +9,7 @@ from tests.worlds.catalog_files import file
 
 def test_keywords_name_a_film_by_any_id_and_count_once(tmp_path):
     long = f"²,,gore\n{'1' * 5_000},,gore\n"  # no numbers
-    text = f"tmdb,imdb,keywords\n862,tt0114709,toy|boy\n8,,Gore| gore |toy|slasher\n9,tt0000009,rape\n{long}"
+    text = f"tmdb,imdb,keywords\n862,tt0114709,toy|boy\n8.0,,Gore| gore |toy|slasher\n9,tt0000009,rape\n{long}"
     read = keywords.read(file(tmp_path, "k.csv", text))
     assert read.rows.select("ref", "kind", "topic").rows() == [
         ("tmdb:8", "keyword", "gore"),

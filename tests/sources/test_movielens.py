@@ -25,7 +25,7 @@ def test_movielens(tmp_path):
         "1,Heat (1995),Crime\n"
         "4, (1995),\n"
         "5,a,b,c\n",
-        "movieId,imdbId,tmdbId\n1,0110877,11010\n2,0105946,\n3,abc,5\n",
+        "movieId,imdbId,tmdbId\n1,0110877,11010.0\n2,0105946,\n3,abc,5\n",
     )
     assert read.rows.select("source_id", "title", "year", "refs", "genres").rows() == [
         ("1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:11010"], ["Comedy", "Drama"]),
