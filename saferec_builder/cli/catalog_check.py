@@ -39,6 +39,8 @@ def check(
     found = lookup.check(Workspace.open(folder), title, trait, domain=domain)
     near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
     said = {"ambiguous": "several works have this title: add its year", "not_found": "not in the catalog"}
+    if found.candidates.height == 1:
+        said["ambiguous"] = "one work has this title, and nobody says of which year it is"
     match = said.get(found.match, f"found{near}")
     lines = [f"item     {found.title or 'none'}", f"match    {match}", f"trait    {found.trait}"]
     which = "did you mean" if found.match == "not_found" else "candidate"

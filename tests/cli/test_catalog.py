@@ -178,3 +178,13 @@ def test_invented_items_go_into_demo_workspaces(cli, demo_workspace):
     ran = cli("catalog", "add", "demo", *paths, "-C", demo_workspace.root, "--json").json
     assert (ran["dropped"], ran["without_year"]) == ({}, 0)
     assert ran["added"] == ran["in"] == ran["items"] >= 360  # no two of them merge
+
+
+def test_a_work_without_a_year_is_not_said_to_be_several(cli, workspace, tmp_path):
+    path = file(tmp_path, "own.csv", "domain,title,year\nfilm,South Park,\n")
+    assert cli("catalog", "add", "csv", path, "-C", workspace.root).code == 0
+    told = cli("catalog", "check", "South Park (1999)", "--trait", "gore", "-C", workspace.root).out
+    assert (
+        "match    one work has this title, and nobody says of which year it is\n" in told
+        and "  candidate  South" in told
+    )
