@@ -6,6 +6,7 @@ import polars as pl
 
 from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.erasure.people import Gone
+from saferec_builder.mining.conversations import AGAIN, MUTE
 from saferec_builder.storage import database, tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -22,6 +23,9 @@ def changes(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, Change]]:
     def without(theirs: pl.Expr) -> Change:
         def change(rows: pl.DataFrame) -> pl.DataFrame:
             rows = rows.filter(~theirs)
+            if "detail" in rows.columns:  # of an older program: whose these ids are nobody has noted
+                named = (pl.col("stage") == "mine") & pl.col("reason").is_in([MUTE, AGAIN])
+                return rows.with_columns(detail=pl.when(named).then(pl.lit("")).otherwise("detail"))
             # a cluster has the id of one of its members
             return rows.with_columns(pl.col("cluster").replace(gone.whole)) if "cluster" in rows.columns else rows
 

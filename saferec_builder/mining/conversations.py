@@ -13,6 +13,7 @@ from saferec_builder.storage import tables
 
 # (texts, conversation of each) -> (texts with placeholders, how many of what)
 Hide = Callable[[pl.Series, pl.Series], tuple[pl.Series, Counter[str]]]
+MUTE, AGAIN = "no seeker text", "same id"  # why a conversation is dropped
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
@@ -31,7 +32,7 @@ def mine(read: pl.DataFrame, have: pl.DataFrame, secret: bytes | None) -> tuple[
     coarser = finest.join(_coarser(finest, have), "conversation", "semi")
     kept = finest.join(coarser, "_row", "anti").sort("conversation")
     others = spoken.join(kept, "_row", "anti")
-    drops = pl.concat([drops_of(mute, "no seeker text"), drops_of(others, "same id")])
+    drops = pl.concat([drops_of(mute, MUTE), drops_of(others, AGAIN)])
     named = kept if secret is None else pseudonyms(kept, secret)
     return named.select(list(tables.CONVERSATIONS.columns)), drops
 
@@ -145,7 +146,10 @@ def others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
 
 
 def drops_of(rows: pl.DataFrame, reason: str) -> pl.DataFrame:
-    """Rows of DROPS for conversations that are left out for one reason."""
+    """Rows of DROPS for conversations that are left out for one reason.
+
+    The place in the file says enough: the source's id of somebody may stand in no table once they are forgotten.
+    """
     return rows.select(
-        stage=pl.lit("mine"), source="source", place="place", reason=pl.lit(reason), detail="source_id"
+        stage=pl.lit("mine"), source="source", place="place", reason=pl.lit(reason), detail=pl.lit("")
     ).select(list(tables.DROPS.columns))

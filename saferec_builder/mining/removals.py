@@ -181,9 +181,7 @@ def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.Da
         wish |= pl.col("seeker").is_in(people)
         wish |= pl.col("posts").list.eval(pl.element().struct["author"].is_in(people)).list.any()
         gone |= (pl.col("source") == source) & wish.fill_null(False)
-    # the source's id is what may not be kept: the place in the file says enough
-    drops = drops_of(read.filter(gone), REMOVED).with_columns(detail=pl.lit(""))
-    return read.filter(~gone), drops
+    return read.filter(~gone), drops_of(read.filter(gone), REMOVED)
 
 
 def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: bytes) -> pl.DataFrame:

@@ -1,0 +1,26 @@
+"""Rows of the tables that name somebody who is forgotten go, and those that name others stay."""
+
+import json
+from pathlib import Path
+
+from saferec_builder.mining.conversations import AGAIN, MUTE
+from saferec_builder.storage import tables, workspace as store
+from tests.conftest import Cli
+from tests.worlds.source_lines import chat
+
+SILENT = {"id": "talk-mute", "user": "person4", "messages": [{"role": "assistant", "content": "Which film?"}]}
+
+
+def test_no_row_of_what_was_left_out_names_them_by_an_id(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> None:
+    """The second row of an id, and a row in which nobody asks: both were kept with the source's id in clear."""
+    talk = [chat(name, "A calm film?", user="person4") for name in ("talk-4", "talk-4", "talk-5")]
+    (tmp_path / "own.jsonl").write_text("\n".join([*talk, json.dumps(SILENT)]))
+    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
+    drops = [("own.jsonl:2", AGAIN, ""), ("own.jsonl:4", MUTE, "")]
+    assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops
+    older = [("mine", "messages", "old.jsonl:1", AGAIN, "talk-4")]
+    older += [("mine", "messages", "old.jsonl:2", MUTE, "talk-mute"), ("mine", "hf", "x:1", "not JSON", "cut")]
+    store.append(workspace, tables.DROPS, tables.DROPS.frame(older))  # as an older program wrote them
+    assert cli("forget", "person4", "-C", workspace.root).code == 0
+    kept = [(place, reason, "") for _, _, place, reason, _ in older[:2]] + [("x:1", "not JSON", "cut")]
+    assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops + kept
