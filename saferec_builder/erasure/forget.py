@@ -8,7 +8,7 @@ command writes what people said.
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from annotation import outbox
@@ -20,6 +20,7 @@ from saferec_builder.core.progress import Progress
 from saferec_builder.erasure import people, places, review_server, rows
 from saferec_builder.erasure.people import Gone, Receipt
 from saferec_builder.mining import removals as wishes
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import database, tables, whole_files, workspace
 from saferec_builder.storage.workspace import FORGETTING, Workspace
 
@@ -31,6 +32,7 @@ class Forgotten:
     receipts  each wish and its conversations; one that names nobody has none, and mining will leave it out
     rows      of each table, and lines of lists (`lines`), tasks of the own review server (`tasks`)
     files     with `dry`: where they stand beside the tables; else what still names them, for the owner to look at
+    unread    files and folders that cannot be read, so that nobody knows
     emptied   releases and copies of releases whose data was deleted
     outside   what no program here can reach, and what to do about it
     resumed   conversations of an erasure that had been broken off
@@ -43,6 +45,7 @@ class Forgotten:
     outside: list[str]
     dry: bool
     resumed: int = 0
+    unread: list[Path] = field(default_factory=list)
 
     @property
     def total(self) -> str:
@@ -60,7 +63,8 @@ class Forgotten:
             more = f" (the same people have {receipt.more} more)" if receipt.more else ""
             known = ", known before" if receipt.before else ""
             told[receipt.wish] = f"{len(receipt.conversations)} conversations{more}{known}"
-        for name, paths in (("releases", self.emptied), ("files" if self.dry else "still_in", self.files)):
+        files = ("files" if self.dry else "still_in", self.files)
+        for name, paths in (("releases", self.emptied), files, ("not_read", self.unread)):
             told |= {name: [str(path.relative_to(root)) for path in paths]} if paths else {}
         return told | {f"do_{n}": what for n, what in enumerate(self.outside, 1)}
 
@@ -74,9 +78,10 @@ class Forgotten:
                 f" mining {then} them out; if not, run it again with the right spelling (a name that nobody has does no"
                 " harm)"
             )
-        if self.files and not self.dry:
-            others = f" and {n} other files" if (n := len(self.files) - 1) else ""
-            return f"forget: still named in {self.files[0]}{others}: look there"
+        for paths, what in ((self.files, "still named in"), (self.unread, "nobody can read")):
+            if paths and not self.dry:
+                others = f" and {n} other files" if (n := len(paths) - 1) else ""
+                return f"forget: {what} {paths[0]}{others}: look there"
         return None
 
 
@@ -118,34 +123,40 @@ def forget(
                 return replace(before, outside=[*before.outside, *waits])
         gone, receipts = people.meant(ws, names, source)
         _check_server(ws, gone, to, no_server)
+        held = _check_readable(ws, gone)
         if dry:
-            return _looked(ws, gone, receipts, to, progress)
+            return _looked(ws, gone, receipts, held, to, progress)
         whole_files.write_private(intent, json.dumps(gone.facts()).encode())
         made = replace(_erase(ws, gone, to, progress), receipts=receipts)
         return _joined(before, made) if before else made
 
 
 def _looked(
-    ws: Workspace, gone: Gone, receipts: list[Receipt], to: LabelStudio | Argilla | None, progress: Progress | None
+    ws: Workspace,
+    gone: Gone,
+    receipts: list[Receipt],
+    held: list[Path],
+    to: LabelStudio | Argilla | None,
+    progress: Progress | None,
 ) -> Forgotten:
     """What an erasure would find; nothing is changed."""
     tasks = set(gone.tasks)
-    held = [home for home in sorted(places.releases(ws)) if places.holds(ws, home, gone)]
     lines, copies = places.clean_lists(ws, gone, dry=True, progress=progress)
     on_team = review_server.elsewhere(ws, tasks).height
     there = review_server.erase_here(ws, tasks, dry=True) + (on_team if to else 0)
     counts = {"tasks": there, "lines": lines, **rows.counted(ws, gone)}
-    found = places.holding(ws, gone, copies, progress)
-    return Forgotten(receipts, counts, found, held, _outside(ws, gone, held, team=on_team > 0), dry=True)
+    found, unread = places.holding(ws, gone, copies, progress)
+    outside = _outside(ws, gone, held, team=on_team > 0)
+    return Forgotten(receipts, counts, found, held, outside, dry=True, unread=unread)
 
 
 def _joined(before: Forgotten, made: Forgotten) -> Forgotten:
     """Two erasures as one."""
     rows = {name: n + before.rows.get(name, 0) for name, n in made.rows.items()}
-    pairs = ((before.files, made.files), (before.emptied, made.emptied))
-    files, emptied = ([*dict.fromkeys([*first, *then])] for first, then in pairs)
+    pairs = ((before.files, made.files), (before.emptied, made.emptied), (before.unread, made.unread))
+    files, emptied, unread = ([*dict.fromkeys([*first, *then])] for first, then in pairs)
     outside = [*dict.fromkeys([*before.outside, *made.outside])]
-    return Forgotten(made.receipts, rows, files, emptied, outside, made.dry, before.resumed)
+    return Forgotten(made.receipts, rows, files, emptied, outside, made.dry, before.resumed, unread)
 
 
 def _read(intent: Path) -> Gone:
@@ -164,6 +175,15 @@ def _check_server(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, n
             f"forget: {there.height} tasks about them are on a review server ({tool}): give it with --tool {tool},"
             " --url and --token, so that they are deleted there too; or say --no-server if it is there no more"
         )
+
+
+def _check_readable(ws: Workspace, gone: Gone) -> list[Path]:
+    """`places.held`. What is damaged stops an erasure here: once it is begun, no command could mend it."""
+    for table in tables.TABLES.values():
+        workspace.count(ws, table)
+        if folders := [path for path in (ws.root / "tables" / table.name).glob("*") if path.is_dir()]:
+            raise StoreError(f"{folders[0]}: a folder among the files of a table: move it away, then run it again")
+    return places.held(ws, gone)
 
 
 # ---- the steps, in the order in which they leave no way back to the names
@@ -193,7 +213,8 @@ def _erase(
     wishes.drop_erased(ws)
     resumed = len({one for one, _ in gone.revisions}) if again else 0
     outside = _outside(ws, gone, emptied, team=bool(to))
-    made = Forgotten([], counts, places.holding(ws, gone, copies, progress), emptied, outside, False, resumed)
+    found, unread = places.holding(ws, gone, copies, progress)
+    made = Forgotten([], counts, found, emptied, outside, False, resumed, unread)
     (ws.root / FORGETTING).unlink(missing_ok=True)
     return made
 
@@ -207,6 +228,10 @@ def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path], *, team: bool) 
         return []
     mined = sorted({name for _, name in gone.inputs})
     said = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
+    if any(source == Source.reddit for source, _ in gone.inputs):
+        said.append("dumps of comments that were mined with it, wherever they lie: take theirs out, or delete them")
+    if links := [str(path.relative_to(ws.root)) for path in places.links(ws.root)]:
+        said.append(f"{', '.join(links)}: links out of here, so nobody looked there: take them out there")
     if packed := places.packed(ws.root):
         said.append(f"{', '.join(path.name for path in packed)}: packed, so nobody looked into it: take them out there")
     for home in emptied:

@@ -5,21 +5,23 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
 
 import polars as pl
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exports import released_ids
 from exports.folder import MANIFEST, facts_of
 from exports.withdraw import FORGOTTEN, mark, reasons
-from saferec_builder.core.errors import SafeRecError
+from saferec_builder.core.errors import ReleaseError, SafeRecError
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.core.release_files import SUMS
 from saferec_builder.erasure.people import Gone
 from saferec_builder.mining import removals as wishes
-from saferec_builder.mining.conversations import pseudonym
 from saferec_builder.sources.readers import IN_CELLS, READERS, likely
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.whole_files import replacing
@@ -31,30 +33,50 @@ _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _PACKED = (".7z", ".bz2", ".gz", ".ods", ".xlsx", ".xz", ".zip", ".zst")
 _MADE = ("label-studio", "mining", "releases", "review")  # folders of ours: a source's names are in no file of these
 _ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
-_WORD = re.compile(r"""[^\s"',;:(){}\[\]<>=|/\\]+""")
-_OURS = (".secret", "saferec.toml", wishes.FILE, ".forget.json", ".outbox.json")  # each is dealt with by its room
+_TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
+_BETWEEN = re.compile(r"([:=|/\\])")  # in a name, or between two
+_LONGEST, _EDGES = 8, ".!?@*`"  # parts of a name; and what stands around one
+_KNOWN = 1_000_000  # words that are remembered as nobody's
+_DATABASE = ("workspace.db", "workspace.db-wal", "workspace.db-shm", "workspace.db-journal")
+# at the root: each is dealt with by its room
+_OURS = (".secret", "saferec.toml", wishes.FILE, ".forget.json", ".outbox.json", *_DATABASE)
 
 
 def files(root: Path) -> Iterator[Path]:
-    """Every file of the workspace but its tables, database and locks."""
+    """Every file of the workspace but its tables and its database; copies of these are like any other file."""
     for path in sorted(root.rglob("*")):
-        first = path.relative_to(root).parts[0]
-        ours = first == "tables" or first.startswith("workspace.db") or path.suffix == ".lock" or path.name in _OURS
-        if not ours and path.is_file() and not path.is_symlink():
+        match path.relative_to(root).parts:
+            case ("tables", name, _) if name in tables.TABLES:
+                continue
+            case (name,) if name in _OURS or fnmatch(name, "workspace.db.schema-*.bak"):
+                continue
+        if os.path.isfile(path) and not path.is_symlink():
             yield path
 
 
-def holding(ws: Workspace, gone: Gone, copies: Collection[Path], progress: Progress | None = None) -> list[Path]:
-    """The files in which any of their names here stands, as UTF-8 or UTF-16 (of parquet among the values), or as a word
-    a name that the source has for them; and `copies`, of input with a row of theirs. Nothing is unpacked."""
+def holding(
+    ws: Workspace, gone: Gone, copies: Collection[Path], progress: Progress | None = None
+) -> tuple[list[Path], list[Path]]:
+    """(The files in which any of their names here stands, as UTF-8 or UTF-16 (of parquet among the values), or as a
+    word a name that the source has for them, and `copies`, of input with a row of theirs; what cannot be read). Nothing
+    is unpacked."""
     names, homes, spelt = gone.names, releases(ws), Spelt(ws, (*gone.forgotten, *gone.ids))
-
-    def told(path: Path) -> bool:
+    found, unread = list[Path](), [path for path in sorted(ws.root.rglob("*")) if _is_closed(path)]
+    for path in counted([*files(ws.root)], progress):
         made = path.relative_to(ws.root).parts[0] in _MADE or not homes.isdisjoint(path.parents)
-        spelt_there = not made and path.suffix != ".parquet" and any(map(spelt.stands_in, _blocks(path)))
-        return spelt_there or (bool(names) and any(_said(block, names) for block in _blocks(path)))
+        try:
+            blocks = () if path in copies else _blocks(path)
+            told = any((names and _said(one, names)) or (not made and spelt.stands_in(one)) for one in blocks)
+        except (OSError, pa.ArrowException):
+            unread.append(path)
+        else:
+            found += [path] * (told or path in copies)
+    return found, unread
 
-    return [path for path in counted([*files(ws.root)], progress) if path in copies or told(path)]
+
+def _is_closed(path: Path) -> bool:
+    """A folder into which one may not look."""
+    return os.path.isdir(path) and not path.is_symlink() and not os.access(path, os.R_OK | os.X_OK)
 
 
 class Spelt:
@@ -62,20 +84,44 @@ class Spelt:
 
     def __init__(self, ws: Workspace, who: Collection[tuple[str, str]]) -> None:
         self.who, self.sources, self.secret = set(who), {source for source, _ in who}, ws.secret if who else b""
+        self.others = set[str]()
 
     def stands_in(self, block: bytes) -> bool:
-        """Whether one is a word there; numbers are none, as those of an id stand for much else."""
-        words = {word.strip(".!?@*`") for word in _WORD.findall(block.replace(b"\0", b"").decode("utf-8", "ignore"))}
-        return any(self._is_theirs(word) for word in words if not word.isdecimal())
+        """Whether one is a word there, written as a wish may write it; numbers are none, as those of an id stand for
+        much else."""
+        words = _words(block.replace(b"\0", b"").decode("utf-8", "ignore")) - self.others
+        if any(self._is_theirs(word) for word in words if not word.isdecimal()):
+            return True
+        if len(self.others) > _KNOWN:
+            self.others.clear()
+        self.others |= words
+        return False
 
     def _is_theirs(self, word: str) -> bool:
-        keys = (wishes.id_key, pseudonym)
-        return any((one, key(one, word, self.secret)) in self.who for one in self.sources for key in keys)
+        each = (wishes.hashed(wishes.wish(one, word, word), (), self.secret) for one in self.sources)
+        return not all(map(self.who.isdisjoint, each))
+
+
+def _words(text: str) -> set[str]:
+    """Words, and several of them where no blank or quote is between: a name may be `auth0|65f1` or `talk:2024/7`."""
+    found = set[str]()
+    for token in set(_TOKEN.findall(text.replace("\\/", "/"))):  # as JSON may write it
+        parts = _BETWEEN.split(token)
+        for start in range(0, len(parts), 2):
+            ends = range(start + 1, min(start + 2 * _LONGEST, len(parts) + 1), 2)
+            found.update("".join(parts[start:end]).strip(_EDGES) for end in ends)
+    return found - {""}
 
 
 def packed(root: Path) -> list[Path]:
     """The files that nobody looks into."""
     return [path for path in files(root) if path.suffix.lower() in _PACKED]
+
+
+def links(root: Path) -> list[Path]:
+    """The links that lead out of the workspace: nobody looks behind them."""
+    home, all_links = root.resolve(), (path for path in sorted(root.rglob("*")) if path.is_symlink())
+    return [path for path in all_links if os.path.exists(path) and not path.resolve().is_relative_to(home)]
 
 
 def _said(block: bytes, names: Sequence[str]) -> bool:
@@ -86,14 +132,33 @@ def _said(block: bytes, names: Sequence[str]) -> bool:
 def _blocks(path: Path) -> Iterator[bytes]:
     if path.suffix == ".parquet":
         for batch in pq.ParquetFile(path).iter_batches():
-            for column in batch.columns:
-                yield b"\n".join(part.to_pybytes() for part in column.buffers() if part is not None)
+            yield from (b"\n".join(_values(column)) for column in batch.columns)
         return
     before = b""
     with open(path, "rb") as file:
         while block := file.read(_BLOCK):
             yield before + block
             before = block[-_EDGE:]
+
+
+def _values(column: pa.Array) -> Iterator[bytes]:
+    """The texts of a column, those in lists and categories too; the bytes of all else."""
+    kind = column.type
+    if isinstance(column, pa.ExtensionArray):
+        yield from _values(column.storage)
+    elif pa.types.is_dictionary(kind):
+        yield from _values(column.dictionary)
+    elif pa.types.is_struct(kind):
+        for n in range(kind.num_fields):
+            yield from _values(column.field(n))
+    elif pa.types.is_map(kind):
+        yield from (*_values(column.keys), *_values(column.items))
+    elif pa.types.is_nested(kind):
+        yield from _values(column.flatten())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield from column.drop_null().cast(pa.large_binary()).to_pylist()
+    else:
+        yield from (part.to_pybytes() for part in column.buffers() if part is not None)
 
 
 # ---- lists, one thing a line
@@ -119,9 +184,11 @@ def clean_lists(
     for path in counted([*files(ws.root)], progress):
         if path.relative_to(ws.root).parts[0] == "label-studio":
             continue
-        theirs = Theirs() if homes.intersection(path.parents) else _theirs(path, erased)
-        listed = path.suffix in (*_LISTS, *_TABLES) or theirs.lines or theirs.ids
-        taken = _clean(path, gone.names, theirs, dry=dry) if listed else 0
+        theirs, taken = Theirs(), 0
+        with suppress(OSError):  # one may not read it, or not write there: `holding` tells of it
+            theirs = Theirs() if homes.intersection(path.parents) else _theirs(path, erased)
+            listed = path.suffix in (*_LISTS, *_TABLES) or theirs.lines or theirs.ids
+            taken = _clean(path, gone.names, theirs, dry=dry) if listed else 0
         lines += taken
         if theirs.found and (dry or not taken):
             left.append(path)
@@ -210,9 +277,7 @@ def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:
 
     again: a run before was broken off, so those without data count too, whoever emptied them.
     """
-    emptied, keys = [], list(ws.releases.glob("*.key.parquet"))
-    for key in keys:
-        released_ids.read(key)  # a damaged one stops this before anything is deleted
+    emptied = []
     for home in sorted(releases(ws)):
         if holds(ws, home, gone):
             if home.parent == ws.releases and home.name not in reasons(ws.releases):
@@ -222,11 +287,18 @@ def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:
         elif again and not (home / DATA).exists():
             emptied.append(home)
         shutil.rmtree(home / EMPTIED, ignore_errors=True)
-    for key in keys:
+    for key in ws.releases.glob("*.key.parquet"):
         released_ids.erase(key, list(gone.whole), gone.revisions)
     for draft in ws.releases.glob(".*.tmp"):  # of a build that was killed
         shutil.rmtree(draft, ignore_errors=True)
     return emptied
+
+
+def held(ws: Workspace, gone: Gone) -> list[Path]:
+    """The releases and copies that hold one of the revisions; ReleaseError where one, or a key file, is damaged."""
+    for key in ws.releases.glob("*.key.parquet"):
+        released_ids.read(key)
+    return [home for home in sorted(releases(ws)) if holds(ws, home, gone)]
 
 
 def holds(ws: Workspace, home: Path, gone: Gone) -> bool:
@@ -235,7 +307,11 @@ def holds(ws: Workspace, home: Path, gone: Gone) -> bool:
     named = {released_ids.released(ws, dataset, one): one for one, _ in gone.revisions}
     named |= {one: one for one, _ in gone.revisions}  # of an older program
     paths = sorted((home / DATA / "conversations").glob("*.parquet"))
-    there = [pl.read_parquet(path, columns=["conversation", "digest"], glob=False) for path in paths]
+    try:
+        there = [pl.read_parquet(path, columns=["conversation", "digest"], glob=False) for path in paths]
+    except (pl.exceptions.PolarsError, OSError) as fault:
+        why = f"{home}: {DATA}/conversations cannot be read ({str(fault).splitlines()[0]})"
+        raise ReleaseError(f"{why}: put your copy of it back, or delete the folder") from None
     rows = pl.concat(there).filter(pl.col("conversation").is_in(list(named))) if there else pl.DataFrame()
     if rows.is_empty():
         return False

@@ -6,14 +6,16 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from saferec_builder.core.progress import Bar
 from saferec_builder.erasure import forget as stage, places
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
-from tests.worlds import release_world as world
+from tests.worlds import reddit_dump, release_world as world
 from tests.worlds.dialogues import TALK, tsv
+from tests.worlds.reddit_dump import comment, submission
 from tests.worlds.source_lines import REDIAL
 
 MINE, OTHER = (
@@ -93,6 +95,123 @@ def test_other_files_with_a_name_of_theirs_are_listed(mined: store.Workspace, cl
     ran = cli("forget", "person4", "-C", mined.root, "--json")
     assert ran.code == 1 and ran.json["still_in"] == [name] and f"still named in {mined.root / name}: look" in ran.err
     assert (mined.root / name).read_text() == text
+
+
+@pytest.mark.parametrize("wish", ["u/LeaverX", "leaverx", "LeaverX", "t1_c10", "c10", "Seeker1", "s1"])
+def test_a_dump_of_reddit_that_names_them_is_listed(
+    workspace: store.Workspace, tmp_path: Path, cli: Cli, wish: str
+) -> None:
+    """Reddit's dumps have names in any case, and ids without the kind that a wish may have."""
+    asked, said = [submission(1, author="Seeker1")], [comment(10, "s1", author="LeaverX")]
+    paths = [reddit_dump.write(tmp_path / name, rows) for name, rows in (("RS.ndjson", asked), ("RC.ndjson", said))]
+    assert cli("mine", "reddit", *paths, "-C", workspace.root).code == 0
+    shutil.copy(paths[1], workspace.root / "copy.ndjson")
+    ran = cli("forget", wish, "-C", workspace.root, "--json")
+    assert ran.code == 1 and ran.json["still_in"] == ["copy.ndjson"]
+    assert "RS.ndjson: the file" in ran.json["do_1"] and "dumps of comments" in ran.json["do_2"]
+
+
+def test_what_nobody_can_read_is_listed_and_stops_nothing(mined: store.Workspace, cli: Cli) -> None:
+    """It ended with a traceback after the intent was written: from then on every other command refused."""
+    (mined.root / "half.parquet").write_bytes(b"PAR1 half of a download")
+    (mined.root / "note.txt").write_text("of person4")
+    assert cli("forget", "person4", "--dry-run", "-C", mined.root, "--json").json["not_read"] == ["half.parquet"]
+    ran = cli("forget", "person4", "-C", mined.root, "--json")
+    assert ran.code == 1 and ran.json["not_read"] == ["half.parquet"] and ran.json["still_in"] == ["note.txt"]
+    (mined.root / "note.txt").unlink()
+    ran = cli("forget", "person4", "-C", mined.root)
+    assert ran.code == 1 and f"nobody can read {mined.root / 'half.parquet'}: look there" in ran.err
+    assert cli("propose", "-C", mined.root).code == 0
+
+
+def test_a_file_that_one_may_not_read_is_listed(
+    mined: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mined.root / "colleagues.jsonl").write_text(jsonl(MINE))
+
+    def refuse(path: Path) -> None:
+        if path.name == "colleagues.jsonl":
+            raise PermissionError(13, "Permission denied", path)
+
+    blocks, likely = places._blocks, places.likely
+    monkeypatch.setattr(places, "_blocks", lambda path: refuse(path) or blocks(path))
+    monkeypatch.setattr(places, "likely", lambda path: refuse(path) or likely(path))
+    ran = cli("forget", "person4", "-C", mined.root, "--json")
+    assert ran.code == 1 and ran.json["not_read"] == ["colleagues.jsonl"]
+
+
+@pytest.mark.parametrize("what", ["shard", "folder", "release", "key file"])
+def test_what_is_damaged_stops_it_before_it_begins(workspace: store.Workspace, cli: Cli, what: str) -> None:
+    """Afterwards the command that brings it back would refuse."""
+    world.fill(workspace, *world.requests(40))
+    store.append(workspace, tables.CATALOG_ROWS, world.catalog())
+    store.append(workspace, tables.WARNINGS, world.warnings())
+    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
+    home = workspace.releases / "1.0.0"
+    if what == "folder":
+        (workspace.root / "tables" / "labels").mkdir(exist_ok=True)
+        (workspace.root / "tables" / "conversations" / "@eaDir").mkdir()
+    else:
+        at = {"shard": workspace.root / "tables" / "conversations", "release": home / "data" / "conversations"}
+        path = next(at[what].glob("*.parquet")) if what in at else workspace.releases / "1.0.0.key.parquet"
+        path.chmod(0o600)
+        path.write_bytes(b"PAR1 half of it")
+    ran = cli("forget", "c001", "-C", workspace.root)
+    assert ran.code == 1 and ran.err.count("\n") <= 2 and "Traceback" not in ran.err, ran.err
+    assert not (workspace.root / store.FORGETTING).exists()
+
+
+def test_copies_of_what_is_ours_are_like_any_other_file(mined: store.Workspace, cli: Cli) -> None:
+    here, root = tables.digest("messages", "talk-person4"), mined.root
+    shutil.copytree(root / "tables" / "conversations", root / "tables" / "conversations.old")
+    (root / "old").mkdir()
+    (root / "old" / "removals.csv").write_text("messages,talk-person4,\n")
+    for name in ("workspace.db.bak", "notes.lock", "old/saferec.toml"):
+        (root / name).write_text(here)
+    ran = cli("forget", "person4", "-C", root, "--json")
+    shards = [str(path.relative_to(root)) for path in (root / "tables").rglob("conversations.old/*.parquet")]
+    assert ran.code == 1 and ran.json["still_in"] == [
+        "notes.lock",
+        "old/removals.csv",
+        "old/saferec.toml",
+        *shards,
+        "workspace.db.bak",
+    ]
+
+
+def test_a_table_is_searched_in_whatever_kind_its_columns_are(mined: store.Workspace, cli: Cli) -> None:
+    """A category stands in a dictionary, and a name of the source among others in a list."""
+    here, other = (tables.digest("messages", f"talk-person{n}") for n in (4, 5))
+    kinds = {
+        "plain": pl.Series([here, other]),
+        "category": pl.Series([here, other], dtype=pl.Categorical),
+        "nested": pl.Series([[{"by": "person5"}, {"by": "person4"}], []]),
+        "others": pl.Series([["talk-person5"], ["person", "4"]]),
+    }
+    for name, column in kinds.items():
+        column.to_frame("x").write_parquet(mined.root / f"{name}.parquet")
+    ran = cli("forget", "person4", "-C", mined.root, "--json")
+    assert ran.code == 1 and ran.json["still_in"] == ["category.parquet", "nested.parquet", "plain.parquet"]
+
+
+def test_what_a_link_leads_to_is_told(mined: store.Workspace, tmp_path: Path, cli: Cli) -> None:
+    (mined.root / "data").symlink_to(tmp_path)
+    (mined.root / "inside.toml").symlink_to(mined.root / "saferec.toml")
+    (mined.root / "nowhere").symlink_to(tmp_path / "nothing")
+    told = cli("forget", "person4", "-C", mined.root, "--json").json
+    assert told["do_2"] == "data: links out of here, so nobody looked there: take them out there"
+
+
+@pytest.mark.parametrize("text", ['{{"id": "{}"}}', "mail about {}: out", "user={}, please", r"(by:{})"])
+@pytest.mark.parametrize("name", ["auth0|65f1ab", "talk:2024/77q", "a=="])
+def test_a_name_may_hold_what_parts_words(
+    workspace: store.Workspace, tmp_path: Path, cli: Cli, name: str, text: str
+) -> None:
+    (tmp_path / "own.jsonl").write_text(jsonl(MINE | {"user": name}, OTHER))
+    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
+    (workspace.root / "note.txt").write_text(text.format(name))
+    (workspace.root / "other.txt").write_text("auth0 65f1ab talk: 2024/77 a=")
+    assert cli("forget", name, "-C", workspace.root, "--json").json["still_in"] == ["note.txt"]
 
 
 def test_what_people_write_is_no_name_where_the_tool_has_written_it(mined: store.Workspace, cli: Cli) -> None:
