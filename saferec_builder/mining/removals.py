@@ -156,7 +156,8 @@ def drop_erased(ws: Workspace) -> None:
 
     if done := {wish.line for wish in removals.wishes if erased(wish)}:
         lines = path.read_bytes().splitlines(keepends=True)
-        with whole_files.replacing(path) as tmp:
+        with whole_files.replacing(path, path.stat().st_mode) as tmp:
+            tmp.chmod(path.stat().st_mode)  # what the umask took
             tmp.write_bytes(b"".join(line for n, line in enumerate(lines, 1) if n not in done))
 
 

@@ -9,6 +9,7 @@ from saferec_builder.mining import conversations as mine, removals
 from saferec_builder.sources import conversation_rows as conversations
 from saferec_builder.storage import tables
 from tests.worlds.mined import EMPTY, talk
+from tests.worlds.source_lines import chat
 
 
 def wished(tmp_path, *rows):
@@ -62,3 +63,16 @@ def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
 def test_wishes_know_every_source_of_the_command(tmp_path):
     for source in conversations.Source:
         assert wished(tmp_path, f"{source},a,").wishes[0].source == source
+
+
+def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
+    """A file of names in clear, which its owner had kept from others, was written anew for everybody."""
+    (tmp_path / "own.jsonl").write_text("\n".join(chat(name, "A calm film?", user=name) for name in ("a1", "b2")))
+    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
+    path = workspace.root / "removals.csv"
+    path.write_text("source,source_id,author\nmessages,a1,\nmessages,,somebody-who-waits\n")
+    for mode in (0o600, 0o664):
+        path.chmod(mode)
+        cli("forget", "a1", "-C", workspace.root)
+        assert path.stat().st_mode & 0o777 == mode and "a1" not in path.read_text()
+        path.write_text("source,source_id,author\nmessages,a1,\n")
