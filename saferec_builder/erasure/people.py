@@ -8,6 +8,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -15,7 +16,9 @@ import polars as pl
 from annotation import outbox, sampling_design
 from annotation.tools.tasks_and_answers import tasks
 from exports import formats, released_ids
+from exports.folder import MANIFEST, facts_of
 from saferec_builder.core.errors import UsageError, near
+from saferec_builder.core.release_files import SUMS
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, texts_on_disk, workspace
@@ -89,13 +92,25 @@ def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[
     return _gone(ws, rows, revisions, forgotten, once), [_with_more(each, rows, revisions) for each in receipts]
 
 
+def releases(ws: Workspace) -> set[Path]:
+    """Folders of releases and of copies of them, wherever they lie in the workspace."""
+    return {path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file()}
+
+
+def _datasets(ws: Workspace) -> list[str]:
+    """What the dataset is called, and was in each release: names there rest on it."""
+    return sorted({ws.config.dataset.name, *(facts_of(home)["name"] for home in releases(ws))})
+
+
 def _called(ws: Workspace, there: pl.DataFrame) -> dict[str, tuple[str, str]]:
     """What a conversation or an author is called, here and in releases -> (column, value) of `there`."""
-    dataset, found = ws.config.dataset.name, dict[str, tuple[str, str]]()
+    datasets, found = _datasets(ws), dict[str, tuple[str, str]]()
     for one in there["conversation"].unique():
-        found |= dict.fromkeys((one, released_ids.released(ws, dataset, one)), ("conversation", one))
+        names = [one, *(released_ids.released(ws, name, one) for name in datasets)]
+        found |= dict.fromkeys(names, ("conversation", one))
     for who in there["seeker"].drop_nulls().unique():
-        found |= dict.fromkeys((who, formats.pseudonym(dataset, who)), ("seeker", who))
+        names = [who, *(formats.pseudonym(name, who) for name in datasets)]
+        found |= dict.fromkeys(names, ("seeker", who))
     return found
 
 
@@ -119,13 +134,14 @@ def _one(
 
 def _once_called(ws: Workspace, name: str, wish: wishes.Wish, there: pl.Series) -> set[str]:
     """What somebody was called here and in releases who was erased before: files may have been put back."""
-    dataset, who = ws.config.dataset.name, replace(wish, ids=frozenset())
+    datasets, who = _datasets(ws), replace(wish, ids=frozenset())
     sources = {*there, *(source for source, _ in workspace.read(ws, tables.FORGOTTEN).iter_rows()), *Source} - {""}
     conversations = {tables.digest(one, post) for where, post in wish.ids for one in ([where] if where else sources)}
     people = {key for _, key in wishes.hashed(who, sources, ws.secret)}
     ours = {name} if re.fullmatch("[0-9a-f]{16}", name) else set[str]()
-    released = {released_ids.released(ws, dataset, one) for one in conversations | ours}
-    return conversations | people | ours | released | {formats.pseudonym(dataset, one) for one in people | ours}
+    released = {released_ids.released(ws, name, one) for name in datasets for one in conversations | ours}
+    named = {formats.pseudonym(name, one) for name in datasets for one in people | ours}
+    return conversations | people | ours | released | named
 
 
 def _with_more(receipt: Receipt, rows: pl.DataFrame, revisions: pl.DataFrame) -> Receipt:
@@ -144,10 +160,10 @@ def _gone(
     seekers = ends["seeker"].drop_nulls().unique()
     seekers = seekers.filter(~seekers.is_in(stays["seeker"].drop_nulls().implode()))
     posts = ends.select("source", "source_id").drop_nulls()
-    dataset = ws.config.dataset.name
-    others = [released_ids.released(ws, dataset, one) for one in whole]
+    datasets = _datasets(ws)
+    others = [released_ids.released(ws, name, one) for name in datasets for one in whole]
     others += sorted(once_called.difference(stays["conversation"], stays["seeker"]))
-    others += [*seekers, *(formats.pseudonym(dataset, one) for one in seekers)]
+    others += [*seekers, *(formats.pseudonym(name, one) for name in datasets for one in seekers)]
     design, given, labels, reviews = (
         workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
     )

@@ -15,12 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from exports import released_ids
-from exports.folder import MANIFEST, facts_of
+from exports.folder import facts_of
 from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import ReleaseError, SafeRecError
 from saferec_builder.core.progress import Progress, counted
-from saferec_builder.core.release_files import SUMS
-from saferec_builder.erasure.people import Gone
+from saferec_builder.erasure.people import Gone, releases
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources.readers import IN_CELLS, READERS, likely
 from saferec_builder.storage import tables, workspace
@@ -264,11 +263,6 @@ def _records(text: str, ids: set[str], *, in_lines: bool) -> list[tuple[str, boo
 
 
 # ---- releases
-
-
-def releases(ws: Workspace) -> set[Path]:
-    """Folders of releases and of copies of them, wherever they lie in the workspace."""
-    return {path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file()}
 
 
 def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from exports import formats
 from saferec_builder.core.progress import Bar
 from saferec_builder.erasure import forget as stage, places
 from saferec_builder.storage import tables, workspace as store
@@ -159,6 +160,22 @@ def test_what_is_damaged_stops_it_before_it_begins(workspace: store.Workspace, c
     ran = cli("forget", "c001", "-C", workspace.root)
     assert ran.code == 1 and ran.err.count("\n") <= 2 and "Traceback" not in ran.err, ran.err
     assert not (workspace.root / store.FORGETTING).exists()
+
+
+@pytest.mark.parametrize("wish", ["c001", "released", "pseudonym"])
+def test_a_release_of_before_the_dataset_had_another_name_names_them_too(
+    workspace: store.Workspace, cli: Cli, wish: str
+) -> None:
+    ws = world.fill(workspace, *world.requests(40))
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    seeker = store.read(ws, tables.CONVERSATIONS).filter(conversation="c001")["seeker"][0]
+    names = {"released": world.released(ws, "c001")[0], "pseudonym": formats.pseudonym(ws.config.dataset.name, seeker)}
+    (ws.root / "runs").mkdir()
+    (ws.root / "runs" / "answers.jsonl").write_text(jsonl(*({"id": name} for name in (*names.values(), "other"))))
+    (ws.root / "saferec.toml").write_text('[dataset]\nname = "another"\n')
+    ran = cli("forget", names.get(wish, wish), "-C", ws.root, "--json")
+    assert ran.code == 0 and ran.json["where"]["lines"] == 2, ran.err
+    assert (ws.root / "runs" / "answers.jsonl").read_text() == jsonl({"id": "other"})
 
 
 def test_copies_of_what_is_ours_are_like_any_other_file(mined: store.Workspace, cli: Cli) -> None:
