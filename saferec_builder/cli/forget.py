@@ -22,6 +22,7 @@ def forget(
     ] = None,
     *,
     source: Annotated[str, typer.Option(help="The source that the names are of; default: any.")] = "",
+    only: Annotated[str, typer.Option(help="What the names are: id or author; default: either.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say where they stand, and change nothing.")] = False,
     tool: Annotated[str | None, typer.Option(help="What is at --url: label-studio (default) or argilla.")] = None,
     url: Annotated[str | None, typer.Option("--url", help="Your team's review server, with tasks about them.")] = None,
@@ -35,7 +36,8 @@ def forget(
     ws = Workspace.open(folder)
     typer.echo("forget: searching the tables, the releases and every file of the workspace", err=True)
     seen = bar("forget", "file")
-    made = stage.forget(ws, names or (), source=source, to=to, no_server=no_server, dry=dry_run, progress=seen)
+    named = {"source": source, "only": only}
+    made = stage.forget(ws, names or (), **named, to=to, no_server=no_server, dry=dry_run, progress=seen)
     say(Counts("forget", sum(made.rows.values()), figures=made.figures(ws.root)), as_json, "")
     if not as_json:
         lost = f", and the data of {len(made.emptied)} copies of releases deleted" if made.emptied else ""

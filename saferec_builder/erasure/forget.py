@@ -90,6 +90,7 @@ def forget(
     names: Sequence[str] | str = (),
     *,
     source: str = "",
+    only: str = "",
     to: LabelStudio | Argilla | None = None,
     no_server: bool = False,
     dry: bool = False,
@@ -99,7 +100,8 @@ def forget(
 
     An erasure that was broken off is ended first; without names that is all.
 
-    to: the team's review server, where tasks about them are on one; no_server: it is there no more. dry: looks only.
+    only: `id` or `author`, where a name could mean both. to: the team's review server, where tasks about them are on
+    one; no_server: it is there no more. dry: looks only.
     progress: of the files that are searched, which are many where a workspace is old.
     UsageError where nobody is asked for; ReviewError where tasks are on a server that nobody named; StoreError where
     another command is at work.
@@ -121,7 +123,7 @@ def forget(
                     else []
                 )
                 return replace(before, outside=[*before.outside, *waits])
-        gone, receipts = people.meant(ws, names, source)
+        gone, receipts = people.meant(ws, names, source, only)
         _check_server(ws, gone, to, no_server)
         held = _check_readable(ws, gone)
         if dry:

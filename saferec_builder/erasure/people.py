@@ -25,6 +25,7 @@ from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Pair = tuple[str, str]
+KINDS = ("id", "author")  # what a name may be in its source
 
 
 @dataclass(frozen=True)
@@ -64,15 +65,18 @@ class Receipt:
         return self.before or bool(self.conversations)
 
 
-def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[Receipt]]:
+def meant(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tuple[Gone, list[Receipt]]:
     """Whom these names mean: each an id of a conversation (in its source, here or in a release), an id of a post, an
-    author or a pseudonym. Without names everybody in removals.csv. UsageError where nobody is asked for."""
+    author or a pseudonym; `only` one of KINDS, of the names in a source. Without names everybody in removals.csv.
+    UsageError where nobody is asked for, or where a name means an id of one and somebody else, too."""
+    if only and only not in KINDS:
+        raise UsageError(f"forget --only {only}: expected {' or '.join(KINDS)}: what the names are in their source")
     rows = texts_on_disk.narrow(ws)
     from_ = sorted({*Source, *(part for name in rows["source"].unique() for part in (name, name.partition(":")[0]))})
     if source and not source.startswith("hf:") and source.lower() not in map(str.lower, from_):
         raise UsageError(f"forget --source {source}: no such source: {near(source, from_)}")
     there = wishes.standing(rows, workspace.read(ws, tables.ORIGINS))
-    asked = [(name, wishes.wish(source.lower(), name, name)) for name in names]
+    asked = [(name, _wish(ws, there, source.lower(), name, only)) for name in names]
     found = [there.select("conversation", "digest").clear()]
     if not names:
         removals = wishes.asked(ws)
@@ -90,6 +94,22 @@ def meant(ws: Workspace, names: Sequence[str], source: str) -> tuple[Gone, list[
         receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), known <= before))
     revisions = pl.concat(found).unique().sort("conversation", "digest")
     return _gone(ws, rows, revisions, forgotten, once), [_with_more(each, rows, revisions) for each in receipts]
+
+
+def _wish(ws: Workspace, there: pl.DataFrame, source: str, name: str, only: str) -> wishes.Wish:
+    """What this name means, which may be an id or an author: of two people it is asked which."""
+    of_id, of_author = (wishes.wish(source, name, ""), wishes.wish(source, "", name))
+    if only:
+        return dict(zip(KINDS, (of_id, of_author), strict=True))[only]
+    found = [
+        set(wishes.removed(wishes.together([one], ws.secret), there)["conversation"]) for one in (of_id, of_author)
+    ]
+    if all(found) and found[0] != found[1]:
+        raise UsageError(
+            f"forget {name}: an id (of {len(found[0])} conversations), and the name of an author (in {len(found[1])}),"
+            " who may be somebody else: say which with --only id or --only author"
+        )
+    return wishes.wish(source, name, name)
 
 
 def releases(ws: Workspace) -> set[Path]:
