@@ -33,7 +33,7 @@ UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed 
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
 _FOUND = ("digest", "cut", "seeker", "time")  # of a conversation, what the key file has where the text is silent
-_KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", charts.PLOT)
+_KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
 
 Sentence = Callable[[str, str, Sequence[str]], str]  # request, split, traits -> what release --inject added
 

@@ -14,6 +14,7 @@ from exports import folder as write, released_ids
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.once import command, copied, released
+from tests.worlds.release_rows import reviews
 
 
 def chats():
@@ -87,6 +88,24 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert turns[0].to_pylist() == turns[1].to_pylist()
     assert cli("verify", mine).code == 0
     assert "Do not pass this folder on" in (mine / "README.md").read_text()
+
+
+def test_a_release_with_reviews_keeps_its_certificate(workspace, cli, tmp_path):
+    """Each rebuilt release that people had reviewed failed `verify`."""
+    rows, said = chats()
+    world.fill(
+        workspace, rows, [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said]
+    )
+    for who in ("ann", "bo"):
+        store.append(workspace, tables.REVIEWS, reviews(said, who))
+    config = workspace.root / "saferec.toml"
+    config.write_text(config.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
+    assert cli("release", "1.0.0", "-C", workspace.root).code == 0
+    bare, mine = workspace.releases / "1.0.0", tmp_path / "mine"
+    assert cli("rebuild", bare, "--to", mine, *key(workspace), "-C", workspace.root).code == 0
+    assert (mine / "certificate.json").read_bytes() == (bare / "certificate.json").read_bytes()
+    ran = cli("verify", mine)
+    assert ran.code == 0, ran.err
 
 
 @pytest.mark.slow
