@@ -15,7 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from exports import card, claims, croissant, folder as write, formats as rows, injection, released_ids, verify as proof
+from exports import (
+    card,
+    claims,
+    croissant,
+    folder as write,
+    formats as rows,
+    hub,
+    injection,
+    released_ids,
+    verify as proof,
+)
 from exports.arrow import Names, plain, prompts, turns
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
@@ -56,11 +66,16 @@ class _Tally:
 
 
 @shared
-def rebuild(ws: Workspace, release: Path, to: Path, key: Path | None = None) -> Rebuilt:
+def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = None) -> Rebuilt:
     """Makes `to`, a new folder: the release with its texts, as far as this workspace has mined the same ones.
 
-    key: the release's key file.
+    release: a folder, as published or as downloaded, or NAMESPACE/NAME@VERSION of the Hub. key: its key file.
     """
+    with proof.at_hand(release) as home:
+        return _rebuilt(ws, home, to, key)
+
+
+def _rebuilt(ws: Workspace, release: Path, to: Path, key: Path | None) -> Rebuilt:
     mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
     banks, facts = injection.banks(), write.facts_of(release)
     if facts.get("injected_traits") and facts.get("sentences") != banks.digest:
@@ -85,7 +100,7 @@ def put_back(
     gone: conversation, digest of what somebody asked to remove; it stays out, also where it was mined before.
     """
     proof.check_name(to)
-    manifest, _ = proof.verify(home)
+    manifest, _ = proof.verify(home, hub.BESIDE)
     facts = write.facts_of(home)
     del facts["files"], facts["row_digests"]
     silent = facts.get("silent") or []

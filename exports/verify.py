@@ -5,7 +5,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,12 +57,20 @@ def verified(release: Path | str, origin: Origin = Origin(), contamination: Sequ
     """
     if (origin.signers is None) != (origin.identity is None):
         raise UsageError("verify: --signer FILE and --identity WHO go together: give both or none")
+    with at_hand(release) as folder:
+        return _verified(folder, origin, contamination)
+
+
+@contextmanager
+def at_hand(release: Path | str) -> Iterator[Path]:
+    """The folder of a release; NAMESPACE/NAME@VERSION is fetched from the Hub for as long as it is needed."""
     on_hub = re.fullmatch(r"([^/@]+/[^/@]+)@v?(\d+\.\d+\.\d+)", str(release))
-    if on_hub and not Path(release).exists():
-        with tempfile.TemporaryDirectory() as place:
-            hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
-            return _verified(Path(place) / "release", origin, contamination)
-    return _verified(Path(release), origin, contamination)
+    if not on_hub or Path(release).exists():
+        yield Path(release)
+        return
+    with tempfile.TemporaryDirectory() as place:
+        hub.fetch(on_hub[1], on_hub[2], Path(place) / "release")
+        yield Path(place) / "release"
 
 
 def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:

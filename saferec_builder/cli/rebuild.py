@@ -12,7 +12,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def rebuild(
-    release: Annotated[Path, typer.Argument(help="Folder of a release without texts, as published.")],
+    release: Annotated[str, typer.Argument(help="Folder of a release without texts, or NAMESPACE/NAME@VERSION (Hub).")],
     to: Annotated[Path, typer.Option(help="New folder: the release with its texts.")],
     *,
     key: Annotated[Path | None, typer.Option(help="Its key file, VERSION.key.parquet, from who published it.")] = None,

@@ -10,9 +10,10 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from exports import folder as write, released_ids
+from exports import folder as write, hub as stage, released_ids
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
+from tests.worlds.hub_world import REPO
 from tests.worlds.once import command, copied, released
 from tests.worlds.release_rows import reviews
 
@@ -106,6 +107,20 @@ def test_a_release_with_reviews_keeps_its_certificate(workspace, cli, tmp_path):
     assert (mine / "certificate.json").read_bytes() == (bare / "certificate.json").read_bytes()
     ran = cli("verify", mine)
     assert ran.code == 0, ran.err
+
+
+@pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
+def test_a_release_is_put_back_as_downloaded_and_by_its_name_on_the_hub(silent, hub, cli, tmp_path):
+    """What the Hub's client leaves beside a release was `not part of the release`."""
+    ws, _, _ = silent
+    assert cli("publish", "1.0.0", "--hub", "--repo", REPO, "-C", ws.root).code == 0
+    place = tmp_path / "copy"
+    stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", local_dir=place)
+    assert (place / ".cache").exists()
+    for what, mine in ((place, tmp_path / "one"), (f"{REPO}@1.0.0", tmp_path / "two")):
+        ran = cli("rebuild", what, "--to", mine, *key(ws), "-C", ws.root)
+        assert ran.code == 0 and cli("verify", mine).code == 0, ran.err
+        assert (mine / ".cache").exists() is False
 
 
 @pytest.mark.slow
