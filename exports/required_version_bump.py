@@ -2,7 +2,8 @@
 
 patch   labels, verdicts or texts of rows that both have
 minor   new rows, columns, configs or traits
-major   rows, columns or traits that are gone, another split, another schema, a label that means something else
+major   rows, columns, traits or all texts of a source that are gone, or its texts where there were none, another split,
+        another schema, a label that means something else
 """
 
 import tomllib
@@ -87,7 +88,7 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
             free = above(free, needed)
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
-            f" take {free} or higher{_no_inject(manifest, facts)}"
+            f" take {free} or higher{_no_inject(manifest, facts)}{_no_text(manifest, facts)}"
         )
     return found
 
@@ -96,6 +97,12 @@ def _no_inject(before: Facts, facts: Facts) -> str:
     """A forgotten `--inject` looks like rows that are gone for good."""
     gone = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
     return f", or give `--inject` again: {gone:,} rows of {before['version']} were injected" if gone else ""
+
+
+def _no_text(before: Facts, facts: Facts) -> str:
+    """A forgotten `--with-text` looks like a choice."""
+    gone = sorted(_without_text(facts) - _without_text(before) & _sources(before))
+    return f", or give `--with-text` again: {before['version']} has the texts of {', '.join(gone)}" if gone else ""
 
 
 def find(releases: Path, version: str | None = None) -> Path:
@@ -133,6 +140,10 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("major", "the dataset has another name")
     if old.get("k") != new.get("k"):
         yield Change("minor", f"lists have {new.get('k')} items, not {old.get('k')}")
+    if quiet := _without_text(new) - _without_text(old) & _sources(old):
+        yield Change("major", f"the texts of {min(quiet)} and the lists made of them are gone")
+    if told := _without_text(old) - _without_text(new) & _sources(new):
+        yield Change("major", f"the texts of {min(told)} are in it")
     was, now = (_traits(folder) for folder in (old_folder, new_folder))
     if gone := sorted(set(was) - set(now)):
         yield Change("major", f"the trait {gone[0]} is gone")
@@ -140,6 +151,14 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("minor", f"the trait {added[0]} is new")
     if other := sorted(slug for slug in set(was) & set(now) if was[slug] != now[slug]):
         yield Change("major", f"the trait {other[0]} means something else (traits.toml)")
+
+
+def _without_text(manifest: Facts) -> set[str]:
+    return set(manifest.get("silent") or ())
+
+
+def _sources(manifest: Facts) -> set[str]:
+    return set(manifest.get("sources") or ())
 
 
 def _traits(folder: Path) -> dict[str, dict[str, JsonValue]]:

@@ -77,6 +77,21 @@ def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, c
 
 
 @pytest.mark.slow
+def test_texts_of_a_source_that_go_or_come_need_a_major_version(workspace, cli):
+    """A forgotten `--with-text` made a patch version whose prompts and lists were all empty."""
+    rows, said = world.requests()
+    ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], said)
+    assert cli("release", "1.0.0", "--with-text", "-C", ws.root).code == 0
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert ran.code == 1 and "the texts of hf:chats and the lists made of them are gone since 1.0.0" in ran.err
+    assert "take 2.0.0 or higher, or give `--with-text` again: 1.0.0 has the texts of hf:chats" in ran.err
+    assert cli("release", "2.0.0", "-C", ws.root).code == 0
+    ran = cli("release", "2.0.1", "--with-text", "-C", ws.root)
+    assert ran.code == 1 and "the texts of hf:chats are in it since 2.0.0: take 3.0.0 or higher\n" in ran.err
+    assert "major: the texts of hf:chats and" in cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
+
+
+@pytest.mark.slow
 def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted(workspace, cli):
     """After `forget` 6,249 rows were gone for want of `--inject`, and nothing said so."""
     ws = world.fill(workspace, *world.requests())
