@@ -265,13 +265,14 @@ def withdrawn(api: "HfApi", repo: str) -> dict[str, str]:
     return {str(version): str(reason) for version, reason in found.items()}
 
 
-def on_main(api: "HfApi", repo: str, path: str) -> bytes | None:
-    """What main holds there; None where it holds nothing, which a Hub that did not answer has not said."""
+def on_main(api: "HfApi", repo: str, path: str, revision: str = "main") -> bytes | None:
+    """What main (or another revision) holds there; None where it holds nothing, which a Hub that did not answer has not
+    said."""
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            got = api.hf_hub_download(repo, path, repo_type=KIND, revision="main", local_dir=folder)
+            got = api.hf_hub_download(repo, path, repo_type=KIND, revision=revision, local_dir=folder)
             return Path(got).read_bytes()
         except LocalEntryNotFoundError:  # an EntryNotFoundError, although it only says that nobody could be asked
             raise

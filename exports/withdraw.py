@@ -161,7 +161,7 @@ def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
 
 
 def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
-    """Its tag, the history that leads to it, and large files that no other version needs."""
+    """Its tags, the history that leads to it, and large files that no other version needs."""
     done = []
     refs = api.list_repo_refs(repo, repo_type=KIND)
     tags = {tag.name: tag.target_commit for tag in refs.tags}
@@ -170,7 +170,13 @@ def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
         done.append(f"tag v{version} deleted")
     held = {b.name.removeprefix(_KEEP) for b in refs.branches if b.name.startswith(_KEEP)}  # of a run that was cut off
     for tag in sorted((set(tags) | held) - {f"v{version}"}):
-        if tag in held or len(_history(api, repo, tag)) > 1:
+        if _holds(api, repo, _KEEP + tag if tag in held else tags[tag], version):  # whatever somebody called it
+            if tag in tags:
+                api.delete_tag(repo, repo_type=KIND, tag=tag)
+            if tag in held:
+                api.delete_branch(repo, repo_type=KIND, branch=_KEEP + tag)
+            done.append(f"tag {tag} deleted, as it held {version}")
+        elif tag in held or len(_history(api, repo, tag)) > 1:
             _move(api, repo, tag, tags, tag in held)
             done.append(f"{tag} moved to a commit without history")
     if len(_history(api, repo, "main")) > 1:
@@ -183,6 +189,11 @@ def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
         api.permanently_delete_lfs_files(repo, gone, repo_type=KIND, rewrite_history=False)
         done.append(f"{len(gone)} large files deleted")
     return done
+
+
+def _holds(api: "HfApi", repo: str, revision: str, version: str) -> bool:
+    manifest = on_main(api, repo, "manifest.json", revision)
+    return manifest is not None and (whole_object(manifest) or {}).get("version") == version
 
 
 def _history(api: "HfApi", repo: str, revision: str) -> "list[GitCommitInfo]":

@@ -122,6 +122,20 @@ def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases)
     assert not [blob for blob in hub.large.values() if blob in only_old]
 
 
+@pytest.mark.parametrize("cut_off", [False, True])
+def test_an_erased_version_is_gone_under_a_tag_of_ones_own_too(published, releases, cut_off):
+    """A tag such as `paper` kept all of it, on a commit of its own, and nothing was said."""
+    published.tags["paper"], published.tags["latest"] = published.tags["v1.0.0"], published.tags["v1.1.0"]
+    if cut_off:  # an earlier run had put the tag's content on a branch, and had not got further
+        published.branches["keep-paper"] = [published.at(published.tags.pop("paper"))]
+    done = withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
+    assert "tag paper deleted, as it held 1.0.0" in done
+    assert set(published.tags) == {"v1.1.0", "latest"} and not published.branches
+    assert held(published, "latest") == tree(releases[1])
+    left = [c for c in reachable(published) if c.tree.get("manifest.json")]
+    assert left and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in left)
+
+
 def test_an_erasure_takes_no_file_of_another_branch_and_names_it(published, hub):
     """Large files that only a branch had were deleted for good, and the erased version stayed on it, unsaid."""
     own = Blob(b"PAR1 somebody's draft", True)
