@@ -81,7 +81,6 @@ class Base:
     out: dict[str, str]  # conversations that nobody may be given -> why
     keep: frozenset[str]  # sources that keep their texts, with --with-text, too: their rows are the same then
     facts: Facts  # on all of it
-    provenance: Provenance
     starts: released_ids.Starts
 
 
@@ -110,10 +109,11 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     _check(chosen)
     agreement, certified = _reviewed(ws, snapshot, chosen)
     content = _content(ws, snapshot, chosen, options, agreement, certified)
-    facts = manifest_facts.facts(ws, content, ws.taxonomy, snapshot.proposals) | base.facts
+    proposals, read = manifest_facts.without_paths(snapshot.proposals), chosen.base
+    facts = manifest_facts.facts(ws, content, ws.taxonomy, proposals) | base.facts
     facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified)
-    taxonomy = _taxonomy(ws)
-    return Assembled(content, chosen.drops, facts, parent, base.provenance, taxonomy, base.starts, certified)
+    made = manifest_facts.provenance(proposals, read.kept, snapshot.catalog_rows, read.reviews)
+    return Assembled(content, chosen.drops, facts, parent, made, _taxonomy(ws), base.starts, certified)
 
 
 def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
@@ -288,7 +288,6 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         out=out,
         keep=keep,
         facts=facts,
-        provenance=manifest_facts.provenance(snapshot.proposals, conversations, catalog_rows, reviews),
         starts=starts,
     )
 

@@ -72,9 +72,18 @@ def _short(filled: pl.DataFrame) -> int:
     return filled.filter(pl.col("cut").is_not_null() & (pl.col("safe").list.len() == 0)).height
 
 
+_PATH = r"(?s)^(?:[/~.\\]|[A-Za-z]:[/\\]|file:).*[/\\](.)"
+
+
+def without_paths(proposals: pl.DataFrame) -> pl.DataFrame:
+    """The proposals, with the file's name alone where a model is a file of this machine: folders name people."""
+    return proposals.with_columns(pl.col("proposer").str.replace(_PATH, "$1"))
+
+
 def provenance(
     proposals: pl.DataFrame, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
 ) -> Provenance:
+    """What the release rests on. conversations: those in it, since a file may be called after who is in it."""
     files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
     by_proposer = proposals.group_by("proposer", "version", "taxonomy").len("count")
     others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
