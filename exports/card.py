@@ -129,6 +129,16 @@ def _alpha(facts: Agreement | None) -> str:
     return "cannot be told" if facts is None or facts["alpha"] is None else f"{facts['alpha']:.2f}"
 
 
+def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
+    """The card with the mark below its header; `bare`: nothing else, where the data is gone."""
+    banner = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
+    head, mark, body = card.removeprefix("---\n").partition("\n---\n")
+    if bare or not mark:
+        head, body = "tags: [withdrawn]", "" if bare else card
+    old = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
+    return f"---\n{head}\n---\n{banner}\n{old.lstrip()}"
+
+
 def changelog(manifest: Facts, before: Facts | None, older: str) -> str:
     """This version's section above those of the release before it (`older` is that release's CHANGELOG.md)."""
     lines = [f"## {manifest['version']}", ""]

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from exports.card import bannered
 from exports.checks import VERSION, refuse_older
-from exports.folder import SIGNATURE
+from exports.folder import CARD, SIGNATURE
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
 from saferec_builder.core.release_files import WITHDRAWN, sha256
@@ -57,6 +58,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
         _repository(api, repo, public, gated)
         there = _tagged(api, repo, tag, folder)
         if there:
+            _say_withdrawn(api, repo)
             return _published(api, repo, tag, there, (0, len(_files(folder)), 0))
         before = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
         local = _files(folder)
@@ -64,6 +66,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
         commit = _commit(api, repo, folder, before, added, stale) if added or stale else before
         _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
         _tag(api, repo, tag, commit)
+        _say_withdrawn(api, repo)
     return _published(api, repo, tag, commit, (len(added), len(local) - len(added), len(stale)))
 
 
@@ -223,6 +226,23 @@ def _tag(api: "HfApi", repo: str, tag: str, commit: str) -> None:
     target = _tags(api, repo).get(tag)
     if target != commit:
         raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, expected {commit[:8]}: choose a higher version")
+
+
+def _say_withdrawn(api: "HfApi", repo: str) -> None:
+    """A release that was made before a withdrawal, or elsewhere, has a card that says nothing of it: main's does."""
+    from huggingface_hub import CommitOperationAdd
+
+    if not (gone := withdrawn(api, repo)):
+        return
+    head = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
+    card = old = (on_main(api, repo, CARD, head) or b"").decode("utf-8", "replace")
+    for version, why in gone.items():
+        if f"**{version} was withdrawn" not in card:
+            card = bannered(card, version, why, bare=False)
+    if card != old:
+        marks = [CommitOperationAdd(CARD, card.encode())]
+        what = f"Say that {', '.join(gone)} was withdrawn"
+        api.create_commit(repo, marks, repo_type=KIND, revision="main", parent_commit=head, commit_message=what)
 
 
 def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from exports.card import escape
-from exports.folder import versions
+from exports.card import bannered
+from exports.folder import CARD, versions
 from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, explained, on_main, withdrawn
 from exports.signing import WITHDRAWAL, signature
 from saferec_builder.core import release_files
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 FORGOTTEN = "it held somebody who asked to be forgotten"  # the reason of `forget`, which deletes a version's data
 
-CARD = "README.md"
 _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
 
 
@@ -148,16 +147,6 @@ def _commit(
         repo, operations, repo_type=KIND, revision="main", parent_commit=head.sha, commit_message=f"Withdraw {version}"
     )
     return True
-
-
-def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
-    """The card with the mark below its header; `bare`: nothing else, where the data is gone."""
-    banner = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
-    head, mark, body = card.removeprefix("---\n").partition("\n---\n")
-    if bare or not mark:
-        head, body = "tags: [withdrawn]", "" if bare else card
-    old = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
-    return f"---\n{head}\n---\n{banner}\n{old.lstrip()}"
 
 
 def _erase(api: "HfApi", repo: str, version: str) -> list[str]:

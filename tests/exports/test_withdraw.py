@@ -79,6 +79,23 @@ def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
     (ws / "releases" / "withdrawn.json").unlink()
 
 
+def test_the_card_of_main_says_so_after_a_release_that_was_made_before_too(hub, releases):
+    """The next publish took the mark away, and readers of the card were told nothing of 1.0.0."""
+    stage.publish(releases[0], REPO)
+    withdraw.on_hub(REPO, "1.0.0", "labels were wrong")
+    repo, said = hub.repos[REPO], "**1.0.0 was withdrawn: labels were wrong. Do not use it.**"
+    stage.publish(releases[1], REPO)
+    card = repo.at("main").tree["README.md"].content.decode()
+    assert card.split("---\n", 2)[2].splitlines()[0] == said and "configs:" in card
+    assert held(repo, "v1.1.0") == tree(releases[1])  # the version itself is what was made
+    repo.commits[-1].tree["README.md"] = Blob((releases[1] / "README.md").read_bytes(), False)
+    stage.publish(releases[1], REPO)  # a run that was cut off, or of an older program, is completed
+    assert said in repo.at("main").tree["README.md"].content.decode()
+    commits = len(repo.commits)
+    stage.publish(releases[1], REPO)
+    assert len(repo.commits) == commits
+
+
 def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     """Whoever could write to the repository could withdraw a version, and nothing showed that it was not its maker."""
     ws, key = releases[0].parent.parent, tmp_path / "ann"
