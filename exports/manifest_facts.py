@@ -57,12 +57,12 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
 def _linkable(content: formats.Content) -> dict[str, float] | None:
     """What finds a conversation whose text is released in its source -> of so many alone; None where no text is."""
     shown = content.rows.filter(~pl.col("source").is_in(list(content.silent)))
-    sets = shown.select(
-        items=pl.col("recommended").list.sort().cast(pl.List(pl.String)).list.join("\n"), day=pl.col("time").dt.date()
-    )
+    lists = pl.col("recommended", "accepted", "seen").cast(pl.List(pl.String)).list.sort().list.join("\n")
+    sets = shown.select(items=pl.concat_str(lists.fill_null(""), separator="\n\n"), day=pl.col("time").dt.date())
     unique = {"items": pl.col("items"), "items and day": pl.struct("items", "day")}
     alone = sets.select(
-        ((pl.col("items") != "") & of.is_unique()).mean().round(3).alias(name) for name, of in unique.items()
+        ((pl.col("items").str.strip_chars() != "") & of.is_unique()).mean().round(3).alias(name)
+        for name, of in unique.items()
     )
     return alone.row(0, named=True) if shown.height else None
 

@@ -1,5 +1,6 @@
 """What stands beside the rows: Croissant that machines can read, provenance, digests, reviews of who agreed."""
 
+import itertools
 import json
 
 import polars as pl
@@ -48,6 +49,23 @@ def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(work
     assert json.loads((home / "manifest.json").read_text())["proposers"] == {"qwen3.gguf": 2}
     assert json.loads((home / "provenance.json").read_text())["entity"]["proposals:qwen3.gguf:1"]["count"] == 2
     assert not any(b"schmidt" in path.read_bytes() for path in home.rglob("*") if path.is_file())
+
+
+def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cli):
+    """Where the person alone names films, the card said that items find nothing, and all of them were unique."""
+    rows, said = [], []
+    for n, films in enumerate(itertools.combinations(world.LETTERS, 2)):
+        liked = ", ".join(map(world.film, films))
+        talk = (f"I liked {liked}", "What did you like about them?", "The calm.", "Anything else?", "no")
+        rows.append(world.conversation(f"c{n:03d}", *talk, day=n, seeker=f"p{n}"))
+        said.append(world.label(rows[-1], verdict="absent"))
+    ws = world.fill(workspace, rows, said)
+    assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0
+    home = ws.releases / "1.0.0"
+    told = json.loads((home / "manifest.json").read_text())["linkable"]
+    assert told == {"items": 1.0, "items and day": 1.0}
+    card = " ".join((home / "README.md").read_text().split())
+    assert "by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
 
 
 @pytest.mark.parametrize(
