@@ -183,10 +183,19 @@ def _shape(before: Draft, after: Draft) -> Iterator[Change]:
             yield Change("minor", f"the config {config} is new")
         elif was and now:
             old, new = (_schema(draft, path) for draft, path in ((before, was), (after, now)))
-            if any(name not in new.names or new.field(name) != old.field(name) for name in old.names):
+            if not all(name in new.names and _holds(new.field(name), old.field(name)) for name in old.names):
                 yield Change("major", f"columns of {config} are gone or of another type")
+            elif any(new.field(name) != old.field(name) for name in old.names):
+                yield Change("minor", f"columns of {config} have new fields")
             elif set(new.names) - set(old.names):
                 yield Change("minor", f"{config} has new columns")
+
+
+def _holds(new: pa.Field, old: pa.Field) -> bool:
+    """The same column, or one with further fields: `constraints` has one for each trait."""
+    if not (pa.types.is_struct(old.type) and pa.types.is_struct(new.type)):
+        return bool(new == old)
+    return {*old.type} <= {*new.type}
 
 
 def _schema(draft: Draft, path: Path) -> pa.Schema:

@@ -1,12 +1,15 @@
 """Which releases there are, in the order of their numbers."""
 
+import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from exports import required_version_bump as versioning
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
@@ -89,6 +92,32 @@ def test_texts_of_a_source_that_go_or_come_need_a_major_version(workspace, cli):
     ran = cli("release", "2.0.1", "--with-text", "-C", ws.root)
     assert ran.code == 1 and "the texts of hf:chats are in it since 2.0.0: take 3.0.0 or higher\n" in ran.err
     assert "major: the texts of hf:chats and" in cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
+
+
+@pytest.mark.slow
+def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspace, cli):
+    """Each new trait is a new field of `constraints`, which counted as a column of another type."""
+    embedded = traits.EMBEDDED.read_text()
+    more = tomllib.loads(embedded)["trait"][0]
+    block = embedded.split("[[trait]]")[1].replace(more["slug"], "clowns").replace(more["name"], "Clowns")
+    block = block.replace(more["safecrs"], "Clowns")
+    for name in ("topics", "core"):
+        block = re.sub(rf"{name} = \[.*\]", f'{name} = ["Are there clowns"]', block)
+    config = workspace.root / "saferec.toml"
+    config.write_text(config.read_text().replace('# path = "my-traits.toml"', 'path = "my-traits.toml"'))
+    (workspace.root / "my-traits.toml").write_text(embedded)
+    ws = world.fill(store.Workspace.open(workspace.root), *world.requests())
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    (ws.root / "my-traits.toml").write_text(f"{embedded}\n[[trait]]{block}")
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert ran.code == 1 and "take 1.1.0 or higher" in ran.err
+    ran = cli("release", "1.1.0", "-C", ws.root)
+    assert ran.code == 0, ran.err
+    assert {"minor: the trait clowns is new", "minor: columns of safecrs have new fields"} <= {
+        *manifest(ws, "1.1.0")["changes"]
+    }
+    (ws.root / "my-traits.toml").write_text(embedded)
+    assert "take 2.0.0 or higher" in cli("release", "1.2.0", "-C", ws.root).err
 
 
 @pytest.mark.slow
