@@ -125,7 +125,11 @@ def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
     was, now = (keys(draft, config) for draft in (old, new))
     unit = [name for name in was.columns if name != "split"]
     added, gone = (a.join(b, on=unit, how="anti").height for a, b in ((now, was), (was, now)))
-    if config == "reviews" or was.is_empty() or now.is_empty():
+    if config == "reviews":
+        was, now = (keys(draft, config, "verdict") for draft in (old, new))
+        unlike = now.join(was, on=[*unit, "verdict"], how="anti").height  # they are new, or say something else
+        return {"added": added, "removed": gone, "changed": max(0, unlike - added)}
+    if was.is_empty() or now.is_empty():
         return {"added": added, "removed": gone, "changed": 0}
     was, now = (table(draft, config) for draft in (old, new))
     same = [c for c in was.columns if c in now.columns and c not in unit]

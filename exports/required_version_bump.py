@@ -30,7 +30,7 @@ KEYS = {
     "grpo": ("conversation",),
     "safecrs": ("conversation",),
     "labels": ("conversation", "trait"),
-    "reviews": ("kind", "subject", "trait", "role", "verdict"),
+    "reviews": ("kind", "subject", "trait", "role"),
     "items": ("item",),
     "item_labels": ("item", "trait"),
 }
@@ -239,10 +239,12 @@ def _same(config: str, before: Draft, after: Draft) -> bool:
     return old.equals(new)
 
 
-def keys(draft: Draft, config: str) -> pl.DataFrame:
-    """Key columns and split of every row; reviews that say the same are told apart by their number, `nth`."""
-    found = table(draft, config, list(KEYS[config]))
-    return found if config != "reviews" else found.with_columns(nth=pl.int_range(pl.len()).over(KEYS[config]))
+def keys(draft: Draft, config: str, *more: str) -> pl.DataFrame:
+    """Key columns (and `more`) and split of every row; reviews of one unit are told apart by their number, `nth`: each
+    version has other pseudonyms."""
+    unit = [*KEYS[config], *more]
+    found = table(draft, config, unit)
+    return found if config != "reviews" else found.with_columns(nth=pl.int_range(pl.len()).over(unit))
 
 
 def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.DataFrame:

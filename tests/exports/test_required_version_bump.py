@@ -121,6 +121,25 @@ def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspac
 
 
 @pytest.mark.slow
+def test_a_reviewer_who_changed_their_mind_is_a_patch_and_one_less_is_major(reviewed, cli):
+    """A label could only be corrected in a major version as soon as its reviewer let the review be released."""
+    (ws, first), (talk, *_), (row, *_) = (reviewed, "1.0.0"), *world.requests()
+    again = world.review(talk, "ann", review="again", trait="gore", verdict="unsure", guideline="g1", seconds=3.0)
+    store.append(ws, tables.REVIEWS, world.reviews(again))
+    fixed = row | {"label": "fix", "verdict": None, "method": "unresolved", "reviews": ["again", "bo-c000"]}
+    store.append(ws, tables.LABELS, world.labels(fixed))
+    ran = cli("release", "1.0.1", "-C", ws.root)
+    assert ran.code == 0, ran.err
+    assert "patch: rows of reviews changed" in manifest(ws, "1.0.1")["changes"]
+    found = cli("diff", first, "1.0.1", "-C", ws.root, "--json").json["rows"]["reviews"]
+    assert found == {"added": 0, "removed": 0, "changed": 1}
+    config = ws.root / "saferec.toml"
+    config.write_text(config.read_text().replace('consent = ["ann"]', "consent = []"))
+    ran = cli("release", "1.1.0", "-C", ws.root)
+    assert ran.code == 1 and "40 rows of reviews are gone since 1.0.1: take 2.0.0" in ran.err
+
+
+@pytest.mark.slow
 def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted(workspace, cli):
     """After `forget` 6,249 rows were gone for want of `--inject`, and nothing said so."""
     ws = world.fill(workspace, *world.requests())
