@@ -54,7 +54,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     api, tag = client(), f"v{facts['version']}"
     with explained(repo):
         if dry:
-            return _would(api, repo, tag, folder)
+            return _would(api, repo, tag, folder, public)
         _repository(api, repo, public, gated)
         there = _tagged(api, repo, tag, folder)
         if there:
@@ -77,10 +77,12 @@ def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> 
     return added, sorted(set(remote) - set(local) - KEPT)
 
 
-def _would(api: "HfApi", repo: str, tag: str, folder: Path) -> Published:
+def _would(api: "HfApi", repo: str, tag: str, folder: Path, public: bool) -> Published:
     """What `publish` would do."""
     local = _files(folder)
     there = api.repo_exists(repo, repo_type=KIND)
+    if there:
+        _check_private(api, repo, public)
     if there and (commit := _tagged(api, repo, tag, folder)):
         return _published(api, repo, tag, commit, (0, len(local), 0))
     added, stale = _changes(api, repo, "main", local) if there else (list(local), [])
@@ -113,11 +115,17 @@ def _repository(api: "HfApi", repo: str, public: bool, gated: bool) -> None:
     """
     if not api.repo_exists(repo, repo_type=KIND):
         api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
+    now = _check_private(api, repo, public)
+    if gated and not now:
+        api.update_repo_settings(repo, repo_type=KIND, gated="auto")
+
+
+def _check_private(api: "HfApi", repo: str, public: bool) -> bool:
+    """Is it gated?"""
     info = api.repo_info(repo, repo_type=KIND)
     if not public and not info.private:
         raise HubError(f"{repo} is public: make it private in its settings, or say --public")
-    if gated and not info.gated:
-        api.update_repo_settings(repo, repo_type=KIND, gated="auto")
+    return bool(info.gated)
 
 
 # ---- what is there

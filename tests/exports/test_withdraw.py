@@ -47,6 +47,14 @@ def test_a_dry_run_changes_nothing(hub, releases):
     assert len(hub.repos[REPO].commits) == commits
 
 
+def test_a_dry_run_refuses_a_public_repository_as_the_run_does(hub, releases):
+    stage.publish(releases[0], REPO, public=True)
+    for dry in (True, False):
+        with pytest.raises(HubError, match="is public: make it private in its settings, or say --public"):
+            stage.publish(releases[1], REPO, dry=dry, gated=False)
+    assert stage.publish(releases[1], REPO, public=True, dry=True).added
+
+
 def test_a_version_is_proved_from_afar(published, cli):
     ran = cli("verify", f"{REPO}@1.0.0", "--json")
     assert ran.code == 0 and ran.json["release"] == "ws 1.0.0" and "withdrawn" not in ran.json
