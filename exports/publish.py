@@ -58,6 +58,8 @@ def publish(
     withdrawn = withdraw.reasons(ws.releases)
     if home.name in withdrawn:
         raise ReleaseError(f"release {home.name} was withdrawn: {withdrawn[home.name]}; publish another one")
+    if to is not None:
+        verify.check_outside(to, ws.releases)
     with alone(ws, "publish"):
         _refuse_removed(ws, home)
         if sign and not dry:
@@ -65,7 +67,7 @@ def publish(
             signing.sign(home, sign)
         if to is None:
             return _send(home, repo or ws.config.dataset.repo, public, gated, dry)
-        added, skipped = (verify.verify(home)[1], 0) if dry else verify.copy(home, to)
+        added, skipped = verify.copy(home, to, withdrawn, dry=dry)
         return Published(home.name, to, added, skipped, dry)
 
 

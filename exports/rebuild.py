@@ -71,6 +71,7 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
 
     release: a folder, as published or as downloaded, or NAMESPACE/NAME@VERSION of the Hub. key: its key file.
     """
+    proof.check_outside(to, ws.releases)
     with proof.at_hand(release) as home:
         return _rebuilt(ws, home, to, key)
 

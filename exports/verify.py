@@ -190,18 +190,23 @@ def row_digest(file: pq.ParquetFile) -> str:
 # ---- copy
 
 
-def copy(folder: Path, target: Path) -> tuple[int, int]:
+def copy(folder: Path, target: Path, gone: Collection[str] = (), *, dry: bool = False) -> tuple[int, int]:
     """(files copied, files there already). `target` becomes the release, in one step, or stays what it was.
 
-    An older release of the same dataset is replaced; anything else that lies there is left alone with an error.
+    An older release of the same dataset is replaced, and a newer one of those `gone`, which were withdrawn; anything
+    else that lies there is left alone with an error. A link stays one to the folder that it leads to. `dry` changes
+    nothing.
     """
     check_name(target)
+    target = target.resolve() if target.is_symlink() else target
     manifest, count = verify(folder)
+    taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
+    if taken and _there(folder, target, manifest, gone):
+        return 0, count
+    if dry:
+        return count, 0
     shed = target.with_name(f".{target.name}.tmp")
     shutil.rmtree(shed, ignore_errors=True)
-    taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if taken and _there(folder, target, manifest):
-        return 0, count
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         draft = shed / "new"
@@ -221,6 +226,14 @@ def check_name(target: Path) -> None:
         raise ReleaseError(f"{target}: give the folder by its name: it becomes the release as a whole")
     if above := next((path for path in target.parents if path.is_file()), None):
         raise ReleaseError(f"{target}: {above} is a file, expected a folder: give another place")
+
+
+def check_outside(target: Path, releases: Path) -> None:
+    """Releases of the workspace stay as they were made, and nothing else lies in them."""
+    if target.resolve().is_relative_to(releases.resolve()):
+        raise ReleaseError(
+            f"{target}: lies in {releases}, where each release stays as it was made: give another folder"
+        )
 
 
 def _swap(draft: Path, target: Path) -> None:
@@ -247,14 +260,14 @@ def _exchange(one: Path, other: Path) -> bool:
     return call is not None and call(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
 
 
-def _there(folder: Path, target: Path, manifest: Manifest) -> bool:
+def _there(folder: Path, target: Path, manifest: Manifest, gone: Collection[str]) -> bool:
     try:
         found, _ = verify(target)
     except ReleaseError as fault:
         raise ReleaseError(f"{target}: will not be overwritten: {fault}; give an empty or a new folder") from None
     if found.name != manifest.name:
         raise ReleaseError(f"{target}: holds the dataset {found.name!r}, not {manifest.name!r}: give another folder")
-    refuse_older(manifest.version, [found.version], str(target))
+    refuse_older(manifest.version, {found.version} - {*gone}, str(target))
     return all(_bytes(target / name) == _bytes(folder / name) for name in (SUMS, SIGNATURE))
 
 

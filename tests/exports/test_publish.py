@@ -70,6 +70,58 @@ def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_
     assert seen == [True, True] and [p.name for p in tmp_path.glob("*out*")] == ["out"]
 
 
+def test_a_dry_run_refuses_what_the_run_would(released, cli, tmp_path):
+    """It said that all 27 files would go over the newer version, and over somebody's thesis."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/thesis.txt").write_text("x")
+    cli("publish", "--to", tmp_path / "out", "-C", released.root)
+    words = ("publish", "1.0.0", "--dry-run", "-C", released.root)
+    again = cli(*words, "--to", tmp_path / "out", "--json").json
+    assert (again["added"], again["skipped"]) == (0, FILES)
+    fresh = cli(*words, "--to", tmp_path / "new", "--json").json
+    assert (fresh["added"], (tmp_path / "new").exists()) == (FILES, False)
+    ran = cli(*words, "--to", tmp_path / "other")
+    assert ran.code == 1 and "will not be overwritten" in ran.err
+    grow(released, cli, "1.1.0")
+    cli("publish", "1.1.0", "--to", tmp_path / "out", "-C", released.root)
+    ran = cli(*words, "--to", tmp_path / "out")
+    assert ran.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in ran.err
+
+
+def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_path):
+    """Nobody could put 1.0.0 back: the folder kept what had been withdrawn for a leak."""
+    grow(released, cli, "1.1.0")
+    out = tmp_path / "out"
+    cli("publish", "1.1.0", "--to", out, "-C", released.root)
+    assert cli("withdraw", "1.1.0", "--reason", "a leak", "-C", released.root).code == 0
+    ran = cli("publish", "1.0.0", "--to", out, "-C", released.root)
+    assert ran.code == 0 and tree(out) == tree(released.releases / "1.0.0"), ran.err
+
+
+def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tmp_path):
+    """The link gave way to a folder, and the place that it led to stayed as it was."""
+    (tmp_path / "nas").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "nas")
+    for version in ("1.0.0", "1.1.0"):
+        if version == "1.1.0":
+            grow(released, cli, version)
+        assert cli("publish", version, "--to", tmp_path / "link", "-C", released.root).code == 0
+        assert (tmp_path / "link").is_symlink()
+        assert tree(tmp_path / "nas") == tree(released.releases / version)
+
+
+@pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0", "--key", "x")])
+@pytest.mark.parametrize("to", ["releases/1.1.0", "releases/1.0.0/out", "releases/2.0.0"])
+def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypatch, words, to):
+    """One release was replaced by another, or held a copy of itself and failed `verify`."""
+    grow(released, cli, "1.1.0")
+    monkeypatch.chdir(released.root)
+    before = tree(released.releases)
+    ran = cli(*words, "--to", to, "-C", released.root)
+    assert ran.code == 1 and "stays as it was made: give another folder" in ran.err
+    assert tree(released.releases) == before
+
+
 @pytest.mark.slow
 def test_where_folders_cannot_change_places_a_failed_move_is_undone(released, cli, tmp_path, monkeypatch):
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
