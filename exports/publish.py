@@ -1,6 +1,8 @@
 """A release leaves the workspace: as a copy in a folder, or as a commit on the Hugging Face Hub."""
 
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,13 +64,31 @@ def publish(
         verify.check_outside(to, ws.releases)
     with alone(ws, "publish"):
         _refuse_removed(ws, home)
-        if sign and not dry:
-            verify.verify(home)  # nobody puts their name under damage
-            signing.sign(home, sign)
-        if to is None:
-            return _send(home, repo or ws.config.dataset.repo, public, gated, dry)
-        added, skipped = verify.copy(home, to, withdrawn, dry=dry)
-        return Published(home.name, to, added, skipped, dry)
+        with _signed(home, None if dry else sign):
+            if to is None:
+                return _send(home, repo or ws.config.dataset.repo, public, gated, dry)
+            added, skipped = verify.copy(home, to, withdrawn, dry=dry)
+            return Published(home.name, to, added, skipped, dry)
+
+
+@contextmanager
+def _signed(home: Path, key: Path | None) -> Iterator[None]:
+    """The release with a signature by this key; where it could not be published, with what it had before."""
+    if key is None:
+        yield
+        return
+    verify.verify(home)  # nobody puts their name under damage
+    path, kept = home / folder.SIGNATURE, None
+    if path.exists():
+        kept = path.read_bytes()
+    signing.sign(home, key)
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        if kept is not None:
+            path.write_bytes(kept)
+        raise
 
 
 def _send(home: Path, repo: str | None, public: bool, gated: bool, dry: bool) -> Published:

@@ -48,6 +48,18 @@ def test_who_signed_is_told_and_a_second_publish_adds_nothing(signed, released, 
     assert "go together" in cli("verify", out, "--identity", "ann").err
 
 
+@pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
+def test_a_signature_that_came_too_late_does_not_stay(released, hub, cli, keys):
+    """It stayed beside the release, and then publish without a signature was refused, too."""
+    words = ("publish", "1.0.0", "--hub", "--repo", "ann/safe", "-C", released.root)
+    assert cli(*words).code == 0
+    ran = cli(*words, "--sign", keys / "ann")
+    assert ran.code == 1 and "is there without a signature, and a tag never moves" in ran.err
+    assert not (released.releases / "1.0.0/SHA256SUMS.sig").exists()
+    ran = cli(*words)
+    assert ran.code == 0, ran.err
+
+
 # What a forger does -> caught by a reader who asks for ann's signature. The first only a pinned digest shows, the last
 # nothing: docs/security.md lists them under "What is not covered".
 NOT_CAUGHT = {"an older version under a newer tag", "a withdrawal that is gone"}
