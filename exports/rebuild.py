@@ -154,6 +154,7 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
     for split in rows.SPLITS:
         about = _about(home, split, have, tally)
         held = _held(have.key, about)
+        left = have.key.join(about.filter("gone"), on="conversation", how="anti")
         added, requests = _added(home, split, have.sentence), _requests(about)
         told = _told(requests, added, have)
         for config, counts in manifest.counts.items():
@@ -167,7 +168,7 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
                 elif config == "conversations":
                     table = _named(_spoken(table, about, mined["turns"]), config, held, names)
                 elif config in ("labels", "reviews"):
-                    table = _quoted(_placed(table, config, have.key), about, mined["turns"])
+                    table = _quoted(_placed(table, config, left), about, mined["turns"])
                 yield config, split, table
     for config, counts in manifest.counts.items():
         for split in set(rows.CATALOG) & set(counts):
@@ -182,12 +183,14 @@ def _tables(home: Path, config: str, split: str) -> Iterator[pa.Table]:
 
 
 def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFrame:
-    """(conversation, digest, cut, quiet, place): `quiet` where the release has no text, `place` its row in `mined` or
-    null."""
+    """(conversation, digest, cut, quiet, gone, place): `quiet` where the release has no text, `place` its row in
+    `mined` or null. Of who is gone nothing comes back.
+    """
     columns = ["conversation", "source", *_FOUND]
     path = home / write.data_file("conversations", split)
     if not path.exists():
         kinds = dict.fromkeys(("conversation", *_FOUND), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
+        kinds |= {"gone": pl.Boolean()}
         return pl.DataFrame(
             schema=kinds | {"cuts": pl.List(pl.Int32()), "numbers": pl.List(pl.Int32()), "place": pl.UInt32()}
         )
@@ -208,7 +211,9 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
     lost = quiet.filter(pl.col("place").is_null()).select(why)
     tally.lost.update(lost.to_series())
     tally.back += quiet.height - lost.height
-    return about.select("conversation", *_FOUND, "cuts", "numbers", "quiet", "place")
+    about = about.with_columns(gone=pl.col("quiet") & pl.col("gone").fill_null(False))
+    about = about.with_columns(pl.when(~pl.col("gone")).then(name) for name in _FOUND)
+    return about.select("conversation", *_FOUND, "cuts", "numbers", "quiet", "gone", "place")
 
 
 def _requests(about: pl.DataFrame) -> pl.DataFrame:

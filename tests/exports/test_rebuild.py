@@ -171,7 +171,7 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli
 
 def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
     ws, bare, _ = silent
-    first = chats()[0][0]
+    first = chats()[0][1]  # who has evidence, too
     (ws.root / "removals.csv").write_text(f"source,source_id,author\n{first['source']},{first['source_id']},\n")
     ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root, "--json")
     assert (ran.code, ran.json["out"], ran.json["dropped"]) == (0, 39, {"removed on request": 1}), ran.err
@@ -181,6 +181,14 @@ def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_befo
         same = {row["conversation"] for row, old in zip(told, before, strict=True) if row["turns"] == old["turns"]}
         gone = released_ids.released(ws, ws.config.dataset.name, first["conversation"])
         assert same == {gone} & {row["conversation"] for row in before}
+        left = [row for row in told if row["conversation"] == gone]  # nor does anything that would find the text
+        assert left == [row for row in before if row["conversation"] == gone]
+        for table in ("labels", "reviews"):
+            path = f"data/{table}/{split}.parquet"
+            if (bare / path).exists():
+                told_of, known = (pq.read_table(folder / path).to_pylist() for folder in (tmp_path / "mine", bare))
+                of = {"labels": "conversation", "reviews": "subject"}[table]
+                assert [r for r in told_of if r[of] == gone] == [r for r in known if r[of] == gone]
     assert cli("verify", tmp_path / "mine").code == 0
 
 
