@@ -93,7 +93,7 @@ def build(
         written = tables(draft, parts, configs)
         facts, texts = finish(draft, written)
         seal(draft, written, facts, texts)
-        if home.exists():
+        if home.exists() and not (home.is_dir() and not any(home.iterdir())):  # an empty folder may become it
             return _same(draft, home)
         sync(draft)
         os.replace(draft, home)

@@ -40,6 +40,10 @@ from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace, read, shared
 
 UNKNOWN, OTHER, REMOVED = "not mined here", "mined with another text", "removed on request"
+CATALOG = (  # what to do about OTHER
+    "a text differs, too, where it was mined beside another catalog, as titles are no names of people: add the items of"
+    " the release to a new workspace, mine there, and rebuild from it"
+)
 PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
 _FOUND = ("digest", "cut", "seeker", "time")  # of a conversation, what the key file has where the text is silent
@@ -101,6 +105,7 @@ def put_back(
     gone: conversation, digest of what somebody asked to remove; it stays out, also where it was mined before.
     """
     proof.check_name(to)
+    to = to.resolve() if to.is_symlink() else to
     manifest, _ = proof.verify(home, hub.BESIDE)
     facts = write.facts_of(home)
     del facts["files"], facts["row_digests"]

@@ -8,6 +8,7 @@ import typer
 from exports import rebuild as stage
 from saferec_builder.cli.output import Folder, Json, say
 from saferec_builder.core.counts import Counts
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -22,4 +23,7 @@ def rebuild(
     """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
     made = stage.rebuild(Workspace.open(folder), release, to, key)
     added, skipped = (made.back, 0) if made.new else (0, made.back)
-    say(Counts("rebuild", added, skipped, made.lost, {"release": str(to)}), as_json)
+    figures: dict[str, JsonValue] = {"release": str(to)}
+    if stage.OTHER in made.lost:
+        figures["next"] = stage.CATALOG
+    say(Counts("rebuild", added, skipped, made.lost, figures), as_json)

@@ -81,6 +81,7 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert any(claims(full))
     assert not named(bare) and len(named(full)) > 100
     mine = tmp_path / "mine"
+    mine.mkdir()  # an empty folder may become it, as with `publish`
     ran = cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root, "--json")
     assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err
     back, wanted = (write.read_manifest(folder).row_digests for folder in (mine, full))
@@ -162,6 +163,7 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli
     store.append(other, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
     ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
     assert ran.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and ran.json["out"] == 38
+    assert "mined beside another catalog" in ran.json["next"]
     # nobody learns from an empty prompt: 32 train requests, two of them lost (and what was made from them)
     assert all(prompts(tmp_path / "mine", "sft"))
     assert len(prompts(full, "sft_raw")) - len(prompts(tmp_path / "mine", "sft_raw")) in (2, 3)
