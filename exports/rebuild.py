@@ -27,6 +27,7 @@ from exports import (
     verify as proof,
 )
 from exports.arrow import Names, plain, prompts, turns
+from exports.build_rows import NOT_BACK
 from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from saferec_builder.core import taxonomy
@@ -67,6 +68,7 @@ class _Tally:
 
     back: int = 0
     lost: Counter[str] = field(default_factory=Counter)
+    conditions: Counter[str] = field(default_factory=Counter)  # of the rows to learn from
 
 
 @shared
@@ -125,6 +127,8 @@ def put_back(
             )
         made = facts.copy()
         made |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
+        made["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
+        made["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.lost.items())}
         kept = {name: (home / name).read_bytes() for name in _KEPT if (home / name).exists()}
         schemas = rows.schemas(manifest.official)
         texts = {"README.md": card.render(made).encode()}
@@ -168,7 +172,9 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
             for table in _tables(home, config, split):
                 if config in PROMPTED:
                     table = _prompted(table, requests, added, mined["turns"])
-                    table = _claimed(table, told) if config == "grpo" else table
+                    if config == "grpo":
+                        table = _claimed(table, told)
+                        tally.conditions.update(_conditions(table))
                     table = _named(table, config, held, names)
                 elif config == "conversations":
                     table = _named(_spoken(table, about, mined["turns"]), config, held, names)
@@ -257,6 +263,12 @@ def _prompted(table: pa.Table, about: pl.DataFrame, added: pl.DataFrame, texts: 
     back = texts.gather(full["place"])
     put = prompts(back, full["cut"], full["quiet"], kind, full["added"], full["disclosed"])
     return _put(table, "prompt", full["quiet"], put)
+
+
+def _conditions(table: pa.Table) -> list[str]:
+    """Of each row, as the manifest counts them."""
+    ours = zip(*(table[name].to_pylist() for name in ("conversation", "made_from", "condition")), strict=True)
+    return ["further" if name != of and said != "injected" else said for name, of, said in ours]
 
 
 def _put(table: pa.Table, name: str, there: pl.Series, values: pa.Array) -> pa.Table:

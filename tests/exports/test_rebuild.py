@@ -58,6 +58,11 @@ def prompts(folder, config, split="train"):
     return [row["prompt"] for row in pq.read_table(folder / f"data/{config}/{split}.parquet").to_pylist()]
 
 
+def injected(folder):
+    rows = [row for path in folder.glob("data/grpo/*.parquet") for row in pq.read_table(path).to_pylist()]
+    return [row for row in rows if row["condition"] == "injected"]
+
+
 def claims(folder):
     return [row["claims"] for row in pq.read_table(folder / "data/grpo/train.parquet").to_pylist()]
 
@@ -164,6 +169,11 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli
     ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
     assert ran.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and ran.json["out"] == 38
     assert "mined beside another catalog" in ran.json["next"]
+    manifest = write.facts_of(tmp_path / "mine")
+    assert manifest["conditions"] == {"own_words": 19, "none": 19, "injected": len(injected(tmp_path / "mine"))}
+    assert len(injected(tmp_path / "mine")) < len(injected(full)) == write.facts_of(full)["conditions"]["injected"]
+    card = (tmp_path / "mine/README.md").read_text()
+    assert r"| text not put back\: mined with another text | 1 | `conversations`, without a row to learn from |" in card
     # nobody learns from an empty prompt: 32 train requests, two of them lost (and what was made from them)
     assert all(prompts(tmp_path / "mine", "sft"))
     assert len(prompts(full, "sft_raw")) - len(prompts(tmp_path / "mine", "sft_raw")) in (2, 3)
