@@ -46,6 +46,18 @@ def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
     assert cli("release", "1.0.0", "--allow", "imdb", "--allow", "simulated", "-C", ws.root).code == 0
 
 
+def test_a_dataset_of_the_hub_is_of_the_source_hf(workspace, cli):
+    """`--allow hf` was taken and did nothing, and its terms were unknown: the source is called `hf:NAME`."""
+    rows, said = world.requests()
+    ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], said)
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert manifest(ws)["silent"] == ["hf:chats"]
+    assert manifest(ws)["licences"]["hf:chats"]["licence"] == "see the dataset's own card"
+    for version, word in (("2.0.0", "hf"), ("2.0.1", "hf:chats")):
+        assert cli("release", version, "--allow", word, "-C", ws.root).code == 0
+        assert manifest(ws, version)["silent"] == []
+
+
 def test_sources_that_keep_their_text_give_labels_without_what_finds_it(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], said)
