@@ -27,7 +27,7 @@ def plan(
     ws = Workspace.open(folder)
     found = planning.plan(ws, budget=budget)
     dropped, stays = build_rows.apart(found.left_out)
-    figures: dict[str, JsonValue] = {"in_conversations_only": {**stays}}
+    figures: dict[str, JsonValue] = {"in_conversations_only": {**stays}} if stays or as_json else {}
     counts = Counts("plan", skipped=found.conversations + sum(stays.values()), dropped=dropped, figures=figures)
     if as_json:
         say(replace(counts, figures=figures | planning.figures(found)), as_json)

@@ -46,7 +46,8 @@ def release(
     figures |= {"next": made.advice} if made.advice else {}
     if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}
-    dropped, figures["in_conversations_only"] = build_rows.apart(facts["dropped"])
+    dropped, stays = build_rows.apart(facts["dropped"])
+    figures |= {"in_conversations_only": {**stays}} if stays or as_json else {}
     open_ = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {open_: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}

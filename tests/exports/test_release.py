@@ -42,6 +42,12 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
 
 
 @pytest.mark.slow
+def test_a_line_that_would_say_none_is_left_out(ws: store.Workspace, cli) -> None:
+    for words in (("release", "1.0.0"), ("plan",)):
+        assert "in conversations only" not in cli(*words, "-C", ws.root).out
+    assert cli("plan", "-C", ws.root, "--json").json["in_conversations_only"] == {}
+
+
 def test_a_release_is_new_once(ws: store.Workspace) -> None:
     assert [release(ws, "1.0.0").new for _ in range(2)] == [True, False]
 
