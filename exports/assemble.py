@@ -266,7 +266,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         "split_rule": splits.rule(conversations),
         "split_starts": [t.date().isoformat() if t else None for t in starts],
         "parent": before.get("version"),
-        "withdrawn": {v: r for v, r in withdraw.reasons(ws.releases).items() if v != options.version},
+        "withdrawn": _withdrawn(ws, options.version),
     }
     conversations = conversations.join(split, on="conversation", how="left", maintain_order="left")
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
@@ -299,6 +299,14 @@ def _split(
     removed takes no other conversation out by standing in another split."""
     known = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
     return splits.assign(known, shares), shares.starts(conversations["time"])
+
+
+def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:
+    """The other versions that were withdrawn; a version that is there says what it said when it was made."""
+    home = ws.releases / version
+    if (home / folder.MANIFEST).exists():
+        return folder.facts_of(home).get("withdrawn") or {}
+    return {v: r for v, r in withdraw.reasons(ws.releases).items() if v != version}
 
 
 def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:

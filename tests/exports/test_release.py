@@ -42,6 +42,15 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
 
 
 @pytest.mark.slow
+def test_a_release_is_the_same_after_another_one_was_withdrawn(ws: store.Workspace, cli) -> None:
+    """Only the mark of 1.0.0 was new, and the same 1.1.0 was `there with other content`."""
+    release(ws, "1.0.0")
+    assert release(ws, "1.1.0").new
+    assert cli("withdraw", "1.0.0", "--reason", "wrong", "-C", ws.root).code == 0
+    assert not release(ws, "1.1.0").new
+    assert release(ws, "1.2.0").manifest["withdrawn"] == {"1.0.0": "wrong"}
+
+
 def test_a_line_that_would_say_none_is_left_out(ws: store.Workspace, cli) -> None:
     for words in (("release", "1.0.0"), ("plan",)):
         assert "in conversations only" not in cli(*words, "-C", ws.root).out
