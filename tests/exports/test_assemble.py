@@ -40,7 +40,7 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     ws = world.fill(workspace, [*rows, late], said)
     if why == "crisis":
         mark = {"conversation": "late", "digest": late["digest"], "language": "en", "language_score": 1.0}
-        store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
+        store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"revision": 0, "crisis": True, "replaced": 0}]))
     else:
         (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,late,\n")
     assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {why: 1}
