@@ -294,7 +294,10 @@ def _files(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.P
     clean, counts = stage.hidden(kept, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
     rows = stage.speakers(clean, ws.secret)
     marks = language.marks(rows).with_columns(rows["replaced"])
-    figures = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}
+    figures: dict[str, JsonValue] = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}
+    if alike := wishes.in_other_case(removals, kept):
+        remedy = "if one is the same person, add a row with this spelling, and mine again"
+        figures["authors_as_in_removals_but_for_capitals"] = f"{alike}: {remedy}"
     return [(Read(rows.drop("replaced"), read.drops.vstack(gone)), marks)], {**figures, **read.figures}
 
 

@@ -211,6 +211,18 @@ def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFram
     return met(removals, pl.concat(ids).drop_nulls(), pl.concat(people).drop_nulls(), secret)
 
 
+def in_other_case(removals: Removals, kept: pl.DataFrame) -> int:
+    """How many authors of these conversations are called as somebody who was asked for, but for capitals: nobody but
+    the owner of the data knows whether they are the same people."""
+    asked = {(where, name.casefold()) for where, name in removals.authors}
+    people = pl.concat([kept.select("source", who="seeker"), kept.explode("posts").select("source", who=_AUTHOR)])
+    known = people.drop_nulls().unique().iter_rows()
+    return sum(any((s, who.casefold()) in asked for s in _spelt(source)) for source, who in known)
+
+
+_AUTHOR = pl.col("posts").struct.field("author")
+
+
 def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:
     """Wishes that name nobody of `have` (source, who: pseudonyms): nobody knows whether they were written rightly."""
     known = {source: set(of["who"]) for (source,), of in have.partition_by("source", as_dict=True).items()}

@@ -57,6 +57,19 @@ def test_what_names_nobody(cli, workspace, tmp_path, row, told):
     assert "u-a" not in ran.err.replace(repr(row.split(",")[1]), "")  # no name of a person
 
 
+def test_who_is_written_as_a_wish_but_for_capitals_is_counted_and_not_named(cli, workspace, tmp_path):
+    """The wish was met by the one of just this spelling, and nothing was said of the other."""
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(chat(u, f"Something calm for {u}, please", user=u) for u in ("anna", "ANNA", "bo")))
+    wish(workspace, "messages,,anna")
+    ran = mined(cli, workspace, "messages", path)
+    assert ran.code == 0 and held(workspace) == {"ANNA", "bo"}
+    told = ran.json["authors_as_in_removals_but_for_capitals"]
+    assert told.startswith("1: if one is the same person, add a row") and "ANNA" not in json.dumps(ran.json)
+    wish(workspace, "messages,,anna", "messages,,ANNA")
+    assert "authors_as_in_removals_but_for_capitals" not in mined(cli, workspace, "messages", path).json
+
+
 @pytest.mark.parametrize("row", ["messages,a1,", ",a1,", "messages,,u-a1", "messages,a1,nobody", "messages,x,u-a1"])
 def test_who_is_in_the_files_is_left_out_and_stays_known(cli, workspace, tmp_path, row):
     """Prepared beforehand: they never come into the workspace, and a later file does not hold them either."""
