@@ -29,6 +29,7 @@ SET_ASIDE = "set aside"
 HAND_BACK = "hand_back"  # in place of a tool: by `review hand-back`
 
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
+_NAME = 3  # words that a placeholder may have stood for
 _AWAY = pl.col("verdict").is_null()
 _BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK)
 
@@ -235,13 +236,16 @@ def _placed(spans: list[Span], turns: Turns | None, kind: str) -> list[Span] | N
 def _says_more(was: Turns | None, now: Turns | None, kind: str) -> bool:
     """Whether `now` has words that whoever read `was` did not see, but for what a placeholder hides or hid: a trait may
     be in these, that nobody found absent."""
-    if was is None or now is None:
+    if now is None or kind == "item_flag":  # of plots only the present ones are known
+        return now is None
+    if was is None:
         return True
     theirs = [[turn["text"] for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
     old, new = (_WORD.findall("\n".join(texts).lower()) for texts in theirs)
     changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return any(
-        tag in ("insert", "replace") and not _hidden(new[c:d]) and not _hidden(old[a:b]) for tag, a, b, c, d in changes
+        tag in ("insert", "replace") and not _hidden(new[c:d]) and not (_hidden(old[a:b]) and d - c <= _NAME * (b - a))
+        for tag, a, b, c, d in changes
     )
 
 

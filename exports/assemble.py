@@ -1,5 +1,6 @@
 """What a release is made of, assembled from one snapshot of the workspace: every check has passed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -73,7 +74,6 @@ class Base:
     reviews: pl.DataFrame  # each person's last word that counts
     past: pl.Series  # ids of the other reviews
     known: pl.DataFrame  # labels of conversations, as build_rows.current gives them
-    disclosed: pl.Series  # seekers with a sensitivity that is known, or may be, in any conversation of theirs
     item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame
@@ -130,7 +130,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     drops = build_rows.drops(base.left_out, built)
     candidates = target_lists.candidates(built, base.items, base.judged.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
-    further, injected = _more(every, options.inject, ws, said.turns, base)
+    further, injected = _more(every, options.inject, ws, said.turns, base, _disclosed(base, shown))
     more = claims.add(fill(further), snapshot.claims, shown, slugs)
     drawn = review_facts.weights(snapshot, base.known, base.out)
     filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
@@ -271,7 +271,6 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     conversations = conversations.join(split, on="conversation", how="left", maintain_order="left")
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
     known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
-    risky = known.filter("at_risk").select(conversation="subject")
     keep = frozenset(licences.silent(sources))
     kept, left_out = build_rows.ordered(conversations, out, keep)
     return Base(
@@ -280,7 +279,6 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         reviews=reviews,
         past=snapshot.reviews.join(reviews, on="review", how="anti")["review"],
         known=known,
-        disclosed=conversations.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique(),
         item_labels=review_facts.item_labels(review_facts.of_items(labels, links)),
         items=items,
         links=links,
@@ -340,7 +338,12 @@ def _seeded(
 
 
 def _more(
-    every: pl.DataFrame, inject: str | None, ws: Workspace, turns: checks.Said, base: Base
+    every: pl.DataFrame,
+    inject: str | None,
+    ws: Workspace,
+    turns: checks.Said,
+    base: Base,
+    disclosed: pl.Series,
 ) -> tuple[pl.DataFrame, list[str]]:
     """(further requests of conversations, then rows with sentences of ours; the traits of --inject)."""
     requests = released_ids.renamed(every.filter(pl.col("cut").is_not_null()))
@@ -350,8 +353,16 @@ def _more(
     banks = injection.banks()
     chosen = injection.chosen(inject, ws.taxonomy.slugs, banks)
     choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both", base.keep, ws.secret)
-    free = requests.filter(~pl.col("seeker").is_in(base.disclosed.implode()).fill_null(False))
+    free = requests.filter(~pl.col("seeker").is_in(disclosed.implode()).fill_null(False))
     return pl.concat([further, injection.rows(free, choice, turns, base.judged.oracle)]), chosen
+
+
+def _disclosed(base: Base, shown: Sequence[str]) -> pl.Series:
+    """Seekers with a sensitivity that is known, or may be, in any conversation of which the release tells whose it is:
+    of whom it does not tell, a row that is missing would."""
+    risky = base.known.filter("at_risk", pl.col("trait").is_in(list(shown))).select(conversation="subject")
+    open_ = base.kept.filter(~pl.col("source").is_in(list(base.keep)))
+    return open_.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique()
 
 
 def _check(chosen: Chosen) -> None:

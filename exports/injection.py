@@ -4,10 +4,10 @@ reads  rows of build_rows.build (before target_lists.fill) of people with no kno
        of injections.toml
 gives  rows of the same form with `added` and `disclosed`; condition `injected`, never mixed with what people said
 
-Only requests go in of people of whom no sensitivity is known, in this conversation or in another one, so that a row's
-traits are the injected ones alone, and no trait goes in that the request itself asks for: by its words, or by a work
-that it names. Each split has writers of its own. What a seeker has kept to themselves stays unknown: an injected row
-says nothing about the person, and has a name of its own.
+Only requests go in of people of whom the release tells no sensitivity, in this conversation or in another one, so that
+a row's traits are the injected ones alone, and no trait goes in that the request itself asks for: by its words, or by a
+work that it names. Each split has writers of its own. What a seeker has kept to themselves stays unknown: an injected
+row says nothing about the person, and has a name of its own.
 """
 
 import re

@@ -32,7 +32,7 @@ from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import ReleaseError
-from saferec_builder.core.release_files import SUMS, sha256
+from saferec_builder.core.release_files import SUMS, sha256, why_withdrawn
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.proposing.rules import matcher as rules
@@ -68,6 +68,7 @@ class _Tally:
 
     back: int = 0
     lost: Counter[str] = field(default_factory=Counter)
+    untaught: Counter[str] = field(default_factory=Counter)  # of these, those that had a row to learn from
     conditions: Counter[str] = field(default_factory=Counter)  # of the rows to learn from
 
 
@@ -85,6 +86,8 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
 def _rebuilt(ws: Workspace, release: Path, to: Path, key: Path | None) -> Rebuilt:
     mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
     banks, facts = injection.banks(), write.facts_of(release)
+    if why := why_withdrawn(release, facts["version"]):
+        raise ReleaseError(f"{release}: withdrawn: {why}: put another version back")
     if facts.get("injected_traits") and facts.get("sentences") != banks.digest:
         raise ReleaseError(
             f"{release}: its injected requests have sentences that this version does not know: rebuild it with the"
@@ -128,7 +131,7 @@ def put_back(
         made = facts.copy()
         made |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
         made["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
-        made["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.lost.items())}
+        made["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
         kept = {name: (home / name).read_bytes() for name in _KEPT if (home / name).exists()}
         schemas = rows.schemas(manifest.official)
         texts = {"README.md": card.render(made).encode()}
@@ -165,6 +168,8 @@ def _parts(home: Path, manifest: write.Manifest, have: _Sources, tally: _Tally) 
         held = _held(have.key, about)
         left = have.key.join(about.filter("gone"), on="conversation", how="anti")
         added, requests = _added(home, split, have.sentence), _requests(about)
+        taught = pl.col("conversation").is_in(added["request"].implode())
+        tally.untaught.update(about.filter("gone", taught)["why"])
         told = _told(requests, added, have)
         for config, counts in manifest.counts.items():
             if split not in counts:
@@ -194,14 +199,15 @@ def _tables(home: Path, config: str, split: str) -> Iterator[pa.Table]:
 
 
 def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFrame:
-    """(conversation, digest, cut, quiet, gone, place): `quiet` where the release has no text, `place` its row in
-    `mined` or null. Of who is gone nothing comes back.
+    """(conversation, _FOUND, cuts, numbers, quiet, gone, why, place): `quiet` where the release has no text, `place`
+    its row in `mined` or null. Where no text comes back the conversation is `gone`: nothing else of it does, for who
+    asked to be removed may never have been mined here.
     """
     columns = ["conversation", "source", *_FOUND]
     path = home / write.data_file("conversations", split)
     if not path.exists():
         kinds = dict.fromkeys(("conversation", *_FOUND), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
-        kinds |= {"gone": pl.Boolean()}
+        kinds |= {"gone": pl.Boolean(), "why": pl.String()}
         return pl.DataFrame(
             schema=kinds | {"cuts": pl.List(pl.Int32()), "numbers": pl.List(pl.Int32()), "place": pl.UInt32()}
         )
@@ -212,19 +218,19 @@ def _about(home: Path, split: str, have: _Sources, tally: _Tally) -> pl.DataFram
         pl.read_parquet(path, columns=columns, glob=False)
         .with_columns(quiet=pl.col("source").is_in(list(have.silent)))
         .join(of_key, on="conversation", how="left", maintain_order="left")
+        .with_columns(pl.col(_FOUND).name.prefix("own_"))
         .with_columns(pl.coalesce(name, f"key_{name}").alias(name) for name in _FOUND)
         .join(here, on=["subject", "digest"], how="left", maintain_order="left")
     )
     known = pl.col("subject").is_in(have.mined["conversation"].implode()).fill_null(False)
     about = about.with_columns(place=pl.when(pl.col("gone").is_null()).then("place"))
-    quiet = about.filter("quiet")
     why = pl.when("gone").then(pl.lit(REMOVED)).when(known).then(pl.lit(OTHER)).otherwise(pl.lit(UNKNOWN))
-    lost = quiet.filter(pl.col("place").is_null()).select(why)
-    tally.lost.update(lost.to_series())
-    tally.back += quiet.height - lost.height
-    about = about.with_columns(gone=pl.col("quiet") & pl.col("gone").fill_null(False))
-    about = about.with_columns(pl.when(~pl.col("gone")).then(name) for name in _FOUND)
-    return about.select("conversation", *_FOUND, "cuts", "numbers", "quiet", "gone", "place")
+    about = about.with_columns(gone=pl.col("quiet") & pl.col("place").is_null(), why=why)
+    lost = about.filter("gone")
+    tally.lost.update(lost["why"])
+    tally.back += about.filter("quiet").height - lost.height
+    about = about.with_columns(pl.when("gone").then(f"own_{name}").otherwise(name).alias(name) for name in _FOUND)
+    return about.select("conversation", *_FOUND, "cuts", "numbers", "quiet", "gone", "why", "place")
 
 
 def _requests(about: pl.DataFrame) -> pl.DataFrame:

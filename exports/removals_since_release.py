@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from exports import folder as write, formats as rows, released_ids, required_version_bump as versions
+from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining import withheld
 from saferec_builder.mining.conversations import pseudonym
 from saferec_builder.mining.removals import asked
@@ -31,11 +32,14 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
     # by the name in the workspace, too, which the key file has: without `.secret` nobody can make the other one
     each = there.with_columns(name=pl.concat_list("conversation", "subject")).explode("name").join(wished, on="name")
     held = each.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("gone")))["conversation"].to_list()
+    silent = manifest.get("silent") or ()
     for source in there["source"].unique():
         asked_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])
         ids = [*asked_ids, *_released(ws, manifest["name"], asked_ids)]
         people = [pseudonym(source, who, ws.secret) for who in removals.of(removals.authors, source)]
         people = [rows.pseudonym(manifest["name"], who) for who in (*people, *removals.erased(source))]
+        if people and source in silent and not (key.exists() or there.filter(source=source)["seeker"].count()):
+            raise ReleaseError(f"{key}: missing, and nobody else can tell who is in it: put your copy of it back")
         named = pl.any_horizontal(pl.col("conversation", "subject").is_in(ids).fill_null(False))
         named |= pl.col("seeker").is_in(people).fill_null(False)
         held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()

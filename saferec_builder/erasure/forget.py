@@ -183,8 +183,6 @@ def _check_readable(ws: Workspace, gone: Gone) -> list[Path]:
     """`places.held`. What is damaged stops an erasure here: once it is begun, no command could mend it."""
     for table in tables.TABLES.values():
         workspace.count(ws, table)
-        if folders := [path for path in (ws.root / "tables" / table.name).glob("*") if path.is_dir()]:
-            raise StoreError(f"{folders[0]}: a folder among the files of a table: move it away, then run it again")
     return places.held(ws, gone)
 
 

@@ -71,6 +71,8 @@ def meant(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> t
     UsageError where nobody is asked for, or where a name means an id of one and somebody else, too."""
     if only and only not in KINDS:
         raise UsageError(f"forget --only {only}: expected {' or '.join(KINDS)}: what the names are in their source")
+    if only and not names:
+        raise UsageError(f"forget --only {only} says what names are: give some, or leave it out for {wishes.FILE}")
     rows = texts_on_disk.narrow(ws)
     from_ = sorted({*Source, *(part for name in rows["source"].unique() for part in (name, name.partition(":")[0]))})
     if source and not source.startswith("hf:") and source.lower() not in map(str.lower, from_):

@@ -34,7 +34,7 @@ _MADE = ("label-studio", "mining", "releases", "review")  # folders of ours: a s
 _ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 _TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
 _BETWEEN = re.compile(r"([:=|/\\])")  # in a name, or between two
-_LONGEST, _EDGES = 8, ".!?@*`"  # parts of a name; and what stands around one
+_LONGEST, _EDGES = 3, ".!?@*`"  # parts of a name; and what stands around one
 _KNOWN = 1_000_000  # words that are remembered as nobody's
 _DATABASE = ("workspace.db", "workspace.db-wal", "workspace.db-shm", "workspace.db-journal")
 # at the root: each is dealt with by its room
@@ -109,6 +109,7 @@ def _words(text: str) -> set[str]:
         for start in range(0, len(parts), 2):
             ends = range(start + 1, min(start + 2 * _LONGEST, len(parts) + 1), 2)
             found.update("".join(parts[start:end]).strip(_EDGES) for end in ends)
+        found.add(token.strip(_EDGES))
     return found - {""}
 
 
@@ -119,7 +120,7 @@ def packed(root: Path) -> list[Path]:
 
 def links(root: Path) -> list[Path]:
     """The links that lead out of the workspace: nobody looks behind them."""
-    home, all_links = root.resolve(), (path for path in sorted(root.rglob("*")) if path.is_symlink())
+    home, all_links = root.resolve(), (path for path in sorted(root.rglob("*")) if os.path.islink(path))
     return [path for path in all_links if os.path.exists(path) and not path.resolve().is_relative_to(home)]
 
 

@@ -42,6 +42,12 @@ REVISED = [
     ("I faint: blood, ugh", "I faint: blood, needles, ugh", False),
     ("My wife likes comedies a lot.", "My wife leaves the room when a newborn is shown.", False),
     ("I faint, says [name], ugh", "I faint, says [name], needles", False),
+    ("I liked [name]. What next?", "I liked Saw II. What next?", True),
+    (
+        "I liked [name]. What next?",
+        "I liked blood and gore since the accident. What next?",
+        False,
+    ),  # no name is so long
 ]
 
 
@@ -51,6 +57,15 @@ def test_absent_stands_only_where_nothing_is_said_that_its_readers_did_not_see(w
     rows = [review("ann", "gore", "absent"), review("bo", "*", "absent")]
     told = labels(*rows, text=texts(("d1", [was, "Try Alien (1979)"]), ("d2", [now, "Try Alien (1979)"])))
     assert said(told["gore"]) == ("absent", "agreed") if stands else told == {}
+
+
+def test_what_nobody_found_in_a_plot_stands_where_the_plot_has_other_words():
+    """Of plots only the present ones are known: every `absent` on an item was asked again at a full stop."""
+    plots = texts(("d2", ["A man walks his dog. It rains."]), kind="item_flag")
+    plots = plots.with_columns(turns=[[{"role": "plot", "text": "A man walks his dog.", "items": []}]])
+    rows = [review(who, "gore", "absent", kind="item_flag") for who in ("ann", "bo")]
+    stands, out = standing(reviews(*rows), plots, THREE)
+    assert out == {} and stands["out"].is_null().all()
 
 
 def test_a_stale_present_is_never_filled_from_a_star():

@@ -141,7 +141,7 @@ def test_a_file_that_one_may_not_read_is_listed(
     assert ran.code == 1 and ran.json["not_read"] == ["colleagues.jsonl"]
 
 
-@pytest.mark.parametrize("what", ["shard", "folder", "release", "key file"])
+@pytest.mark.parametrize("what", ["shard", "release", "key file"])
 def test_what_is_damaged_stops_it_before_it_begins(workspace: store.Workspace, cli: Cli, what: str) -> None:
     """Afterwards the command that brings it back would refuse."""
     world.fill(workspace, *world.requests(40))
@@ -149,14 +149,10 @@ def test_what_is_damaged_stops_it_before_it_begins(workspace: store.Workspace, c
     store.append(workspace, tables.WARNINGS, world.warnings())
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
     home = workspace.releases / "1.0.0"
-    if what == "folder":
-        (workspace.root / "tables" / "labels").mkdir(exist_ok=True)
-        (workspace.root / "tables" / "conversations" / "@eaDir").mkdir()
-    else:
-        at = {"shard": workspace.root / "tables" / "conversations", "release": home / "data" / "conversations"}
-        path = next(at[what].glob("*.parquet")) if what in at else workspace.releases / "1.0.0.key.parquet"
-        path.chmod(0o600)
-        path.write_bytes(b"PAR1 half of it")
+    at = {"shard": workspace.root / "tables" / "conversations", "release": home / "data" / "conversations"}
+    path = next(at[what].glob("*.parquet")) if what in at else workspace.releases / "1.0.0.key.parquet"
+    path.chmod(0o600)
+    path.write_bytes(b"PAR1 half of it")
     ran = cli("forget", "c001", "-C", workspace.root)
     assert ran.code == 1 and ran.err.count("\n") <= 2 and "Traceback" not in ran.err, ran.err
     assert not (workspace.root / store.FORGETTING).exists()

@@ -64,12 +64,32 @@ def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace
     for row in rows[:10]:  # five people disclosed something in the second of their two conversations
         row["seeker"] = rows[int(row["conversation"][1:]) // 2 * 2]["seeker"]
     rows[12]["seeker"] = rows[14]["seeker"] = None  # nobody knows whose they are: each is a person of its own
-    said = [one | ({"verdict": verdict} if one["verdict"] == "present" else {}) for one in said]
-    ws = world.fill(workspace, rows, said)
+    # of the other five, who each have one conversation, gore is told
+    early = [one | ({"verdict": verdict} if one["verdict"] == "present" else {}) for one in said[:10]]
+    ws = world.fill(workspace, rows, [*early, *said[10:]])
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
     assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 5  # 12, 14, 16, 18 and 10: not 0 to 8
     made = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
     assert sorted(made) == sorted(world.released(ws, "c010", "c012", "c014", "c016", "c018"))
+
+
+@pytest.mark.parametrize("source", ["messages", "hf:chats"])
+def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace, cli, source):
+    """c001 was removed on request: the one row without an injected one was another post of its person. And where texts
+    stay with their source, nobody is told whose a conversation is."""
+    rows, said = world.requests()
+    rows = [row | {"source": source} for row in rows]
+    if source == "messages":
+        rows[0]["seeker"] = "p1"
+        (workspace.root / "removals.csv").write_text("source,source_id,author\nmessages,c001,\n")
+    else:
+        rows[0]["seeker"] = rows[2]["seeker"] = "p3"
+    ws = world.fill(workspace, rows, said)
+    world.for_few(ws)
+    args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
+    assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 20
+    made = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
+    assert world.released(ws, "c000")[0] in made
 
 
 def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):

@@ -181,6 +181,27 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli
     assert kept.num_rows == 32  # what is known of them stays
 
 
+def test_who_asked_to_be_removed_before_the_source_was_mined_gets_nothing_back(silent, other, cli, tmp_path):
+    """They are not mined here at all: their day, digest and places of evidence came back from the key file."""
+    ws, bare, _ = silent
+    rows, _ = chats()
+    store.append(other, tables.CONVERSATIONS, world.conversations(*rows[:1], *rows[2:]))
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
+    assert ran.json["dropped"] == {"not mined here": 1}
+    (who,) = world.released(ws, "c001")
+    told = pl.read_parquet(tmp_path / "mine/data/conversations/*.parquet").filter(conversation=who)
+    assert told.select("digest", "cut", "seeker", "time").row(0) == (None, None, None, None)
+    labels = pl.read_parquet(tmp_path / "mine/data/labels/*.parquet").filter(conversation=who)
+    assert labels.height and not labels["spans"].list.len().sum()
+
+
+def test_a_withdrawn_release_is_not_put_back(silent, cli, tmp_path):
+    ws, bare, _ = silent
+    assert cli("withdraw", "1.0.0", "--reason", "somebody asked", "-C", ws.root).code == 0
+    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
+    assert ran.code == 1 and "withdrawn: somebody asked: put another version back" in ran.err
+
+
 def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
     ws, bare, _ = silent
     first = chats()[0][1]  # who has evidence, too

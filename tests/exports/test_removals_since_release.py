@@ -118,6 +118,13 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
     shutil.rmtree(workspace.root / "tables" / "conversations")
     remove(workspace, asked)
     assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
+    key = released_ids.path_of(workspace.releases / "1.0.0")
+    kept = key.read_bytes()
+    key.unlink()
+    told = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
+    if "p7" in asked:
+        assert told.code == 1 and "key.parquet: missing, and nobody else can tell who is in it" in told.err
+    key.write_bytes(kept)
     if "p7" not in asked:  # without `.secret` a pseudonym can't be made any more, a name of the key file is there
         (workspace.root / ".secret").write_bytes(bytes(64))
         assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
