@@ -8,6 +8,7 @@ import polars as pl
 from annotation import review_history
 from exports import claims
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.mining import clusters
 from saferec_builder.storage import evidence_check as evidence, tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace, parts, read
 
@@ -73,6 +74,7 @@ def take(ws: Workspace) -> Snapshot:
         texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.SAID))
         revisions.append(part.drop(spool.SAID))
         rows += part.height
+    clusters.check(ws)  # here: what was compared by now stands in the clusters, which are read next
     proposals, claimed = [tables.PROPOSALS.empty.select(_CLAIM)], [claims.NONE]
     for part in parts(ws, tables.PROPOSALS, *dict.fromkeys((*_CLAIM, *claims.COLUMNS))):
         proposals.append(part.select(_CLAIM))

@@ -232,6 +232,8 @@ def _lost(ws: Workspace, before: pl.DataFrame, merged: tuple[pl.DataFrame, pl.Da
     """How many statements named an item of the catalog as it was `before`, and name none now."""
     said = workspace.read(ws, tables.WARNINGS) if before.height else tables.WARNINGS.empty
     open_ = said.join(verdicts.meant(*merged, said), "warning", "anti", maintain_order="left")
+    if open_.is_empty():
+        return {}
     lost = open_.join(verdicts.meant(*merging.merge(before), open_), "warning", "semi", maintain_order="left")
     if lost.is_empty():
         return {}

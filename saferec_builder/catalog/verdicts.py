@@ -92,26 +92,29 @@ def statements(
     numbers = items.select("item").with_row_index("row")
     keyed = meant(items, links, warnings, by_title).with_columns(key=topic_key())
     every = keyed.join(numbers, "item", maintain_order="left").with_row_index("at")
+    addresses = every.select("url").unique().with_columns(address=_page())  # a page has many topics
+    every = every.join(addresses, "url", "left", nulls_equal=True, maintain_order="left")
     voted = (pl.col("kind") == "topic") & pl.col("answer").is_null()
     paged = pl.col("kind").is_in(["topic", "guide", "review"])
     every = every.with_columns(
         voted=voted,
         who=pl.when(~voted | pl.col("url").is_null()).then("source"),  # whoever copied it, a page counts once
-        page=pl.when(paged).then(pl.coalesce(_page(), "ref")),
+        page=pl.when(paged).then(pl.coalesce("address", "ref")),
         when=pl.when(pl.col("retrieved").str.contains(_DATE)).then("retrieved").rank("dense"),
     )
-    one = ("item", "kind", "key", "who", "page", "voted")
-    # without a date it is as new as the newest before it: what is added later counts, but for what is dated earlier
-    dated = pl.col("when").fill_null(pl.col("when").cum_max().forward_fill().over(one))
-    newest = tables.last(every.with_columns(when=dated).sort("exact", "when", "at"), *one)
-    return newest.sort("at").drop("at", "voted", "who", "page", "when")
+    # a count that may be another work's takes the place of none of the item's own, and none of these that of it
+    one = ("item", "kind", "key", "who", "page", "voted", "exact")
+    if 0 < every["when"].null_count() < every.height:
+        # without a date it is as new as the newest before it: what is added later counts, but for what is dated earlier
+        every = every.with_columns(pl.col("when").fill_null(pl.col("when").cum_max().forward_fill().over(one)))
+    newest = tables.last(every.sort("when", "at"), *one)
+    return newest.sort("at").drop("at", "address", "voted", "who", "page", "when")
 
 
 def _page() -> pl.Expr:
-    """An address as it names a page: with or without https, www, a slash at the end, a place in it, capitals in the
-    host."""
-    bare = pl.col("url").str.strip_chars().str.replace(r"(?i)^(https?://)?(www\.)?", "").str.replace("#.*$", "")
-    host = bare.str.extract("^([^/?]*)")
+    """An address as it names a page: with or without https, www, a slash at the end, capitals in the host."""
+    bare = pl.col("url").str.strip_chars().str.replace(r"(?i)^(https?://)?(www\.)?", "")
+    host = bare.str.extract("^([^/?#]*)")
     return (host.str.to_lowercase() + bare.str.strip_prefix(host)).str.strip_chars_end("/")
 
 
@@ -159,7 +162,8 @@ def counts(said: pl.DataFrame) -> pl.DataFrame:
     """(item, row, key, yes, no) of the votes on each item and topic: of all pages together, and of each count without a
     page by itself. One item and topic may have several, which may be of the same people."""
     votes = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
-    apart = pl.when(pl.col("url").is_null()).then("warning").alias("apart")
+    place = pl.col("url").is_null() | pl.col("url").str.contains("#", literal=True)  # of a page, or a page of its own
+    apart = pl.when(place).then("warning").otherwise(pl.col("exact").cast(pl.String)).alias("apart")
     each = votes.group_by("item", "row", "key", apart, maintain_order=True)
     return each.agg(pl.col("yes", "no").fill_null(0).sum()).drop("apart")
 
@@ -202,7 +206,7 @@ def esrb(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.float64]:
     strongest = np.full(n, np.nan)
     np.fmax.at(strongest, rated["row"].to_numpy(), strength.to_numpy())
     ratings = said.filter(kind="rating")
-    unrated = rated.filter(key="no_descriptors").join(ratings, "row", "anti")["row"]
+    unrated = rated.join(ratings, "row", "anti")["row"]
     silent = pl.concat([ratings.filter(pl.col("key").is_in([*ADULT, PENDING]))["row"], unrated]).to_numpy()
     strongest[silent] = np.where(strongest[silent] > 0, strongest[silent], np.nan)
     return strongest

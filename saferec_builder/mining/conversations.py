@@ -9,11 +9,14 @@ from collections.abc import Callable
 
 import polars as pl
 
+from saferec_builder.core.errors import SourceError
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables
 
 # (texts, conversation of each) -> (texts with placeholders, how many of what)
 Hide = Callable[[pl.Series, pl.Series], tuple[pl.Series, Counter[str]]]
 MUTE, AGAIN = "no seeker text", "same id"  # why a conversation is dropped
+NEARLY_ALL = 0.9  # of what is known by its ids, from where these are taken for those of another file
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
@@ -137,12 +140,30 @@ def _coarser(new: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
     return both.filter((pl.col("turns") < pl.col("turns_have")) & part).select("conversation")
 
 
-def others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-    """The rows whose id is in `have`, where its current revision has none of their texts."""
+def refuse_other_ids(rows: pl.DataFrame, have: pl.DataFrame) -> None:
+    """Stops where a dataset's ids are those of another split or file: each of its rows would replace one of these."""
+    rows = rows.filter(pl.col("source").str.starts_with(f"{Source.hf}:"))
+    for (source,), part in rows.group_by("source", maintain_order=True):
+        known = part.join(have, "conversation", "semi")["conversation"].n_unique()
+        others = _others(part, have)["conversation"].n_unique()
+        if others > 1 and others >= NEARLY_ALL * known:
+            raise SourceError(
+                f"mine hf: {others:,} of {known:,} ids are known from {source}, with wholly other words: does"
+                " each split or file count its ids anew? Name a column whose ids are its own (--column id=NAME), or"
+                " give the rows as JSON lines with such ids. If these are the same conversations, read rightly now:"
+                " delete tables/conversations, and mine all files again. Nothing was added"
+            )
+
+
+def _others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose id is in `have`, where its current revision has fewer than half of their texts: many conversations
+    greet in the same words."""
     texts = pl.col("turns").list.eval(pl.element().struct["text"])
     current = tables.last(have.drop_nulls("turns"), "conversation").select("conversation", was=texts)
     both = rows.join(have, ["conversation", "digest"], "anti").join(current, "conversation")
-    return both.filter(texts.list.set_intersection("was").list.len() == 0).drop("was")
+    shared = texts.list.set_intersection("was").list.len()
+    shorter = pl.min_horizontal(texts.list.n_unique(), pl.col("was").list.n_unique())
+    return both.filter(2 * shared < shorter).drop("was")
 
 
 def drops_of(rows: pl.DataFrame, reason: str) -> pl.DataFrame:

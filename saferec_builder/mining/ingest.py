@@ -15,7 +15,7 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.core.counts import Counts
-from saferec_builder.core.errors import SourceError, UsageError, near
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
@@ -43,7 +43,6 @@ SUFFIXES = {  # of the files that a folder stands for
 _LINES = (".jsonl", ".jsonl.gz")  # of the others
 EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
 FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
-NEARLY_ALL = 0.9  # of what is known by its ids, from where these are taken for those of another file
 SUMMARY = pl.Schema({"file": pl.String, "reason": pl.String, "rows": pl.UInt32, "example": pl.String})
 
 
@@ -205,7 +204,7 @@ def _append(
     not be read is told and not kept: it was hardly the one that was meant, and would stand in every report.
     """
     before = _with_turns(ws, have, read.rows)
-    _refuse_other_ids(read.rows, before)
+    stage.refuse_other_ids(read.rows, before)
     rows, drops = stage.mine(read.rows, before, None)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)
     ours = drops.vstack(foreign)
@@ -228,18 +227,6 @@ def _append(
     tally.seekers.update(rows["seeker"].drop_nulls())
     tally.taken.update(rows["source_file"].drop_nulls())
     tally.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
-
-
-def _refuse_other_ids(rows: pl.DataFrame, have: pl.DataFrame) -> None:
-    """Stops where a dataset's ids are those of another split or file: each of its rows would replace one of these."""
-    rows = rows.filter(pl.col("source").str.starts_with(f"{hf.SOURCE}:"))
-    known = rows.join(have, "conversation", "semi")["conversation"].n_unique()
-    if (others := stage.others(rows, have)["conversation"].n_unique()) > 1 and others >= NEARLY_ALL * known:
-        raise SourceError(
-            f"mine hf: {others:,} of {known:,} ids are known from {rows['source'][0]}, with wholly other words: does"
-            " each split or file count its ids anew? Name a column whose ids are its own (--column id=NAME), or give"
-            " the rows as JSON lines with such ids: nothing was added"
-        )
 
 
 def _facts() -> pl.Expr:
@@ -278,7 +265,11 @@ def _read(
 ) -> tuple[Read, list[str]]:
     """(what all files hold, the files without a row)."""
     if source is Source.hf:
-        reads = {str(path): hf.read(str(path), columns, split) for path in paths}
+        reads, before = {}, conversations.SCHEMA.to_frame()
+        for path in paths:  # of two files of one name, which is that of their source, too
+            reads[str(path)] = read = hf.read(str(path), columns, split)
+            stage.refuse_other_ids(read.rows, before.select("conversation", "digest", "turns"))
+            before = before.vstack(read.rows)
     else:
         reads = {str(path): READERS[source](path) for path in counted(_found(source, paths), progress)}
     without = [path for path, read in reads.items() if read.rows.is_empty() and read.drops.is_empty()]

@@ -29,7 +29,8 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
 
 def new_marks(marks: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """Rows of MARKS to append: of each text of which something else is noticed now than its last row says."""
-    past = before.group_by("conversation", "digest").agg(pl.col("revision").max(), pl.col(_NOTICED).last())
+    ours = before.join(marks, ["conversation", "digest"], "semi", maintain_order="left")  # a part of a large workspace
+    past = ours.group_by("conversation", "digest").agg(pl.col("revision").max(), pl.col(_NOTICED).last())
     both = marks.join(past, ["conversation", "digest"], "left", suffix="_was", maintain_order="left")
     same = pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_was")) for c in _NOTICED)
     new = both.filter(pl.col("revision").is_null() | ~same)

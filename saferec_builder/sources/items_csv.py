@@ -82,7 +82,7 @@ def _told_apart(rows: Rows) -> Rows:
             continue
         for ref in cast("list[str]", row["refs"]):
             one = claimed.setdefault(ref, row)
-            if not _alike(one, row):
+            if one is not row and not _alike(one, row):
                 line = str(one["place"]).rpartition(":")[2]
                 said = f"{ref} is that of {str(one['title'])[:40]!r} in line {line}, too: if they are two works,"
                 said += " `catalog apart` takes it from one (`catalog merges`)"

@@ -119,6 +119,23 @@ def test_of_counts_that_may_be_of_the_same_people_the_one_counts_by_which_it_is_
     assert verdict(said(statement(ALIEN, yes=40, no=0, url=PAGE, retrieved="2025"), near))[1] == "violated"
 
 
+@pytest.mark.parametrize("title", ["title:Alien", "title:Alien (1980)"])
+def test_a_newer_count_that_may_be_another_works_is_not_lost_beside_an_older_one(title):
+    """0 of 80 in 2020 by its id, 90 of 95 in 2024 by its title: the older one counted, and the film was clear."""
+    old = [statement(ALIEN, t, yes=0, no=80, url=PAGE, retrieved="2020") for t in CORE]
+    new = [statement(title, t, yes=90, no=5, url=PAGE, retrieved="2024") for t in CORE]
+    assert verdict(said(*old, *new))[1] == verdict(said(*new, *old))[1] == "violated"
+
+
+@pytest.mark.parametrize("pages", [("show#season-1", "show#season-2"), ("#/film/1", "#/film/2")])
+def test_what_stands_behind_a_number_sign_may_be_a_page_of_its_own(pages):
+    """60 say yes of one and 60 no of the other: the newer one counted, and the film was clear."""
+    one, other = (f"https://example.org/{page}" for page in pages)
+    rows = [statement(ALIEN, t, yes=60, no=0, url=one, retrieved="2024-01-01") for t in CORE]
+    rows += [statement(ALIEN, t, yes=0, no=60, url=other, retrieved="2024-01-02") for t in CORE]
+    assert verdict(said(*rows))[1] == "violated"
+
+
 def test_no_order_of_rows_decides_between_two_names_of_an_item():
     """One table, the film once by its title and once by its id, and no page: which count is newer nobody says."""
     film = "title:Alien (1979)"
@@ -161,7 +178,9 @@ def test_descriptors_of_a_rated_game():
     blood = statement(ALIEN, "blood_and_gore", "esrb")
     assert verdict(said(blood)) == (1.0, "violated")
     assert verdict(said(statement(ALIEN, "mild_blood", "esrb"))) == (0.33, "unknown")
-    assert verdict(said(statement(ALIEN, "lyrics", "esrb"))) == (0.0, "clear")  # rated, and no word of blood
+    lyrics = statement(ALIEN, "lyrics", "esrb")
+    assert verdict(said(lyrics, statement(ALIEN, "T", "rating"))) == (0.0, "clear")  # rated, and no word of blood
+    assert verdict(said(lyrics)) == (None, "unknown")  # a blank cell may have been an M
     adult = [statement(ALIEN, "lyrics", "esrb"), statement(ALIEN, "M", "rating")]
     assert verdict(said(*adult)) == (None, "unknown")
     assert verdict(said(*adult, blood)) == (1.0, "violated")

@@ -6,6 +6,7 @@ from threading import Event
 import polars as pl
 import pytest
 
+from exports import snapshot
 from exports.release import release
 from saferec_builder.core.errors import StoreError
 from saferec_builder.mining import clusters, ingest, near_duplicates
@@ -42,6 +43,17 @@ def test_a_mining_that_was_broken_off_before_it_compared_stops_a_release(
     assert cli("mine", "messages", path, "-C", workspace.root).code == 0
     assert together(workspace) == {"a", "b"}
     clusters.check(workspace)
+
+
+def test_what_is_mined_while_a_release_begins_stops_it(workspace: store.Workspace, tmp_path) -> None:
+    """It was looked at before the tables were read: of what `mine` added in between nobody knew that it was copied."""
+    path = tmp_path / "chats.jsonl"
+    path.write_text(chat("a", ASKED) + "\n" + chat("b", ASKED))
+    ingest.mine(workspace, "messages", path)
+    snapshot.take(workspace)
+    store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
+    with pytest.raises(StoreError, match="copies of one could stand in two splits"):
+        snapshot.take(workspace)
 
 
 def test_an_erasure_leaves_nothing_to_compare(workspace: store.Workspace, tmp_path) -> None:

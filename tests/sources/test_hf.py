@@ -67,8 +67,24 @@ def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
     wrong = mined("b", "Which comedy is good?", "Is there a western?")
     assert wrong.code == 1 and "2 of 2 ids are known from hf:train.jsonl, with wholly other words" in wrong.err
     assert "--column id=NAME" in wrong.err and store.read(workspace, tables.CONVERSATIONS).height == 2
+    both = cli("mine", "hf", tmp_path / "a/train.jsonl", tmp_path / "b/train.jsonl", "-C", workspace.root)
+    assert both.code == 1 and "with wholly other words" in both.err  # in one command, too
     assert mined("a", "A calm film?", "A very loud one?").code == 0  # a row that changed is a revision
     assert store.read(workspace, tables.CONVERSATIONS).height == 3
+
+
+def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace, tmp_path):
+    """Of halves of a real file 16 % of the talks had a word of greeting in common, and all were replaced."""
+    pytest.importorskip("datasets")
+    for name, about in (("a", ("calm", "loud")), ("b", ("western", "comedy"))):
+        path = tmp_path / name / "train.jsonl"
+        path.parent.mkdir()
+        said = [["Hi!", f"A {one} film?", f"Have you seen a {one} one?"] for one in about]
+        roles = ("user", "assistant", "user")
+        talks = [[{"role": r, "content": t} for r, t in zip(roles, texts, strict=True)] for texts in said]
+        path.write_text("\n".join(json.dumps({"id": n, "messages": talk}) for n, talk in enumerate(talks)))
+    assert cli("mine", "hf", tmp_path / "a/train.jsonl", "-C", workspace.root).code == 0
+    assert cli("mine", "hf", tmp_path / "b/train.jsonl", "-C", workspace.root).code == 1
 
 
 @pytest.mark.parametrize(
