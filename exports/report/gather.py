@@ -109,10 +109,14 @@ def _doubts(ws: Workspace, version: str) -> list[str]:
     except ReleaseError:
         command = f"`saferec-build verify {home.relative_to(ws.root)}` names the first fault"
         found.append(f"release {version} was changed or damaged after it was made, its figures may be false: {command}")
-    else:
-        if held := removals_since_release.still_in(ws, home):
-            asked = f"{many(len(held), 'conversation', 'conversations')} whose removal was asked for since"
-            found.append(f"release {version} holds {asked}: show nobody its texts, make another version")
+        return found
+    try:
+        held = removals_since_release.still_in(ws, home)
+    except ReleaseError as fault:  # of its key file
+        return [*found, str(fault)]
+    if held:
+        asked = f"{many(len(held), 'conversation', 'conversations')} whose removal was asked for since"
+        found.append(f"release {version} holds {asked}: show nobody its texts, make another version")
     return found
 
 

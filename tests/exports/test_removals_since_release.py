@@ -124,6 +124,8 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
     told = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
     if "p7" in asked:
         assert told.code == 1 and "key.parquet: missing, and nobody else can tell who is in it" in told.err
+        shown = cli("report", "-C", workspace.root)  # it tells, and ends for nothing of it
+        assert shown.code == 0 and "key.parquet: missing, and nobody else can tell" in shown.err
     key.write_bytes(kept)
     if "p7" not in asked:  # without `.secret` a pseudonym can't be made any more, a name of the key file is there
         (workspace.root / ".secret").write_bytes(bytes(64))
