@@ -240,7 +240,7 @@ def _says_more(was: Turns | None, now: Turns | None, kind: str) -> bool:
         return now is None
     if was is None:
         return True
-    theirs = [[turn["text"] for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
+    theirs = [[turn["text"] or "" for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
     old, new = (_WORD.findall("\n".join(texts).lower()) for texts in theirs)
     changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return any(

@@ -1,7 +1,7 @@
 """Injects sensitivities into requests, as the paper's benchmark does: a sentence of ours that discloses one.
 
-reads  rows of build_rows.build (before target_lists.fill) of people with no known sensitivity, their texts, the banks
-       of injections.toml
+reads  rows of build_rows.build (before target_lists.fill) of people of whom no sensitivity is told, their texts, the
+       banks of injections.toml
 gives  rows of the same form with `added` and `disclosed`; condition `injected`, never mixed with what people said
 
 Only requests go in of people of whom the release tells no sensitivity, in this conversation or in another one, so that
@@ -137,13 +137,8 @@ def _drawn(
             traits = picked(int(drawn, 16), free)
             found = sentences(name, split, traits, choice.banks)
             added, forms = " ".join(one.text for one in found), [one.form for one in found]
-            where = (
-                ("last",)
-                if not choice.both or source in choice.keep
-                else ("first",)
-                if asks == 1
-                else ("first", "last")
-            )
+            both = choice.both and source not in choice.keep
+            where = ("last",) if not both else ("first",) if asks == 1 else ("first", "last")
             yield from ((name, added, traits, forms, place) for place in where)
 
 

@@ -22,7 +22,6 @@ from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from exports.verify import CERTIFICATE
 from saferec_builder.core.release_files import SUMS, sha256
-from saferec_builder.mining import clusters
 from saferec_builder.storage import config, tables
 from saferec_builder.storage.workspace import Workspace, alone, append, shared
 
@@ -99,7 +98,6 @@ def release(
     checks.check_version(version)
     options = Options(version, inject, unreviewed, frozenset(allow), with_text, resplit)
     with alone(ws, "release"):
-        clusters.check(ws)
         made = assemble(ws, options)
         new, facts = _freeze(ws, made)
         append(ws, tables.DROPS, made.drops)
