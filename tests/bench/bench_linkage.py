@@ -120,9 +120,6 @@ def _attacks(dump: list[Row], rows: list[Row]) -> dict[str, Leaves]:
     wrote: dict[str, set[str]] = {}
     for one in dump:
         wrote.setdefault(one["author"], set()).add(str(one["time"])[:10])
-    banks = injection.banks()
-    choice = injection.Choice(injection.chosen("all", taxonomy.load().slugs, banks), banks)
-    free = {one[post]: {*choice.traits} - _asked(one, choice) for one in dump}
 
     def ids(row: Row) -> set[str]:
         known = {unkeyed[row[c]] for c in ("conversation", "source_id", "seeker", "digest") if row[c] in unkeyed}
@@ -140,17 +137,6 @@ def _attacks(dump: list[Row], rows: list[Row]) -> dict[str, Leaves]:
             return every
         days = {other["time"][:10] for other in rows if other["seeker"] == row["seeker"]}
         return fits(row, lambda one: days <= wrote[one["author"]]) & time(row)
-
-    def wanted(row: Row) -> set[str]:
-        """Nothing that a request asks for is injected into it."""
-        return fits(row, lambda one: free[one[post]] >= {*row["injected"]}) if row["injected"] else every
-
-    def drawn(row: Row) -> set[str]:
-        """What would be injected into each post, if the row's name alone drew it."""
-        number = int(tables.digest("inject", row["conversation"]), 16)
-        able = {name: [t for t in choice.traits if t in traits] for name, traits in free.items()}
-        guess = {name for name, traits in able.items() if injection.picked(number, traits) == row["injected"]}
-        return guess if row["injected"] else every
 
     def items(row: Row) -> set[str]:
         named = {titles[item] for item in row["recommended"]}
@@ -172,9 +158,28 @@ def _attacks(dump: list[Row], rows: list[Row]) -> dict[str, Leaves]:
         "offsets": offsets,
         "lengths": lengths,
         "items": items,
-        "wanted": wanted,
-        "drawn": drawn,
+        **_by_injection(dump, every),
     }
+
+
+def _by_injection(dump: list[Row], every: set[str]) -> dict[str, Leaves]:
+    """What an injected row leaves of the dump, to whoever has our code and our sentences."""
+    banks = injection.banks()
+    choice = injection.Choice(injection.chosen("all", taxonomy.load().slugs, banks), banks)
+    free = {one["source_id"]: {*choice.traits} - _asked(one, choice) for one in dump}
+
+    def wanted(row: Row) -> set[str]:
+        """Nothing that a request asks for is injected into it."""
+        return {post for post, traits in free.items() if traits >= {*row["injected"]}} if row["injected"] else every
+
+    def drawn(row: Row) -> set[str]:
+        """What would be injected into each post, if the row's name alone drew it."""
+        number = int(tables.digest("inject", row["conversation"]), 16)
+        able = {name: [t for t in choice.traits if t in traits] for name, traits in free.items()}
+        guess = {name for name, traits in able.items() if injection.picked(number, traits) == row["injected"]}
+        return guess if row["injected"] else every
+
+    return {"wanted": wanted, "drawn": drawn}
 
 
 def _asked(one: Row, choice: injection.Choice) -> set[str]:
