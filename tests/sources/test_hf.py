@@ -9,8 +9,10 @@ import pytest
 from saferec_builder.core.errors import UsageError
 from saferec_builder.sources import hf
 from saferec_builder.storage import tables, workspace as store
+from tests.conftest import NOT_RUN
 from tests.worlds.dialogues import said
 
+NO_DATASETS = f"{NOT_RUN}datasets (the extra `hub`)"
 CHAT = {"dialog": [{"from": "human", "value": "A calm film?"}, {"from": "gpt", "value": "Heat"}], "n": 7, "who": "ann"}
 
 
@@ -35,7 +37,7 @@ def test_typed_columns_of_the_hub_hold_times_and_things_that_nobody_asked_for():
 
 
 def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     datasets.Dataset.from_list([CHAT | {"n": n} for n in range(3)]).save_to_disk(tmp_path / "chats")
     words = [w for ours, theirs in MAP.items() for w in ("--column", f"{ours}={theirs}")]
     told = cli("mine", "hf", tmp_path / "chats", *words, "-C", workspace.root, "--json")
@@ -54,7 +56,7 @@ def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
 
 def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
     """Ids that count from 0 in each split: the rows of one took the place of the other's, in silence."""
-    pytest.importorskip("datasets")
+    pytest.importorskip("datasets", reason=NO_DATASETS)
 
     def mined(name, *texts):
         path = tmp_path / name / "train.jsonl"
@@ -75,7 +77,7 @@ def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
 
 def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace, tmp_path):
     """Of halves of a real file 16 % of the talks had a word of greeting in common, and all were replaced."""
-    pytest.importorskip("datasets")
+    pytest.importorskip("datasets", reason=NO_DATASETS)
     for name, about in (("a", ("calm", "loud")), ("b", ("western", "comedy"))):
         path = tmp_path / name / "train.jsonl"
         path.parent.mkdir()
@@ -94,7 +96,7 @@ def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
     cli, workspace, tmp_path, monkeypatch, name, told
 ):
     """`chats.txt` was looked for on the Hub as a dataset called txt."""
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     (tmp_path / name).write_text("")
     ran = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
@@ -105,7 +107,7 @@ def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
 def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(
     cli, workspace, tmp_path, monkeypatch, where
 ):
-    datasets = pytest.importorskip("datasets")
+    datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     monkeypatch.setattr(tempfile, "tempdir", None)
