@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from exports.digests import RowDigest
-from exports.manifest_types import Facts, FileEntry
+from exports.manifest_types import CHECKED, Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.release_files import SUMS, sha256
@@ -213,6 +213,7 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST
     try:
         data = strict_json(read_plain(path).decode("utf-8"))
+        CHECKED.validate_python(data)
         return Manifest.model_validate({**data, "schema_": data["schema"]})
     except (FileNotFoundError, NotADirectoryError):
         remedy = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"

@@ -1,6 +1,9 @@
 """What manifest.json says of a release, as types: the card, croissant.json and provenance.json are made from it."""
 
-from typing import NotRequired, TypedDict
+from typing import NotRequired
+
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 
 class Agreement(TypedDict):
@@ -60,7 +63,9 @@ class Combinations(TypedDict):
 
 
 class Facts(TypedDict, total=False):
-    """The keys of the file; what an older program wrote may lack some."""
+    """The keys of the file; what an older program wrote may lack some, a newer one may have others."""
+
+    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
     name: str
     canary: str | None  # the GUID that stands in every row
@@ -112,3 +117,6 @@ class Facts(TypedDict, total=False):
     files: dict[str, FileEntry]
     put_back: list[str]  # of a rebuilt release: the sources whose texts are back
     rebuilt_from: Stamp
+
+
+CHECKED = TypeAdapter(Facts)  # raises where one of them is of another type

@@ -49,6 +49,7 @@ PROMPTED = ("sft", "sft_raw", "grpo", "safecrs")
 _BATCH = 50_000
 _FOUND = ("digest", "cut", "seeker", "time")  # of a conversation, what the key file has where the text is silent
 _KEPT = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
+_NEWER = {"sentences", "combinations", "rebuilt_from"}  # facts that not every program wrote and the card does without
 
 Sentence = Callable[[str, str, Sequence[str]], str]  # request, split, traits -> what release --inject added
 
@@ -113,6 +114,8 @@ def put_back(
     to = to.resolve() if to.is_symlink() else to
     manifest, _ = proof.verify(home, hub.BESIDE)
     facts = write.facts_of(home)
+    if lacking := sorted(Facts.__annotations__.keys() - facts.keys() - card.OLDER.keys() - _NEWER):
+        raise ReleaseError(f"{home / write.MANIFEST}: it lacks {', '.join(lacking)}: fetch the release again")
     del facts["files"], facts["row_digests"]
     silent = facts.get("silent") or []
     if not silent:

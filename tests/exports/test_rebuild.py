@@ -202,6 +202,17 @@ def test_a_withdrawn_release_is_not_put_back(silent, cli, tmp_path):
     assert ran.code == 1 and "withdrawn: somebody asked: put another version back" in ran.err
 
 
+def test_a_manifest_that_lacks_a_fact_of_the_card_is_one_line(silent, cli, tmp_path):
+    ws, release, _ = silent
+    bad = shutil.copytree(release, tmp_path / "bad")
+    facts = json.loads((bad / "manifest.json").read_text())
+    del facts["unreviewed"]
+    (bad / "manifest.json").write_text(json.dumps(facts))
+    world.seal(bad, "README.md")
+    told = cli("rebuild", bad, "--to", tmp_path / "again", *key(ws), "-C", ws.root)
+    assert (told.code, told.err.count("\n")) == (1, 1) and "lacks unreviewed" in told.err, told
+
+
 def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
     ws, bare, _ = silent
     first = chats()[0][1]  # who has evidence, too

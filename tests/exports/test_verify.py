@@ -6,7 +6,7 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
-from exports import verify as proof
+from exports import folder as files, verify as proof
 from saferec_builder.core.errors import ReleaseError
 from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import reseal, seal
@@ -82,6 +82,16 @@ def test_a_broken_manifest_is_one_line(copy, content):
     (copy / "manifest.json").write_text(content)
     with pytest.raises(ReleaseError, match=r"manifest\.json: not a manifest"):
         proof.verify(copy)
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"), [("agreement", None), ("withheld", 3), ("dropped", {"a": None}), ("plot", [])]
+)
+def test_a_fact_of_another_type_is_one_line_for_whoever_reads_it(copy, fact, value):
+    path = copy / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {fact: value}))
+    with pytest.raises(ReleaseError, match=r"manifest\.json: not a manifest"):
+        files.facts_of(copy)  # it ended in a traceback, such as of `diff` and `rebuild`
 
 
 def test_a_path_out_of_the_release_is_refused(copy):
