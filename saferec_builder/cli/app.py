@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from saferec_builder import __version__
 from saferec_builder.cli import interrupts
-from saferec_builder.cli.output import PLAIN
+from saferec_builder.cli.output import PLAIN, working
 from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import SafeRecError, plain
 
@@ -29,6 +29,7 @@ class Where(NamedTuple):
     module: str
     function: str | None
     help: str  # a line of `saferec-build --help`, of 60 characters at most: nothing of it is cut at 80 columns
+    slow: bool = False  # and draws no bar of its own
 
 
 COMMANDS = {  # in the order of the data
@@ -39,17 +40,17 @@ COMMANDS = {  # in the order of the data
     "propose": Where("propose", "propose", "Propose sensitivities, or flags of items, with evidence."),
     "browse": Where("browse", "browse", "Read proposals or labels beside the words they rest on."),
     "propose-score": Where("propose_score", "propose_score", "Score a proposer: precision, recall, calibration."),
-    "plan": Where("plan", "plan", "Forecast a release, and what to look up next."),
+    "plan": Where("plan", "plan", "Forecast a release, and what to look up next.", slow=True),
     "review": Where("review", None, "Send tasks to reviewers and bring their reviews back."),
-    "adjudicate": Where("adjudicate", "adjudicate", "Make labels of reviews, and say what they may miss."),
-    "release": Where("release", "release", "Freeze the labels as releases/VERSION."),
-    "publish": Where("publish", "publish", "Copy a release to a folder, or send it to the Hub."),
-    "verify": Where("publish", "verify", "Check every file, row and column of a release."),
-    "rebuild": Where("rebuild", "rebuild", "Put texts that a source keeps back into a release."),
-    "diff": Where("diff", "diff", "Compare two releases: rows, labels, agreement, alarms."),
+    "adjudicate": Where("adjudicate", "adjudicate", "Make labels of reviews, and say what they may miss.", slow=True),
+    "release": Where("release", "release", "Freeze the labels as releases/VERSION.", slow=True),
+    "publish": Where("publish", "publish", "Copy a release to a folder, or send it to the Hub.", slow=True),
+    "verify": Where("publish", "verify", "Check every file, row and column of a release.", slow=True),
+    "rebuild": Where("rebuild", "rebuild", "Put texts that a source keeps back into a release.", slow=True),
+    "diff": Where("diff", "diff", "Compare two releases: rows, labels, agreement, alarms.", slow=True),
     "withdraw": Where("withdraw", "withdraw", "Take a version back, here and on the Hub."),
     "forget": Where("forget", "forget", "Erase people from the workspace, with a receipt."),
-    "report": Where("report", "report", "Write report.html, one page that needs no network."),
+    "report": Where("report", "report", "Write report.html, one page that needs no network.", slow=True),
     "status": Where("workspace", "status", "Rows in each table of the workspace, and its releases."),
     "doctor": Where("doctor", "doctor", "What this machine and saferec.toml lack, with remedies."),
     "demo": Where("demo", "demo", "The whole line on invented data, reviewers simulated."),
@@ -79,7 +80,8 @@ def _loaded(name: str) -> "Command":
         one = module.app
     else:
         one = typer.Typer(**PLAIN)
-        one.command(name)(getattr(module, where.function))
+        function = getattr(module, where.function)
+        one.command(name)(working(name)(function) if where.slow else function)
     made = get_command(one)
     made.name = name
     return made

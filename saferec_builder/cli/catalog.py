@@ -8,7 +8,7 @@ import typer
 
 from saferec_builder.catalog import adding
 from saferec_builder.cli import catalog_check as oracle
-from saferec_builder.cli.output import PLAIN, Folder, Json, say
+from saferec_builder.cli.output import PLAIN, Folder, Json, say, working
 from saferec_builder.cli.progress import bar
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
@@ -93,4 +93,4 @@ def _say(counts: Counts, as_json: bool, noun: str) -> None:
 
 
 for command in (oracle.check, oracle.show, oracle.gaps, oracle.merges):
-    app.command()(command)
+    app.command()(working(f"catalog {command.__name__}")(command))

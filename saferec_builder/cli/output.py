@@ -1,6 +1,7 @@
 """What every command says at its end: in = out + dropped, out = added + skipped."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.errors import plain
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.progress import at_work
 
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 Folder = Annotated[Path, typer.Option("-C", "--workspace", help="Folder of the workspace.", show_default=False)]
@@ -16,6 +18,7 @@ Repo = Annotated[
     str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
+working = partial(at_work, partial(typer.echo, err=True))  # around a command that counts no steps
 
 
 def line(text: str) -> str:

@@ -18,7 +18,7 @@ from annotation.page import links, serving
 from annotation.progress import review_status
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from saferec_builder.cli import interrupts
-from saferec_builder.cli.output import PLAIN, Folder, Json, line, say
+from saferec_builder.cli.output import PLAIN, Folder, Json, line, say, working
 from saferec_builder.cli.plan import warn
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.counts import Counts
@@ -40,6 +40,7 @@ SHOWN = 20  # reasons that are printed; all rows are in the table drops
 
 
 @app.command()
+@working("review push")
 def push(
     tool: Tool = TOOLS[0],
     reviewer: Annotated[list[str] | None, typer.Option("--reviewer", help="Who reviews; once for each.")] = None,

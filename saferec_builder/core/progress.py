@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
+from threading import Event, Thread
 from time import monotonic
 from typing import Protocol, Self, TypeVar
 
@@ -53,6 +55,26 @@ class Lines(_Unseen):
             self._due = now + EVERY
             of = f"{self._done:,} of {self._total:,} {self._unit}s"
             self._say(f"{self._name}: {of}, about {_rounded(left)} left")
+
+
+@contextmanager
+def at_work(say: Callable[[str], object], name: str) -> Iterator[None]:
+    """Says of a step that nothing in it counts how long it has been at work: after FIRST seconds, then each EVERY."""
+    over, began = Event(), monotonic()
+
+    def tell() -> None:
+        wait = FIRST
+        while not over.wait(wait):
+            say(f"{name}: at work for {_rounded(monotonic() - began)}")
+            wait = EVERY
+
+    teller = Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        over.set()
+        teller.join()
 
 
 def lines(say: Callable[[str], object], name: str, unit: str) -> Progress:

@@ -47,7 +47,7 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
     shutil.copytree(ours, theirs)
     manifest = theirs / "manifest.json"
     facts = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(facts | {"agreement": {EVIL: {"alpha": 0.5}}}))
+    manifest.write_text(json.dumps(facts | {"agreement": {EVIL: {"alpha": 0.5, "units": 3}}}))
     ran = cli("diff", ours, theirs)
     assert (ran.code, "agreement on Evil" in ran.out, harmless(ran.out)) == (0, True, True)
     for path, content in (("data/sft/train.parquet", b"x"), ("data/labels/train.parquet", b"x"), ("traits.toml", None)):

@@ -1,6 +1,7 @@
 """Who waits is told how much is done and how long it will still take, and nothing of what is quick."""
 
 from collections.abc import Iterator
+from threading import Event
 
 import pytest
 
@@ -49,3 +50,28 @@ def test_time_left_is_that_of_what_this_run_does(clock: list[float]) -> None:
 def test_time_left_is_rounded_up_to_what_one_reads(clock: list[float], took: float, left: str) -> None:
     """One of ten steps took so long: nine times that is left."""
     assert said(clock, [100 + took], 10) == [f"mine: 1 of 10 files, about {left} left"]
+
+
+def test_what_counts_no_steps_says_that_it_is_at_work_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "EVERY", 0.02)
+    said, thrice = list[str](), Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        if len(said) == 3:
+            thrice.set()
+
+    with pytest.raises(ValueError), progress.at_work(say, "release"):
+        assert thrice.wait(60)
+        raise ValueError
+    told = len(said)
+    assert set(said) == {"release: at work for 1 s"}
+    assert not Event().wait(0.2) and len(said) == told  # nothing is said of a command that ended, with an error too
+
+
+def test_a_quick_command_says_nothing_of_it() -> None:
+    said = list[str]()
+    with progress.at_work(said.append, "status"):
+        pass
+    assert said == []
