@@ -30,7 +30,8 @@ def demo(
 
     def command(*words: object) -> None:
         typer.echo(f"\n$ saferec-build {' '.join(map(str, words))} -C {to}")
-        app([*map(str, words), "-C", str(to)], standalone_mode=False)
+        if code := app([*map(str, words), "-C", str(to)], standalone_mode=False):
+            raise typer.Exit(code)  # such as 130: typer makes this of Ctrl-C
 
     made = walkthrough.run(to, command, typer.echo, generated=generated, training=training)
     typer.echo(f"\nrelease  {made.release}\nreport   {made.report}")

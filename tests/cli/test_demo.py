@@ -1,9 +1,11 @@
 """What the demo says at its end; tests/flows/test_line.py runs it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from saferec_builder import summary
 from saferec_builder.demo import walkthrough
 from tests.conftest import Cli
 
@@ -16,3 +18,19 @@ def test_the_table_that_training_printed_is_not_printed_again(
     monkeypatch.setattr(walkthrough, "run", lambda *_, **__: made)
     ran = cli("demo", "--to", tmp_path)
     assert ran.out.split() == ["release", str(made.release), "report", str(made.report), "models", str(tmp_path)]
+
+
+def test_ctrl_c_in_a_step_ends_the_demo(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps that came behind it ran on, and the exit code was 0."""
+    assert cli("init", tmp_path / "ws").code == 0
+
+    def pressed(_ws: object) -> None:
+        raise KeyboardInterrupt
+
+    def run(_to: Path, command: Callable[..., None], *_: object, **__: object) -> None:
+        command("status")
+        pytest.fail("the next step began")
+
+    monkeypatch.setattr(summary, "status", pressed)
+    monkeypatch.setattr(walkthrough, "run", run)
+    assert cli("demo", "--to", tmp_path / "ws").code == 130
