@@ -56,5 +56,9 @@ def adjudicate(ws: Workspace) -> Adjudication:
 
 
 def _keep(path: Path, bounds: LabelBounds) -> None:
+    """Writes nothing that stands there already: the time of the file is that of the last change."""
+    text = certificate.of(bounds).model_dump_json(indent=1) + "\n"
+    if path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text:
+        return
     with whole_files.replacing(path) as tmp:
-        tmp.write_text(certificate.of(bounds).model_dump_json(indent=1) + "\n", encoding="utf-8")
+        tmp.write_text(text, encoding="utf-8")

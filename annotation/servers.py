@@ -84,7 +84,8 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
     facts = managed.state(home(ws))
     if facts is None:
         raise UsageError(
-            "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool files"
+            "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool page"
+            " (`review serve`) or --tool files"
         )
     return label_studio_server.Server(facts["url"], facts["token"])
 

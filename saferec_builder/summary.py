@@ -6,6 +6,8 @@ from pathlib import Path
 
 import polars as pl
 
+from annotation import servers
+from annotation.adjudication import CERTIFICATES
 from annotation.waiting import Waiting, waiting as waits
 from exports import folder, removals_since_release
 from exports.checks import check_version
@@ -67,7 +69,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     """
     tools = _asked(ws)
     collect = " or ".join(how for _, how in tools)
-    push = PUSH + (tools[0][0] if len(tools) == 1 else "")
+    own = (servers.home(ws) / "server.json").exists()  # of `review up`
+    push = PUSH + (tools[0][0] if tools else "" if own else " --tool page")
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
         "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine`",
@@ -106,7 +109,9 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if labels:
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"
-    if _reported(ws, newest):
+    if _is_newer(ws.root / CERTIFICATES, newest):
+        return "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
+    if _is_newer(ws.root / PAGE, newest):
         train = f"`saferec-train run --release {shlex.quote(str(newest))} --output runs`"
         return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} --hub --repo NAMESPACE/NAME`"
     return "look at the result: `saferec-build report`"
@@ -126,10 +131,9 @@ def _holds_removed(ws: Workspace, release: Path) -> bool:
         return False  # a damaged release: `verify` says what is wrong with it, and no command ends for it
 
 
-def _reported(ws: Workspace, release: Path) -> bool:
-    """Whether a report was written since that release was made."""
-    page, made = ws.root / PAGE, release / folder.MANIFEST
-    return page.is_file() and page.stat().st_mtime >= made.stat().st_mtime
+def _is_newer(path: Path, release: Path) -> bool:
+    """Whether it was written since that release was made."""
+    return path.is_file() and path.stat().st_mtime >= (release / folder.MANIFEST).stat().st_mtime
 
 
 def _warnings(ws: Workspace) -> str:

@@ -41,7 +41,7 @@ LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "
         (0, "catalog add"),
         (1, "mine"),
         (2, "propose"),
-        (3, "review push --reviewer NAME --reviewer NAME"),
+        (3, "review push --tool page --reviewer NAME --reviewer NAME"),  # Label Studio's server is not there yet
         (4, "review pull --tool files FOLDER"),
         (5, "adjudicate"),
     ],
@@ -125,6 +125,20 @@ def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Work
     assert step(labels=3).startswith("make a version with 3 labels that are new or changed: ")
 
 
+def test_labels_that_changed_after_the_release_are_the_next_step_of_status_too(workspace: store.Workspace) -> None:
+    """It said to publish the former version, right after `adjudicate` had named the next."""
+    fill(workspace, LINE)
+    home, bounds = workspace.releases / "1.0.0", workspace.root / "certificates.json"
+    (home / "data").mkdir(parents=True)
+    (home / "manifest.json").write_text("{}")
+    bounds.touch()
+    os.utime(bounds, (0, 0))  # of before the release
+    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0, 0))
+    assert step() == "look at the result: `saferec-build report`"
+    bounds.touch()
+    assert step() == "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
+
+
 def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(workspace: store.Workspace) -> None:
     """A push fixes who is drawn, so what no proposer has read would count as read and found empty."""
     fill(workspace, LINE)
@@ -162,6 +176,16 @@ def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: s
     (workspace.root / "review").mkdir()
     (workspace.root / "review" / "ann.csv").touch()
     assert "`saferec-build review pull --tool files` once" in summary.status(workspace).next
+
+
+@pytest.mark.slow
+def test_where_people_have_two_tools_the_next_push_is_to_one_of_them(workspace: store.Workspace) -> None:
+    """It named none, which is Label Studio, and ended in an error where there is none."""
+    fill(workspace, LINE)
+    for tool in ("page", "argilla"):
+        store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit(tool)))
+    told = summary.next_step(workspace, Waiting(0, 0, 0, 1, 0))
+    assert "`saferec-build review push --tool page --adjudicator NAME`" in told
 
 
 @pytest.mark.parametrize(
