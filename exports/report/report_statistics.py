@@ -263,7 +263,7 @@ def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
 def headline(
     conversations: pl.DataFrame, labels: pl.DataFrame, votes: pl.DataFrame, items: pl.DataFrame, warnings: pl.DataFrame
 ) -> Row:
-    """The numbers that say how large this is; `own` is how many labelled conversations hold a sensitivity."""
+    """The numbers that say how large this is; `own` of the `labelled` conversations hold a sensitivity."""
     present = labels.filter(verdict="present")
     people = votes.filter(kind="sensitivity")
     return {
@@ -272,6 +272,7 @@ def headline(
         "seekers": conversations["seeker"].drop_nulls().n_unique(),
         "sensitivities": present.height,
         "implicit": present.filter(pl.col("form").fill_null("implicit") == "implicit").height,
+        "labelled": labels.filter(pl.col("verdict").is_not_null())["subject"].n_unique(),
         "own": present["subject"].n_unique(),
         "traits": present["trait"].n_unique(),
         "catalog": items.height,

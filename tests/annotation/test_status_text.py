@@ -39,6 +39,17 @@ def test_before_anybody_has_a_task_no_bound_is_spoken_of(workspace: Workspace) -
     assert status_text.lines(review_status(workspace)) == ["nobody was given a task yet: `saferec-build review push`"]
 
 
+def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(workspace: Workspace) -> None:
+    """It said "none found" of conversations that nobody had read."""
+    counts = {"trait": "gore", "proposed": 4, "assigned": 4, "begun": 0, "read": 0, "disputed": 0}
+    asked = replace(review_status(workspace), traits=pl.DataFrame([counts]), reviewers={"ann": {"tasks": 4}})
+    told = status_text.lines(asked)
+    assert "nobody has answered yet: what labels miss is told once answers are in" in told
+    assert not [line for line in told if "none found" in line or "missed" in line]
+    read = replace(asked, traits=pl.DataFrame([counts | {"begun": 1}]))
+    assert [line for line in status_text.lines(read) if "missed at most" in line]
+
+
 def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str]) -> None:
     """Reviewers stood in one line of 300 characters; an alpha of -0.001 read -0.00."""
     rows = {line.split()[0]: line.split() for line in text if line}
