@@ -10,6 +10,11 @@ def shape(text: str) -> str:
     return re.sub(r"\d", "9", re.sub(r"[^\W\d_]", "x", text))[:40]
 
 
+def seen(text: str) -> str:
+    """`found 'xxx 99'`, and how to read it: it looks like what the file holds, and is not."""
+    return f"found something like {shape(text)!r} (x: a letter, 9: a digit)"
+
+
 def field_names(names: Iterable[str]) -> str:
     """The names of an object's fields; those that no field would have are only counted."""
     found = [*names]

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, near, strict_json
-from saferec_builder.core.shapes import field_names, shape
+from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.storage import tables
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ def sound(value: Outside) -> Outside | Left:
 def whole(text: str, what: str) -> int:
     """A number that a field must hold, or `Left`."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Left("not a number", f"{what}: found {shape(text)!r}")
+        raise Left("not a number", f"{what}: {seen(text)}")
     return int(text)
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from saferec_builder import sources
-from saferec_builder.core.shapes import shape
+from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
@@ -116,7 +116,7 @@ def line(
 ) -> Line:
     """A line with columns dialog_id and speaker, one of `roles`; the column `number` counts the lines of a dialogue."""
     if row["speaker"] not in roles:
-        raise Left("unknown speaker", f"found {shape(row['speaker'])!r}, expected {' or '.join(roles)}")
+        raise Left("unknown speaker", f"{seen(row['speaker'])}, expected {' or '.join(roles)}")
     if not row["dialog_id"]:
         raise Left("no id", "a line needs a dialog_id")
     order, role = sources.whole(row[number], number), roles[row["speaker"]]

@@ -16,12 +16,13 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from saferec_builder import sources
-from saferec_builder.core.shapes import shape
+from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, refs
 from saferec_builder.storage import tables
 
 SOURCE = "messages"
 ROLES = {"user": "seeker", "assistant": "recommender"}
+_CALLED = frozenset(("text", "value", "message", "utterance", "body"))  # what others name `content`
 
 
 class _Part(BaseModel):
@@ -71,6 +72,10 @@ def _kept(message: _Message) -> bool:
 
 def conversation(source: str, place: str, raw: Row) -> tuple[Row, Counter[str]]:
     """(the conversation that an outside row holds, its messages that are left out, by role or `empty`)."""
+    messages = raw.get("messages")
+    for n, message in enumerate(messages if isinstance(messages, list) else ()):
+        if isinstance(message, dict) and "content" not in message and _CALLED.intersection(message):
+            raise Left("wrong type", f"messages.{n}.content is missing, found {field_names(message)}")
     row = _Row.model_validate(raw)
     skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _kept(m))
     return _conversation(source, place, row), skipped
@@ -119,4 +124,4 @@ def _time(text: str | None) -> datetime | None:
         time = datetime.fromisoformat(text.strip())
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise Left("wrong time", f"found {shape(text)!r}, expected ISO 8601 such as 2024-05-01T12:00:00Z") from None
+        raise Left("wrong time", f"{seen(text)}, expected ISO 8601 such as 2024-05-01T12:00:00Z") from None

@@ -2,7 +2,7 @@
 
 import re
 
-from saferec_builder.core.shapes import shape
+from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left
 
 NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")
@@ -15,7 +15,7 @@ def imdb(value: str) -> str:
     """`imdb:tt` and at least seven digits, from an id with or without its letters, or the address of its page."""
     found = _IMDB.match(value.strip())
     if not found or not int(found[1]):
-        raise Left("bad imdb id", f"found {shape(value)!r}, expected tt and digits")
+        raise Left("bad imdb id", f"{seen(value)}, expected tt and digits")
     return f"imdb:tt{int(found[1]):07d}"
 
 
@@ -61,5 +61,5 @@ def year(value: str) -> int | None:
     if not value.strip():
         return None
     if not re.fullmatch(r"(18|19|20)\d\d", value.strip()):
-        raise Left("wrong year", f"found {shape(value)!r}, expected four digits or nothing")
+        raise Left("wrong year", f"{seen(value)}, expected four digits or nothing")
     return int(value)

@@ -44,8 +44,16 @@ def test_imdb_titles(tmp_path, zipped):
         ("title.basics.tsv:10", "wrong number of fields", "found 3, expected 9 between tabs"),
         ("title.basics.tsv:11", "not UTF-8", ""),
         ("title.basics.tsv:7", "same id", "tt0110877"),
-        ("title.basics.tsv:8", "bad imdb id", "found 'x', expected tt and digits"),
-        ("title.basics.tsv:9", "wrong year", "found '99x9', expected four digits or nothing"),
+        (
+            "title.basics.tsv:8",
+            "bad imdb id",
+            "found something like 'x' (x: a letter, 9: a digit), expected tt and digits",
+        ),
+        (
+            "title.basics.tsv:9",
+            "wrong year",
+            "found something like '99x9' (x: a letter, 9: a digit), expected four digits or nothing",
+        ),
     ]
 
 

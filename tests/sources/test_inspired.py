@@ -30,6 +30,6 @@ def test_no_word_of_a_line_that_slipped_stands_in_a_drop(tmp_path):
         tsv([("d1", 0, "Priya Sharma", 1, "thanks", ""), ("d2", "I have HIV and", "SEEKER", 0, "A film", "")])
     )
     assert inspired.read(path).drops["detail"].to_list() == [
-        "found 'xxxxx xxxxxx', expected SEEKER or RECOMMENDER",
-        "utt_id: found 'x xxxx xxx xxx'",
+        "found something like 'xxxxx xxxxxx' (x: a letter, 9: a digit), expected SEEKER or RECOMMENDER",
+        "utt_id: found something like 'x xxxx xxx xxx' (x: a letter, 9: a digit)",
     ]

@@ -105,8 +105,16 @@ def test_a_drop_never_quotes_what_somebody_said(tmp_path):
     # nor where `--column time=text` takes it for a time
     times = ("5 Elm Street, 212-555-0187", "05/01/2024 9 am", "y" * 60)
     told = read(tmp_path, *({"messages": HI, "time": text} for text in times)).drops["detail"]
-    assert told[2].startswith(f"found '{'x' * 40}', expected")
+    assert told[2].startswith(f"found something like '{'x' * 40}' (x: a letter, 9: a digit), expected")
     assert not told.str.contains("Elm|0187").any() and told[:2].str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
+
+
+def test_words_under_another_name_than_content_are_no_empty_messages(tmp_path):
+    """Every row was dropped as "no seeker text", and nothing said what the field is called."""
+    call = {"role": "assistant", "tool_calls": [{"id": "a"}]}
+    found = read(tmp_path, {"messages": [{"role": "user", "text": "hi"}]}, {"messages": [said("user", "hi"), call]})
+    assert found.drops["detail"].to_list() == ["messages.0.content is missing, found role, text"]
+    assert found.rows.height == 1  # a call of a tool has no words
 
 
 def test_bytes_that_are_no_text(tmp_path):
