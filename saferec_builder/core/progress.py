@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Event, Thread
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import Protocol, Self, TypeVar
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Lines(_Unseen):
     """A bar for a log: of how many steps how many are done, and the time left as the steps so far took it.
 
     Nothing is said before FIRST seconds, nor when less is left, and then a line each EVERY seconds at most. done: steps
-    that an earlier run did.
+    that an earlier run did. Until the first of them is done, it says that it is at work.
     """
 
     def __init__(self, say: Callable[[str], object], name: str, unit: str, total: int, done: int = 0) -> None:
@@ -46,8 +46,17 @@ class Lines(_Unseen):
         self._before = self._done = done
         self._began = monotonic()
         self._due = self._began + FIRST
+        self._first = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._first.enter_context(at_work(self._say, self._name))
+        return self
+
+    def __exit__(self, *fault: object) -> None:
+        self._first.close()
 
     def update(self, n: int = 1, /) -> None:
+        self._first.close()
         self._done += n
         now, done = monotonic(), self._done - self._before
         left = (now - self._began) / max(done, 1) * (self._total - self._done)
@@ -60,12 +69,12 @@ class Lines(_Unseen):
 @contextmanager
 def at_work(say: Callable[[str], object], name: str) -> Iterator[None]:
     """Says of a step that nothing in it counts how long it has been at work: after FIRST seconds, then each EVERY."""
-    over, began = Event(), monotonic()
+    over, began = Event(), perf_counter()
 
     def tell() -> None:
         wait = FIRST
         while not over.wait(wait):
-            say(f"{name}: at work for {_rounded(monotonic() - began)}")
+            say(f"{name}: at work for {_rounded(perf_counter() - began)}")
             wait = EVERY
 
     teller = Thread(target=tell, daemon=True)

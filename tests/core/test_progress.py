@@ -70,6 +70,21 @@ def test_what_counts_no_steps_says_that_it_is_at_work_until_it_is_over(monkeypat
     assert not Event().wait(0.2) and len(said) == told  # nothing is said of a command that ended, with an error too
 
 
+def test_before_the_first_step_is_done_a_log_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single large file was read for 45 seconds without a word."""
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    said, told = list[str](), Event()
+
+    def say(line: str) -> None:
+        said.append(line)
+        told.set()
+
+    with progress.Lines(say, "mine", "file", 1) as bar:
+        assert told.wait(60)
+        bar.update()
+    assert set(said) == {"mine: at work for 1 s"}
+
+
 def test_a_quick_command_says_nothing_of_it() -> None:
     said = list[str]()
     with progress.at_work(said.append, "status"):
