@@ -12,6 +12,7 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 LETTER = 7.0  # width of an average letter of a label, in pixels
 LONGEST = 22  # letters of a label
 GAP = 9.0  # between a point and its label
+ROUND = 14.0  # between the middle of a point and a label above it
 LINE = 17.0  # height of a label's line
 
 
@@ -114,7 +115,7 @@ def _spread(points: list[Row], frame: Frame) -> None:
     """Gives every point a label beside, above or below it, none on another label or point.
 
     Where all four places are taken the label moves down, or up where the axis is. `leader` is the line to a label that
-    is not beside its point.
+    is at none of these.
     """
     taken: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
     for own, point in enumerate(points):
@@ -126,16 +127,15 @@ def _spread(points: list[Row], frame: Frame) -> None:
         box = free[0] if free else _aside(_inside(places[0], frame), others, low)
         taken.append(box)
         near = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
-        beside = box in places[:2]
-        point["leader"] = None if beside else [point["x"], point["y"], round(near, 1), round(box[2] - 4, 1)]
+        point["leader"] = None if box in places else [point["x"], point["y"], round(near, 1), round(box[2] - 4, 1)]
         point |= {"label_x": round(box[0], 1), "label_y": round(box[2], 1)}
 
 
 def _places(point: Row, length: float, frame: Frame) -> list[Box]:
-    """Right of, left of, above and below a point and its intervals."""
+    """Right of and left of a point and its intervals, then above and below the point itself."""
     right, left = point["x_high"] + GAP, min(point["lower"], point["x_low"]) - GAP - length
     middle = min(max(frame.left + 4, point["x"] - length / 2), frame.width - length - 4)
-    above, below = min(point["y_high"], point["y_low"]) - GAP, max(point["y_high"], point["y_low"]) + LINE
+    above, below = point["y"] - ROUND, point["y"] + LINE + 5
     beside = [(start, start + length, point["y"] + 4) for start in (right, left)]
     return beside + [(middle, middle + length, y) for y in (above, below)]
 
