@@ -77,6 +77,14 @@ def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
     assert told == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
 
 
+def test_a_card_without_labels_has_no_empty_table(manifest):
+    """It said that 0 % of 0 labels rest on people's reviews, above a table that had a head and no rows."""
+    none = {"makers": {"people": 0, "simulated": 0, "unresolved": 0}, "withheld": manifest["traits"]}
+    said = " ".join(card.render(manifest | none).split())
+    assert "No label on people's sensitivities is in this version" in said
+    assert "rest on people's reviews" not in said and "| trait | present |" not in said
+
+
 def test_a_few_are_not_none(manifest):
     # 2 of 1,000 labels are unresolved: 0.2 %; 998 rest on people's reviews: 99.8 %; 0.4 % of items are unknown
     made = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
