@@ -31,14 +31,14 @@ def mine(
     """Read conversations: people become pseudonyms, personal data placeholders; what is left out is counted.
 
     \b
-    reddit    monthly dumps, .ndjson, .gz, .zst  mine reddit RS_2022-10.zst RC_2022-10.zst
-    redial    JSON lines as published            mine redial train_data.jsonl
-    inspired  tab-separated, as published        mine inspired train.tsv dev.tsv test.tsv
-    ccpe      comma-separated utterances         mine ccpe ccpe_dialogues.csv
-    opendialkg  as rows of messages              mine opendialkg conversations.jsonl
-    messages  JSON lines of chat messages        mine messages chats.jsonl
-    saferec   the official columns               mine saferec train.jsonl
-    hf        a dataset of the Hub or a folder   mine hf NS/NAME --column messages=dialog
+    reddit      dumps (.zst, .gz)    mine reddit RS_2022-10.zst RC_2022-10.zst
+    redial      JSON lines           mine redial train_data.jsonl
+    inspired    tab-separated        mine inspired train.tsv dev.tsv test.tsv
+    ccpe        CSV of utterances    mine ccpe ccpe_dialogues.csv
+    opendialkg  rows of messages     mine opendialkg conversations.jsonl
+    messages    JSON lines of chats  mine messages chats.jsonl
+    saferec     official columns     mine saferec train.jsonl
+    hf          of the Hub, a folder mine hf NS/NAME --column messages=dialog
 
     Add the catalog first: its titles stay where they look like names, and in Reddit's texts items are found by them.
     removals.csv in the workspace is honoured.
