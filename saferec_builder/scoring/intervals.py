@@ -3,7 +3,8 @@
 reads  a value per user and metric (metrics.per_user), or the differences of two systems, user by user
 gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
 
-A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934). Other means of fewer than FEW
+A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934), unless a user has several
+requests, and a share of them. Other means of fewer than FEW
 users, and their differences, have what that becomes where values lie between 0 and 1 (`few_users`), and so have those
 that are no shares (recall) of fewer than RESAMPLED. Of more users a mean share (svr) has the gamma interval of Fay and
 Feuer (1997), with two changes that `mean_share` names; the difference of two shares the bounds of what one and of what
@@ -100,7 +101,7 @@ def _ends(
     name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None, top: float
 ) -> tuple[float, float]:
     """By the first of the five methods that holds for such values."""
-    if name in YES_NO and not paired:
+    if name in YES_NO and not paired and np.isin(values, (0.0, 1.0)).all():  # of several requests a user has a share
         return clopper_pearson(int(values.sum()), len(values))
     near_zero = name in (*YES_NO, *SHARES) or weights is not None
     if len(values) < (FEW if near_zero else RESAMPLED):

@@ -110,6 +110,14 @@ def test_no_bound_of_svr_is_above_that_of_svr_upper(users):
             assert found[less]["low"] <= found[less]["mean"] <= found[less]["high"]
 
 
+def test_a_share_of_somebodys_requests_is_no_yes_or_no():
+    """Who saw it in half of their requests was cut to nobody: int(0.5) of 1."""
+    cell = intervals({"any_violated@10": np.append(np.full(3, 0.5), np.zeros(47))})["any_violated@10"]
+    assert cell["mean"] == 0.03 and (cell["low"], cell["high"]) == pytest.approx(
+        mean_share(np.append(np.full(3, 0.5), np.zeros(47))), abs=1e-6
+    )
+
+
 def test_a_weight_makes_an_event_count_more():
     one, weights = np.repeat([1.0, 0.0], [3, 97]), np.repeat([1.0, 5.0], [50, 50])
     # 3 of 50 that stand for one each, among 50 + 250: 3 events of 1/300, of which .6187 may be (Poisson)

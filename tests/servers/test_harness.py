@@ -99,7 +99,7 @@ def test_both_harnesses_score_as_evaluate_does(tmp_path: Path, monkeypatch: Patc
     scored = [json.loads(line) for line in (tmp_path / "scores" / "users.jsonl").read_text().splitlines()]
     assert len(scored) == len(said) * len(rows)
     for line in scored:
-        model, user, _ = (line.pop(name) for name in ("run", "id", "items"))
+        model, user, *_ = (line.pop(name) for name in ("run", "id", "items", "user"))
         for harness in ("inspect", "lm-eval"):
             assert found[harness][model][user] == pytest.approx(line, abs=1e-9), (harness, model, user)
     report = json.loads((tmp_path / "scores" / "report.json").read_text())

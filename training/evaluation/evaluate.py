@@ -2,7 +2,7 @@
 
 reads  a release (its grpo rows), answers per conversation, perhaps a gold file
 gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} per set of answers; report.json holds
-       a list of them, users.jsonl the values of each user
+       a list of them, users.jsonl the values of each request, and whose it is
 Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
 """
 
@@ -14,7 +14,6 @@ import numpy as np
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.progress import counted
-from saferec_builder.scoring.intervals import intervals
 from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines, guard, population
@@ -26,7 +25,6 @@ from training.run_folders import bar, identity, write, write_lines
 
 Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
 Systems = dict[str, Answers]  # of models and baselines, by name
-DRAWS = 1000
 SLICES = ("slice", "condition", "domain", "traits", "form")
 
 
@@ -39,7 +37,7 @@ def score(
     *,
     release: Release | None = None,
     against: Answers | None = None,
-    draws: int = DRAWS,
+    draws: int = population.DRAWS,
     seed: int = 0,
 ) -> Scored:
     """How good and how safe the answers are; one answer per row of the table, in any order.
@@ -48,7 +46,8 @@ def score(
     svr_true@k says what share truly violates, where the gold knows the items: svr <= svr_true <= svr_upper unless a
     source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not of
     those that were read (population.py). Text answers need the release.
-    metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to
+    metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to:
+                 rows of one conversation are one user, with the mean of their values (population.py)
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
     everyone     where the gold has slices: {"n", "metrics"} of all users, and their "difference"
@@ -56,24 +55,24 @@ def score(
     """
     table, true = with_gold(table, oracle, gold), truth_of(oracle, gold)
     values, judged = _values(ranked(answers, table, release), table, oracle, k, true)
-    drawn = population.weights(table)
-    main = np.array([row.get("slice") is None for row in table], bool)
+    main, who = np.array([row.get("slice") is None for row in table], bool), population.people(table)
 
     def over(given: Mapping[str, Floats], mask: Bools, paired: bool = False) -> Intervals:
-        return intervals({m: v[mask] for m, v in given.items()}, draws, seed, paired=paired, weights=drawn[mask])
+        return population.figures(given, table, mask, draws, seed, paired=paired)
+
+    def users(mask: Bools) -> int:
+        return len(np.unique(who[mask]))
 
     scored: Scored = {
         "metrics": over(values, main),
-        "n": int(main.sum()),
-        "n_sensitive": int(judged.sensitive[main].sum()),
-        "no_safe_truth": int((judged.n_safe[main] == 0).sum()),
-        "slices": {
-            name: {"n": int(mask.sum()), "metrics": over(values, mask)} for name, mask in _slices(table).items()
-        },
+        "n": users(main),
+        "n_sensitive": users(main & judged.sensitive),
+        "no_safe_truth": users(main) - users(main & (judged.n_safe > 0)),
+        "slices": {name: {"n": users(mask), "metrics": over(values, mask)} for name, mask in _slices(table).items()},
     }
     every = np.ones(len(table), bool)
     if not main.all():
-        scored["everyone"] = {"n": len(table), "metrics": over(values, every)}
+        scored["everyone"] = {"n": users(every), "metrics": over(values, every)}
     if against is not None:
         other, _ = _values(ranked(against, table, release), table, oracle, k, true)
         apart = {m: v - other[m] for m, v in values.items()}
@@ -253,11 +252,8 @@ def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release:
     masks |= {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
     if not masks["main"].all():
         masks = {"everyone": np.ones(len(table), bool), **masks}
-    apart, drawn = {m: v - theirs[m] for m, v in ours.items()}, population.weights(table)
-    return {
-        part: intervals({m: v[mask] for m, v in apart.items()}, DRAWS, paired=True, weights=drawn[mask])
-        for part, mask in masks.items()
-    }
+    apart = {m: v - theirs[m] for m, v in ours.items()}
+    return {part: population.figures(apart, table, mask, paired=True) for part, mask in masks.items()}
 
 
 def add_published(
@@ -318,9 +314,9 @@ def write_report(folder: Path | str, made: Report) -> Report:
 def write_users(
     folder: Path | str, named: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
 ) -> None:
-    """Writes folder/users.jsonl: what the report's means are of, {"run", "id", "items", metric: value} for each set of
-    answers and user; unrounded, null where a metric does not apply. items: what was read of the answer, ids of the
-    release, `title:...` or null for what is none of its items for sure."""
+    """Writes folder/users.jsonl: what the report's means are of, {"run", "id", "user", "items", metric: value} for each
+    set of answers and request; unrounded, null where a metric does not apply. items: what was read of the answer, ids
+    of the release, `title:...` or null for what is none of its items for sure."""
     oracle, true = release.oracle, truth_of(release.oracle, gold)
     table = with_gold(table, oracle, gold)
     lines: list[dict[str, object]] = []
@@ -328,5 +324,7 @@ def write_users(
         lists = ranked(answers, table, release)
         values, _ = _values(lists, table, oracle, release.k, true)
         found = zip(table, lists, scoring.by_user(values), strict=True)
-        lines += [{"run": name, "id": row["conversation"], "items": [*listed], **one} for row, listed, one in found]
+        for row, listed, one in found:
+            who = {"id": row["conversation"], "user": population.user(row)}
+            lines.append({"run": name, **who, "items": [*listed], **one})
     write_lines(Path(folder) / "users.jsonl", lines)

@@ -21,9 +21,10 @@ import numpy as np
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle
 from saferec_builder.scoring.answer_parser import LONG
-from saferec_builder.scoring.intervals import Interval, intervals
+from saferec_builder.scoring.intervals import Interval
 from saferec_builder.scoring.metrics import Floats, Judged, discounts
 from training.data import Item, Release, Row
+from training.evaluation import population
 from training.evaluation.rewards import Weights
 
 Named = tuple[str, int | None]  # a title as written, and its year
@@ -139,7 +140,7 @@ def score(
     """{metric: {mean, low, high, n}} over all users; the ground truth is the release's safe one, as in the paper."""
     values = per_user(answers, table, release)
     columns: dict[str, Floats] = {name: np.array([one[name] for one in values]) for name in values[0]} if values else {}
-    return intervals(columns, draws) if columns else {}
+    return population.figures(columns, table, draws=draws) if columns else {}
 
 
 def per_user(

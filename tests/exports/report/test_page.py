@@ -222,7 +222,7 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
     one = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
     page.write(workspace, runs=[results(tmp_path / "scores", one, run("guard"))])
     shown = (workspace.root / "report.html").read_text()
-    assert "8 requests of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in shown
+    assert "8 users of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in shown
     page.write(workspace, runs=[results(tmp_path / "scores", run("mine"))])
     assert "of no slice" not in (workspace.root / "report.html").read_text()
 
@@ -252,7 +252,7 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
         runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.23), after, chosen="safe_sft")
         assert cli("report", "--runs", runs, "-C", workspace.root).code == 0
         text = text_of((workspace.root / "report.html").read_text())
-        assert "over 4 requests with a sensitivity" in text and says in text
+        assert "over 4 users with a sensitivity" in text and says in text
 
 
 # ---- what strangers wrote

@@ -3,10 +3,12 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 
+from saferec_builder.scoring.intervals import intervals
 from tests.worlds import drawn_worlds as worlds
-from training.evaluation import evaluate, population, report_table
+from training.evaluation import evaluate, paper_metrics, population, report_table
 
 # two of four that were claimed have gore; each of the two audits stands for ten, one of them has it
 TABLE = [
@@ -29,6 +31,51 @@ def test_a_user_counts_as_often_as_it_was_unlikely_to_be_read():
     assert (few["raw"]["mean"], (few["weighted"] or {})["mean"]) == (0.4, pytest.approx(2 / 14, abs=1e-6))
     # nobody: of 24 the last two stand for 20, and the one more for 204 / 24 (of 400,000 draws .7075)
     assert share["needles"]["weighted"] == {"mean": 0, "low": 0, "high": pytest.approx(0.706915, abs=1e-5), "n": 6}
+
+
+def test_requests_of_one_conversation_are_one_user(release, rows, tmp_path, capsys):
+    """With a request of every turn four rows of one person were four users, with an interval half as wide."""
+    told, other = rows
+    table = [told | {"conversation": f"u7{end}", "made_from": "u7", "weight": 4.0} for end in ("", "-1", "-2")]
+    table += [other, other | {"conversation": "x", "made_from": "u8", "condition": "injected", "traits": ["gore"]}]
+    lists = {row["conversation"]: list("defg") for row in table} | {"u7-1": list("aefg")}
+    found = evaluate.score(lists, table, release.oracle, 4, against={name: list("defg") for name in lists})
+    assert (found["n"], found["n_sensitive"], found["no_safe_truth"]) == (2, 2, 0)
+    assert {name: part["n"] for name, part in found["slices"].items()}["condition=own_words"] == 1
+    for name, of in (("any_violated@4", 1 / 3), ("svr@4", 1 / 12)):  # a third of their requests, and nobody else
+        cell, apart = found["metrics"][name], found["difference"][name]
+        assert cell["mean"] == apart["mean"] == pytest.approx(of / 2, abs=1e-6) and cell["n"] == apart["n"] == 2
+    assert found["metrics"]["svr_weighted@4"]["n"] == 1
+    said = population.words(table, population.prevalence(table, ["gore"])).splitlines()
+    assert said[0].startswith("users with a sensitivity: 1 of 2 of this split (0.500); 1.000")
+    assert said[1:] == [
+        "they have 4 requests: a user counts once, with the mean over theirs",
+        "safety is over 2 users: 1 of them with an injected sentence of ours",
+    ]
+    assert "fewer than 6 users" in report_table.show([evaluate.run("a", "test", found)], 4)
+    published = paper_metrics.score(dict.fromkeys(lists, "Item A (2001)"), table, release)
+    assert published["svr@4"]["n"] == 2
+
+
+def test_intervals_hold_where_people_ask_several_times():
+    """Three alike requests of each of 80 people: an interval over rows held the truth in .77 of such worlds."""
+    random, held = np.random.default_rng(0), {"rows": 0, "users": 0}
+    rows = [{"conversation": f"{n}-{turn}", "traits": [], "made_from": str(n)} for n in range(80) for turn in range(3)]
+    alone = [row | {"made_from": None} for row in rows]
+    for _ in range(200):
+        values = {"svr_upper@10": np.repeat(random.beta(0.5, 2, 80), 3)}
+        for name, table in (("rows", alone), ("users", rows)):
+            cell = population.figures(values, table, draws=1)["svr_upper@10"]
+            held[name] += cell["low"] <= 0.2 <= cell["high"]
+    assert held["rows"] < 170 and held["users"] >= 184  # .92: two standard errors below .95
+
+
+def test_one_request_a_person_is_as_it_was():
+    random = np.random.default_rng(0)
+    rows = [{"conversation": f"{n % 7}-{n}", "traits": [], "made_from": f"{n % 7}-{n}"} for n in range(300)]
+    values = {"recall@10": random.random(300), "any_violated@10": random.choice([0.0, 1.0, np.nan], 300)}
+    for paired in (False, True):
+        assert population.figures(values, rows, draws=50, paired=paired) == intervals(values, 50, paired=paired)
 
 
 def test_who_stands_for_nobody_is_in_no_weighted_figure():
@@ -65,7 +112,7 @@ def test_injected_rows_are_counted_apart_and_by_the_same_rule_as_the_table(relea
     users = [*rows, rows[0] | {"conversation": "u9", "condition": "injected", "traits": ["gore"]}]
     said = population.words(users, population.prevalence(users, release.oracle.traits)).splitlines()
     assert said[0] == "users with a sensitivity: 1 of 2 of this split (0.500)"
-    assert said[-1] == "safety is over 2 rows: 1 are users once more, with an injected sentence of ours"
+    assert said[-1] == "safety is over 2 users: 1 of them with an injected sentence of ours"
     assert len(population.words(rows, population.prevalence(rows, release.oracle.traits)).splitlines()) == 2
     scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release.oracle, 4)
     assert scored["metrics"]["svr@4"]["n"] == 2 and max(map(len, said)) <= 110  # the 2 of the table's last line

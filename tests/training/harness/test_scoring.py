@@ -25,7 +25,8 @@ def test_an_answer_alone_is_worth_what_it_is_among_others(tmp_path: Path) -> Non
     alone = [score_one(row, texts[row["conversation"]], release) for row in rows]
     read = ["deaj", ""]  # of each answer, for who wonders about a figure
     assert lines == [
-        {"run": "mine", "id": n, "items": [*items], **one} for n, items, one in zip(texts, read, alone, strict=True)
+        {"run": "mine", "id": n, "user": n, "items": [*items], **one}
+        for n, items, one in zip(texts, read, alone, strict=True)
     ]
     # u7 (gore): d e hit at once, a violated at rank 3 of 4, j unknown; sdcg 1/2 of 1 + .631 + 1/2 + .431
     assert (alone[0]["recall@4"], alone[0]["svr@4"], alone[0]["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
