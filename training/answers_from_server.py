@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
 from saferec_builder.core.errors import TrainingError, strict_json
-from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.json_value import JsonValue, text_of_parts
 from saferec_builder.core.progress import Progress, shown
 from training.data import Message, Row, jsonl
 from training.settings import Settings, change
@@ -257,7 +257,8 @@ def _reason(fault: HTTPError) -> str:
 def _answer(reply: JsonValue, url: str) -> Answer:
     match reply:
         case {"choices": [{"message": {"content": content}, **choice}, *_]}:
-            text = content if isinstance(content, str) else ""  # a refusal, or thoughts that were cut, come as null
+            # a refusal, or thoughts that were cut, come as null
+            text = content if isinstance(content, str) else text_of_parts(content) or ""
             finish = choice.get("finish_reason")
             return {"text": text, "finish": finish} if isinstance(finish, str) else {"text": text}
     raise TrainingError(f"{url}: the reply is no chat completion: expected an OpenAI-compatible server")

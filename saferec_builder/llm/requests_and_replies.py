@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from saferec_builder.core.errors import fault_of
-from saferec_builder.core.json_value import JsonValue
+from saferec_builder.core.json_value import JsonValue, text_of_parts
 from saferec_builder.llm.answer_forms import RESPONSES, WAYS, as_completion, as_response, in_one_message, shaped
 from saferec_builder.storage.tables import digest
 
@@ -124,8 +124,8 @@ class Reply:
 
 def _text(value: JsonValue) -> JsonValue:
     """An answer's text, also of servers that send it in parts or read the JSON for one."""
-    if isinstance(value, list) and all(isinstance(part, dict) and "type" in part for part in value):
-        return "".join(str(part.get("text") or "") for part in value)  # other parts are thoughts
+    if (text := text_of_parts(value)) is not None:
+        return text
     return json.dumps(value) if isinstance(value, dict | list) else value
 
 

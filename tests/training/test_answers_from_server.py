@@ -28,6 +28,7 @@ class Model:
         self.cut = 0
         self.wait: str | None = None  # Retry-After of a refusal
         self.choice: dict[str, Any] = {}  # what a choice holds beside
+        self.in_parts = False  # its content, thoughts first
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
 
@@ -42,7 +43,8 @@ class Model:
         barred = next((name for name in self.bars if name in asked), None)
         status = self.replies.pop(0) if self.replies else 400 if barred else 200
         text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
-        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": text}, **self.choice}]}
+        content = [{"type": "thinking", "thinking": []}, {"type": "text", "text": text}] if self.in_parts else text
+        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": content}, **self.choice}]}
         if barred:
             told = {"error": {"message": f"'{barred}' is not supported with this model."}}
         body = json.dumps(told).encode()
@@ -260,6 +262,13 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     with pytest.raises(TrainingError, match="refused with 400"):
         server.ask(model.url, "m", rows[1:], 4, tmp_path / "b.jsonl", waits.append)
     assert model.strangers == [None]
+
+
+def test_an_answer_in_parts_is_read(model: Model, rows: Any, tmp_path: Path) -> None:
+    """It was kept as an empty text, and scored as silence."""
+    model.in_parts = True
+    server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+    assert json.loads((tmp_path / "a.jsonl").read_text()) == {"id": "u7", "text": "1. Item D (2004)"}
 
 
 @pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])
