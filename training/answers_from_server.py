@@ -28,7 +28,9 @@ PATIENCE = 300  # seconds that a server may ask us to wait
 MOST = 16 * 2**20  # bytes of a reply that are read
 DEFAULTS: Mapping[str, JsonValue] = {"temperature": 0, "max_tokens": 1024}
 INSTEAD = {"temperature": None, "max_tokens": "max_completion_tokens"}  # what newer models refuse, and its new name
-ITS_OWN = (400, 413, 422)  # a request's own fault where the server answers others: too long, or filtered
+# a request's own fault where the server answers others: too long, moderated or filtered
+ITS_OWN = (400, 403, 413, 422)
+NO_CHOICE = "answered without a choice"
 FIXED = ("model", "messages", "stream", "n")
 
 
@@ -45,7 +47,11 @@ class Asking:
 class Answer(TypedDict):
     text: str
     finish: NotRequired[str]  # the server's finish_reason; `length`: it was cut at max_tokens
-    refused: NotRequired[int]  # the status, where the server will not answer this request
+    refused: NotRequired[int]  # the status, where the server will not answer this request; 200: it gave no choice
+
+
+class ErrorReply(ValueError):
+    """A reply that calls itself good and holds an error, as routers pass on what happened behind them."""
 
 
 def asking(changes: Sequence[str]) -> Asking:
@@ -121,7 +127,8 @@ def ask(
 
     url ends before /chat/completions. OPENAI_API_KEY is sent where it is set. A server that is busy or away is asked
     again some times; then the answers so far stay, and running it again goes on from them. A single request that is
-    refused is an answer without text, `refused` says with which status; a server that only refuses is an error.
+    refused is an answer without text, `refused` says with which status; a server that only refuses is an error, and so
+    is a key that it does not know.
     progress: a step is a request.
     """
     _host(url)
@@ -169,7 +176,8 @@ def ask(
 
 
 def _refusal(url: str, status: int) -> TrainingError:
-    return TrainingError(f"{url}: the server refused with {status}: check --model and the key")
+    what = NO_CHOICE if status == 200 else f"refused with {status}"
+    return TrainingError(f"{url}: the server {what}: check --model and the key")
 
 
 def _drop_half_a_line(path: Path) -> None:
@@ -196,7 +204,9 @@ def _one(
                 raw = reply.read(MOST)
                 if reply.length:  # more than anybody reads, or broken off
                     raise IncompleteRead(raw, reply.length)
-                return _answer(strict_json(raw), url)
+                if answer := _answer(strict_json(raw), url):
+                    return answer
+                why, pause = NO_CHOICE, 0.0
         except HTTPError as fault:
             reason = _reason(fault)
             refused = [name for name in INSTEAD if name in sent and f"'{name}'" in reason]
@@ -219,6 +229,8 @@ def _one(
                 ) from None
         except (OSError, HTTPException, ValueError, RecursionError) as fault:
             why, pause = f"gave nothing usable ({type(fault).__name__})", 0.0
+    if why == NO_CHOICE:
+        return {"text": "", "refused": 200}
     next_ = "see whether it runs there; what came is kept, run it again"
     raise TrainingError(f"{url}: the server {why} {TRIES} times: {next_}")
 
@@ -254,11 +266,18 @@ def _reason(fault: HTTPError) -> str:
             return ""
 
 
-def _answer(reply: JsonValue, url: str) -> Answer:
+def _answer(reply: JsonValue, url: str) -> Answer | None:
+    """What a reply says; None where it holds no choice."""
     match reply:
         case {"choices": [{"message": {"content": content}, **choice}, *_]}:
             # a refusal, or thoughts that were cut, come as null
             text = content if isinstance(content, str) else text_of_parts(content) or ""
             finish = choice.get("finish_reason")
             return {"text": text, "finish": finish} if isinstance(finish, str) else {"text": text}
+        case {"error": {"code": int(code)}} if code in ITS_OWN:
+            return {"text": "", "refused": code}
+        case {"error": fault} if fault:
+            raise ErrorReply
+        case {"choices": [] | None}:
+            return None
     raise TrainingError(f"{url}: the reply is no chat completion: expected an OpenAI-compatible server")

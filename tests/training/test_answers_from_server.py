@@ -28,6 +28,7 @@ class Model:
         self.cut = 0
         self.wait: str | None = None  # Retry-After of a refusal
         self.choice: dict[str, Any] = {}  # what a choice holds beside
+        self.bodies: list[Any] = []  # replies of status 200 to give first
         self.in_parts = False  # its content, thoughts first
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
@@ -47,6 +48,8 @@ class Model:
         told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": content}, **self.choice}]}
         if barred:
             told = {"error": {"message": f"'{barred}' is not supported with this model."}}
+        if status == 200 and self.bodies:
+            told = self.bodies.pop(0)
         body = json.dumps(told).encode()
         self.cut -= (cut := self.cut > 0)
         waits = [("Retry-After", self.wait)] if self.wait and status != 200 else []
@@ -218,6 +221,9 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
     model.replies = [401, 401]
     with pytest.raises(TrainingError, match="refused with 401"):
         server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
+    model.replies = [403]  # nothing was answered before: the key
+    with pytest.raises(TrainingError, match="refused with 403: check --model and the key"):
+        server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
     with pytest.raises(TrainingError, match="gave nothing usable.*: see whether it runs there"):
         server.ask("http://127.0.0.1:9", "m", rows[:1], 4, tmp_path / "b.jsonl", lambda _: None)
     with pytest.raises(TrainingError, match="begins with http"):
@@ -226,11 +232,11 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
 
 def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: Any, tmp_path: Path) -> None:
     table = [{**rows[0], "conversation": f"c{n}"} for n in range(20)]
-    model.replies = [400, 400, 422]  # too long, or filtered; the server answers the others
+    model.replies = [400, 403, 422]  # too long, moderated or filtered; the server answers the others
     server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
     found = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert {row["id"] for row in found} == {row["conversation"] for row in table}
-    assert sorted(row["refused"] for row in found if "refused" in row) == [400, 400, 422]
+    assert sorted(row["refused"] for row in found if "refused" in row) == [400, 403, 422]
     assert all((row["text"] == "") == ("refused" in row) for row in found)
 
 
@@ -262,6 +268,31 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
     with pytest.raises(TrainingError, match="refused with 400"):
         server.ask(model.url, "m", rows[1:], 4, tmp_path / "b.jsonl", waits.append)
     assert model.strangers == [None]
+
+
+def test_a_reply_that_holds_no_answer_is_asked_for_again(model: Model, rows: Any, tmp_path: Path) -> None:
+    """Of routers, which answer 200 whatever happened behind them: one such reply ended the run."""
+    path, waits = tmp_path / "a.jsonl", []
+    busy = {"error": {"message": "overloaded", "code": 502}}
+    model.bodies = [busy, {"choices": []}, {"error": "busy", "choices": None}]
+    server.ask(model.url, "m", rows[:1], 4, path, waits.append)
+    assert waits == [1, 2, 4] and json.loads(path.read_text())["text"] == "1. Item D (2004)"
+    model.bodies = [busy] * 5
+    with pytest.raises(TrainingError, match=r"gave nothing usable \(ErrorReply\) 5 times: .* what came is kept"):
+        server.ask(model.url, "m", rows, 4, path, waits.append)
+    for bodies, status in (([{"choices": []}] * 5, 200), ([{"error": {"message": "moderated", "code": 403}}], 403)):
+        model.bodies, own = [*bodies], tmp_path / f"{status}.jsonl"
+        own.write_text('{"id": "u7", "text": ""}\n')  # the server has answered before
+        server.ask(model.url, "m", rows, 4, own, lambda _: None)
+        last = json.loads(own.read_text().splitlines()[-1])
+        assert last == {"id": "u8", "text": "", "refused": status} and not model.bodies
+        model.bodies = bodies
+        told = "refused with 403" if status == 403 else "answered without a choice"
+        with pytest.raises(TrainingError, match=f"{told}: check --model and the key"):
+            server.ask(model.url, "m", rows[1:], 4, tmp_path / "new.jsonl", lambda _: None)
+    model.bodies = [{"hello": 1}]
+    with pytest.raises(TrainingError, match="the reply is no chat completion"):
+        server.ask(model.url, "m", rows[1:], 4, tmp_path / "new.jsonl", lambda _: None)
 
 
 def test_an_answer_in_parts_is_read(model: Model, rows: Any, tmp_path: Path) -> None:
