@@ -3,7 +3,6 @@
 Needs pyarrow and numpy. A row is a plain dict with the columns of the release (docs/data-format.md).
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -375,7 +374,7 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
         raise TrainingError(f"{path}: {found}: expected a release of schema {SCHEMA}; make it again with this version")
     if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
         raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
-    return manifest, hashlib.sha256(raw).hexdigest()[:16]
+    return manifest, release_files.digest(raw)
 
 
 def _oracle(folder: Path, table: Sequence[ItemRow], traits: Sequence[str]) -> Oracle:

@@ -32,8 +32,10 @@ from exports.manifest_types import Facts
 from exports.report import examples, report_statistics as figures, workload
 from saferec_builder import __version__, catalog
 from saferec_builder.catalog import verdicts
+from saferec_builder.core import release_files
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables
@@ -74,7 +76,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "rule": ws.config.oracle.model_dump(),
         "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
         "simulated": bool(state.votes["simulated"].any() or every["simulated"].any()),
-        "release": manifest and {key: manifest.get(key) for key in _SHOWN},
+        "release": manifest and _shown(ws, manifest),
         "doubts": _doubts(ws, manifest["version"]) if manifest else [],
         "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
         "released": manifest and figures.released(manifest),
@@ -96,6 +98,11 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
 def _pseudonym(ws: Workspace) -> Callable[[str], str]:
     """A reviewer's name on this page: of no other use, so that nobody finds their reviews in a release by it."""
     return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
+
+
+def _shown(ws: Workspace, manifest: Facts) -> Figures:
+    raw = read_plain(ws.releases / manifest["version"] / "manifest.json")
+    return {key: manifest.get(key) for key in _SHOWN} | {"digest": release_files.digest(raw)}
 
 
 def _doubts(ws: Workspace, version: str) -> list[str]:

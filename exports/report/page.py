@@ -71,6 +71,7 @@ class Run(Slice):
 class Named(BaseModel):
     name: str
     version: str
+    digest: str | None = None  # None: of a program that wrote none
 
 
 class Runs(BaseModel):
@@ -136,7 +137,17 @@ def read_runs(folder: Path) -> Report:
 def render(figures: Figures) -> str:
     """The page. `figures` is what `saferec-build report` gathers: see gather.gather."""
     policy = {"style": _hash("report_style.html", "style"), "script": _hash("report.html", "script")}
-    return _template().render(f=figures, policy=policy, found=finding(figures["runs"]))
+    runs = [one | {"other": _other(one["release"], figures["release"])} for one in figures["runs"]]
+    return _template().render(f=figures | {"runs": runs}, policy=policy, found=finding(runs))
+
+
+def _other(judged: plots.Row, shown: plots.Row | None) -> str | None:
+    """Where a report is not of the release that the page is of: its figures say nothing of that one."""
+    if not shown or (shown["name"], shown["version"]) != (judged["name"], judged["version"]):
+        return "another release than the one above"
+    if judged["digest"] not in (None, shown["digest"]):
+        return "not the one above, though of the same name and version"
+    return None
 
 
 @cache
@@ -195,11 +206,12 @@ def slices(runs: Sequence[plots.Run]) -> dict[str, list[plots.Row]]:
 
 
 def finding(reports: Sequence[Report]) -> plots.Row | None:
-    """The first report's chosen run beside the model without safety; None where there is nothing to compare.
+    """The first report's chosen run beside the model without safety, of the release that is shown before any `other`;
+    None where there is nothing to compare.
 
     `difference` of svr_upper has its interval: what a few people show may be chance, and the page says so.
     """
-    for report in reports:
+    for report in sorted(reports, key=lambda report: report["other"] is not None):
         runs = {run["name"]: run for run in report["runs"]}
         if report["chosen"] in runs and RAW in runs and report["chosen"] != RAW:
             pair = {"before": runs[RAW], "after": runs[report["chosen"]]}
@@ -209,6 +221,11 @@ def finding(reports: Sequence[Report]) -> plots.Row | None:
             }
             if None not in [*values["before"].values(), *values["after"].values()]:
                 difference = plots.metric({"metrics": pair["after"]["difference"]}, "svr_upper", report["k"])
-                facts = {"label": pair["after"]["label"], "k": report["k"], "gold": report["gold"]}
+                facts = {
+                    "label": pair["after"]["label"],
+                    "k": report["k"],
+                    "of": report["release"],
+                    "other": report["other"],
+                }
                 return facts | {"people": pair["after"]["n_sensitive"], "difference": difference} | values
     return None

@@ -17,6 +17,11 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def digest(manifest: bytes) -> str:
+    """What a report calls a release beside its name and version: of manifest.json, which holds every file's sha256."""
+    return hashlib.sha256(manifest).hexdigest()[:16]
+
+
 def read_sums(folder: Path) -> dict[str, str]:
     """path in the release -> sha256."""
     path = folder / SUMS

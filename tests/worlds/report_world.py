@@ -50,8 +50,8 @@ def run(name: str, recall: float | None = 0.4, svr: float | None = 0.1, upper: f
     return {"name": name, "split": "test", "n": 8, "n_sensitive": 4, "metrics": told, "slices": slices}
 
 
-def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None) -> Path:
-    named = {"name": "my-data", "version": "1.0.0", "digest": "d"}
+def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None, **release: str) -> Path:
+    named = {"name": "my-data", "version": "1.0.0", **release}
     made = {"release": named, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen, "seconds": {"sft": 1.5}}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.json").write_text(json.dumps(made))

@@ -255,6 +255,31 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
         assert "over 4 users with a sensitivity" in text and says in text
 
 
+def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: Cli, tmp_path: Path) -> None:
+    """It was of somebody else's data, and did not say so; of the same name and version, nothing did."""
+    from training.data import open_release
+
+    ws, _ = told
+    digest = open_release(ws.releases / "1.0.0").digest
+
+    def runs(folder: str, upper: float, **release: str) -> Path:
+        pair = run("sft", 0.4, 0.3, 0.3), run("safe_sft", 0.4, 0.0, upper)
+        return results(tmp_path / folder, *pair, chosen="safe_sft", **release)
+
+    other, twin = runs("other", 0.01, name="theirs", digest=digest), runs("twin", 0.02, name="ws", digest="0" * 16)
+    own = runs("own", 0.03, name="ws", digest=digest)
+    for given, becomes, says in (
+        ((other, twin, own), "3.0", "4 users with a sensitivity: Safe-SFT"),
+        ((other, twin), "1.0", "sensitivity of theirs 1.0.0 (another release than the one above): Safe-SFT"),
+        ((twin,), "2.0", "of ws 1.0.0 (not the one above, though of the same name and version): Safe-SFT"),
+    ):
+        words = [word for folder in given for word in ("--runs", folder)]
+        assert cli("report", *words, "-C", ws.root).code == 0
+        text = text_of((ws.root / "report.html").read_text())
+        assert f"30.0% → {becomes}%" in text and says in text, text[:2000]
+        assert ("Judged on ws 1.0.0 ." in text) == (own in given)
+
+
 # ---- what strangers wrote
 
 

@@ -76,7 +76,7 @@ def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
     changed = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
     flips = changed | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
     made = gather(world(workspace)) | {"runs": [runs], "flips": flips}
-    named: dict[str, Any] = {"name": "x", "version": "x", "created": "x", "licence": "x", "split_rule": "x"}
+    named: dict[str, Any] = dict.fromkeys(("name", "version", "created", "licence", "split_rule", "digest"), "x")
     named |= {"counts": {"conversations": {"train": 1}}}
     return made | {"release": named, "demo": False, "simulated": True}
 
