@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MARGIN = 0.02  # what a safe model may lose of the unsafe model's recall and recall_without
+HAIR = 1e-9  # floats: .50 less .48 is above .02 for them
 HELD = ("recall", "recall_without")
 
 
@@ -30,4 +31,4 @@ def choose(unsafe: Mapping[str, float], stages: Mapping[str, Mapping[str, float]
 
 def lost(unsafe: Mapping[str, float], found: Mapping[str, float], k: int) -> tuple[str, ...]:
     """Of which figures in HELD `found` has more than MARGIN less."""
-    return tuple(name for name in HELD if unsafe[f"{name}@{k}"] - found[f"{name}@{k}"] > MARGIN)
+    return tuple(name for name in HELD if unsafe[f"{name}@{k}"] - found[f"{name}@{k}"] > MARGIN + HAIR)

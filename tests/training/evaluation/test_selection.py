@@ -2,7 +2,7 @@
 
 import pytest
 
-from training.evaluation.selection import choose
+from training.evaluation.selection import choose, lost
 
 UNSAFE = {"recall@4": 0.40, "recall_without@4": 0.43}
 
@@ -24,3 +24,11 @@ def test_the_safest_that_does_not_find_less_is_chosen(sft, gdpo, chosen, bound):
     assert found.name == chosen and set(found.bound) == set(bound)
     assert all(found.bound[name] == of for name, of in bound.items() if of != 1)
     assert str(found).startswith(chosen) and ("loses more than 0.02" in str(found)) == bool(bound)
+
+
+def test_exactly_the_margin_is_held():
+    """One of 50 people less is .02: of the 50 such pairs floats refused more than half."""
+    for n in range(1, 51):
+        before, after = ({"recall@4": found / 50, "recall_without@4": 1.0} for found in (n, n - 1))
+        assert lost(before, after, 4) == ()
+        assert lost(before, {**after, "recall@4": n / 50 - 0.0201}, 4) == ("recall",)
