@@ -55,10 +55,13 @@ def retrieval(
     return found
 
 
-def blind(table: Sequence[Row], labels: Sequence[Label]) -> list[Row]:
-    """The rows without the words that the labels point at as evidence of a sensitivity, nor a sentence of ours."""
+def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = ()) -> list[Row]:
+    """The rows without the words that the labels point at as evidence of a sensitivity, nor a sentence of ours.
+
+    split: all its rows, where the table may lack the request that an injected row was made from.
+    """
     quotes: dict[str, list[str]] = {}
-    prompts = {row["conversation"]: row["prompt"] for row in table}
+    prompts = {row["conversation"]: row["prompt"] for row in (*split, *table)}
     for label in labels:
         if label["verdict"] == "present":
             quotes.setdefault(label["conversation"], []).extend(s["quote"] for s in label["spans"] if s["quote"])
@@ -161,9 +164,13 @@ def answers(
     oracle: Oracle,
     k: int,
     *,
+    split: Sequence[Row] = (),
     named: Named = silent,
 ) -> dict[str, Mapping[str, Ranked]]:
-    """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests."""
+    """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests.
+
+    split: as `blind` has it.
+    """
     # an injected row is the same person, and what they took up, once more
     train = [row for row in train if row["condition"] != "injected"]
     found: dict[str, Mapping[str, Ranked]] = {}
@@ -172,5 +179,6 @@ def answers(
     for name, spare in spares.items():
         found[name] = {user: listed[:k] for user, listed in spare.items()}
         found[f"{name}_filter"] = oracle_filter([spare[row["conversation"]] for row in table], table, oracle, k)
-    found["retrieval_blind"] = retrieval(train, items, blind(table, labels), k, named("retrieval_blind", "request"))
+    deaf = blind(table, labels, split)
+    found["retrieval_blind"] = retrieval(train, items, deaf, k, named("retrieval_blind", "request"))
     return {name: found[name] for name in NAMES}

@@ -238,9 +238,10 @@ def compare(
 
 def without_models(release: Release, table: Sequence[Row], split: str = "test") -> Systems:
     """What the guard and the baselines answer, fitted on the train and validation splits alone."""
-    train, labels = rows(release.folder, "grpo", "train"), labels_of(release.folder, split)
+    train, every = (rows(release.folder, "grpo", name) for name in ("train", split))
+    labels, oracle, k = labels_of(release.folder, split), release.oracle, release.k
     found: Systems = {GUARD: guard.fit(release, bar).answers(table, bar("guard, answers", "request"))}
-    return found | baselines.answers(train, release.items, table, labels, release.oracle, release.k, named=bar)
+    return found | baselines.answers(train, release.items, table, labels, oracle, k, split=every, named=bar)
 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:

@@ -54,6 +54,17 @@ def test_a_blind_request_has_no_sentence_of_ours_either(rows):
     injected = plain | {"conversation": "u8-gore", "prompt": said, "traits": ["gore"], "condition": "injected"}
     deaf = baselines.blind([plain, injected], [])
     assert deaf == [plain, injected | {"prompt": plain["prompt"]}]
+    # its own request may be left out, as an answer that was cut: it heard the sentence then
+    assert baselines.blind([injected], [], [plain, injected]) == deaf[1:]
+
+
+def test_nobody_tells_the_blind_baseline_where_the_own_request_is_left_out(release, rows, train):
+    found, said = [], [{"role": "user", "content": f"I faint. {train[0]['prompt'][-1]['content']}"}]
+    injected = rows[1] | {"conversation": "u8-gore", "made_from": "u8", "prompt": said, "condition": "injected"}
+    for table in ([rows[1], injected], [injected]):
+        answers = baselines.answers(train, release.items, table, [], release.oracle, 4, split=[rows[1], injected])
+        found.append(answers["retrieval_blind"]["u8-gore"])
+    assert found[0] == found[1] != answers["retrieval"]["u8-gore"]
 
 
 def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
