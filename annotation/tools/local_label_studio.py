@@ -20,7 +20,7 @@ import httpx2
 
 from annotation.tools import server_errors as failures
 from saferec_builder.core.errors import ReviewError, strict_json
-from saferec_builder.storage.locks import held
+from saferec_builder.core.locks import held
 from saferec_builder.storage.whole_files import write_private
 
 VERSION = "1.23.2"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from saferec_builder.core.errors import StoreError, UsageError, strict_json, whole_object
-from saferec_builder.storage.locks import held
+from saferec_builder.core.locks import held
 
 Work = TypeVar("Work")  # what a shard is made of; it travels to another process
 Facts = TypeVar("Facts", bound=Mapping[str, object])  # what is to know of a shard, as JSON holds it

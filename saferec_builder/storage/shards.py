@@ -21,8 +21,8 @@ from typing import Any
 import polars as pl
 
 from saferec_builder.core.errors import StoreError, whole_object
+from saferec_builder.core.locks import held
 from saferec_builder.storage import migrations, tables
-from saferec_builder.storage.locks import held
 from saferec_builder.storage.tables import digest
 from saferec_builder.storage.whole_files import replacing
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.storage.locks import held
+from saferec_builder.core.locks import held
 
 _ANYBODYS, _OWN = 0o666, 0o600  # less what the umask takes
 

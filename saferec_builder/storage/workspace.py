@@ -12,8 +12,8 @@ import polars as pl
 
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import StoreError, UsageError, is_utf8
+from saferec_builder.core.locks import held
 from saferec_builder.storage import config, database, evidence_check as evidence, shards, tables
-from saferec_builder.storage.locks import held
 from saferec_builder.storage.whole_files import replacing, write_private
 
 P = ParamSpec("P")

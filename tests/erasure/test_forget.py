@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 
 from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.cli.app import app
+from saferec_builder.core.locks import held
 from saferec_builder.erasure import forget as stage
 from saferec_builder.mining.conversations import pseudonym
 from saferec_builder.storage import tables, workspace as store
-from saferec_builder.storage.locks import held
 from tests.conftest import Cli, Injected
 from tests.servers.llm_stub import running, says
 from tests.worlds import calm, line, release_world as world

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from annotation.tools import local_label_studio as managed
-from saferec_builder.storage.locks import held
+from saferec_builder.core.locks import held
 from tests.servers import argilla_up, harnesses
 
 

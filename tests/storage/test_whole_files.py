@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from saferec_builder.core.locks import held
 from saferec_builder.storage import workspace as store
-from saferec_builder.storage.locks import held
 from saferec_builder.storage.whole_files import write_private
 
 

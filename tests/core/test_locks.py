@@ -23,7 +23,7 @@ def test_one_at_a_time(workspace: store.Workspace) -> None:
 
 
 def test_who_waits_for_another_command_says_so_once(workspace: store.Workspace, cli, monkeypatch) -> None:
-    monkeypatch.setattr("saferec_builder.storage.locks.SILENT", 0.2)
+    monkeypatch.setattr("saferec_builder.core.locks.SILENT", 0.2)
     words = ("review", "opt-out", "ann", "gore", "--json", "-C", workspace.root)
     holder = "import sys, fcntl; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); input()"
     lock = workspace.root / ".review-opt-out.lock"
