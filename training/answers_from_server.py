@@ -18,6 +18,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue, text_of_parts
+from saferec_builder.core.locks import held
 from saferec_builder.core.progress import Progress, shown
 from training.data import Message, Row, jsonl
 from training.settings import Settings, change
@@ -129,12 +130,26 @@ def ask(
     again some times; then the answers so far stay, and running it again goes on from them. A single request that is
     refused is an answer without text, `refused` says with which status; a server that only refuses is an error, and so
     is a key that it does not know.
-    progress: a step is a request.
+    Who writes to the same path at the same time waits, and finds the answers there. progress: a step is a request.
     """
     _host(url)
     path.parent.mkdir(parents=True, exist_ok=True)
-    _drop_half_a_line(path)
-    there = {row["id"] for _, row in jsonl(path)} if path.is_file() else set()
+    with held(path, f"{path}: another `evaluate`", wait=True):
+        _drop_half_a_line(path)
+        _ask(url, model, table, k, path, sleep, how, progress)
+
+
+def _ask(
+    url: str,
+    model: str,
+    table: Sequence[Row],
+    k: int,
+    path: Path,
+    sleep: Callable[[float], None],
+    how: Asking,
+    progress: Progress | None,
+) -> None:
+    there = {row["id"] for _, row in jsonl(path)}
     rows = [row for row in table if row["conversation"] not in there]
     body = dict(how.body)
     seen = shown(len(rows), progress)

@@ -1,8 +1,10 @@
 """evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -215,6 +217,34 @@ def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: 
         server.ask(model.url, "m", rows, 4, path, waits.append)
     server.ask(model.url, "m", rows, 4, path, waits.append)
     assert [json.loads(line)["id"] for line in path.read_text().splitlines()] == ["u7", "u8"]
+
+
+def test_two_at_once_ask_once_and_spoil_nothing(
+    model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both appended: each request had two answers, which every later run refused."""
+    monkeypatch.setattr("saferec_builder.core.locks.SILENT", 0.01)
+    path, first, waits = tmp_path / "a.jsonl", threading.Event(), threading.Event()
+    model.replies = [503]  # so that the first one is at work until the second one waits
+
+    def sleep(_: float) -> None:
+        first.set()
+        waits.wait(5)
+
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(server.ask, model.url, "m", rows, 4, path, sleep)]
+        first.wait(5)
+        both.append(pool.submit(server.ask, model.url, "m", rows, 4, path))
+        while not caplog.records and not both[1].done():
+            time.sleep(0.01)
+        waits.set()
+        for one in both:
+            one.result()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{path}: another `evaluate` is at work: waiting until it has ended"
+    ]
+    assert sorted(json.loads(line)["id"] for line in path.read_text().splitlines()) == ["u7", "u8"]
+    assert len(model.seen) == 3
 
 
 def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp_path: Path) -> None:
