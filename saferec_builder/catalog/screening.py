@@ -124,15 +124,15 @@ def screen(
 
 
 def _one(place: str, row: Row) -> list[_List]:
-    shown = row.get("titles", row.get("items"))
+    shown = row.get("items") if row.get("titles") is None else row["titles"]
     if isinstance(shown, list):
-        shown = [_written(one) for one in shown]
+        shown = [_written(one) for one in shown if not isinstance(one, str) or one.strip()]
     if not isinstance(shown, list) or not all(isinstance(title, str) for title in shown):
         where = f"{str(shown)[:60]!r}" if shown is not None else f"the fields {', '.join(row)[:60] or 'of no name'}"
         raise Left(
             "no titles", f"found {where}, expected titles (or items), a list of strings{_OF_TEXT * ('text' in row)}"
         )
-    if not (kept := [title.strip() for title in shown if title.strip()]):
+    if not any(kept := [title.strip() for title in shown]):
         raise Left("empty list", "a list without a title shows nothing")
     request = row.get("id", row.get("context"))
     request = None if request is None else str(request)
@@ -142,10 +142,13 @@ def _one(place: str, row: Row) -> list[_List]:
 
 
 def _written(one: JsonValue) -> JsonValue:
-    """An item of `training.safecrs evaluate --predictions`, {"title", "year"}, as "Title (Year)"."""
-    if not isinstance(one, dict) or not isinstance(one.get("title"), str):
+    """An item of `training.safecrs evaluate --predictions`: {"title", "year"} as "Title (Year)", {"item"} as its id,
+    and {"item": null}, which holds the rank of what has no title, as a title of nothing."""
+    if not isinstance(one, dict):
         return one
-    return titles.shown(one)
+    if isinstance(one.get("title"), str):
+        return titles.shown(one)
+    return (one["item"] or "") if isinstance(one.get("item", False), str | None) else one
 
 
 def _once(lists: Sequence[_List]) -> tuple[list[_List], int]:

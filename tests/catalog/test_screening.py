@@ -147,6 +147,15 @@ def test_a_file_of_predictions_is_read_too(ws, tmp_path):
     rows = [{"id": "1", "items": [{"title": "Alien", "year": 1979}, {"title": "Alien"}, "Alien (1979)"]}]
     found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
     assert found.counts.figures["linked"] == 3
+    # by id, alone or in an object, and the rank of what has no title; one such item dropped the whole list
+    own = lookup.show(ws, "Alien (1979)").item["item"]
+    rows = [{"id": "1", "titles": None, "items": [own, {"item": own}, {"item": own, "title": "Alien"}, {"item": None}]}]
+    found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
+    assert not found.counts.dropped and found.rates["violated"].to_list() == [3 / 4]
+    assert found.unknown.select("why", "shown").rows() == [(screening.NO_TITLE, 1)]
+    for items in ([{"item": None}], [" "], [{"item": 7}], [None], [{}]):
+        with pytest.raises(SourceError, match="no list of titles"):
+            screening.screen(ws, _file(tmp_path, [{"id": "1", "items": items}]))
 
 
 def test_ids_of_the_catalog_name_their_works(ws, tmp_path):
