@@ -61,12 +61,13 @@ def report(
     judged, seconds = with_gold(table, release.oracle, run.gold), {n: c["seconds"] for n, c in run.cards.items()}
     made = evaluate.report(release, runs, judged, run.gold is not None, chosen.name if chosen else None, seconds)
     text = evaluate.told(made, judged) + (f"\nchosen on validation: {chosen}" if chosen else "")
-    run.say("\n" + text)
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     evaluate.write_users(run.output, named, table, release, run.gold)
-    return evaluate.write_report(run.output, made)
+    evaluate.write_report(run.output, made)
+    run.say("\n" + text)
+    return made
 
 
 def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:

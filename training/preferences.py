@@ -27,18 +27,21 @@ def write(release: Release, output: Path) -> None:
     if output.exists():
         raise TrainingError(f"{output}: is there already: expected a new folder")
     found: dict[str, list[Pair]] = {}
+    told: list[str] = []
     for split in ("train", "validation"):
         safe, raw = (rows(release.folder, config, split) for config in ("sft", "sft_raw"))
         found[split], left_out = pairs(safe, raw, release.k)
         reasons = "".join(f", {count} {reason}" for reason, count in sorted(left_out.items()))
-        print(f"{split}: {len(found[split])} pairs of {len(safe)} rows{reasons}")
+        told.append(f"{split}: {len(found[split])} pairs of {len(safe)} rows{reasons}")
     if not found["train"]:
+        print(*told, sep="\n")
         raise TrainingError(f"{release.folder}: no pair in train: rebuild a release whose sources keep their text")
     output.mkdir(parents=True)
     for split, made in found.items():
         if made:  # `datasets` refuses an empty file
             lines = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in made)
             (output / f"{split}.jsonl").write_text(lines, encoding="utf-8")
+    print(*told, sep="\n")
 
 
 def pairs(safe: Sequence[Row], raw: Sequence[Row], k: int) -> tuple[list[Pair], Counter[str]]:

@@ -116,9 +116,14 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def careful(work: Callable[[], None]) -> int:
-    """0 done; 1 the person's mistake, or a machine that refuses, in one line; 130 Ctrl-C. argparse says 2: usage."""
+    """0 done; 1 the person's mistake, or a machine that refuses, in one line; 130 Ctrl-C; 141 nobody reads what is
+    printed, as after `| head`. argparse says 2: usage."""
     try:
         work()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at its end
+        return 141
     except SafeRecError as fault:
         return refused(str(fault))
     except OSError as fault:

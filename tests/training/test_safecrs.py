@@ -31,6 +31,28 @@ def command(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
 
 
+@pytest.mark.parametrize("module", ["safecrs", "preferences"])
+def test_who_stops_reading_loses_nothing(module: str, tmp_path: Path) -> None:
+    """`evaluate ... | true` ended in a traceback, before report.json was written."""
+    release, (reads, pipe) = small_release.write(tmp_path / "release"), os.pipe()
+    os.close(reads)
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
+    words: dict[str, list[object]] = {
+        "safecrs": ["evaluate", "--release", release, "--predictions", tmp_path / "p.jsonl", "--output"],
+        "preferences": [release],
+    }
+    line = [sys.executable, "-m", f"training.{module}", *map(str, words[module]), str(tmp_path / "out")]
+    try:
+        ran = subprocess.run(line, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=600, cwd=ROOT)
+    finally:
+        os.close(pipe)
+    assert (ran.returncode, ran.stderr) == (141, "")
+    assert {file.name for file in (tmp_path / "out").iterdir()} >= {
+        "safecrs": {"report.json", "users.jsonl"},
+        "preferences": {"train.jsonl", "validation.jsonl"},
+    }[module]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("run")

@@ -164,6 +164,9 @@ def evaluate(
         if one["name"] in files and (cut := files[one["name"]].cut):
             one["cut"] = len(cut)
     made = report(release, runs, judged, truth is not None)
+    if output:  # first: who reads what is printed may close the pipe
+        write_report(output, made)
+        write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)
     print(plain(told(made, judged)))
     _say_what_was_not_read(files, release, asked)
     if silent:
@@ -173,9 +176,6 @@ def evaluate(
             f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that"
             " was asked with it answered nothing, and its figures mean nothing: `saferec-build rebuild` first"
         )
-    if output:
-        write_report(output, made)
-        write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)
     return made
 
 
