@@ -338,7 +338,7 @@ def truth_of(oracle: Oracle, gold: Gold | None) -> Oracle | None:
 def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     """(file:line, object) of each line; a fault names its line."""
     try:
-        text = read_plain(Path(path)).decode().replace("\r\n", "\n").replace("\r", "\n")
+        text = read_plain(Path(path)).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, UnicodeDecodeError) as fault:
         raise TrainingError(f"{path}: cannot be read: {fault}") from None
     for number, line in enumerate(text.split("\n"), 1):

@@ -221,3 +221,10 @@ def test_the_first_rows_are_of_each_condition():
     # one of own words, and two of each other condition; alone the first five would all be of nobody with a sensitivity
     assert [row["k"] for row in data.across_conditions(table, 5)] == [0, 1, 5, 6, 7]
     assert data.across_conditions(table, None) == table
+
+
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path):
+    """Some editors and spreadsheets write one; `screen` took such a file, and `evaluate` called it no JSON."""
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"id": "u7"}\r\n{"id": "u8"}\r\n')
+    assert [row for _, row in data.jsonl(path)] == [{"id": "u7"}, {"id": "u8"}]
