@@ -76,7 +76,7 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
 
     def run(*words: object) -> Ran:
         out, err = io.StringIO(), io.StringIO()
-        monkeypatch.setattr(progress, "FIRST", 600.0)  # a busy machine adds no line
+        monkeypatch.setattr(progress, "PATIENCE", 600.0)  # a busy machine adds no line
         monkeypatch.setattr(sys, "argv", ["saferec-build", *map(str, words)])
         code: Any = 0
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

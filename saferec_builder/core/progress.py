@@ -11,6 +11,7 @@ from typing import Protocol, Self, TypeVar
 T = TypeVar("T")
 
 FIRST, EVERY = 3.0, 20.0  # seconds until the first line in a log, and between two lines
+PATIENCE = 3.0  # seconds until a step of which nothing is done or counted says that it is at work
 
 
 class Bar(Protocol):
@@ -68,11 +69,11 @@ class Lines(_Unseen):
 
 @contextmanager
 def at_work(say: Callable[[str], object], name: str) -> Iterator[None]:
-    """Says of a step that nothing in it counts how long it has been at work: after FIRST seconds, then each EVERY."""
+    """Says of a step that counts nothing how long it has been at work: after PATIENCE seconds, then each EVERY."""
     over, began = Event(), perf_counter()
 
     def tell() -> None:
-        wait = FIRST
+        wait = PATIENCE
         while not over.wait(wait):
             say(f"{name}: at work for {_rounded(perf_counter() - began)}")
             wait = EVERY

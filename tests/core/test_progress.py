@@ -53,7 +53,7 @@ def test_time_left_is_rounded_up_to_what_one_reads(clock: list[float], took: flo
 
 
 def test_what_counts_no_steps_says_that_it_is_at_work_until_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
     monkeypatch.setattr(progress, "EVERY", 0.02)
     said, thrice = list[str](), Event()
 
@@ -72,7 +72,7 @@ def test_what_counts_no_steps_says_that_it_is_at_work_until_it_is_over(monkeypat
 
 def test_before_the_first_step_is_done_a_log_says_that_it_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """A single large file was read for 45 seconds without a word."""
-    monkeypatch.setattr(progress, "FIRST", 0.01)
+    monkeypatch.setattr(progress, "PATIENCE", 0.01)
     said, told = list[str](), Event()
 
     def say(line: str) -> None:
