@@ -7,7 +7,7 @@ import polars as pl
 
 from annotation import aggregation, agreement, certificate
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import gather, label_bounds
+from annotation.review_state import gather, label_bounds, reported
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, whole_files, workspace
@@ -19,12 +19,14 @@ CERTIFICATES = "certificates.json"  # in the workspace
 @dataclass(frozen=True)
 class Adjudication:
     """Counts are of units. `labels`: LABELS rows (without ids) of every unit as it stands now. `agreement`: kind,
-    trait, units, alpha, low, high. `bounds`: what the labels miss and claim wrongly at most."""
+    trait, units, alpha, low, high. `bounds`: what the labels miss and claim wrongly at most. `reported`: conversations
+    whose readers say that they tell who somebody is."""
 
     counts: Counts
     labels: pl.DataFrame
     agreement: pl.DataFrame
     bounds: LabelBounds
+    reported: list[str]
 
 
 @workspace.shared
@@ -52,7 +54,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
     figures |= {"alarms": alarms} if (alarms := aggregation.undone(desk.labels, desk.judged)) else {}
     counts = Counts("adjudicate", added, desk.judged.height - added, figures=figures)
     alphas = agreement.alphas(aggregation.by_reviewers(desk.votes))
-    return Adjudication(counts, desk.judged, alphas, bounds)
+    return Adjudication(counts, desk.judged, alphas, bounds, reported(desk))
 
 
 def _keep(path: Path, bounds: LabelBounds) -> None:

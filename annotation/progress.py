@@ -15,7 +15,7 @@ from annotation import (
     task_assignment as dealing,
 )
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units
+from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units, reported
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
 from saferec_builder.storage.tables import HANDED_BACK, UNIT
@@ -38,6 +38,7 @@ class ReviewStatus:
     alarms: list[str]  # aggregation.undone: what the next `adjudicate` takes back
     next: str | None  # the one thing that lowers the bounds most
     band: int  # `--band` that saves audits, before anything is drawn; 0: none
+    reported: list[str]  # conversations whose readers say that they tell who somebody is
 
 
 def review_status(ws: Workspace) -> ReviewStatus:
@@ -50,7 +51,8 @@ def review_status(ws: Workspace) -> ReviewStatus:
     band = recall.band(desk.proposals, withheld.without(undrawn, desk.withheld)["subject"], bounds.pooled.found)
     alarms = aggregation.undone(desk.labels, desk.judged)
     people, units = _reviewers(desk), desk.judged.height
-    return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, recall.lowers_most(bounds), band)
+    best, told = recall.lowers_most(bounds), reported(desk)
+    return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, best, band, told)
 
 
 def progress(

@@ -14,6 +14,7 @@ from annotation import (
     recall_bounds as recall,
     rejections,
     reliability,
+    reported_texts,
     review_history,
     routing,
     sampling_design as drawing,
@@ -170,6 +171,12 @@ def still_open(
 def open_units(desk: Desk, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
     """`still_open` of all that was assigned, without a look at the texts: quotes are left out."""
     return still_open(replace(desk, whole=lambda: desk.known), desk.assignments, queue(desk), avoid)
+
+
+def reported(desk: Desk) -> list[str]:
+    """The conversations whose readers reported personal data (reported_texts.reported)."""
+    now = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
+    return reported_texts.reported(desk.reviews, now)
 
 
 def blind_readings(desk: Desk) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation import agreement, controls, precision_bounds, recall_bounds
+from annotation import agreement, controls, precision_bounds, recall_bounds, reported_texts
 from annotation.progress import ReviewStatus
 from annotation.recall_bounds import LabelBounds
 
@@ -59,6 +59,12 @@ def of_labels(agreed: pl.DataFrame, bounds: LabelBounds) -> list[str]:
     if bounds.false_pooled:
         found.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
     return found
+
+
+def of_reports(reported: Sequence[str]) -> list[str]:
+    """What to do about notes that say that a text tells who somebody is; no line where there are none."""
+    told = f"readers reported personal data in {reported_texts.words(reported)}: look at them, then"
+    return [f"{told} {reported_texts.REMEDY}: `release` stops at their texts"] if reported else []
 
 
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:

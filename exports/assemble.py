@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import controls
+from annotation import controls, reported_texts
 from annotation.certificate import Certificate
 from exports import (
     build_rows,
@@ -79,6 +79,7 @@ class Base:
     links: pl.DataFrame
     judged: Judged
     out: dict[str, str]  # conversations that nobody may be given -> why
+    reported: list[str]  # conversations whose readers say that they tell who somebody is
     keep: frozenset[str]  # sources that keep their texts, with --with-text, too: their rows are the same then
     facts: Facts  # on all of it
     starts: released_ids.Starts
@@ -106,7 +107,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     snapshot, parent = take(ws), versioning.before(ws.releases, options.version)
     base = _base(ws, snapshot, options, ws.taxonomy, parent)
     chosen = _chosen(ws, snapshot, base, options)
-    _check(chosen)
+    _check(chosen, options.allow)
     agreement, certified = _reviewed(ws, snapshot, chosen)
     content = _content(ws, snapshot, chosen, options, agreement, certified)
     proposals, read = manifest_facts.without_paths(snapshot.proposals), chosen.base
@@ -246,7 +247,8 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     if not (labels.is_empty() and options.inject and options.unreviewed):  # sentences of ours need no label
         checks.check_labels(review_facts.of_items(labels, links), conversations, items, taxonomy.slugs)
     checks.check_evidence(labels, conversations, snapshot.evidenced(labels))
-    checks.check_allowed(options.allow, sources | licences.LICENCES.keys())
+    reported = reported_texts.reported(snapshot.reviews, conversations.select("digest", subject="conversation"))
+    checks.check_allowed(options.allow, sources | licences.LICENCES.keys(), reported)
     licences.check_licences(sources, options.allow)
     checks.check_simulated(labels, reviews, demo, options.allow)
     judged = known_works.judged(items, links, snapshot.warnings, taxonomy, ws.config.rule)
@@ -284,6 +286,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         links=links,
         judged=judged,
         out=out,
+        reported=reported,
         keep=keep,
         facts=facts,
         starts=starts,
@@ -365,7 +368,7 @@ def _disclosed(base: Base, shown: Sequence[str]) -> pl.Series:
     return open_.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique()
 
 
-def _check(chosen: Chosen) -> None:
+def _check(chosen: Chosen, allow: frozenset[str]) -> None:
     base, filled = chosen.base, chosen.filled
     checks.check_removed(filled, base.out)
     checks.check_leaks(filled)
@@ -375,6 +378,7 @@ def _check(chosen: Chosen) -> None:
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
     checks.check_personal(released, chosen.said.turns, find, privacy.suspect, leave)
+    checks.check_reported(released, base.reported, allow)
     checks.check_behind(chosen.labels, base.past)
     checks.check_behind(base.item_labels, base.past)
 

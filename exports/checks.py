@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
+from annotation import reported_texts
 from exports.build_rows import REPEATED, unlearned
 from saferec_builder.core import titles
 from saferec_builder.core.errors import ReleaseError, UsageError, near
@@ -84,9 +85,10 @@ def check_evidence(labels: pl.DataFrame, conversations: pl.DataFrame, texts: pl.
         )
 
 
-def check_allowed(allowed: Iterable[str], sources: Collection[str]) -> None:
-    """UsageError where a word of --allow is no source and none of the other words: it would allow nothing, silently."""
-    known = [NO_SAFETY, "simulated", *sorted(sources)]
+def check_allowed(allowed: Iterable[str], sources: Collection[str], reported: Collection[str] = ()) -> None:
+    """UsageError where a word of --allow is no source, no `reported` conversation and none of the other words: it would
+    allow nothing, silently."""
+    known = [NO_SAFETY, "simulated", *sorted(sources), *reported]
     if strange := sorted(set(allowed) - set(known)):
         raise UsageError(f"release: --allow {strange[0]}: no such word: {near(strange[0], known)}")
 
@@ -248,6 +250,16 @@ def check_personal(
         raise ReleaseError(
             f"release: personal data in {len(faults)} turns, first a {kind} in turn {number} of {conversation}: mine"
             f" the source {source} again, or put its ids into removals.csv"
+        )
+
+
+def check_reported(rows: pl.DataFrame, reported: Collection[str], allowed: Iterable[str]) -> None:
+    """Stops where one of these conversations, released with its text, tells who somebody is, as a reader wrote."""
+    open_ = set(rows["conversation"]).intersection(reported).difference(allowed)
+    if ids := sorted(open_):
+        raise ReleaseError(
+            f"release: by the notes of readers personal data stands in {reported_texts.words(ids)}:"
+            f" {reported_texts.REMEDY}; where you have looked and found none, say --allow {ids[0]}"
         )
 
 

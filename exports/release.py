@@ -93,7 +93,8 @@ def release(
     """Freezes the labelled conversations as releases/VERSION; what it leaves out goes into the table drops.
 
     inject: add requests with sentences of ours, `all` or traits with commas. allow: sources that may be passed on,
-    `simulated`, `no-safety`. ReleaseError where a check (checks.toml) stops it, or VERSION is there with other rows.
+    `simulated`, `no-safety`, reported conversations. ReleaseError where a check (checks.toml) stops it, or VERSION is
+    there with other rows.
     """
     checks.check_version(version)
     options = Options(version, inject, unreviewed, frozenset(allow), with_text, resplit)

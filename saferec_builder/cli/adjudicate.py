@@ -7,7 +7,7 @@ import typer
 
 from annotation import adjudication, certificate, status_text
 from annotation.adjudication import Adjudication
-from saferec_builder.cli.output import Folder, Json, say
+from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.workspace import onward
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
@@ -25,7 +25,8 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     if as_json:
         counts = replace(counts, figures={**counts.figures, **_figures(done)})
     else:
-        typer.echo("\n".join(f"  {line}" for line in status_text.of_labels(done.agreement, done.bounds)))
+        told = status_text.of_labels(done.agreement, done.bounds) + status_text.of_reports(done.reported)
+        typer.echo("\n".join(f"  {text}" for text in map(line, told)))
     say(counts, as_json, "units")
     onward(ws, as_json, labels=counts.added)
 
@@ -35,4 +36,5 @@ def _figures(done: Adjudication) -> dict[str, JsonValue]:
     for row in done.agreement.to_dicts():
         alphas[row.pop("kind")][row.pop("trait")] = row
     found = certificate.of(done.bounds).model_dump(include=certificate.BOUNDS)
-    return found | {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
+    found |= {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
+    return found | {"personal_data": list[JsonValue](done.reported)}

@@ -25,7 +25,7 @@ def release(
     ] = None,
     unreviewed: Annotated[bool, typer.Option("--unreviewed", help="Also lists of who was reviewed by nobody.")] = False,
     allow: Annotated[
-        list[str], typer.Option(help="A source you may pass on, `simulated`, or `no-safety`. Repeatable.")
+        list[str], typer.Option(help="A source, `simulated`, `no-safety`, or a reported conversation.")
     ] = [],  # noqa: B006
     with_text: Annotated[bool, typer.Option("--with-text", help="Also texts of sources that keep theirs.")] = False,
     resplit: Annotated[bool, typer.Option("--resplit", help="New boundaries instead of the last release's.")] = False,

@@ -189,9 +189,10 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
     if as_json:
         figures |= {"reviewers": found.reviewers, "left_out": found.left_out}
         figures |= {"traits": {row.pop("trait"): row for row in found.traits.to_dicts()}}
+        figures |= {"personal_data": list[JsonValue](found.reported)}
         figures |= certificate.of(bounds).model_dump(include=certificate.BOUNDS)
     else:
-        typer.echo("\n".join(map(line, status_text.lines(found))))
+        typer.echo("\n".join(map(line, [*status_text.lines(found), *status_text.of_reports(found.reported)])))
         figures |= {"left_out": found.left_out} if found.left_out else {}
     figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
     figures |= {"alarms": found.alarms} if found.alarms else {}

@@ -59,6 +59,33 @@ def test_a_label_of_an_item_on_a_review_that_was_taken_back_stops(workspace, cli
     assert f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
 
 
+def test_a_reported_text_stops_until_it_is_removed_changed_or_allowed(workspace, cli):
+    """It was released with the words that a reader had reported."""
+    rows, said = world.requests()
+    ws = world.fill(workspace, rows, said)
+    for row in rows[:2]:
+        said_by(ws, row, note="Personal data: where they work", role="other")
+    ran = cli("release", "1.0.0", "-C", ws.root)
+    assert ran.code == 1 and "personal data stands in 2 conversations: c000, c001: remove them" in ran.err
+    ran = cli("release", "1.0.0", "--allow", "c000", "-C", ws.root)
+    assert ran.code == 1 and "personal data stands in 1 conversation: c001" in ran.err and "--allow c001" in ran.err
+    assert cli("release", "1.0.0", "--allow", "c000", "--allow", "c001", "-C", ws.root).code == 0
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c000,\n")
+    mended = rows[1] | {"turns": [*rows[1]["turns"][:1], *rows[1]["turns"][2:]], "digest": "mended"}
+    store.append(ws, tables.CONVERSATIONS, world.conversations(mended))
+    ran = cli("release", "2.0.0", "-C", ws.root)
+    assert ran.code == 0, ran.err
+    assert "no such word" in cli("release", "3.0.0", "--allow", "c001", "-C", ws.root).err
+
+
+def test_a_reported_text_that_stays_with_its_source_stops_nothing(workspace, cli):
+    rows, said = world.requests()
+    ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], said)
+    said_by(ws, rows[1], note="personal data", role="other")
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0
+    assert "personal data stands in 1 " in cli("release", "2.0.0", "--with-text", "-C", ws.root).err
+
+
 def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
     rows, said = world.requests()
     ws = world.fill(workspace, rows, said)

@@ -1,0 +1,31 @@
+"""Conversations whose readers reported, in a note, that the text tells who somebody is.
+
+reads  reviews, the texts as they are now
+gives  conversations with such a report, until their text is another one or they are removed
+"""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+_REPORT = r"(?i)\bpersonal[\W_]*(data|info|detail)|\bpii\b"  # guidelines.md asks for the first; people write others too
+SHOWN = 5  # ids in a line
+
+
+def reported(reviews: pl.DataFrame, now: pl.DataFrame) -> list[str]:
+    """Ids, sorted. `now`: subject and digest of the conversations that may be read, as they are now.
+
+    Every note counts that anybody ever wrote on this text, whether or not their answer makes a label: an answer given
+    again without it, or a reader who was set aside, tells nothing of what stands there.
+    """
+    told = reviews.filter(pl.col("note").str.contains(_REPORT), pl.col("verdict").is_not_null(), kind="sensitivity")
+    return told.join(now, on=["subject", "digest"], how="semi")["subject"].unique().sort().to_list()
+
+
+def words(ids: Sequence[str]) -> str:
+    """How many, and which: the first of them, where they are many."""
+    more = f" and {len(ids) - SHOWN:,} more (`review status --json`)" if len(ids) > SHOWN else ""
+    return f"{len(ids):,} conversation{'s' * (len(ids) != 1)}: {', '.join(ids[:SHOWN])}{more}"
+
+
+REMEDY = "remove them (removals.csv or `saferec-build forget`), or change their source and mine it again"
