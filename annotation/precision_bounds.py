@@ -1,6 +1,6 @@
 """Upper bounds on the share of wrong `present` labels, and proposals so often right that nobody reads the rest.
 
-reads  votes, assignments, the sampling design, sure proposals, labels as they would be
+reads  votes, all reviews, assignments, the sampling design, sure proposals, labels as they would be
 gives  which labels the adjudicator rechecks, trait -> false share, and labels `auto` under a certificate
 
 Both bounds rest on a draw by hash: the labels that were rechecked, or the sure proposals that were read. What was drawn
@@ -10,8 +10,7 @@ an item's flags become warnings with votes of their own.
 
 import polars as pl
 
-from annotation import confidence_bounds as certificates
-from annotation.aggregation import tallies
+from annotation import aggregation, confidence_bounds as certificates, controls, review_history
 from annotation.confidence_bounds import ALPHA, FalseShare
 from annotation.task_assignment import AUDIT, by_turn
 from saferec_builder.storage.evidence_check import first_fault
@@ -38,11 +37,18 @@ def rechecks(
 
 
 def false_shares(
-    votes: pl.DataFrame, assignments: pl.DataFrame, auto: Units, slugs: tuple[str, ...], readers: int = 2
+    votes: pl.DataFrame,
+    assignments: pl.DataFrame,
+    auto: Units,
+    slugs: tuple[str, ...],
+    readers: int = 2,
+    reviews: pl.DataFrame | None = None,
 ) -> tuple[dict[str, FalseShare], FalseShare]:
-    """(trait -> the share of its labels `present` that are wrong, the same over all of them)."""
-    zone, ruled = _zone(votes, auto, readers), _ruled(votes)
-    cut = _cut(votes, auto, assignments)
+    """(trait -> the share of its labels `present` that are wrong, the same over all of them). `reviews` are all that
+    there ever were; None: `votes` are all."""
+    ruled, cut = _ruled(votes), _cut(votes, auto, assignments)
+    before = _rechecked(votes, votes if reviews is None else reviews, assignments, auto, readers)
+    zone = _zone(votes, auto, readers) | {unit for unit in before if _hash(unit) <= cut}
     right = [unit for unit, verdict in ruled.items() if verdict == "present" and unit not in zone]
 
     def share(trait: str | None) -> FalseShare:
@@ -63,8 +69,30 @@ def _begun(verdicts: list[str | None]) -> list[str | None]:
 
 def _zone(votes: pl.DataFrame, auto: Units, readers: int) -> set[Unit]:
     """The labels `present` that rest on no ruling: agreed by reviewers, or `auto`."""
-    agreed = tallies(votes.filter(kind="sensitivity"), readers).filter(common="present")
+    agreed = aggregation.tallies(votes.filter(kind="sensitivity"), readers).filter(common="present")
     return {*agreed.select("subject", "trait").iter_rows(), *auto}
+
+
+def _rechecked(
+    votes: pl.DataFrame, reviews: pl.DataFrame, assignments: pl.DataFrame, auto: Units, readers: int
+) -> set[Unit]:
+    """The labels that the adjudicator ruled on in a recheck, whatever became of them: `auto` ones, which are `auto`
+    only while they are unread, and those whose readers have corrected what was overturned. Without these what was found
+    wrong would leave the sample, while as much that is wrong stays in the zone.
+
+    A dispute in the same conversation is none of them: too few ever called it present.
+    """
+    drawn = assignments.filter(why="recheck").select("subject").unique()
+    said = votes.filter(kind="sensitivity").join(drawn, on="subject", how="semi")
+    unread = pl.col("trait").is_in({trait for _, trait in auto})
+    alone = said.filter(unread).join(aggregation.by_reviewers(said), on=UNIT, how="anti").select(UNIT)
+    away = review_history.aside(reviews)
+    theirs, _ = controls.apart(aggregation.by_reviewers(reviews).filter(verdict="present"), assignments)
+    people = theirs.filter(~pl.col("reviewer").is_in(away)).group_by(UNIT).agg(pl.col("reviewer").n_unique())
+    once = people.filter(pl.col("reviewer") >= max(2, readers // 2 + 1)).select(UNIT)
+    ruled = said.filter(role="adjudicator")
+    units = ruled.join(pl.concat([alone, once]), on=UNIT, how="semi").select("subject", "trait")
+    return {(subject, trait) for subject, trait in units.iter_rows()}
 
 
 def _ruled(votes: pl.DataFrame) -> dict[Unit, str]:

@@ -194,7 +194,7 @@ def label_bounds(desk: Desk) -> LabelBounds:
     blind = controls.blind_misses(blind_readings(desk), readers)
     drawn = (desk.design, current, desk.assignments, said, desk.gold)
     found = recall.bounds(*drawn, slugs, auto=desk.auto, blind=blind, gone=desk.erased)
-    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs, readers)
+    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs, readers, desk.reviews)
     return replace(found, false=false, false_pooled=pooled, items=_item_bounds(desk))
 
 

@@ -66,7 +66,8 @@ def certified(
     blind = controls.blind_misses(read, readers)
     found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind, gone=snapshot.erased)
     voting, _ = controls.apart(votes, snapshot.assignments)
-    false, pooled = precision_bounds.false_shares(voting, snapshot.assignments, auto, taxonomy.slugs, readers)
+    rechecked = (snapshot.assignments, auto, taxonomy.slugs, readers, snapshot.reviews)
+    false, pooled = precision_bounds.false_shares(voting, *rechecked)
     checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.within])
     return certificate.of(replace(found, false=false, false_pooled=pooled, items=flags), small)
 
