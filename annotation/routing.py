@@ -64,11 +64,12 @@ def route(
 
     why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score), `census` (one of these in an
     earlier push: no audit speaks for it) or `audit` (its place in the draw falls under the share: a uniform draw of all
-    the rest, those with nothing but `auto` claims among them). Each goes to whoever has least so far and may see it;
-    what is assigned stays as it is, unless it is `revoked` (kind, subject, reviewer): then somebody else takes it over.
+    the rest, those with nothing but `auto` claims among them; and what was drawn before). Each goes to whoever has
+    least so far and may see it; what is assigned stays as it is, unless it is `revoked` (kind, subject, reviewer): then
+    somebody else takes it over.
     """
     dealer = Dealer(plan, proposals, assignments, revoked)
-    rows = [*deal(dealer, _due(texts, proposals, plan)), *_disputes(texts, disputed, plan, dealer)]
+    rows = [*deal(dealer, _due(texts, proposals, assignments, plan)), *_disputes(texts, disputed, plan, dealer)]
     return ASSIGNMENTS.frame(rows)
 
 
@@ -83,7 +84,7 @@ def short(
     """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
     could not assign it; (kind, `adjudicator`) of every one that nobody rules on, as the adjudicator has read it."""
     dealer = Dealer(plan, proposals, assignments, revoked)
-    each = ((due[0], dealer.short(due)) for due in _due(texts, proposals, plan))
+    each = ((due[0], dealer.short(due)) for due in _due(texts, proposals, assignments, plan))
     ruled = assignments.filter(role="adjudicator")
     free = disputed.select("kind", "subject").unique().join(ruled, on=["kind", "subject"], how="anti")
     own = [
@@ -121,14 +122,18 @@ def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
     return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
 
 
-def _due(texts: pl.DataFrame, proposals: pl.DataFrame, plan: Plan) -> list[Due]:
-    """(kind, subject, digest, why) of all that is to be read, by enough people already or not."""
+def _due(texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan) -> list[Due]:
+    """(kind, subject, digest, why) of all that is to be read, by enough people already or not. What was drawn once is
+    to be read under a smaller share too (after `--all`): the draw counts it, and as missed while it has no label."""
+    had = set(assignments.filter(why=AUDIT).select("kind", "subject").iter_rows())
     ranked = _reasons(proposals, plan) | {"census": plan.census}
     reasons = {key: why for why, keys in reversed(ranked.items()) for key in keys}  # the first of several is kept
     found = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
         why = reasons.get((kind, subject)) or AUDIT
-        if why != AUDIT or drawn(plan.zone.get((kind, subject)), plan.drawn(kind)):
+        place = plan.zone.get((kind, subject))
+        share = 1.0 if (kind, subject) in had else plan.drawn(kind)
+        if why != AUDIT or drawn(place, share):
             found.append((kind, subject, text, why))
     return found
 

@@ -1,6 +1,7 @@
 """Who looks at what: worlds of bare ids."""
 
 from collections import Counter
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -9,7 +10,18 @@ from annotation.routing import Plan, drawn, route, short, texts, units, with_las
 from saferec_builder.storage import tables
 from saferec_builder.storage.config import Review
 from tests.worlds.reviewing import SEVERE
-from tests.worlds.routing import MANY, NO_DISPUTES, PEOPLE, answer, by_draw, conversations, proposals, send
+from tests.worlds.routing import (
+    MANY,
+    NO_DISPUTES,
+    PEOPLE,
+    answer,
+    by_draw,
+    conversations,
+    designed,
+    planned,
+    proposals,
+    send,
+)
 
 
 def test_a_proposal_goes_to_two_people_and_the_rest_stays_home():
@@ -69,6 +81,21 @@ def test_the_audit_is_a_uniform_share_that_only_grows():
     sent = send(texts(conversations(*MANY)), proposals((MANY[0], "gore", "present")), audit=0.1)
     assert set(sent.filter(why="audit")["subject"]) == few - {MANY[0]}
     assert Counter(sent["subject"])[MANY[0]] == 2
+
+
+def test_what_was_drawn_once_gets_all_its_readers_under_a_smaller_share():
+    """After `--all` a plain push gave nobody what had been handed back, or lacked readers, and said nothing of it."""
+    text, props, none = texts(conversations(*MANY[:40])), proposals(), tables.ASSIGNMENTS.empty
+    had = send(text, props, reviewers=("ann", "bo"), everything=True)
+    assert had["subject"].n_unique() == 40
+    more = send(text, props, had, readers=3, audit=0.1)
+    assert Counter(more.select("reviewer", "why").iter_rows()) == {("di", "audit"): 40}
+    back = had.filter(reviewer="ann").head(3).select("kind", "subject", "reviewer")
+    plan = planned(Plan(PEOPLE, audit=0.1), designed(text, props, Plan(PEOPLE, everything=True)))
+    assert route(text, props, had, NO_DISPUTES, plan, back)["subject"].sort().equals(back["subject"].sort())
+    two = replace(plan, reviewers=("ann", "bo"))
+    assert short(text, props, had, NO_DISPUTES, two, back) == [("sensitivity", "readers")] * 3
+    assert send(text, props, none, audit=0.1)["subject"].n_unique() < 20
 
 
 def test_all_takes_every_conversation_but_not_every_item():
