@@ -6,9 +6,11 @@ gives  the controls of a push; how everybody read what is known and was not sugg
 `control`: people found it and nothing had suggested it; somebody else reads it as they would an audit, and their answer
 is no vote. `gold`: a file knows it, and everybody reads it unsuggested. `held_back`: one of the readers of a claim
 is not shown it. All three catch who clicks through. Who pastes the answers of the model that proposes finds again what
-it proposed: only what nothing ever suggested (`by_people`) catches them, and only that tells what the readers miss.
+it proposed: only what nothing ever suggested, and no warning (`by_people`), catches them, and only that tells what the
+readers miss.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -85,9 +87,12 @@ def readings(
     gold: pl.DataFrame,
     proposals: pl.DataFrame,
     decoys: pl.DataFrame,
+    severe: Collection[str] = (),
 ) -> pl.DataFrame:
     """subject, reviewer, trait, missed, by_people: each conversation counts once per reviewer, by one sensitivity that
     is drawn by hash. Misses in one text come together: all of them would count one hard text several times.
+
+    Gold that holds something `severe` carries a warning, and whoever is warned looks for it: it is not `by_people`.
 
     In the order of assignment. `votes` are all, those on controls too; `unsure` overlooks nothing.
     """
@@ -95,7 +100,8 @@ def readings(
     blind = blind.with_row_index("row").select("row", *TASK, "reviewer", "why")
     suggested = _suggested(proposals, decoys)
     known = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"}).select(UNIT)
-    ours = known.join(suggested, on=UNIT, how="anti")
+    warned = known.filter(pl.col("trait").is_in(list(severe)))
+    ours = known.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
     rest = known.join(ours, on=TASK, how="anti")
     found = supply(judged, proposals, decoys).join(known, on=TASK, how="anti")
     apart = blind.filter(why=HELD_BACK)

@@ -20,6 +20,7 @@ from annotation import (
     sampling_design as drawing,
 )
 from annotation.recall_bounds import LabelBounds
+from annotation.task_assignment import HELD_BACK, claims
 from saferec_builder import catalog
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
@@ -155,8 +156,8 @@ def still_open(
     avoid: frozenset[tuple[str, str]],
     planted: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """What every open task shows now (routing.UNITS, and `rejected`: rejections.attach), without the tasks that are
-    revoked; `planted` are new decoys."""
+    """What every open task shows now (routing.UNITS, `rejected`: rejections.attach, and `hard`: whether something
+    severe is known of it), without the tasks that are revoked; `planted` are new decoys."""
     opinions = aggregation.opinions(desk.votes, due)
     back = routing.revoked(assignments, found_units(desk), due, desk.standing, avoid)
     given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
@@ -165,7 +166,17 @@ def still_open(
     shown = shown.join(avoided, on=["reviewer", "trait"], how="anti", maintain_order="left")
     units = routing.units(given, desk.given, desk.proposals, desk.standing, opinions, shown)
     units = units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
-    return rejections.attach(units, workspace.read(desk.ws, tables.REJECTED))
+    return rejections.attach(_warned(desk, units), workspace.read(desk.ws, tables.REJECTED))
+
+
+def _warned(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
+    """With `hard`: whether gold holds something severe there, or a claim that an earlier version held back. Its reader
+    is shown no trait, so the warning names none."""
+    known, severe = ["kind", "subject"], pl.col("trait").is_in([t.slug for t in desk.taxonomy.traits if t.severe])
+    gold = desk.gold.select(*known, trait="traits").explode("trait", empty_as_null=False).filter(severe).select(known)
+    held = units.filter(why=HELD_BACK).join(claims(desk.proposals).filter(severe), on=known, how="semi").select(known)
+    hard = pl.concat([gold, held]).unique().with_columns(hard=pl.lit(True))
+    return units.join(hard, on=known, how="left", maintain_order="left").with_columns(pl.col("hard").fill_null(False))
 
 
 def open_units(desk: Desk, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
@@ -182,7 +193,8 @@ def reported(desk: Desk) -> list[str]:
 def blind_readings(desk: Desk) -> pl.DataFrame:
     """How everybody read what is known and was not suggested (controls.readings)."""
     votes = pl.concat([desk.votes, desk.control_votes])
-    return controls.readings(desk.assignments, votes, desk.judged, desk.gold, desk.proposals, desk.decoys)
+    known = (desk.judged, desk.gold, desk.proposals, desk.decoys)
+    return controls.readings(desk.assignments, votes, *known, [t.slug for t in desk.taxonomy.traits if t.severe])
 
 
 def label_bounds(desk: Desk) -> LabelBounds:

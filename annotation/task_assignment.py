@@ -44,7 +44,7 @@ class Plan:
     orders: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose text gives orders to a model
     avoid: frozenset[tuple[str, str]] = frozenset()  # (reviewer, trait): never to be shown to them
     known: frozenset[tuple[str, str, str]] = frozenset()  # of the texts, besides claims (routing.found_units)
-    severe: frozenset[str] = frozenset()  # traits with a cap
+    severe: frozenset[str] = frozenset()  # traits with a warning and a cap
     severe_a_day: int = 0  # tasks with such a trait per person and batch; 0: no cap
     severe_in_a_row: int = 0
     budget: int = 0  # units to assign now; 0: all
@@ -177,8 +177,11 @@ class Dealer:
         return why if missing > 0 else None
 
     def _held_back(self, key: tuple[str, str]) -> bool:
-        """Whether the suggestion is kept from the conversation's next reader: one of them, by hash."""
+        """Whether the suggestion is kept from the conversation's next reader: one of them, by hash. Nothing severe is:
+        the warning would go with it."""
         kind, subject = key
+        if not self.plan.severe.isdisjoint(self.found.get(key, ())):
+            return False
         drawn = kind == "sensitivity" and int(digest("held back", subject), 16) < self.plan.held_back * 2**64
         return drawn and int(digest("held back from", subject), 16) % self.plan.readers == len(
             self.have.get(key, set())
@@ -202,7 +205,9 @@ class Dealer:
         return self.missing(key, why), free
 
     def _severe(self, key: Key) -> bool:
-        return not self.plan.severe.isdisjoint(self.traits.get(key, ()))
+        """Whether it carries a warning: for what it shows, or for what gold is known to hold."""
+        held = self.found if key in self.plan.gold else self.traits
+        return not self.plan.severe.isdisjoint(held.get(key, ()))
 
     def _full(self, name: str) -> bool:
         return bool(self.plan.severe_a_day) and self.today[name] >= self.plan.severe_a_day

@@ -62,7 +62,9 @@ def certified(
     said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
     votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
     drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
-    read = controls.readings(snapshot.assignments, votes, judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
+    severe = [t.slug for t in taxonomy.traits if t.severe]
+    known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys, severe)
+    read = controls.readings(snapshot.assignments, votes, *known_ones)
     blind = controls.blind_misses(read, readers)
     found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind, gone=snapshot.erased)
     voting, _ = controls.apart(votes, snapshot.assignments)

@@ -200,6 +200,7 @@ class Tasks:
     def _shown(self, sheet: Sheet) -> Facts:
         task, taxonomy = sheet.task, self._desk.taxonomy
         known = self._known.get(task.subject, []) if sheet.why != "audit" else []
+        severe = [taxonomy[trait].name for trait in sheet.asked if taxonomy[trait].severe]
         return {
             "key": sheet.key,
             "n": len(self._given.get(sheet.key, [])),
@@ -210,7 +211,7 @@ class Tasks:
             "rejected": list[JsonValue](sheet.rejected),
             "speaker": evidence.SPEAKER[task.kind],
             "turns": [{"role": turn["role"], "text": turn["text"]} for turn in sheet.turns],
-            "severe": [taxonomy[trait].name for trait in sheet.asked if taxonomy[trait].severe],
+            "severe": list[JsonValue](severe or ["Something severe is known to be in it"] * sheet.hard),
             "cards": [_card(sheet, unit) for unit in sheet.units],
         }
 

@@ -10,7 +10,7 @@ whose it is; nobody without the workspace's secret makes one; what was asked is 
 import csv
 import io
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import TASK, UNKNOWN, Task, Turns, unit_id
+from annotation.tools.tasks_and_answers import TASK, UNKNOWN, Task, Turns, unit_id, warning
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -116,13 +116,9 @@ def _task_rows(
     first, task = units[0], _key(units, taxonomy, key)
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
     asked = " ".join(_asked(units))
-    warning = "\n".join([*(first.get("rejected") or []), *filter(None, [_warning(severe)])])
-    fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": warning}
+    above = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
+    fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": above}
     return [fixed | {"unit": unit_id(task, u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]
-
-
-def _warning(severe: Sequence[str]) -> str:
-    return f"May be hard to read ({'; '.join(severe)}). You may leave it." if severe else ""
 
 
 def _about(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:

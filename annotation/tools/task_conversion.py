@@ -13,7 +13,18 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import TASK, UNKNOWN, VERDICTS, Pulled, Task, Turn, Turns, asked_id, mark
+from annotation.tools.tasks_and_answers import (
+    TASK,
+    UNKNOWN,
+    VERDICTS,
+    Pulled,
+    Task,
+    Turn,
+    Turns,
+    asked_id,
+    mark,
+    warning,
+)
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
@@ -45,6 +56,7 @@ class Sheet:
     units: list[dict[str, Any]]
     former: str = ""  # the key that the version before gave it; none where something else is asked since
     rejected: tuple[str, ...] = ()  # what was wrong with the last answer, in lines
+    hard: bool = False  # something severe is known of the text, beside what is asked
 
     @property
     def asked(self) -> list[str]:
@@ -147,10 +159,13 @@ def sheets(
         known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         rejected = rows[0].get("rejected") or []
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
-        ask = "\n".join([*rejected, _ask(task, asked, taxonomy, known)])
+        hard = bool(rows[0].get("hard"))
+        ask = "\n".join([*rejected, _ask(task, asked, taxonomy, known, hard)])
         about = [taxonomy.digest, *(unit["trait"] for unit in asked if task.role == "adjudicator")]
         names = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
-        made.append(Sheet(*names, former="" if rejected else asked_id(task.id, about), rejected=(*rejected,)))
+        made.append(
+            Sheet(*names, former="" if rejected else asked_id(task.id, about), rejected=(*rejected,), hard=hard)
+        )
     return made
 
 
@@ -186,10 +201,10 @@ def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
     return [taxonomy[unit["trait"]].definition, *words, *own, *said]
 
 
-def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str]) -> str:
+def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
     """The lines above a task: a warning first, then what is asked, then what is known."""
     severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
-    lines = [f"May be hard to read ({'; '.join(severe)}). You may leave it."] * bool(severe)
+    lines = [*filter(None, [warning(severe, hard)])]
     if task.role == "adjudicator":
         lines.append("Please decide what this text shows.")
     elif task.kind == "item_flag":

@@ -65,6 +65,12 @@ def unit_id(task: str, trait: str) -> str:
     return f"unit-{digest(task, trait)}"
 
 
+def warning(severe: Iterable[str], hard: bool) -> str:
+    """Of a task with these traits (names), or that is `hard` for what it does not show; empty: of none."""
+    named = "; ".join(severe)
+    return f"May be hard to read{f' ({named})' * bool(named)}. You may leave it." if named or hard else ""
+
+
 class Refused(ReviewError):
     """A row that cannot be taken as it stands: a short countable reason, and what was found and expected."""
 

@@ -115,6 +115,27 @@ def test_the_suggestion_is_kept_from_one_of_two_readers_in_a_tenth_of_the_claims
     assert 0.3 < first.mean() < 0.7
 
 
+def test_nothing_severe_is_held_back():
+    """Its warning would be held back with it: one of ten such readers met it unwarned."""
+    ids = [f"c{n}" for n in range(200)]
+    claims = proposals(*((c, "gore" if n % 2 else "needles", "present") for n, c in enumerate(ids)))
+    text, severe = texts(conversations(*ids)), frozenset({"gore"})
+    held = send(text, claims, held_back=1.0, severe=severe).filter(why="held_back")
+    assert {*held["subject"]} == {*ids[::2]}
+    known = frozenset(("sensitivity", c, "gore") for c in ids)  # another reader found it there
+    assert send(text, claims, held_back=1.0, severe=severe, known=known).filter(why="held_back").is_empty()
+
+
+def test_gold_that_is_warned_of_tells_nothing_of_the_truth():
+    gold = [("sensitivity", "c1", ["gore", "needles"]), ("sensitivity", "c2", ["needles"])]
+    gold = pl.DataFrame(gold, schema=tables.GOLD.schema, orient="row")
+    said = [(c, "ann", "reviewer", t, "absent") for c in ("c1", "c2") for t in ("gore", "needles")]
+    votes = frame("subject reviewer role trait verdict", *said)
+    tasks, nothing = given("gold", ("c1", "ann"), ("c2", "ann")), proposals()
+    read = readings(tasks, votes, labels(), gold, nothing, NONE, ["gore"])
+    assert read.select("subject", "missed", "by_people").rows() == [("c1", True, False), ("c2", True, True)]
+
+
 def test_a_control_is_no_vote():
     votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
     kept, controls = apart(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))

@@ -1,16 +1,24 @@
 """Gold and decoys among the tasks."""
 
+import json
+from collections import Counter
+
 import polars as pl
 import pytest
 
 from annotation.careless_reviewers import PAST
 from annotation.controls import readings
 from annotation.gold_and_decoys import decoys, results
+from annotation.page.tasks import Tasks
+from annotation.push import push
+from annotation.review_destinations import ReviewPage
+from annotation.review_state import gather, queue, still_open
 from annotation.routing import UNIT, Plan, revoked, route, texts
+from annotation.tools import task_conversion
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, no
-from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals
+from tests.worlds.reviewing import SEVERE, TAXONOMY, TEXTS, TWO, answer, no
+from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals, send
 from tests.worlds.settings import review_settings
 
 
@@ -33,6 +41,34 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
         wrong.write_text(content)
         ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
         assert (ran.code, ran.err.count("\n"), "wrong.jsonl:1" in ran.err) == (1, 1, True)
+
+
+def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review):
+    """It had none, and no cap: its traits are shown to nobody, and a warning went by what is shown."""
+    gold = [{"conversation": "c3", "traits": ["torture"]}, {"conversation": "c4", "traits": ["needles"]}]
+    (ws.root / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
+    review_settings(ws.root, gold="gold.jsonl")
+    review("push", *TWO)
+    says = {row["text"].splitlines()[-1]: row["warning"] for row in rows_of(ws.root / "review" / "ann.csv")}
+    hard, plain = (next(says[text] for text in says if TEXTS[c] in text) for c in ("c3", "c4"))
+    assert (hard, plain) == ("May be hard to read. You may leave it.", "")
+    push(ws, ("ann", "bo"), to=ReviewPage())
+    page = Tasks(ws)
+    severe = {page._sheets[key].task.subject: page._shown(page._sheets[key])["severe"] for key in page._open["ann"]}
+    assert severe == {"c1": [], "c2": [], "c3": ["Something severe is known to be in it"], "c4": []}
+    sheets = still_open(desk := gather(ws), desk.assignments, queue(desk), frozenset())
+    made = task_conversion.sheets(sheets, desk.texts, desk.taxonomy, {}, lambda base, about: base)
+    (ask,) = {sheet.ask for sheet in made if sheet.task.subject == "c3"}
+    assert ask.startswith("May be hard to read. You may leave it.\n") and "orture" not in ask
+
+
+def test_gold_with_something_severe_has_its_part_in_the_cap():
+    text, ids = texts(conversations(*(f"c{n}" for n in range(6)))), [f"c{n}" for n in range(6)]
+    known = frozenset(("sensitivity", c, "torture") for c in ids[:4])
+    gold = frozenset(("sensitivity", c) for c in ids)
+    plan = {"gold": gold, "known": known, "severe": SEVERE, "severe_a_day": 2}
+    assert Counter(send(text, proposals(), **plan)["reviewer"]) == dict.fromkeys(PEOPLE, 4)
+    assert Counter(send(text, proposals(), **plan | {"known": frozenset()})["reviewer"]) == dict.fromkeys(PEOPLE, 6)
 
 
 def test_gold_that_is_missed_flags_by_conversation_not_by_sensitivity():
