@@ -134,7 +134,11 @@ def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
         "day": f"hold a severe trait, and nobody named may have more of these today ({cap}): push again another day",
         "readers": f"lack some of their readers ({plan.readers} each), and nobody named can take them: name more with"
         " --reviewer",
-        "adjudicator": f"are disputed, and {plan.adjudicator} has read them: name somebody else with --adjudicator",
+        "adjudicator": f"wait for a ruling, and {plan.adjudicator} has read them: name somebody else with"
+        " --adjudicator",
+        "barred": f"wait for a ruling, and {plan.adjudicator} cannot be given them (who handed one back is not asked"
+        " again): name somebody else with --adjudicator",
+        "nobody": "wait for a ruling: name somebody who has not read them with --adjudicator",
         "budget": "are over the budget: push again when these are read",
     }
     kinds = Counter("conversations" if kind == "sensitivity" else "items" for kind, _ in short)

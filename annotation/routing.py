@@ -82,15 +82,17 @@ def short(
     revoked: pl.DataFrame,
 ) -> list[tuple[str, str]]:
     """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
-    could not assign it; (kind, `adjudicator`) of every one that nobody rules on, as the adjudicator has read it."""
+    could not assign it. Of every one that no adjudicator has before them: (kind, `nobody`) where none is named,
+    `adjudicator` who has read it, or `barred`: they handed it back, or something else keeps it from them."""
     dealer = Dealer(plan, proposals, assignments, revoked)
     each = ((due[0], dealer.short(due)) for due in _due(texts, proposals, assignments, plan))
-    ruled = assignments.filter(role="adjudicator")
-    free = disputed.select("kind", "subject").unique().join(ruled, on=["kind", "subject"], how="anti")
-    own = [
-        (kind, "adjudicator") for kind, s in free.iter_rows() if plan.adjudicator in dealer.had.get((kind, s), set())
-    ]
-    return [(kind, why) for kind, why in each if why] + own
+    task = ["kind", "subject"]
+    theirs = assignments.filter(reviewer=plan.adjudicator or "")
+    read = set(theirs.filter(role="reviewer").select(task).iter_rows())
+    ruling = assignments.filter(role="adjudicator").join(revoked, on=[*task, "reviewer"], how="anti")
+    free = disputed.select(task).unique(maintain_order=True).join(ruling, on=task, how="anti", maintain_order="left")
+    why_not = ("adjudicator" if key in read else "barred" if plan.adjudicator else "nobody" for key in free.iter_rows())
+    return [(kind, why) for kind, why in each if why] + list(zip(free["kind"], why_not, strict=True))
 
 
 def found_units(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:

@@ -49,6 +49,29 @@ def test_what_could_not_be_handed_out_is_told_with_its_reason():
     assert waits(budget=4) == [("sensitivity", "budget")]  # a unit each for two people: two of three
 
 
+def test_disputes_that_nobody_rules_on_are_told():
+    """An adjudicator handed all of them back, or may not have them: every push was silent of them."""
+    text, disputed = texts(conversations("c1", "c2")), proposals(("c1", "gore", "present"), ("c2", "gore", "unsure"))
+    disputed, nobody = disputed.select("kind", "subject", "trait"), tables.ASSIGNMENTS.empty
+
+    def waits(had: pl.DataFrame, back: pl.DataFrame, **plan) -> set[str]:
+        said = Plan(**({"audit": 0.0} | plan))
+        sent = pl.concat([had, route(text, proposals(), had, disputed, said, back)])
+        return {why for _, why in short(text, proposals(), sent, disputed, said, back)}
+
+    task = ["kind", "subject", "reviewer"]
+    assert waits(nobody, nobody.select(task)) == {"nobody"}
+    assert waits(nobody, nobody.select(task), adjudicator="cy") == set()
+    assert waits(nobody, nobody.select(task), adjudicator="cy", avoid=frozenset({("cy", "gore")})) == {"barred"}
+    had = route(text, proposals(), nobody, disputed, Plan(adjudicator="cy", audit=0.0))
+    assert waits(had, had.select(task)[:0]) == set()  # they are before cy, whoever is named
+    assert waits(had, had.select(task)) == {"nobody"}
+    assert waits(had, had.select(task), adjudicator="cy") == {"barred"}
+    assert waits(had, had.select(task), adjudicator="dee") == set()
+    read = had.with_columns(role=pl.lit("reviewer"))
+    assert waits(read, had.select(task)[:0], adjudicator="cy") == {"adjudicator"}
+
+
 def test_work_is_balanced_and_a_rerun_adds_nothing_whatever_the_order_of_rows():
     text = texts(conversations(*MANY))
     props = proposals(*((c, "gore", "present") for c in MANY))

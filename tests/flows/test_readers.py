@@ -135,7 +135,10 @@ def test_so_many_readers_through_the_line(request, ws, cli, readers, where):
         (free,) = {*people} - {*read}
         assert free in given.filter(subject="c001")["reviewer"]
         held = review("push", "--adjudicator", read[0])
-        assert held["new"] == {} and f"1 are disputed, and {read[0]} has read them: name somebody else" in held["next"]
+        assert (
+            held["new"] == {}
+            and f"1 wait for a ruling, and {read[0]} has read them: name somebody else" in held["next"]
+        )
         assert review("push", "--reviewer", free, "--adjudicator", free)["new"] == {"disagreement": 1}
         tool.say(free, ask["c003"][0]["text"], "absent")
         review("pull")
