@@ -23,6 +23,7 @@ ENOUGH = 20  # conversations read blind before anything is said of the truth
 MEANING = "blind controls: conversations whose answer is known, read without a suggestion"
 LIMIT = 0.2  # no certificate where more of the truth may be missed
 TASK = ("kind", "subject")
+_ASKED = ("digest", "taxonomy")  # of an answer: on which text, about which traits
 
 
 def supply(judged: pl.DataFrame, proposals: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
@@ -88,13 +89,15 @@ def readings(
     proposals: pl.DataFrame,
     decoys: pl.DataFrame,
     severe: Collection[str] = (),
+    reviews: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """subject, reviewer, trait, missed, by_people: each conversation counts once per reviewer, by one sensitivity that
     is drawn by hash. Misses in one text come together: all of them would count one hard text several times.
 
     Gold that holds something `severe` carries a warning, and whoever is warned looks for it: it is not `by_people`.
 
-    In the order of assignment. `votes` are all, those on controls too; `unsure` overlooks nothing.
+    In the order of assignment. `votes` are all, those on controls too; `unsure` overlooks nothing. Of whoever changed
+    an answer the first counts, by `reviews`, all that there ever were: what they correct later is no blind reading.
     """
     blind = assignments.filter(pl.col("why").is_in(BLIND), kind="sensitivity", role="reviewer")
     blind = blind.with_row_index("row").select("row", *TASK, "reviewer", "why")
@@ -113,10 +116,29 @@ def readings(
         (blind.filter(why=CONTROL), _one_each(found), True),
         (apart, _one_each(held).join(there, on=UNIT, how="semi"), False),
     ]
-    answers = votes.filter(role="reviewer").select(*UNIT, "reviewer", missed=pl.col("verdict") == "absent")
+    answers = votes.filter(role="reviewer").select(*UNIT, "reviewer", "verdict")
+    if reviews is not None:
+        answers = answers.join(_first_words(reviews), on=[*UNIT, "reviewer"], how="left", maintain_order="left")
+        answers = answers.with_columns(verdict=pl.coalesce("first", "verdict")).drop("first")
+    answers = answers.with_columns(missed=pl.col("verdict") == "absent").drop("verdict")
     rows = pl.concat(tasks.join(units, on=TASK).with_columns(by_people=pl.lit(by)) for tasks, units, by in parts)
     rows = rows.join(answers, on=[*UNIT, "reviewer"]).sort("row")
     return rows.select("subject", "reviewer", "trait", "missed", "by_people")
+
+
+def _first_words(reviews: pl.DataFrame) -> pl.DataFrame:
+    """UNIT, reviewer, `first`: what each said of it first, by name or by the `*` of their task, on the text and under
+    the taxonomy of their last answer to it: of what was put in other words they were asked anew.
+
+    An answer has its `*` after all others (take, in files and of servers).
+    """
+    task = [*TASK, "reviewer"]
+    said = reviews.filter(pl.col("verdict").is_not_null(), kind="sensitivity", role="reviewer").with_row_index("at")
+    said = said.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(task)) for c in _ASKED))
+    ended = said.filter(trait="*").group_by(task).agg(ended=pl.col("at").first())
+    named = said.filter(pl.col("trait") != "*").group_by(*UNIT, "reviewer").agg(pl.col("at", "verdict").first())
+    filled = pl.when(pl.col("ended") < pl.col("at")).then(pl.lit("absent")).otherwise("verdict")
+    return named.join(ended, on=task, how="left").select(*UNIT, "reviewer", first=filled)
 
 
 def _one_each(units: pl.DataFrame) -> pl.DataFrame:

@@ -194,7 +194,8 @@ def blind_readings(desk: Desk) -> pl.DataFrame:
     """How everybody read what is known and was not suggested (controls.readings)."""
     votes = pl.concat([desk.votes, desk.control_votes])
     known = (desk.judged, desk.gold, desk.proposals, desk.decoys)
-    return controls.readings(desk.assignments, votes, *known, [t.slug for t in desk.taxonomy.traits if t.severe])
+    severe = [t.slug for t in desk.taxonomy.traits if t.severe]
+    return controls.readings(desk.assignments, votes, *known, severe, desk.reviews)
 
 
 def label_bounds(desk: Desk) -> LabelBounds:

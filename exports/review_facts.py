@@ -63,7 +63,7 @@ def certified(
     votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
     drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
     severe = [t.slug for t in taxonomy.traits if t.severe]
-    known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys, severe)
+    known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys, severe, snapshot.reviews)
     read = controls.readings(snapshot.assignments, votes, *known_ones)
     blind = controls.blind_misses(read, readers)
     found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind, gone=snapshot.erased)

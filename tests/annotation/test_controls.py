@@ -136,6 +136,30 @@ def test_gold_that_is_warned_of_tells_nothing_of_the_truth():
     assert read.select("subject", "missed", "by_people").rows() == [("c1", True, False), ("c2", True, True)]
 
 
+def test_who_corrects_an_answer_has_read_it_blind_all_the_same():
+    """A control that was missed, and corrected after a talk, was not missed: the bound relative to the truth fell."""
+    gold = pl.DataFrame([("sensitivity", c, ["gore"]) for c in MANY[:5]], schema=tables.GOLD.schema, orient="row")
+    done = {  # what they said, in order; `*` says absent
+        "c0": [("*", "absent")],
+        "c1": [("*", "absent"), ("gore", "present"), ("*", "absent")],
+        "c2": [("gore", "present"), ("*", "absent")],
+        "c3": [("gore", "present"), ("*", "absent"), ("gore", "absent")],
+        "c4": [("gore", "unsure"), ("*", "absent"), ("gore", "present")],
+    }
+    rows = [(c, "ann", "reviewer", t, v, "d", "t1") for c, said in done.items() for t, v in said]
+    last = {c: [v for t, v in said if t == "gore"][-1:] or ["absent"] for c, said in done.items()}
+    now = frame("subject reviewer role trait verdict", *((c, "ann", "reviewer", "gore", *v) for c, v in last.items()))
+    tasks = given("gold", *((c, "ann") for c in done))
+
+    def missed(*more: tuple[str, ...]) -> list[bool]:
+        every = frame("subject reviewer role trait verdict digest taxonomy", *rows, *more)
+        return readings(tasks, now, labels(), gold, proposals(), NONE, reviews=every)["missed"].to_list()
+
+    assert missed() == [True, True, False, False, False]
+    anew = [(*row[:5], "e", "t1") for row in rows if row[0] == "c1"][1:]  # the text has changed, and c1 was read again
+    assert missed(*anew) == [True, False, False, False, False]
+
+
 def test_a_control_is_no_vote():
     votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
     kept, controls = apart(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
