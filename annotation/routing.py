@@ -120,7 +120,8 @@ def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
     """why -> (kind, subject); of several reasons the first counts."""
     units = claimed(proposals)
     proposed = {(kind, subject) for kind, subject, trait in units if (subject, trait) not in plan.auto}
-    band = [key for key, _ in by_doubt(proposals, proposed)[: plan.band]] if plan.band else []
+    scored = by_doubt(proposals.filter(kind="sensitivity"), proposed) if plan.band else []
+    band = [key for key, _ in scored[: plan.band]]
     return {"gold": plan.gold, "proposed": proposed, "orders": plan.orders, "band": band}
 
 

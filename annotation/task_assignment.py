@@ -37,7 +37,7 @@ class Plan:
     audit: float = 0.1  # share of the conversations and items without a proposal that people read all the same
     everything: bool = False  # every conversation goes out: an audit share of 1
     batch: str = "push-1"
-    band: int = 0  # subjects without a proposal that are read by their score, highest first
+    band: int = 0  # conversations without a proposal that are read by their score, highest first
     zone: Mapping[Key, str] = field(default_factory=dict)  # (kind, subject) -> place in the audits' draw
     census: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) that no audit speaks for: all of them are read
     gold: frozenset[tuple[str, str]] = frozenset()  # (kind, subject) whose verdicts are known: everybody reads them

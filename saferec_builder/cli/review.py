@@ -46,7 +46,9 @@ def push(
     reviewer: Annotated[list[str] | None, typer.Option("--reviewer", help="Who reviews; once for each.")] = None,
     adjudicator: Annotated[str | None, typer.Option("--adjudicator", help="Who rules on disputes.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every conversation is assigned.")] = False,
-    band: Annotated[int, typer.Option("--band", min=0, help="Of the rest, read so many by score first.")] = 0,
+    band: Annotated[
+        int, typer.Option("--band", min=0, help="Of the rest, read so many conversations by score first.")
+    ] = 0,
     budget: Annotated[int, typer.Option(min=0, help="At most so many traits of texts now.", show_default="all")] = 0,
     minutes: Annotated[float, typer.Option(min=0, help="The same as working time.", show_default="all")] = 0.0,
     to: Annotated[Path | None, typer.Option(help="Folder for the files; default: review/ in the workspace.")] = None,

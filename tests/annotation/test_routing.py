@@ -241,6 +241,16 @@ def test_of_a_proposer_that_has_learned_since_the_last_score_counts_and_every_cl
     assert with_last_scores(props)["confidence"].to_list() == [0.8, 0.7, 0.6]
 
 
+def test_a_band_holds_so_many_conversations_whatever_is_doubted_of_plots():
+    film = {"domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": "blood"}
+    text = texts(conversations("c1", "c2", "c3"), pl.DataFrame([film | {"item": f"i{n}"} for n in range(3)]))
+    talks = proposals(*((c, "gore", "absent") for c in ("c1", "c2", "c3"))).with_columns(confidence=0.7)
+    plots = proposals(*((f"i{n}", "gore", "absent") for n in range(3)), kind="item_flag").with_columns(confidence=0.6)
+    sent = send(text, pl.concat([talks, plots]), band=2)
+    assert set(sent.select("kind", "why").iter_rows()) == {("sensitivity", "band")}
+    assert sent["subject"].n_unique() == 2
+
+
 def test_orders_to_a_model_are_read_by_people_and_the_band_goes_by_score():
     text = texts(conversations("c1", "c2", "c3"))
     props = proposals(("c2", "gore", "absent"), ("c3", "gore", "absent")).with_columns(confidence=pl.Series([0.9, 0.6]))
