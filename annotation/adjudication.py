@@ -7,7 +7,7 @@ import polars as pl
 
 from annotation import aggregation, agreement, certificate
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import gather, label_bounds, reported
+from annotation.review_state import gather, label_bounds, reported, undone
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, whole_files, workspace
@@ -51,7 +51,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
     methods = dict(desk.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
     figures |= {"warnings_from_item_labels": warned, "reviews_left_out": desk.left_out}
-    figures |= {"alarms": alarms} if (alarms := aggregation.undone(desk.labels, desk.judged)) else {}
+    figures |= {"alarms": alarms} if (alarms := undone(desk)) else {}
     counts = Counts("adjudicate", added, desk.judged.height - added, figures=figures)
     alphas = agreement.alphas(aggregation.by_reviewers(desk.votes))
     return Adjudication(counts, desk.judged, alphas, bounds, reported(desk))

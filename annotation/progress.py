@@ -15,7 +15,7 @@ from annotation import (
     task_assignment as dealing,
 )
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units, reported
+from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units, reported, undone
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
 from saferec_builder.storage.tables import HANDED_BACK, UNIT
@@ -35,7 +35,7 @@ class ReviewStatus:
     bounds: LabelBounds
     units: int  # that somebody reviewed
     left_out: dict[str, int]  # why a review does not count -> how many
-    alarms: list[str]  # aggregation.undone: what the next `adjudicate` takes back
+    alarms: list[str]  # review_state.undone: what the next `adjudicate` takes back
     next: str | None  # the one thing that lowers the bounds most
     band: int  # `--band` that saves audits, before anything is drawn; 0: none
     reported: list[str]  # conversations whose readers say that they tell who somebody is
@@ -45,11 +45,12 @@ def review_status(ws: Workspace) -> ReviewStatus:
     """How far the review is, how well people agree, and what the labels miss at most by now. Nothing is changed."""
     desk = gather(ws)
     votes, bounds = aggregation.by_reviewers(desk.votes), label_bounds(desk)
-    traits = progress(desk.proposals, desk.assignments, votes, desk.disputed, desk.ws.config.review.readers)
+    proposed, given = (withheld.without(frame, desk.withheld) for frame in (desk.proposals, desk.assignments))
+    traits = progress(proposed, given, votes, desk.disputed, desk.ws.config.review.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
     undrawn = desk.known.filter("current", kind="sensitivity").join(desk.design, on=["kind", "subject"], how="anti")
     band = recall.band(desk.proposals, withheld.without(undrawn, desk.withheld)["subject"], bounds.pooled.found)
-    alarms = aggregation.undone(desk.labels, desk.judged)
+    alarms = undone(desk)
     people, units = _reviewers(desk), desk.judged.height
     best, told = recall.lowers_most(bounds), reported(desk)
     return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, best, band, told)

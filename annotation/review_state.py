@@ -184,6 +184,11 @@ def open_units(desk: Desk, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
     return still_open(replace(desk, whole=lambda: desk.known), desk.assignments, queue(desk), avoid)
 
 
+def undone(desk: Desk) -> list[str]:
+    """aggregation.undone of what may be read: that whoever asks to be removed loses their labels is no alarm."""
+    return aggregation.undone(withheld.without(desk.labels, desk.withheld), desk.judged)
+
+
 def reported(desk: Desk) -> list[str]:
     """The conversations whose readers reported personal data (reported_texts.reported)."""
     now = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)

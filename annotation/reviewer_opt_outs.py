@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from annotation import aggregation, review_history
+from annotation import review_history
 from annotation.pull import ordered
-from annotation.review_state import gather, open_units
+from annotation.review_state import gather, open_units, undone
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
 from saferec_builder.core.json_value import JsonValue
@@ -89,7 +89,7 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
         workspace.append(ws, tables.DROPS, evidence.drops("review", "set-aside", gone))
     figures: dict[str, JsonValue] = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
     desk = gather(ws)
-    figures |= {"alarms": alarms} if (alarms := aggregation.undone(desk.labels, desk.judged)) else {}
+    figures |= {"alarms": alarms} if (alarms := undone(desk)) else {}
     return Counts("review set-aside", added, dropped=dict(Counter(gone["reason"].to_list())), figures=figures)
 
 

@@ -48,6 +48,19 @@ def _states(ws) -> dict[str, list[str]]:
     return dict(told.group_by("reviewer").agg(pl.col("state").sort()).iter_rows())
 
 
+def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adjudicate):
+    """They were proposed and assigned, and never read; and the removal took half of the labels with it: 20 alarms."""
+    review("push", *TWO)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", yes)
+    review("pull", ws.root / "review")
+    assert adjudicate()["agreed"] == 40 and review("status")["traits"]["gore"]["read"] == 2
+    (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
+    told = review("status")
+    assert told["traits"]["gore"] == {"proposed": 0, "assigned": 0, "begun": 0, "read": 1, "disputed": 0}
+    assert "alarms" not in told and "alarms" not in adjudicate()
+
+
 def test_status_counts_units(ws, cli, review):
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
