@@ -192,17 +192,18 @@ class Dealer:
         return free if missing > 0 else []
 
     def missing(self, key: Key, why: str) -> int:
-        """Readers that a task still lacks: gold is for everybody."""
-        if why == "gold":
-            return len({*self.plan.reviewers} - self.had.get(key, set()))
-        return self.plan.readers - len(self.have.get(key, ()))
+        """Readers that a task still lacks: gold is for everybody who may see it, and needs as many as any other."""
+        lacks = self.plan.readers - len(self.have.get(key, ()))
+        return max(lacks, len(self._free(key))) if why == "gold" else lacks
+
+    def _free(self, key: Key) -> list[str]:
+        """Those named who never had it and may see it."""
+        had, found = self.had.get(key, set()), self.found.get(key, ())
+        return [name for name, hidden in self.hidden.items() if name not in had and hidden.isdisjoint(found)]
 
     def _lacks(self, key: Key, why: str) -> tuple[int, list[str]]:
-        """(readers that a task still lacks, those named who never had it and may see it)."""
-        had = self.had.get(key, set())
-        found = self.found.get(key, ())
-        free = [name for name, hidden in self.hidden.items() if name not in had and hidden.isdisjoint(found)]
-        return self.missing(key, why), free
+        """(readers that a task still lacks, those who may be given it)."""
+        return self.missing(key, why), self._free(key)
 
     def _severe(self, key: Key) -> bool:
         """Whether it carries a warning: for what it shows, or for what gold is known to hold."""

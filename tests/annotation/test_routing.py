@@ -49,6 +49,18 @@ def test_what_could_not_be_handed_out_is_told_with_its_reason():
     assert waits(budget=4) == [("sensitivity", "budget")]  # a unit each for two people: two of three
 
 
+def test_gold_that_was_handed_back_is_told_and_what_somebody_may_not_see_is_not_waited_for():
+    text, key = texts(conversations("c1")), ("sensitivity", "c1")
+    plan, who = Plan(("ann", "bo"), audit=0.0, gold=frozenset({key})), ["kind", "subject", "reviewer"]
+    had = route(text, proposals(), tables.ASSIGNMENTS.empty, NO_DISPUTES, plan)
+    assert had.height == 2 and short(text, proposals(), had, NO_DISPUTES, plan, had.select(who)[:0]) == []
+    back = had.filter(reviewer="bo").select(who)
+    assert short(text, proposals(), had, NO_DISPUTES, plan, back) == [("sensitivity", "readers")]  # nothing was told
+    known, avoid = frozenset({(*key, "gore")}), frozenset({("di", "gore")})
+    three = replace(plan, reviewers=PEOPLE, known=known, avoid=avoid)  # two have read it, and di is never to see it
+    assert short(text, proposals(), had, NO_DISPUTES, three, had.select(who)[:0]) == []
+
+
 def test_disputes_that_nobody_rules_on_are_told():
     """An adjudicator handed all of them back, or may not have them: every push was silent of them."""
     text, disputed = texts(conversations("c1", "c2")), proposals(("c1", "gore", "present"), ("c2", "gore", "unsure"))
