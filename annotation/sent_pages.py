@@ -1,6 +1,8 @@
 """What review servers were sent to show: each task's question, and the page of each project (interface, guidelines).
 
 keep      before a task is sent
+as_sent   tasks under the keys that the server knows them by
+outdated  what is asked there no more
 note      before a project is made or mended
 edited    the projects whose page is none that was sent: whoever logs in to an open Label Studio may change it, and with
           it what an answer means
@@ -13,10 +15,12 @@ knows which of its answers were given on which page. The next push opens another
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+import polars as pl
+
 from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled
+from annotation.tools.tasks_and_answers import Pulled, Task, base_id
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -31,6 +35,37 @@ def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Ta
     _write(ws, [*pages.items()])
     rows = tables.KEYED.frame(sheets.record(sheet, guideline(), taxonomy) for sheet in new)
     workspace.append(ws, tables.KEYED, rows)
+
+
+def as_sent(ws: Workspace, made: list[Sheet], there: Collection[str]) -> list[Sheet]:
+    """What a version before has put there stays as it is, where it asks the same, and is not asked twice. `there`: the
+    keys that the server holds."""
+    keyed = workspace.read(ws, tables.KEYED).select("task", "asked")
+    asked = {key: {*traits} for key, traits in keyed.filter(pl.col("task").is_in([*there])).iter_rows()}
+
+    def key(sheet: Sheet) -> str:
+        mine, keys = {*sheet.asked}, (sheet.key, *sheet.former)
+        return next((each for each in keys if each in there and asked.get(each, mine) == mine), sheet.key)
+
+    return [replace(sheet, key=key(sheet)) for sheet in made]
+
+
+def outdated(
+    there: Collection[str],
+    tasks: Collection[str],
+    again: Collection[str],
+    pushed: Mapping[str, Task],
+    now: Collection[tuple[str, str, str]],
+) -> set[str]:
+    """Of the keys that a project holds those that are asked no more: in a former text, of an adjudicator who is asked
+    something else now, or sent anew since (`again`: ids of tasks), in other words or about other traits. `tasks`: the
+    keys that are asked there; `now`: kind, subject, digest of the current texts."""
+
+    def hidden(key: str) -> bool:
+        task = pushed.get(base_id(key))
+        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in now)
+
+    return {key for key in there if key not in tasks and (base_id(key) in again or hidden(key))}
 
 
 def note(ws: Workspace, mark: str, page: str, found: Iterable[str]) -> None:

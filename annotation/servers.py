@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -108,37 +108,29 @@ def send(
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         done = sync.Pushed()
+        held = list[tuple[str, sync.Ledger, Collection[str]]]()
         for project, here in _projects(desk, server, name, accounts[name], mine, done):
             ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
             sync.settled(server, project.id, ledger, done)
-            # what the version before has put there stays as it is, and is not asked twice
-            here = [replace(each, key=each.former) if each.former in ledger.there else each for each in here]
+            here = sent_pages.as_sent(desk.ws, here, ledger.there)
             tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in here}
             new = [sheet for sheet in here if sheet.key not in ledger.there]
             pages = {sheet.key: server.page_of(tasks[sheet.key]) for sheet in new}
             sent_pages.keep(desk.ws, new, pages, desk.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
-            done.taken_back += sync.withdraw(server, project.id, _outdated(ledger.there, tasks, pushed, now), ledger)
+            held.append((project.id, ledger, tasks))
+        # of all their projects: with another number of cards a task may lie in another one
+        again = {base_id(key) for *_, asked in held for key in asked}
+        times = Counter(base_id(key) for _, ledger, _ in held for key in ledger.there)
+        again |= {base for base, n in times.items() if n > 1}
+        for where, ledger, asked in held:
+            old = sent_pages.outdated(ledger.there, asked, again, pushed, now)
+            done.taken_back += sync.withdraw(server, where, old, ledger)
         sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     for name, n in _take_back(desk, server, pushed, back, ledgers).items():
         counts = sent.setdefault(name, {})
         counts["taken_back"] = counts.get("taken_back", 0) + n
     return sent
-
-
-def _outdated(
-    there: Collection[str], tasks: Collection[str], pushed: Mapping[str, Task], now: Collection[tuple[str, str, str]]
-) -> set[str]:
-    """Of the keys that a project holds those that are asked no more: in a former text, of an adjudicator who is asked
-    something else now, in other words before (of another taxonomy), or answered in other words since."""
-    again = {base_id(key) for key in tasks}
-    again |= {base for base, times in Counter(map(base_id, there)).items() if times > 1}
-
-    def hidden(key: str) -> bool:
-        task = pushed.get(base_id(key))
-        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in now)
-
-    return {key for key in there if key not in tasks and (base_id(key) in again or hidden(key))}
 
 
 def _projects(
@@ -173,7 +165,10 @@ def _projects(
             sync.settled(server, left.id, ledger, done)
             done.taken_back += sync.withdraw(server, left.id, set(ledger.there), ledger)
             answered |= ledger.there.keys()
-    return [(project, [each for each in here if not {each.key, each.former} & answered]) for project, here in found]
+    return [
+        (project, [each for each in sent_pages.as_sent(desk.ws, here, answered) if each.key not in answered])
+        for project, here in found
+    ]
 
 
 def settle(ws: Workspace, server: Client) -> None:

@@ -54,7 +54,7 @@ class Sheet:
     ask: str
     turns: Turns
     units: list[dict[str, Any]]
-    former: str = ""  # the key that the version before gave it; none where something else is asked since
+    former: tuple[str, ...] = ()  # keys that versions before gave it, of whatever traits they asked about then
     rejected: tuple[str, ...] = ()  # what was wrong with the last answer, in lines
     hard: bool = False  # something severe is known of the text, beside what is asked
 
@@ -161,11 +161,11 @@ def sheets(
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))
         ask = "\n".join([*rejected, _ask(task, asked, taxonomy, known, hard)])
-        about = [taxonomy.digest, *(unit["trait"] for unit in asked if task.role == "adjudicator")]
+        about = [taxonomy.digest, *(unit["trait"] for unit in asked)]
+        before = about if task.role == "adjudicator" else about[:1]
+        former = (key(task.id, before + rejected), *[asked_id(task.id, before)] * (not rejected))
         names = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
-        made.append(
-            Sheet(*names, former="" if rejected else asked_id(task.id, about), rejected=(*rejected,), hard=hard)
-        )
+        made.append(Sheet(*names, former=former, rejected=(*rejected,), hard=hard))
     return made
 
 

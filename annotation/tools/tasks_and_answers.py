@@ -37,9 +37,9 @@ def asked_id(task: str, asked: list[str]) -> str:
 
 
 def keyed_id(secret: bytes, tool: str, task: str, asked: Iterable[str]) -> str:
-    """A task is also about what is asked: the taxonomy as it stands, an adjudicator's its traits too. Asked about
-    others later, people get another task, since what they said spoke for the former only. Nobody without the
-    workspace's secret makes this key."""
+    """A task is also about what is asked: the taxonomy as it stands, and the traits that have a card. Asked about
+    others later, people get another task: the former never showed these. Nobody without the workspace's secret makes
+    this key."""
     return f"{task}-{keyed_digest(secret, 'task', tool, task, *sorted(asked))}"
 
 

@@ -2,10 +2,11 @@
 
 import pytest
 
-from annotation import sent_pages
+from annotation import sent_pages, servers
+from annotation.tools.tasks_and_answers import keyed_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
-from tests.worlds.pushes import ALL
+from tests.worlds.pushes import ALL, TWO
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict
 
@@ -96,3 +97,61 @@ def test_a_server_that_keeps_a_page_in_its_own_spelling_is_no_editor(ws, review,
     assert "edited" not in review("push", *ALL)["sent"]["ann"]
     memory.pages[memory.held[task][0]] = "Yes means no."
     assert review("pull")["edited_projects"] == ["ann"]
+
+
+def propose(ws: store.Workspace, subject: str, *claims: tuple[str, str]) -> None:
+    rows = [review_world.claim(subject, trait, "present", quote) for trait, quote in claims]
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(rows))
+
+
+def asked(memory: Memory, subject: str) -> set[tuple[str, ...]]:
+    """Who is asked about this conversation, and about which traits."""
+    return {(who, *task["asked"]) for _, task, who in memory.held.values() if task["subject"] == subject}
+
+
+def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
+    """A model proposes after the rules: left as it was, the `*` of an open task would say `absent` of a card that was
+    never shown. What somebody has answered stays there too."""
+    review("push", *TWO)
+    propose(ws, "c2", ("gore", "long way"))
+    answered = next(n for n, (_, task, who) in memory.held.items() if (who, task["subject"]) == ("ann", "c2"))
+    memory.answer(answered, Verdict())
+    sent = review("push", *TWO)["sent"]
+    assert sent["bo"] == {"added": 1, "skipped": 1, "taken_back": 1}
+    assert sent["ann"] == {"added": 1, "skipped": 1}
+    assert asked(memory, "c2") == {
+        ("ann", "accidents_disasters"),
+        ("ann", "accidents_disasters", "gore"),
+        ("bo", "accidents_disasters", "gore"),
+    }
+    assert asked(memory, "c1") == {("ann", "gore"), ("bo", "gore")}
+    assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
+    assert review("pull")["added"] == 2  # it counts, and ann is not asked once more
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1, "taken_back": 1}
+
+
+def test_a_task_with_more_cards_than_its_project_takes_lies_in_the_other_one_only(
+    ws, review, memory, monkeypatch
+) -> None:
+    """As on Argilla: up to three cards in one data set, up to eight in another."""
+    monkeypatch.setattr(memory, "place", lambda mark, role, cards: f"{mark} {3 if cards <= 3 else 8}")
+    propose(ws, "c1", ("spiders_snakes", "blood"), ("needles", "blood"))
+    review("push", *TWO)
+    propose(ws, "c1", ("horror_scares", "blood"))
+    sent = review("push", *TWO)["sent"]
+    assert {name: (n["added"], n["taken_back"]) for name, n in sent.items()} == {"ann": (1, 1), "bo": (1, 1)}
+    four = ("gore", "horror_scares", "needles", "spiders_snakes")
+    assert asked(memory, "c1") == {("ann", *four), ("bo", *four)}
+
+
+def test_what_the_version_before_has_sent_is_asked_once(ws, review, memory, monkeypatch) -> None:
+    """Its keys did not say which traits have a card: a task that asks the same stays, another one is replaced."""
+    with monkeypatch.context() as before:
+        before.setattr(servers, "keyed_id", lambda secret, tool, task, about: keyed_id(secret, tool, task, about[:1]))
+        review("push", *TWO)
+    assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
+    propose(ws, "c2", ("gore", "long way"))
+    sent = review("push", *TWO)["sent"]
+    assert [*sent.values()] == [{"added": 1, "skipped": 1, "taken_back": 1}] * 2
+    assert asked(memory, "c1") == {("ann", "gore"), ("bo", "gore")}
+    assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
