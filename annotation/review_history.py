@@ -31,7 +31,7 @@ HAND_BACK = "hand_back"  # in place of a tool: by `review hand-back`
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
 _NAME = 3  # words that a placeholder may have stood for
 _AWAY = pl.col("verdict").is_null()
-_BACK = _AWAY & (pl.col("trait") == "*") & pl.col("note").eq_missing(HANDED_BACK)
+_BACK = _AWAY & pl.col("note").eq_missing(HANDED_BACK)  # `*`, and beside it what its reader had answered one by one
 
 # ---- what is new
 
@@ -89,7 +89,8 @@ def _older(in_force: pl.Expr) -> pl.Expr:
 def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
     """REVIEWS rows that take back all answers of this person; nothing of it is deleted."""
     mine = last_words(reviews.filter(reviewer=reviewer)).filter(pl.col("verdict").is_not_null())
-    return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(reason)), reviews)
+    note = f"set aside: {reason}" if reason == HANDED_BACK else reason  # it is no hand-back of theirs
+    return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(note)), reviews)
 
 
 def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.DataFrame:
@@ -129,7 +130,7 @@ def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
     """
     key = [*UNIT, *WHO]
     now, rows = last(reviews, *key), reviews.with_row_index("at")
-    back = now.filter(_BACK).select(*key)
+    back = now.filter(_BACK, trait="*").select(*key)
     before = last(rows.filter(~_BACK, trait="*"), *key).join(back, on=key, how="semi", maintain_order="left")
     theirs = rows.filter(_BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
     taken_back = before.join(theirs, on=[*key, "taxonomy"]).filter(pl.col("later") > pl.col("at")).select(*key)

@@ -315,7 +315,7 @@ def _take(pulled: Pulled, every: list[Response], desk: Desk, ours: Ours) -> None
         traits = before.get((task.kind, task.subject, response.who, task.role), {})
         if response.taxonomy not in (None, desk.taxonomy.digest):  # a later list's traits were not there to be left out
             traits = {trait: lists for trait, lists in traits.items() if response.taxonomy in lists}
-        sheets.take(pulled, response, task, ours(response.key), set(traits), stamp, desk.taxonomy)
+        sheets.take(pulled, response, task, ours(response.key), traits, stamp, desk.taxonomy)
         if response.outcome in (sheets.READ, sheets.RATHER_NOT) and len(pulled.drops) == dropped:
             pulled.mend(task)
 

@@ -146,7 +146,7 @@ class Tasks:
         rows = mine.clear()
         for said in (first, given) if task.role == "adjudicator" else (given,):  # both are kept, the last one counts
             pulled = Pulled(tool=links.TOOL)
-            sheets.take(pulled, _response(sheet, said, turns), task, turns, set(before), stamp, self._desk.taxonomy)
+            sheets.take(pulled, _response(sheet, said, turns), task, turns, before, stamp, self._desk.taxonomy)
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(self._desk, reviews=pl.concat([mine, rows])), pulled)])

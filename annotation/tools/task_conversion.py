@@ -6,7 +6,7 @@ pull   a person's response to a sheet -> one answer per trait and `*`, and what 
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -248,14 +248,15 @@ def take(
     response: Response,
     task: Task,
     turns: Turns,
-    before: set[str],
+    before: Mapping[str, set[str]],
     stamp: dict[str, Any],
     taxonomy: Taxonomy,
 ) -> None:
     """Adds what counts of `response` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
 
     `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
-    text earlier, besides those in `pulled`: leaving one unticked now is `absent`.
+    text earlier, besides those in `pulled`, with the taxonomies of these answers: leaving one unticked now is `absent`.
+    Who hands the text back takes back what they answered of it under the taxonomy of this task.
     """
     other = response.who != task.reviewer
     author = (None, "") if other else (task, response.link)
@@ -273,21 +274,27 @@ def take(
     shown = {"guideline": response.guideline, "taxonomy": response.taxonomy}
     fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": response.note, "seconds": None}
     fixed |= {"time": response.time}
+    ruling = task.role == "adjudicator"
+    own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
+    earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in own.items() if a}
     if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
-        pulled.add(response.place, fixed | NOTHING | {"verdict": None, "note": HANDED_BACK})
+        theirs = {
+            t for t, lists in earlier.items() if fixed["taxonomy"] in lists and (t in response.asked or not ruling)
+        }
+        for trait in [*sorted(theirs), "*"]:
+            pulled.add(response.place, fixed | NOTHING | {"trait": trait, "verdict": None, "note": HANDED_BACK})
         return
     if response.changed:
         when = f" (answered {response.time.isoformat(timespec='seconds')})" if response.time else ""
         pulled.drop(response.place, CHANGED, f"{response.changed}{when}: it is asked anew", *author)
         return
-    response, ruling = ticked(response), task.role == "adjudicator"
+    response = ticked(response)
     asked = {t for t in response.asked if t in taxonomy.slugs}
     faults = _faults(response, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
         pulled.drop(response.place, reason, f"{trait}: {detail}", *author)
-    own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
-    before = before | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
-    named = {*response.present, *response.unsure, *asked, *(() if ruling else before)} - faults.keys()
+    known = {*before} | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
+    named = {*response.present, *response.unsure, *asked, *(() if ruling else known)} - faults.keys()
     for trait in sorted(named):
         verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
         form = response.forms.get(trait) if verdict == "present" else None

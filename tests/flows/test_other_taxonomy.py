@@ -106,9 +106,9 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     memory.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
     review("pull")
     memory.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there
-    assert review("pull")["added"] == 1  # that they hand it back
+    assert review("pull")["added"] == 2  # that they hand it back, and what they said of needles
     said = store.read(ws, tables.REVIEWS).filter(trait="needles")
-    assert said["verdict"].to_list() == ["present"]
+    assert said["verdict"].to_list() == ["present", None]
 
 
 def test_tasks_of_the_version_before_stay_and_are_answered_once(

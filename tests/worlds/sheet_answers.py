@@ -62,7 +62,7 @@ def mark(trait: str) -> dict[str, Any]:
 
 def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
     pulled = Pulled()
-    take(pulled, said, task, TURNS, before or set(), STAMP, TAXONOMY)
+    take(pulled, said, task, TURNS, {t: {TAXONOMY.digest} for t in before or ()}, STAMP, TAXONOMY)
     told = {a["trait"]: a["verdict"] for a in pulled.answers.values()}
     return told, [reason for _, _, _, reason, _ in pulled.drops]
 

@@ -1,6 +1,7 @@
 """What the page stores: the rows that a pull would have made, each answer once, and nothing that nobody asked."""
 
 import shutil
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from annotation import pull, push, reviewer_opt_outs as opt_outs
 from annotation.page.tasks import AHEAD, Given, Stale, Tasks
 from annotation.review_destinations import ReviewPage
+from annotation.review_history import aside
+from annotation.review_state import gather
 from annotation.tools.tasks_and_answers import Refused
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import UsageError
@@ -121,6 +124,36 @@ def test_who_would_rather_not_hands_the_task_back(ws) -> None:
     assert (row["trait"], row["verdict"], row["note"], row["spans"]) == ("*", None, tables.HANDED_BACK, [])
     assert Tasks(ws).first("ann")["left"] == 1
     assert push.push(ws, ["ann", "bo", "di"], to=ReviewPage()).assignments["reviewer"].to_list() == ["di"]
+
+
+def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) -> None:
+    """`z`, then `s`: only the `*` was taken back, and `present` went on to make labels."""
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    answer(page, task)
+    answer(page, task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2))
+    assert said(ws) == {("c1", "gore"): (None, []), ("c1", "*"): (None, [])}
+    desk = gather(ws)
+    assert desk.votes.is_empty() and desk.left_out == {tables.HANDED_BACK: 2} and not aside(desk.reviews)
+    answer(page, task, n=2, nonce=NONCE(3))  # word for word what they said first
+    assert gather(ws).votes.filter(trait="gore").select("reviewer", "verdict").rows() == [("ann", "present")]
+
+
+def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    for name, verdict in (("ann", "present"), ("bo", "absent")):
+        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
+    push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+    (task,) = page.first("cy")["tasks"]
+    answer(page, task, name="cy")
+    assert gather(ws).disputed.is_empty()
+    other = Given.model_validate(given(task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2)))
+    sheet = replace(page._sheets[task["key"]], units=[page._sheets[task["key"]].units[0] | {"trait": "needles"}])
+    page._store(sheet, other)  # asked about another trait later, they hand that back
+    assert said(ws, "cy")["c1", "gore"] == ("present", ["blood"])
+    answer(page, task, name="cy", outcome="rather_not", verdicts={}, n=1, nonce=NONCE(3))
+    assert gather(ws).disputed["trait"].to_list() == ["gore"]
+    assert push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="di").assignments["reviewer"].to_list() == ["di"]
 
 
 def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:

@@ -68,7 +68,7 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
     pulled = Pulled(tool="label_studio")
     task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
-    sheets.take(pulled, one, task, TURNS, set(), stamp, TAXONOMY)
+    sheets.take(pulled, one, task, TURNS, {}, stamp, TAXONOMY)
     assert pulled.answers or pulled.drops
     for answer in pulled.answers.values():
         assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
@@ -93,7 +93,7 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
     (one,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
-    sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, set(), stamp, TAXONOMY)
+    sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, TAXONOMY)
     (answer,) = [a for a in pulled.answers.values() if a["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
     store.append(workspace, tables.REVIEWS, tables.check(_frame(row), REVIEWS))

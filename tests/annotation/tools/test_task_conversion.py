@@ -69,7 +69,12 @@ def test_what_cards_and_marks_say(rows, told, drops):
 
 
 def test_skip_hands_a_text_back_and_nothing_of_it_is_taken():
-    assert verdicts(exported([card("present"), mark("gore")], was_cancelled=True)) == ({"*": None}, [])
+    skipped = exported([card("present"), mark("gore")], was_cancelled=True)
+    assert verdicts(skipped) == ({"*": None}, [])
+    assert verdicts(skipped, {"gore", "torture"}) == ({"gore": None, "torture": None, "*": None}, [])  # said before
+    pulled = Pulled()
+    take(pulled, skipped, TASK, TURNS, {"gore": {"before"}}, STAMP, TAXONOMY)  # under another taxonomy: it stays
+    assert [answer["trait"] for answer in pulled.answers.values()] == ["*"]
 
 
 RATHER_NOT = control("outcome", choices=["I would rather not see this"])
@@ -108,7 +113,7 @@ def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
     for taxonomy, why in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
         pulled, said = Pulled(), exported([card("absent"), mark("snow")])
         said.taxonomy = taxonomy
-        take(pulled, said, TASK, TURNS, set(), STAMP, TAXONOMY)
+        take(pulled, said, TASK, TURNS, {}, STAMP, TAXONOMY)
         ((*_, reason, detail),) = pulled.drops
         assert reason == "unknown trait" and why in detail
 
@@ -117,7 +122,7 @@ def test_somebody_elses_answer_is_kept_and_set_aside():
     pulled = Pulled()
     said = exported([card("absent")])
     said.who = "bo"
-    take(pulled, said, TASK, TURNS, set(), STAMP, TAXONOMY)
+    take(pulled, said, TASK, TURNS, {}, STAMP, TAXONOMY)
     assert {(a["reviewer"], a["role"]) for a in pulled.answers.values()} == {("bo", "other")}
     assert [drop[3] for drop in pulled.drops] == ["not assigned"]
 
