@@ -255,7 +255,8 @@ def take(
     """Adds what counts of `response` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
 
     `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
-    text earlier, besides those in `pulled`, with the taxonomies of these answers: leaving one unticked now is `absent`.
+    text earlier, besides those in `pulled`, with the taxonomies of these answers: leaving one unticked now is `absent`,
+    but for those that left the taxonomy, which nobody is asked.
     Who hands the text back takes back what they answered of it under the taxonomy of this task.
     """
     other = response.who != task.reviewer
@@ -293,7 +294,9 @@ def take(
     faults = _faults(response, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
         pulled.drop(response.place, reason, f"{trait}: {detail}", *author)
-    known = {*before} | {t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)}
+    known = {*before} & {*taxonomy.slugs} | {
+        t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)
+    }
     named = {*response.present, *response.unsure, *asked, *(() if ruling else known)} - faults.keys()
     for trait in sorted(named):
         verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"

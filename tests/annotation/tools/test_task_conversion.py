@@ -109,6 +109,15 @@ def test_an_adjudicator_rules_on_what_was_asked_and_nothing_else():
     assert verdicts(said, {"torture"}, cy) == ({"gore": "unsure"}, ["not asked"])
 
 
+def test_nobody_leaves_a_trait_unticked_that_has_left_the_taxonomy():
+    """It may come back, and what they said of it before with it."""
+    assert verdicts(exported([card("absent")]), {"snow", "torture"})[0] == {
+        "gore": "absent",
+        "torture": "absent",
+        "*": "absent",
+    }
+
+
 def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
     for taxonomy, why in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
         pulled, said = Pulled(), exported([card("absent"), mark("snow")])
