@@ -18,6 +18,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -103,9 +104,25 @@ def of_files(desk: Desk, paths: list[Path], named: Collection[Path] = ()) -> Pul
     keyed = {task: (asked, guide, lists) for task, asked, guide, lists in rows if task.endswith(SHEET)}
     given, texts, taxonomy = desk.assignments, desk.texts, desk.taxonomy
     found = file_answers.pull(
-        paths, given, texts, taxonomy, guideline(), locate, before=earlier, keyed=keyed, old=unkeyed(desk), named=named
+        *(paths, given, texts, taxonomy, guideline(), locate),
+        before=earlier,
+        keyed=keyed,
+        old=unkeyed(desk),
+        named=named,
+        marked=_marked(desk),
     )
     _once(desk, found)
+    return found
+
+
+def _marked(desk: Desk) -> file_answers.Marked:
+    """What was proposed, and what everybody marked themselves: the last one first."""
+    claims = desk.proposals.sort(pl.col("verdict") == "present", maintain_order=True).with_columns(reviewer=pl.lit(""))
+    found: dict[tuple[str, str, str, str], list[list[Span]]] = {}
+    for frame in (claims, desk.reviews):
+        rows = frame.filter(review_history.claims()).select("kind", "subject", "trait", "reviewer", "spans")
+        for *key, spans in rows.reverse().iter_rows():
+            found.setdefault((key[0], key[1], key[2], key[3]), []).append(spans)
     return found
 
 

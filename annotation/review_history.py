@@ -13,6 +13,7 @@ from difflib import SequenceMatcher
 
 import polars as pl
 
+from annotation.tools.quotes import nearest
 from annotation.tools.tasks_and_answers import Answered, Turns
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining.conversations import PLACEHOLDER
@@ -69,7 +70,9 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
     )
     if taxonomy is not None:  # a file has no times: what it says word for word once more, after another tool, is older
         had = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
-        same = had.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
+        words = [pl.element().struct.field(part) for part in ("turn", "quote")]  # found elsewhere by a former version
+        alike = had.with_columns(pl.col(c).list.eval(pl.struct(words)) for c in ("spans", "spans_had"))
+        same = alike.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
         new = new.join(same, on=key, how="anti", maintain_order="left")
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
     ids = [digest(*row) for row in new.select(names).iter_rows()]
@@ -255,13 +258,14 @@ def _hidden(words: list[str]) -> bool:
 
 
 def _place(span: Span, turns: Turns, kind: str) -> Span | None:
-    """The span where its quote is evidence now: same place, same turn, else the nearest turn."""
+    """The span where its quote is evidence now: same place, same turn, else the nearest turn; in a turn the nearest
+    place."""
     if evidence.fault(span, turns, kind) is None:
         return span
     quote, turn = span["quote"] or "", span["turn"] or 0
     for n in sorted(range(len(turns)), key=lambda n: abs(n - turn)):
-        start = turns[n]["text"].find(quote)
-        again: Span = {"turn": n, "start": start, "end": start + len(quote), "quote": quote}
-        if evidence.fault(again, turns, kind) is None:
-            return again
+        if at := nearest(quote, turns[n]["text"], span["start"] or 0):
+            again: Span = {"turn": n, "start": at[0], "end": at[1], "quote": quote}
+            if evidence.fault(again, turns, kind) is None:
+                return again
     return None

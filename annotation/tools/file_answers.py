@@ -4,7 +4,7 @@ pull   rows (files.lines) -> answers; what cannot be read is a drop that names i
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from itertools import zip_longest
@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.files import Line, NoSheet, lines
+from annotation.tools.files import Line, NoSheet, cells, lines
 from annotation.tools.tasks_and_answers import (
     SHEET,
     VERDICTS,
@@ -32,6 +32,7 @@ from saferec_builder.storage.schema import Span
 
 Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> asked, guideline, taxonomy
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
+Marked = Mapping[tuple[str, str, str, str], list[list[Span]]]
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
 _SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # the last one is not in old files
@@ -49,6 +50,7 @@ def pull(
     keyed: Keyed | None = None,
     old: Collection[str] = frozenset(),
     named: Collection[Path] | None = None,
+    marked: Marked | None = None,
 ) -> Pulled:
     """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
     files of an earlier taxonomy come first, whatever their names.
@@ -57,6 +59,8 @@ def pull(
     taken); `old` are tasks whose sheets were handed out without one. `guideline` is stamped where such a file does not
     name its own; `locate` (quotes.py) finds a quote in turns.
     named: of these files alone (None: all) it is an error that one is no sheet; others are passed over.
+    marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
+    first: where a row has their words and turns as they were, they are what it says, whatever else has these letters.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
     wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
@@ -72,9 +76,11 @@ def pull(
         ours = keyed is None or (cell in old if cell == base else cell in keyed)
         return tasks.get(base) if ours else None
 
-    def spans_of(task: Task) -> Spans:
+    def spans_of(task: Task, trait: str) -> Spans:
         turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
-        return partial(_spans, turns=turns, kind=task.kind, locate=locate)
+        keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
+        were = [spans for key in keys for spans in (marked or {}).get(key, [])]
+        return partial(_spans, turns=turns, kind=task.kind, locate=locate, marked=were)
 
     for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
@@ -82,7 +88,7 @@ def pull(
         for line in rows:
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
-                answers = _whole(line, task, spans_of(task), own, known, taxonomy) if task else []
+                answers = _whole(line, task, spans_of(task, line.trait), own, known, taxonomy) if task else []
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
@@ -262,8 +268,12 @@ def _parts(cell: str) -> list[str]:
     return [part.strip() for part in (spaced if len(spaced) > 1 else cell.split("|"))]
 
 
-def _spans(cell: str, turn: str, turns: Turns, kind: str, locate: Locate) -> list[Span]:
-    """Spans of the quotes in a cell, in our own text: the whole cell where the text has it so, else its parts."""
+def _spans(cell: str, turn: str, turns: Turns, kind: str, locate: Locate, marked: Iterable[list[Span]]) -> list[Span]:
+    """Spans of the quotes in a cell, in our own text: those that were marked where it says them as they were, else the
+    whole cell where the text has it so, else its parts."""
+    for spans in marked:
+        if cells(spans) == (cell, turn) and evidence.first_fault(spans, turns, kind) is None:
+            return spans
     found = _places(cell, turn, turns, locate)
     if none := evidence.first_fault(found, turns, kind):
         raise Refused(none[0], f"{none[1][:80]!r} is no evidence: copy words of theirs")

@@ -10,7 +10,7 @@ whose it is; nobody without the workspace's secret makes one; what was asked is 
 import csv
 import io
 import re
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,21 +131,26 @@ def _about(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:
 
 def _said(unit: dict[str, Any]) -> dict[str, str]:
     """What the program proposed, what others said (for the adjudicator), what this reviewer said before."""
-    own = unit["own_spans"] or []
+    proposed, own = (cells(unit[name] or []) for name in ("spans", "own_spans"))
     verdict = unit["own_verdict"] or ""
     return {
         "proposed": unit["verdict"] or "",
         "proposed_form": unit["form"] or "",
-        "proposed_quote": BETWEEN.join(s["quote"] for s in unit["spans"] or []),
-        "proposed_turn": BETWEEN.join(str(s["turn"] + 1) for s in unit["spans"] or []),
+        "proposed_quote": proposed[0],
+        "proposed_turn": proposed[1],
         "said": "\n".join(unit["said"] or []),
         "verdict": "none" if verdict == "absent" and unit["trait"] == "*" else verdict,
         "form": unit["own_form"] or "",
-        "quote": BETWEEN.join(s["quote"] for s in own),
-        "turn": BETWEEN.join(str(s["turn"] + 1) for s in own),
+        "quote": own[0],
+        "turn": own[1],
         "note": unit["own_note"] or "",
         "seconds": "" if unit["own_seconds"] is None else str(unit["own_seconds"]),
     }
+
+
+def cells(spans: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
+    """The cells of their quotes and of their turns, counted from one."""
+    return BETWEEN.join(s["quote"] for s in spans).strip(), BETWEEN.join(str(s["turn"] + 1) for s in spans)
 
 
 # ---- in: a file as rows of cells

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from annotation.tools.tasks_and_answers import Turns
@@ -16,7 +16,8 @@ _PLAIN |= {"…": "...", "\u200b": "", "\ufeff": ""}
 
 
 def locate(quote: str, turns: Turns, hints: Sequence[int] = ()) -> Span | None:
-    """The quote's first place, in code points: hinted turns first, then those that hold evidence, then the others.
+    """The quote's first place, in code points: hinted turns first, then those that hold evidence, then the others; in
+    each as whole words first, then inside other words.
 
     Exactly, else with spaces, quotation marks, dashes and composed letters made alike, as spreadsheets change them;
     the span holds the text's own characters.
@@ -24,10 +25,11 @@ def locate(quote: str, turns: Turns, hints: Sequence[int] = ()) -> Span | None:
     theirs = [n for n, turn in enumerate(turns) if turn["role"] in SPEAKER.values()]
     forms = dict.fromkeys([quote.strip(), quote.strip(" \t\n\"'“”‘’")])
     for order in ([n for n in hints if 0 <= n < len(turns)], theirs, range(len(turns))):
-        for words, find, n in product(filter(None, forms), (_exact, _alike), order):
-            if place := find(turns[n]["text"], words):
-                start, end = place
-                return {"turn": n, "start": start, "end": end, "quote": turns[n]["text"][start:end]}
+        for whole, words, find, n in product((True, False), filter(None, forms), (_exact, _alike), order):
+            text = turns[n]["text"]
+            for start, end in find(text, words):
+                if not whole or _alone(text, start, end):
+                    return {"turn": n, "start": start, "end": end, "quote": text[start:end]}
     return None
 
 
@@ -47,21 +49,34 @@ def only(quote: str, turns: Turns) -> Span | None:
     return found[0] if len(found) == 1 else None
 
 
-def _exact(text: str, quote: str) -> tuple[int, int] | None:
+def nearest(quote: str, text: str, start: int) -> tuple[int, int] | None:
+    """Where exactly these words stand nearest to that place; inside other words only where they stand nowhere else."""
+    found = [*_exact(text, quote)]
+    return min(found, key=lambda at: (not _alone(text, *at), abs(at[0] - start)), default=None)
+
+
+def _alone(text: str, start: int, end: int) -> bool:
+    """Whether no word goes on beyond what stands there."""
+    return not any(0 < at < len(text) and _letter(text[at - 1]) and _letter(text[at]) for at in (start, end))
+
+
+def _letter(char: str) -> bool:
+    return char.isalnum() or unicodedata.combining(char) > 0
+
+
+def _exact(text: str, quote: str) -> Iterator[tuple[int, int]]:
     start = text.find(quote)
-    return (start, start + len(quote)) if start >= 0 else None
-
-
-def _alike(text: str, quote: str) -> tuple[int, int] | None:
-    (plain, at), (words, _) = _plain(text), _plain(quote)
-    start = plain.find(words) if words else -1
     while start >= 0:
-        end = start + len(words)
+        yield start, start + len(quote)
+        start = text.find(quote, start + 1)
+
+
+def _alike(text: str, quote: str) -> Iterator[tuple[int, int]]:
+    (plain, at), (words, _) = _plain(text), _plain(quote)
+    for start, end in _exact(plain, words) if words else ():
         whole = (start == 0 or at[start - 1] != at[start]) and (end == len(at) or at[end] != at[end - 1])
         if whole:  # never half of a composed letter
-            return at[start], at[end - 1] + 1
-        start = plain.find(words, start + 1)
-    return None
+            yield at[start], at[end - 1] + 1
 
 
 def _plain(text: str) -> tuple[str, list[int]]:

@@ -89,3 +89,27 @@ def test_the_key_of_a_servers_task_opens_no_row_of_a_file(ws, cli, review):
     edit(file, lambda row: yes(row) | {"task": seen})
     ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
     assert (ran.json["added"], [*ran.json["dropped"]]) == (0, ["not pushed"])
+
+
+def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) -> None:
+    """The same words stand before in that turn, and what a file says came back at the first place."""
+    words = "No blood, please. Blood? blood makes me faint; blood again."
+    at = [words.index("blood makes"), words.index("blood again")]
+    spans = [[{"turn": 0, "start": n, "end": n + 5, "quote": "blood"}] for n in at]
+    turns = [{"role": "seeker", "text": words, "items": []}]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c9", "digest": "d9", "source": "messages"}
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row | {"source_id": "c9", "turns": turns}]))
+    row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "c9", "kind": "sensitivity", "subject": "c9"}
+    row |= {"trait": "gore", "digest": "d9", "verdict": "present", "spans": spans[0], "proposer": "rules"}
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([row]))
+    review("push", *TWO)
+    file = ws.root / "review" / "ann.csv"
+
+    def says(**cells: str) -> list[dict[str, object]]:
+        edit(file, lambda row: yes(row) | (cells if row["proposed_quote"] == "blood" and words in row["text"] else {}))
+        review("pull", file)
+        return store.read(ws, tables.REVIEWS).filter(subject="c9", trait="gore")["spans"].to_list()[-1]
+
+    assert says() == spans[0]  # the proposal as it stands
+    assert says(quote="blood", turn="1") == spans[0]
+    assert says(quote="blood again", turn="1")[0]["start"] == at[1]

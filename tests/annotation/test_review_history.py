@@ -25,6 +25,16 @@ def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
     assert longer[0][moved["start"] : moved["end"]] == "blood"
 
 
+def test_evidence_stays_with_its_own_words_where_others_have_the_same_letters():
+    old = ["I loved John's bloodhounds. I faint: blood"]
+    moved = ["I loved [name]'s bloodhounds. I faint: blood"]
+    start = old[0].rindex("blood")
+    own = {"turn": 0, "start": start, "end": start + 5, "quote": "blood"}
+    rows = [review("ann", "gore", "present", spans=[own])]
+    stands, _ = standing(reviews(*rows), texts(("d1", old), ("d2", moved)), THREE)
+    assert stands["spans"][0][0]["start"] == moved[0].rindex("blood")
+
+
 def test_absent_stands_in_a_shorter_text_and_not_in_one_that_has_grown():
     rows = [review("ann", "gore", "absent"), review("bo", "gore", "absent")]
     redacted = texts(("d1", TEXT), ("d2", ["I faint: [name], ugh", "Try Alien (1979)"]))

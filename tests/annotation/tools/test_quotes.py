@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotation.tools.quotes import locate, only
+from annotation.tools.quotes import locate, nearest, only
 
 
 def test_composed_and_decomposed_letters_are_alike_but_never_halved():
@@ -31,3 +31,23 @@ def test_words_name_a_place_where_they_stand_once(quote, found):
     place = only(quote, turns)
     assert (place and (place["start"], place["end"])) == found
     assert place is None or TEXT[place["start"] : place["end"]] == place["quote"]
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "start"),
+    [
+        ("I loved Warhorse. Nothing about war please.", "war", 32),
+        ("Warhorses only, I said warhorse", "warhors", 23),  # nowhere by itself
+        ("a catalogue, my  “cat”", 'my "cat"', 13),  # as a spreadsheet changes it
+        ("café or cafe?", "cafe", 9),
+        ("战争片", "争", 1),  # no blanks between words
+    ],
+)
+def test_words_are_looked_for_before_the_same_letters_inside_others(text, quote, start):
+    assert locate(quote, [{"role": "seeker", "text": text}])["start"] == start
+
+
+def test_words_that_moved_are_nearest_to_where_they_were():
+    text = "cat, catalogue, cat, cat"
+    assert [nearest("cat", text, start) for start in (0, 6, 17, 40)] == [(0, 3), (0, 3), (16, 19), (21, 24)]
+    assert nearest("dog", text, 0) is None and nearest("atal", text, 0) == (6, 10)
