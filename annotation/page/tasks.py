@@ -30,7 +30,7 @@ from saferec_builder.storage.workspace import Workspace
 
 AHEAD = 3  # tasks that a reader's page holds: one is read, the next are drawn without waiting
 _WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # what says who is, with a file
-WATCHED = (tables.ASSIGNMENTS, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
+WATCHED = (tables.ASSIGNMENTS, tables.SENT, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
 Facts = dict[str, JsonValue]
 Offset = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -131,7 +131,15 @@ class Tasks:
                 self._store(sheet, given)
                 self._given.setdefault(given.task, []).append(given.nonce)
                 self._open[name] = [key for key in self._open.get(name, []) if key != given.task]
+                if self._disputed(sheet):
+                    self._refresh(again=True)
             return self._first(name)
+
+    def _disputed(self, sheet: Sheet) -> bool:
+        """Whether somebody else has a dispute on its text before them, which the answer to it may have settled."""
+        others = (self._sheets[key].task for name, keys in self._open.items() for key in keys)
+        same = (each for each in others if (each.kind, each.subject) == (sheet.task.kind, sheet.task.subject))
+        return any(each.role == "adjudicator" and each.reviewer != sheet.task.reviewer for each in same)
 
     def _store(self, sheet: Sheet, given: Given) -> None:
         task = sheet.task

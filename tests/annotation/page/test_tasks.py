@@ -8,7 +8,7 @@ import pytest
 
 from annotation import pull, push, reviewer_opt_outs as opt_outs
 from annotation.page.tasks import AHEAD, Given, Stale, Tasks
-from annotation.review_destinations import ReviewPage
+from annotation.review_destinations import Files, ReviewPage
 from annotation.review_history import aside
 from annotation.review_state import gather
 from annotation.tools.tasks_and_answers import Refused
@@ -214,6 +214,29 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     assert said(ws, "cy") == {("c1", "gore"): ("present", ["blood"])}
     rows = store.read(ws, tables.REVIEWS).filter(reviewer="cy")
     assert rows["verdict"].to_list() == ["absent", "present"]
+
+
+def test_what_one_adjudicator_has_settled_no_other_is_asked(ws) -> None:
+    """cy is away, and di rules too: cy's page still asked, and that answer turned the label round."""
+    page = review_page.tasks(ws, "ann", "bo")
+    for name, verdict in (("ann", "present"), ("bo", "absent")):
+        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
+    for name in ("cy", "di"):
+        push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator=name)
+    (task,) = page.first("cy")["tasks"]
+    answer(page, page.first("di")["tasks"][0], name="di")
+    assert page.left("cy") == 0
+    with pytest.raises(Stale, match="no longer yours"):
+        answer(page, task, name="cy", verdict="absent", nonce=NONCE(2))
+    assert gather(ws).disputed.is_empty()
+
+
+def test_who_joins_the_page_with_tasks_from_a_file_is_seen_at_once(ws) -> None:
+    push.push(ws, ["ann", "bo"], to=Files())
+    page = review_page.tasks(ws, "bo")
+    assert page.first("ann")["left"] == 0
+    push.push(ws, ["ann"], to=ReviewPage())  # nothing new is assigned
+    assert page.first("ann")["left"] == 2
 
 
 def test_a_push_to_the_page_is_assigned_once_and_a_killed_one_is_adopted(ws, monkeypatch) -> None:
