@@ -153,8 +153,9 @@ class Tasks:
         first = given.model_copy(update={"verdicts": given.verdicts | given.blind})
         rows = mine.clear()
         for said in (first, given) if task.role == "adjudicator" else (given,):  # both are kept, the last one counts
-            pulled = Pulled(tool=links.TOOL)
-            sheets.take(pulled, _response(sheet, said, turns), task, turns, before, stamp, self._desk.taxonomy)
+            pulled, response = Pulled(tool=links.TOOL), _response(sheet, said, turns)
+            response.time = _later(pl.concat([mine, rows])["time"])
+            sheets.take(pulled, response, task, turns, before, stamp, self._desk.taxonomy)
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(self._desk, reviews=pl.concat([mine, rows])), pulled)])
@@ -257,8 +258,13 @@ def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:
         forms={trait: each.form for trait, each in said.items() if each.form},
         note=given.note.strip().replace("\0", UNKNOWN) or None,
         seconds=given.seconds or None,
-        time=datetime.now(UTC),
     )
+
+
+def _later(times: pl.Series) -> datetime:
+    """Now; but later than all of these, whatever a clock that was set back says: what looks older is no last word."""
+    later: list[datetime] = times.drop_nulls().dt.offset_by("1us").to_list()
+    return max([datetime.now(UTC), *later])
 
 
 def _spans(places: list[Place], turns: Turns) -> list[Span]:

@@ -2,11 +2,13 @@
 
 import shutil
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import polars as pl
 import pytest
 
 from annotation import pull, push, reviewer_opt_outs as opt_outs
+from annotation.page import tasks
 from annotation.page.tasks import AHEAD, Given, Stale, Tasks
 from annotation.review_destinations import Files, ReviewPage
 from annotation.review_history import aside
@@ -20,6 +22,14 @@ from tests.worlds.model_replies import own_taxonomy
 from tests.worlds.review_page import NONCE, given, named, said
 
 ws = review_world.ws
+
+
+class SetBack(datetime):
+    """A clock that somebody has set back."""
+
+    @classmethod
+    def now(cls, tz=None):
+        return datetime.now(tz) - timedelta(minutes=90)
 
 
 def answer(page: Tasks, task: dict, name: str = "ann", **words) -> dict:
@@ -115,6 +125,16 @@ def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> 
     with pytest.raises(Stale, match="stored already"):
         answer(again, task, verdict="absent", nonce=NONCE(4), n=1)
     assert (again.first("ann")["left"], rows(ws)) == (1, before)
+
+
+def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page said that it was stored, and it was not."""
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(page.first("ann")["tasks"], "c1")
+    answer(page, task)
+    monkeypatch.setattr(tasks, "datetime", SetBack)
+    answer(page, task, verdict="absent", n=1, nonce=NONCE(2))
+    assert said(ws)["c1", "gore"] == ("absent", [])
 
 
 def test_who_would_rather_not_hands_the_task_back(ws) -> None:
