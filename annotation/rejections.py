@@ -36,10 +36,11 @@ def waiting(units: pl.DataFrame) -> dict[str, int]:
 
 
 def keep(ws: Workspace, pulled: Pulled) -> None:
-    """Writes down what was rejected; an earlier rejection goes once an answer to its task was taken, and nothing of
-    that was rejected. The table drops keeps all of them."""
+    """Writes down what was rejected; an earlier rejection goes once an answer to its task was taken, or was rejected
+    for what is wrong with it now. The table drops keeps all of them."""
     new = tables.REJECTED.frame(pulled.returned.values())
     answered = {tuple(answer[name] for name in TASK) for answer in pulled.answers.values()}
-    taken = {Task(*row).id for row in answered} - {*new["task"]}
-    mended = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*taken]))
+    taken = {Task(*row).id for row in answered}
+    had = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*taken, *new["task"]]))
+    mended = had.join(new, on=had.columns, how="anti", nulls_equal=True)
     database.erase(ws.database, [(tables.REJECTED, mended.select("task"))], [(tables.REJECTED, new)])

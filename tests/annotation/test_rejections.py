@@ -75,3 +75,20 @@ def test_a_row_of_a_file_comes_back_with_the_reason_above_its_text(ws, cli, revi
     review("push", *FILES, *ANN)
     told = {row["trait"]: row["warning"] for row in rows_of(file)}
     assert "quote not found: 'blod' stands in no turn" in told["gore"] and "once more" in told["gore"]
+
+
+def test_a_correction_that_is_rejected_too_is_told_what_is_wrong_with_it_now(ws, cli) -> None:
+    words = ("-C", ws.root, "--json")
+    assert cli("review", "push", *ANN, *FILES, *words).code == 0
+    file = ws.root / "review" / "ann.csv"
+
+    def told(**cells: str) -> str:
+        edit(file, lambda row: yes(row) | (cells if row["trait"] == "gore" else {}))
+        cli("review", "pull", file, *FILES, *words)
+        return " ".join(store.read(ws, tables.REJECTED)["detail"])
+
+    assert "'maybe'" in told(verdict="maybe")
+    again = told(verdict="present", quote="bloood")
+    assert "'bloood'" in again and "'maybe'" not in again
+    assert told(verdict="present", quote="bloood") == again  # pulled once more
+    assert not told(verdict="present", quote="blood")
