@@ -44,9 +44,10 @@ class Files:
         return ws.root / "review" if self.folder is None else Path(self.folder)
 
     def csvs(self, ws: Workspace) -> list[Path]:
-        """What a pull reads; UsageError where a folder holds no CSV."""
+        """What a pull reads; UsageError where a folder holds no CSV. Hidden files are none: macOS puts a `._NAME.csv`
+        beside each on a disk that is not its own."""
         given = self.named or [self.folder_of(ws)]
-        found = [file for path in given for file in (sorted(path.glob("*.csv")) if path.is_dir() else [path])]
+        found = [file for path in given for file in (sorted(path.glob("[!.]*.csv")) if path.is_dir() else [path])]
         if not found:
             raise UsageError(f"{given[0]}: no .csv file in this folder")
         return found

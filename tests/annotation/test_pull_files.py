@@ -113,3 +113,10 @@ def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) ->
     assert says() == spans[0]  # the proposal as it stands
     assert says(quote="blood", turn="1") == spans[0]
     assert says(quote="blood again", turn="1")[0]["start"] == at[1]
+
+
+def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None:
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", yes)
+    (ws.root / "review" / "._ann.csv").write_bytes(b"\x00\x05\x16\x07\xb0\xff\xfe")
+    assert review("pull")["added"] > 0
