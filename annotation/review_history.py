@@ -108,11 +108,14 @@ def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
 
 
 def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
-    """REVIEWS rows that say again what was set aside."""
-    mine = reviews.filter(reviewer=reviewer)
-    taken = last(mine, *UNIT, *WHO).filter(_AWAY & ~_BACK).select(*UNIT, *WHO)
-    before = last(mine.filter(pl.col("verdict").is_not_null()), *UNIT, *WHO)
-    return record(before.join(taken, on=[*UNIT, *WHO], how="semi", maintain_order="left"), reviews)
+    """REVIEWS rows that say again what was set aside; and that a task was handed back where it was by then, though a
+    `*` of before still spoke."""
+    mine, key = reviews.filter(reviewer=reviewer), [*UNIT, *WHO]
+    taken = last(mine, *key).filter(_AWAY & ~_BACK).select(*key)
+    mine = mine.join(taken, on=key, how="semi", maintain_order="left")
+    said = record(last(mine.filter(pl.col("verdict").is_not_null()), *key), reviews)
+    back = last(mine.filter(pl.col("verdict").is_not_null() | _BACK), *key).filter(_BACK)
+    return pl.concat([said, record(back, pl.concat([reviews, said]))])
 
 
 def answered(reviews: pl.DataFrame) -> Answered:

@@ -59,3 +59,6 @@ def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_st
     cli("review", "set-aside", "bo", "--reason", "a test", *words)
     adjudicate()
     assert not any(method == "agreed" for _, method in labels(ws).values())  # ann's word alone is left
+    cli("review", "set-aside", "bo", "--undo", *words)
+    assert adjudicate()["unresolved"] == 0 and labels(ws) == before
+    assert review("status")["reviewers"]["bo"]["open"] == 0  # nor is bo asked what was handed back
