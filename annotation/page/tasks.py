@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from annotation import pull, rejections, review_history, reviewer_opt_outs as opt_outs, servers
 from annotation.page import links
+from annotation.review_history import WHO
 from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
@@ -31,6 +32,7 @@ from saferec_builder.storage.workspace import Workspace
 AHEAD = 3  # tasks that a reader's page holds: one is read, the next are drawn without waiting
 _WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # what says who is, with a file
 WATCHED = (tables.ASSIGNMENTS, tables.SENT, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
+OFTEN = 1_000  # answers to one task: nobody changes their mind more often
 Facts = dict[str, JsonValue]
 Offset = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -117,6 +119,8 @@ class Tasks:
         """
         with self._lock, pull.ordered(self.ws):
             self._refresh()
+            if given.task not in self._sheets:
+                self._remember(name, given)
             before = self._given.get(given.task, [])
             sheet = self._sheets.get(given.task)
             if self._withheld(name, given.task):
@@ -134,6 +138,22 @@ class Tasks:
                 if self._disputed(sheet):
                     self._refresh(again=True)
             return self._first(name)
+
+    def _remember(self, name: str, given: Given) -> None:
+        """Makes a task known again that this person answered before the page was opened anew, so that they may change
+        that answer: where it would have the same key, and what is sent comes after all that is stored."""
+        mine = self._desk.assignments.filter(reviewer=name)
+        task = shown(mine, self._desk.known).get(base_id(given.task))
+        if task is None:
+            return
+        theirs = pl.all_horizontal(pl.col(each) == getattr(task, each) for each in ("kind", "subject", *WHO))
+        said = self._reviews.filter(theirs)
+        if said.is_empty() or not said["time"].n_unique() <= given.n <= OFTEN:
+            return
+        asked = replace(self._desk, standing=self._desk.standing.filter(~theirs))
+        sheet = self._made(asked, mine.filter(kind=task.kind, subject=task.subject)).get(given.task)
+        if sheet:
+            self._sheets[given.task], self._given[given.task] = sheet, [""] * given.n
 
     def _disputed(self, sheet: Sheet) -> bool:
         """Whether somebody else has a dispute on its text before them, which the answer to it may have settled."""
@@ -172,7 +192,7 @@ class Tasks:
 
     def _why(self, name: str, key: str) -> str:
         if base_id(key) in tasks(self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name)):
-            return "An answer to this one is stored already."
+            return "An answer to this one is stored already, and stands: what was sent after it was not kept."
         return "This one has changed, or is no longer yours."
 
     # ---- what the workspace holds
@@ -194,17 +214,20 @@ class Tasks:
         if desk.taxonomy.digest != before:  # a former answer given again would speak for traits that nobody was shown
             self._given.clear()
         self._reviews, self._guideline = desk.reviews, guideline()
-        here = desk.assignments.filter(desk.assignments["reviewer"].is_in(links.people(self.ws)))
-        due = queue(desk, self.ws.config.review.recheck)
-        units = still_open(desk, here, due, opt_outs.avoided(self.ws))
         self._known = servers.sources(desk)
-        made = sheets.sheets(units, desk.texts, desk.taxonomy, {}, lambda base, about: base)
-        keyed = {(key := _key(desk, sheet)): replace(sheet, key=key) for sheet in made}
+        keyed = self._made(desk, desk.assignments.filter(pl.col("reviewer").is_in(links.people(self.ws))))
         self._sheets = {key: sheet for key, sheet in self._sheets.items() if key in self._given} | keyed
         self._open = {}
         for key, sheet in keyed.items():
             self._open.setdefault(sheet.task.reviewer, []).append(key)
         self._seen, self._stored = now, False
+
+    def _made(self, desk: Desk, given: pl.DataFrame) -> dict[str, Sheet]:
+        """key -> the open tasks of these assignments."""
+        due = queue(desk, self.ws.config.review.recheck)
+        units = still_open(desk, given, due, opt_outs.avoided(self.ws))
+        made = sheets.sheets(units, desk.texts, desk.taxonomy, {}, lambda base, about: base)
+        return {(key := _key(desk, sheet)): replace(sheet, key=key) for sheet in made}
 
     def _shown(self, sheet: Sheet) -> Facts:
         task, taxonomy = sheet.task, self._desk.taxonomy

@@ -127,6 +127,22 @@ def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> 
     assert (again.first("ann")["left"], rows(ws)) == (1, before)
 
 
+def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
+    """A tab that was open goes back with `z`: the new answer was refused, and gone."""
+    task = named(review_page.tasks(ws, "ann", "bo").first("ann")["tasks"], "c1")
+    answer(Tasks(ws), task)
+    page = Tasks(ws)
+    with pytest.raises(Stale, match="no longer yours"):
+        answer(page, task, name="bo", verdict="absent", n=1, nonce=NONCE(2))
+    answer(page, task, verdict="absent", n=1, nonce=NONCE(3))
+    assert said(ws)["c1", "gore"] == ("absent", []) and page.first("ann")["left"] == 1
+    answer(page, task, verdict="unsure", n=2, nonce=NONCE(4))
+    assert said(ws)["c1", "gore"][0] == "unsure"
+    with pytest.raises(Stale, match="stored already, and stands"):  # of a tab that knows less than is stored
+        answer(Tasks(ws), task, verdict="absent", n=1, nonce=NONCE(5))
+    assert said(ws)["c1", "gore"][0] == "unsure"
+
+
 def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page said that it was stored, and it was not."""
     page = review_page.tasks(ws, "ann", "bo")
