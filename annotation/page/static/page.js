@@ -80,6 +80,7 @@ function next() {
   if (task) return draw(task);
   S.cur = null;
   if (S.unsent.length) return plain("Saving ...", "Your answers are kept here until they are stored.");
+  say("");
   plain("All read", "Nothing is left to read for now. Thank you.", button("Look again", "", refresh, { class: "first" }));
 }
 
