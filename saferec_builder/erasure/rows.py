@@ -43,7 +43,7 @@ def in_database(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, pl.DataFr
     kind = pl.lit("sensitivity").alias("kind")
     asked = workspace.read(ws, tables.REQUESTS)
     about = pl.concat([asked.join(texts, ["subject", "digest"], "semi"), asked.join(whole, "subject", "semi")])
-    unknown = database.orphans(ws.database, tables.REPLIES, tables.REQUESTS, "request") if gone.revisions else []
+    unknown = database.orphans(ws.database, tables.REPLIES, tables.REQUESTS, "request")
     requests = pl.DataFrame({"request": [*about["request"], *unknown]}, schema={"request": pl.String}).unique()
     named = [(table, whole.select(kind, "subject")) for table in _BY_SUBJECT]
     named += [(table, texts.select(kind, "subject", "digest")) for table in _BY_TEXT]

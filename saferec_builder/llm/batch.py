@@ -1,7 +1,7 @@
 """OpenAI's Batch API: the same requests at half the price, answered within a day; safe to kill at any moment.
 
-A ledger (note, ledger) remembers what is uploaded and submitted. A run first settles the batches that are open, then
-submits what no reply was paid for. A kill between the submission and the note is found again by the mark that the
+A ledger remembers what is uploaded and submitted. A run first settles the batches that are open, then submits what no
+reply was paid for. A kill between the submission and the note is found again by the mark that the
 batch carries on the server, so nothing is submitted twice.
 """
 
@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import openai
 
@@ -38,8 +38,19 @@ class Entry:
     requests: int
 
 
-Ledger = Callable[[], list[Entry]]  # the last entry of every batch of this server and model
-Note = Callable[[Entry], None]
+class Ledger(Protocol):
+    """What is remembered of the batches of one server and model, and of what they ask about."""
+
+    def open(self) -> list[Entry]:
+        """Those that are not done, each as it was noted last."""
+
+    def note(self, entry: Entry) -> None: ...
+
+    def about(self, asked: list[tuple[str, int]]) -> None:
+        """Called before these requests (name, place among the bodies) leave: whose texts they are, an erasure finds."""
+
+    def knows(self, request: str) -> bool:
+        """Whether it is still noted whose text a request is about: after an erasure it is not."""
 
 
 async def replies(
@@ -51,7 +62,6 @@ async def replies(
     check: Check,
     budget: Budget,
     ledger: Ledger,
-    note: Note,
     poll: float = 30.0,
     found: Found | None = None,
 ) -> AsyncGenerator[tuple[int, Reply]]:
@@ -69,6 +79,8 @@ async def replies(
             return  # and so was what a killed run has fetched before
         body = asked.get(reply.request)  # None: a killed run asked it in other words
         budget.pay(reply, len(server.payload(body)) if body else 0)
+        if body is None and not ledger.knows(reply.request):
+            return  # of somebody who was erased while the batch was out: paid for, and kept nowhere
         reply = checked(reply, check)
         fresh.add(reply.request)
         if reply.answered:
@@ -77,13 +89,17 @@ async def replies(
             failed[reply.request] = reply
 
     async with Wire(server) as wire:
-        batches = _Batches(server, wire, note, take)
-        await batches.settle([entry for entry in ledger() if entry.state != "done"], poll)
+        batches = _Batches(server, wire, ledger.note, take)
+        await batches.settle(ledger.open(), poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
             # before the batch: that it refuses something would be known a day later
             server = batches.server = await probed(wire, server, budget, found)
-        await batches.settle([await batches.submit(part) for part in _parts(server, missing, budget, failed)], poll)
+        made = []
+        for part in _parts(server, missing, budget, failed):
+            ledger.about([(name, n) for n, name in enumerate(names) if name in part])
+            made.append(await batches.submit(part))
+        await batches.settle(made, poll)
     given: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):
         paid = get(request)
@@ -127,7 +143,9 @@ def _parts(
 class _Batches:
     """Uploads, submits, waits and fetches; every step is noted before the next begins."""
 
-    def __init__(self, server: Server, wire: Wire, note: Note, take: Callable[[Reply], None]) -> None:
+    def __init__(
+        self, server: Server, wire: Wire, note: Callable[[Entry], None], take: Callable[[Reply], None]
+    ) -> None:
         self.server, self.wire, self.note, self.take = server, wire, note, take
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
         self.why = ""  # what the server answers about a batch that failed as a whole

@@ -135,8 +135,11 @@ def _replies(job: Job, paid: Keyed) -> AsyncGenerator[tuple[int, llm.Reply]]:
         return llm.replies(server, bodies(job), get=ours.get, put=ours.put, check=check, budget=job.budget, found=found)
     from saferec_builder.proposing import batch_ledger
 
-    ask = batch_ledger.replies(job.ws, server)
-    return ask(bodies(job), get=ours.get, put=ours.put, check=check, budget=job.budget, found=found)
+    def about(asked: list[tuple[str, int]]) -> None:
+        _note(job, [(request, job.todo[n][1]) for request, n in asked])
+
+    how = {"get": ours.get, "put": ours.put, "check": check, "budget": job.budget, "found": found}
+    return batch_ledger.replies(job.ws, server, about, bodies=bodies(job), **how)
 
 
 def bodies(job: Job) -> Iterator[llm.Body]:

@@ -24,3 +24,16 @@ def test_no_row_of_what_was_left_out_names_them_by_an_id(workspace: store.Worksp
     assert cli("forget", "person4", "-C", workspace.root).code == 0
     kept = [(place, reason, "") for _, _, place, reason, _ in older[:2]] + [("x:1", "not JSON", "cut")]
     assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops + kept
+
+
+def test_a_reply_of_which_nobody_noted_whose_it_is_goes_with_a_second_erasure(
+    workspace: store.Workspace, tmp_path: Path, cli: Cli
+) -> None:
+    """It may be theirs, and nothing but the reply is left of them by then: the second one looked at no reply."""
+    (tmp_path / "own.jsonl").write_text(chat("talk-4", "A calm film?", user="person4"))
+    assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
+    assert cli("forget", "person4", "-C", workspace.root).code == 0
+    reply = ("r", "m", "A calm film?", None, None)
+    store.append(workspace, tables.REPLIES, tables.REPLIES.frame([reply]))
+    assert cli("forget", "person4", "-C", workspace.root).code == 0
+    assert store.count(workspace, tables.REPLIES) == 0

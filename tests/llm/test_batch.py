@@ -175,6 +175,21 @@ def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: 
     assert TEXTS[2].encode() not in file and TEXTS[0].encode() in file
 
 
+def test_words_of_somebody_who_was_erased_do_not_come_back_with_the_batch(
+    ask: Any, cli: Cli, workspace, double: Batches, monkeypatch
+) -> None:
+    """Their answer, which quotes them, was kept under a request of which nobody had noted whose it is."""
+    killed_at("_fetched", ask, monkeypatch)
+    assert cli("forget", "c2", "-C", workspace.root).code == 0
+    double.answer = lambda text: completion(answer(claim("gore", "faint" if "faint" in text else "blood")))
+    ran = ask("--limit", "1").json  # of the others, what is not read now is kept all the same
+    assert (ran["added"], ran["requests"]) == (1, 1)
+    kept = store.read(workspace, tables.REPLIES)["body"]
+    assert len(kept) == len(TEXTS) - 1 and not any("faint" in body for body in kept)
+    assert store.read(workspace, tables.SPEND)["requests"].sum() == len(TEXTS)  # theirs was paid for
+    assert ask().json["already_paid"] == len(TEXTS) - 2 and len(double.batches) == 1
+
+
 def test_a_lost_answer_to_the_submission_is_one_line_and_found_again(ask: Any, double: Batches) -> None:
     double.breaks = ["/v1/batches"]
     ran = ask()
