@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import polars as pl
 
@@ -10,8 +11,10 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.llm import Budget
-from saferec_builder.proposing import pending, prompting, text_units as subjects
+from saferec_builder.llm.requests_and_replies import UNSENT
+from saferec_builder.proposing import model_answers, pending, prompting, text_units as subjects
 from saferec_builder.proposing.corpus import Corpus
+from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.text_units import Subject
 from saferec_builder.storage import tables, workspace
@@ -65,26 +68,55 @@ class Job:
 def unread(
     corpus: Corpus, step: Step, budget: Budget, *, only: set[str] | None = None, limit: int | None = None
 ) -> Job:
-    """What this proposer has not read yet, of all subjects or of `only` these."""
+    """What this proposer has not read yet, of all subjects or of `only` these.
+
+    What ended without a reading before comes last: in front it would end each run, where a server refuses enough of it.
+    limit: texts to pay for; what has a paid answer of no use takes no place of theirs.
+    """
     job = Job(corpus, step, budget, step.name, corpus.version(step))
     read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
     part_of = pending.left(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
     longest = subjects.LONGEST if step.server else None
+    before = _dropped(job) if step.server else set()
+    fresh: list[Todo] = []
+    again: list[Todo] = []
     for n, subject in enumerate(corpus.subjects):
         if only is not None and subject.subject not in only:
             continue
         part = part_of(subject.subject, subject.digest)
         if part is None:
             job.skipped += 1
-        elif limit and len(job.todo) >= limit:
-            job.left += 1
         elif why := subjects.cannot_ask(subject, longest):
             job.unreadable.append((subject.subject, why, ""))
         elif step.server is None and subject.subject in corpus.foreign:
             job.unreadable.append((subject.subject, f"not in English: {step.name} reads no other language", ""))
         else:
-            job.todo.append((n, subject, part))
+            (again if subject.subject in before else fresh).append((n, subject, part))
+    if limit is None:
+        job.todo = fresh + again
+    else:
+        paid = _paid(job, again) if again else []
+        places = {n for n, _, _ in paid}
+        unpaid = fresh + [one for one in again if one[0] not in places]
+        job.todo, job.left = unpaid[:limit] + paid, len(unpaid[limit:])
     return job
+
+
+def _dropped(job: Job) -> set[str]:
+    """Subjects that were sent to this proposer and have ended as a row of tables.DROPS."""
+    mine = (part.filter(stage="propose", source=job.name) for part in workspace.parts(job.ws, tables.DROPS, "detail"))
+    return {place for part in mine for place in part.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]}
+
+
+def _paid(job: Job, todo: Iterable[Todo]) -> list[Todo]:
+    """Those of which an answer is kept, so that nothing is asked."""
+    server = job.step.server
+    assert server is not None, "the rules are not asked"
+    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
+    with workspace.keyed(job.ws, tables.REPLIES) as replies:
+        kept = PaidAnswers(replies, check, retries=job.step.retries_failed)
+        prompt = job.corpus.prompt
+        return [one for one in todo if kept.get(server.name(prompting.build_request(*one[1:], prompt))) is not None]
 
 
 def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxonomy]]) -> None:

@@ -1,0 +1,51 @@
+"""In which order a proposer reads what it has not read yet, where a model has refused some of it."""
+
+from typing import Any
+
+import pytest
+
+from saferec_builder.llm import client
+from saferec_builder.storage import workspace as store
+from tests.servers.llm_stub import Stub, says, status
+from tests.worlds.model_replies import fill, speaks
+
+
+def refusing(way: Any) -> Any:
+    return lambda handler: (way if "odd" in handler.text else speaks)(handler)
+
+
+def test_texts_that_a_server_refuses_hold_up_no_others(
+    blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each run began with the same texts, gave up after so many refusals in a row, and read no new conversation."""
+    monkeypatch.setattr(client, "GIVE_UP_AFTER", 3)
+    texts = ["blood 0", "odd 1", "blood 2", "odd 3", "blood 4", "odd 5", "blood 6", "odd 7"]
+    ask = lambda: blank("--proposer", "openai:small").json  # noqa: E731
+    stub.usual = refusing(status(400))
+    fill(workspace, *texts)
+    assert (ask()["added"], ask()["dropped"]) == (4, {"bad request": 3, "every request refused": 1})
+    fill(workspace, *texts, "blood 8", "blood 9")
+    assert ask()["added"] == 2
+
+
+def test_what_was_never_sent_is_no_text_that_a_server_refuses(
+    blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that gave up leaves a row for each text, also for those that it did not come to."""
+    monkeypatch.setattr(client, "GIVE_UP_AFTER", 2)
+    fill(workspace, "odd 0", "odd 1", "blood 2", "blood 3")
+    stub.usual = refusing(status(400))
+    first = blank("--proposer", "openai:small").json
+    assert first["dropped"] == {"bad request": 2, "every request refused": 2}
+    assert blank("--proposer", "openai:small").json["added"] == 2
+
+
+def test_a_limit_comes_to_all_texts(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """The first texts had a paid answer of no use: each run looked at these, and at no other."""
+    fill(workspace, "odd 0", "odd 1", *(f"blood {n}" for n in range(2, 5)))
+    stub.usual = refusing(says(None, refusal="I cannot"))
+    made = [blank("--proposer", "openai:small", "--limit", "2").json for _ in range(3)]
+    assert [(ran["added"], ran["requests"], ran["already_paid"]) for ran in made] == [(0, 2, 0), (2, 2, 2), (1, 1, 2)]
+    assert [ran.get("not_read_yet", 0) for ran in made] == [3, 1, 0]
+    again = blank("--proposer", "openai:small", "--limit", "1", "--retry-failed").json  # these are paid for anew
+    assert (again["requests"], again["not_read_yet"]) == (1, 1)
