@@ -36,6 +36,15 @@ class Entry:
     state: str
     remote: str
     requests: int
+    billed: bool = False
+
+    @property
+    def mark(self) -> str:
+        """What names it on the server, as long as only its file is there."""
+        return f"{self.batch}-{self.remote}"
+
+
+Take = Callable[[Entry, list[Reply]], None]
 
 
 class Ledger(Protocol):
@@ -51,6 +60,9 @@ class Ledger(Protocol):
 
     def knows(self, request: str) -> bool:
         """Whether it is still noted whose text a request is about: after an erasure it is not."""
+
+    def bill(self, entry: Entry | None = None) -> None:
+        """Writes what the budget has paid since the last call; that of a batch once, however often it is fetched."""
 
 
 async def replies(
@@ -69,27 +81,10 @@ async def replies(
     todo = list(bodies)
     names = [server.name(body) for body in todo]
     asked = dict(zip(names, todo, strict=True))
-    failed: dict[str, Reply] = {}
-    fresh: set[str] = set()
-
-    def take(reply: Reply) -> None:
-        if reply.request in fresh and reply.request not in failed:
-            return  # a line that stands there twice was paid for once
-        if reply.answered and get(reply.request) == reply.body:
-            return  # and so was what a killed run has fetched before
-        body = asked.get(reply.request)  # None: a killed run asked it in other words
-        budget.pay(reply, len(server.payload(body)) if body else 0)
-        if body is None and not ledger.knows(reply.request):
-            return  # of somebody who was erased while the batch was out: paid for, and kept nowhere
-        reply = checked(reply, check)
-        fresh.add(reply.request)
-        if reply.answered:
-            put(reply)
-        else:
-            failed[reply.request] = reply
-
+    taken = _Taken(server, asked, get, put, check, budget, ledger)
+    failed = taken.failed
     async with Wire(server) as wire:
-        batches = _Batches(server, wire, ledger.note, take)
+        batches = _Batches(server, wire, ledger.note, taken.take)
         await batches.settle(ledger.open(), poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
@@ -105,13 +100,61 @@ async def replies(
         paid = get(request)
         if paid is not None:
             reply = checked(read_body(request, server.model, paid), check)
-            yield n, replace(reply, cached=request not in fresh or request in given)
+            yield n, replace(reply, cached=request not in taken.fresh or request in given)
         else:
             lost = Reply(
                 request, server.model, error=f"not answered: the batch ended without this request{batches.why}"
             )
             yield n, replace(failed.get(request, lost), cached=request in given)
         given.add(request)
+
+
+class _Taken:
+    """What came of the batches of a run. fresh: answers that it has fetched; failed: requests without one."""
+
+    def __init__(
+        self,
+        server: Server,
+        asked: dict[str, Body],
+        get: Get,
+        put: Put,
+        check: Check,
+        budget: Budget,
+        ledger: Ledger,
+    ) -> None:
+        self.server, self.asked, self.get, self.put, self.check = server, asked, get, put, check
+        self.budget, self.ledger = budget, ledger
+        self.fresh: set[str] = set()
+        self.failed: dict[str, Reply] = {}
+
+    def take(self, entry: Entry, replies: list[Reply]) -> None:
+        """All that a batch has answered: its bill first, as a whole. A kill leaves both to the next run, or the answers
+        alone; the other way round those that are kept would never be billed."""
+        found: dict[str, Reply] = {}
+        for reply in replies:
+            if not (reply.request in found and found[reply.request].answered):
+                found[reply.request] = reply  # a line that stands there twice was paid for once
+        if not entry.billed:
+            self.ledger.bill()  # what was paid before is none of this batch's
+            for name, reply in found.items():
+                body = self.asked.get(name)  # None: a killed run asked it in other words
+                self.budget.pay(reply, len(self.server.payload(body)) if body else 0)
+            self.ledger.bill(entry)
+        for reply in found.values():
+            self._keep(reply)
+
+    def _keep(self, reply: Reply) -> None:
+        if reply.answered and self.get(reply.request) == reply.body:
+            return  # a killed run has kept it
+        if reply.request not in self.asked and not self.ledger.knows(reply.request):
+            return  # of somebody who was erased while the batch was out
+        reply = checked(reply, self.check)
+        self.fresh.add(reply.request)
+        if reply.answered:
+            self.failed.pop(reply.request, None)
+            self.put(reply)
+        else:
+            self.failed[reply.request] = reply
 
 
 def _endpoint(server: Server) -> Literal["/v1/responses", "/v1/chat/completions"]:
@@ -143,9 +186,7 @@ def _parts(
 class _Batches:
     """Uploads, submits, waits and fetches; every step is noted before the next begins."""
 
-    def __init__(
-        self, server: Server, wire: Wire, note: Callable[[Entry], None], take: Callable[[Reply], None]
-    ) -> None:
+    def __init__(self, server: Server, wire: Wire, note: Callable[[Entry], None], take: Take) -> None:
         self.server, self.wire, self.note, self.take = server, wire, note, take
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
         self.why = ""  # what the server answers about a batch that failed as a whole
@@ -163,7 +204,7 @@ class _Batches:
             input_file_id=entry.remote,
             endpoint=_endpoint(self.server),
             completion_window="24h",
-            metadata={MARK: f"{entry.batch}-{entry.remote}"},
+            metadata={MARK: entry.mark},
         )
         return self._noted(replace(entry, state="submitted", remote=(await self._checked("submit", start)).id))
 
@@ -188,8 +229,7 @@ class _Batches:
                 await asyncio.sleep(poll)
             # all of it first: what is taken is billed, and what is noted as done is not fetched and billed again
             files = filter(None, (batch.output_file_id, batch.error_file_id))
-            for reply in [reply for file in files for reply in await self._fetched(file)]:
-                self.take(reply)
+            self.take(entry, [reply for file in files for reply in await self._fetched(file)])
             for fault in getattr(batch.errors, "data", None) or []:
                 self.why = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
             self.note(replace(entry, state="done"))
@@ -197,7 +237,7 @@ class _Batches:
     async def _found(self, entry: Entry) -> Entry | None:
         """The batch on the server that carries this entry's mark: its submission was not noted."""
         async for batch in self.client.batches.list(limit=100):
-            if (batch.metadata or {}).get(MARK) == f"{entry.batch}-{entry.remote}":
+            if (batch.metadata or {}).get(MARK) == entry.mark:
                 return replace(entry, state="submitted", remote=batch.id)
         return None
 

@@ -24,6 +24,7 @@ from saferec_builder.storage.database import Keyed
 CHUNK = 1_000
 
 Step = Callable[[int], object]  # called with how many more were read
+Settle = Callable[[str], None]  # writes what was spent since the last call, of a batch under its mark
 
 
 def read(job: Job, step: Step) -> None:
@@ -63,13 +64,19 @@ def _by_model(job: Job, step: Step) -> None:
 
 
 @contextmanager
-def _bills(job: Job) -> Iterator[Callable[[], None]]:
-    """A call writes what was spent since the last one; the last call is at the end, however it comes."""
+def _bills(job: Job) -> Iterator[Settle]:
+    """A call writes what was spent since the last one; the last call is at the end, however it comes.
+
+    A batch is billed in one row of its own name: whoever is killed and fetches it again adds no other.
+    """
     run, parts = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}-{os.getpid()}", count(1)
 
-    def settle() -> None:
+    def settle(batch: str) -> None:
         if bill := job.budget.bill:
-            named = {"run": run, "part": next(parts), "model": job.step.name, "way": job.step.way}
+            if batch:
+                job.budget.billed()  # what is not written now comes back with the batch
+            named = {"run": batch or run, "part": 1 if batch else next(parts)}
+            named |= {"model": job.step.name, "way": job.step.way}
             row = {name: (named | bill).get(name, 0) for name in tables.SPEND.columns}
             workspace.append(job.ws, tables.SPEND, tables.SPEND.frame([row]))
             job.budget.billed()  # only now: what a busy database did not take is written next time
@@ -77,22 +84,22 @@ def _bills(job: Job) -> Iterator[Callable[[], None]]:
     try:
         yield settle
     finally:
-        settle()
+        settle("")
 
 
-async def _ask(job: Job, paid: Keyed, settle: Callable[[], None], step: Step) -> None:
+async def _ask(job: Job, paid: Keyed, settle: Settle, step: Step) -> None:
     """Asks for all, and saves a chunk as soon as its last answer is there."""
 
     async def settling() -> None:
         while True:
             await asyncio.sleep(1)
             with suppress(StoreError):  # the last one, at the end, is heard
-                settle()
+                settle("")
 
     chunks: dict[int, dict[int, llm.Reply]] = {}
     clock = asyncio.create_task(settling())
     try:
-        async with aclosing(_replies(job, paid)) as stream:
+        async with aclosing(_replies(job, paid, settle)) as stream:
             async for n, reply in stream:
                 first = n // CHUNK * CHUNK
                 chunk = chunks.setdefault(first, {})
@@ -110,21 +117,21 @@ def answers(job: Job) -> dict[int, Reading]:
     found: dict[int, Reading] = {}
     asked: list[tuple[str, Subject]] = []
 
-    async def ask(paid: Keyed) -> None:
-        async for n, reply in _replies(job, paid):
+    async def ask(paid: Keyed, settle: Settle) -> None:
+        async for n, reply in _replies(job, paid, settle):
             _, subject, part = job.todo[n]
             if reply.content is not None:
                 found[n] = _reading(job, subject, part, reply.content)
             if reply.answered:
                 asked.append((reply.request, subject))
 
-    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job):
-        llm.run(ask(paid))
+    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job) as settle:
+        llm.run(ask(paid, settle))
     _note(job, asked)
     return found
 
 
-def _replies(job: Job, paid: Keyed) -> AsyncGenerator[tuple[int, llm.Reply]]:
+def _replies(job: Job, paid: Keyed, settle: Settle) -> AsyncGenerator[tuple[int, llm.Reply]]:
     """(place in `bodies`, reply): asked of the server at once, or in batches; what was paid for is not asked again."""
     server = job.step.server
     assert server is not None, "the rules are not asked"
@@ -139,7 +146,7 @@ def _replies(job: Job, paid: Keyed) -> AsyncGenerator[tuple[int, llm.Reply]]:
         _note(job, [(request, job.todo[n][1]) for request, n in asked])
 
     how = {"get": ours.get, "put": ours.put, "check": check, "budget": job.budget, "found": found}
-    return batch_ledger.replies(job.ws, server, about, bodies=bodies(job), **how)
+    return batch_ledger.replies(job.ws, server, about, settle, bodies=bodies(job), **how)
 
 
 def bodies(job: Job) -> Iterator[llm.Body]:

@@ -11,6 +11,7 @@ import pytest
 from saferec_builder import llm
 from saferec_builder.llm import batch as stage
 from saferec_builder.llm.requests_and_replies import Server
+from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches, _Handler, running
@@ -159,6 +160,29 @@ def test_a_kill_at_any_step_submits_nothing_twice(ask: Any, workspace, double, m
     assert (kept[0].height, kept[1]["requests"].sum()) == (5, 5)  # answers that are fetched again are no second ones
     fill(workspace, *TEXTS, "one more")  # its price is guessed by the bills so far, which a kill leaves whole
     assert 0 < ask("--dry-run", "--budget-usd", "1").json["estimated_tokens_in"] < 10_000
+
+
+def test_a_kill_while_answers_are_kept_loses_no_bill(ask: Any, workspace, double: Batches, monkeypatch) -> None:
+    """Those that were kept before it were taken for paid and billed, and were in no bill."""
+    put, kept = PaidAnswers.put, []
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+
+        def dead(*_: Any) -> int:
+            raise Killed
+
+        def dying(table: PaidAnswers, reply: llm.Reply) -> None:
+            put(table, reply)
+            kept.append(reply)
+            if len(kept) == 2:
+                patch.setattr(store, "append", dead)  # a real kill leaves no time for the last bill
+                raise Killed
+
+        patch.setattr(PaidAnswers, "put", dying)
+        ask()
+    ran = ask().json
+    assert (ran["added"], ran["requests"], ran["already_paid"], len(double.batches)) == (5, 3, 2, 1)
+    bill = store.read(workspace, tables.SPEND)
+    assert (bill["requests"].sum(), bill["usd"].sum()) == (5, pytest.approx(5 * 26 / 1e6 / 2))
 
 
 def test_what_was_uploaded_only_is_never_submitted(ask: Any, workspace, double: Batches, monkeypatch) -> None:
