@@ -3,8 +3,8 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
@@ -24,6 +24,7 @@ from saferec_builder.storage.database import Keyed
 CHUNK = 1_000
 
 Step = Callable[[int], object]  # called with how many more were read
+Replies = AsyncGenerator[tuple[int, llm.Reply]]  # with the place in the job
 Settle = Callable[[str], None]  # writes what was spent since the last call, of a batch under its mark
 
 
@@ -89,27 +90,16 @@ def _bills(job: Job) -> Iterator[Settle]:
 
 async def _ask(job: Job, paid: Keyed, settle: Settle, step: Step) -> None:
     """Asks for all, and saves a chunk as soon as its last answer is there."""
-
-    async def settling() -> None:
-        while True:
-            await asyncio.sleep(1)
-            with suppress(StoreError):  # the last one, at the end, is heard
-                settle("")
-
     chunks: dict[int, dict[int, llm.Reply]] = {}
-    clock = asyncio.create_task(settling())
-    try:
-        async with aclosing(_replies(job, paid, settle)) as stream:
-            async for n, reply in stream:
-                first = n // CHUNK * CHUNK
-                chunk = chunks.setdefault(first, {})
-                chunk[n] = reply
-                step(1)
-                if len(chunk) == min(CHUNK, len(job.todo) - first):
-                    done = chunks.pop(first)
-                    _save_replies(job, [(job.todo[place], done[place]) for place in sorted(done)])
-    finally:
-        clock.cancel()
+    async with _asked(job, paid, settle) as stream:
+        async for n, reply in stream:
+            first = n // CHUNK * CHUNK
+            chunk = chunks.setdefault(first, {})
+            chunk[n] = reply
+            step(1)
+            if len(chunk) == min(CHUNK, len(job.todo) - first):
+                done = chunks.pop(first)
+                _save_replies(job, [(job.todo[place], done[place]) for place in sorted(done)])
 
 
 def answers(job: Job) -> dict[int, Reading]:
@@ -118,12 +108,13 @@ def answers(job: Job) -> dict[int, Reading]:
     asked: list[tuple[str, Subject]] = []
 
     async def ask(paid: Keyed, settle: Settle) -> None:
-        async for n, reply in _replies(job, paid, settle):
-            _, subject, part = job.todo[n]
-            if reply.content is not None:
-                found[n] = _reading(job, subject, part, reply.content)
-            if reply.answered:
-                asked.append((reply.request, subject))
+        async with _asked(job, paid, settle) as stream:
+            async for n, reply in stream:
+                _, subject, part = job.todo[n]
+                if reply.content is not None:
+                    found[n] = _reading(job, subject, part, reply.content)
+                if reply.answered:
+                    asked.append((reply.request, subject))
 
     with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job) as settle:
         llm.run(ask(paid, settle))
@@ -131,7 +122,25 @@ def answers(job: Job) -> dict[int, Reading]:
     return found
 
 
-def _replies(job: Job, paid: Keyed, settle: Settle) -> AsyncGenerator[tuple[int, llm.Reply]]:
+@asynccontextmanager
+async def _asked(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies]:
+    """The replies of a job as they come; what they cost is written every second."""
+
+    async def settling() -> None:
+        while True:
+            await asyncio.sleep(1)
+            with suppress(StoreError):  # the last one, at the end, is heard
+                settle("")
+
+    clock = asyncio.create_task(settling())
+    try:
+        async with aclosing(_replies(job, paid, settle)) as stream:
+            yield stream
+    finally:
+        clock.cancel()
+
+
+def _replies(job: Job, paid: Keyed, settle: Settle) -> Replies:
     """(place in `bodies`, reply): asked of the server at once, or in batches; what was paid for is not asked again."""
     server = job.step.server
     assert server is not None, "the rules are not asked"

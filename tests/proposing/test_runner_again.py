@@ -8,11 +8,11 @@ import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import StoreError
-from saferec_builder.proposing import corpus, evaluation, proposers
+from saferec_builder.proposing import corpus, evaluation, jobs, plan, proposers, runner
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import Stub, says, status
-from tests.worlds.model_replies import answer, claim, fill, options, own_taxonomy, price, speaks
+from tests.worlds.model_replies import TEXTS, answer, claim, fill, options, own_taxonomy, price, speaks
 
 
 @pytest.mark.slow
@@ -54,6 +54,35 @@ def test_a_busy_database_loses_no_bill(ask: Any, workspace: store.Workspace, mon
     assert ran.code == 0 and len(ticks) == 2, ran.err
     bill = store.read(workspace, tables.SPEND)
     assert (bill["requests"].sum(), bill["usd"].sum()) == (3, pytest.approx(3 * 370 / 1e6))  # 7 x 10 + 3 x 100 each
+
+
+@pytest.mark.slow
+def test_what_is_asked_again_without_its_evidence_is_billed_as_it_comes(
+    blank: Any, workspace: store.Workspace, monkeypatch, stub: Stub
+) -> None:
+    """It was billed at the end alone: a kill kept the answers and lost the bill."""
+    fill(workspace, *TEXTS)
+    price(workspace, "small")
+    ws = store.Workspace.open(workspace.root)
+    append, billed, in_time = store.append, threading.Event(), []
+
+    def seen(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
+        added = append(ws, table, frame, **held)
+        if table is tables.SPEND and frame["requests"][0]:
+            billed.set()
+        return added
+
+    def late(handler: Any) -> None:  # the last is out until the others are billed
+        if "maybe" in handler.text:
+            in_time.append(billed.wait(10))
+        speaks(handler)
+
+    stub.usual = late
+    monkeypatch.setattr(store, "append", seen)
+    texts, step = corpus.load(ws), proposers.steps(ws, "openai:small", None, None)[0][0]
+    found = runner.answers(jobs.unread(texts, step, plan.budget(ws, step, None)))
+    assert in_time == [True] and len(found) == 3
+    assert store.read(ws, tables.SPEND)["usd"].sum() == pytest.approx(3 * 370 / 1e6)
 
 
 def reword(ws: store.Workspace) -> None:
