@@ -194,14 +194,21 @@ class _Usage(BaseModel):
 
     @property
     def reasoning(self) -> int:
-        return (self.completion_tokens_details and self.completion_tokens_details.reasoning_tokens) or 0
+        beside = (self.out or 0) - self.completion_tokens if self.completion_tokens else 0
+        return max(self._thought, beside)
 
     @property
     def out(self) -> int | None:
-        """With the tokens of reasoning, which some servers bill beside those of the completion."""
-        total = (self.prompt_tokens or 0) + (self.completion_tokens or 0) + self.reasoning
-        beside = self.reasoning and self.total_tokens == total
-        return (self.completion_tokens or 0) + self.reasoning if beside else self.completion_tokens
+        """With the tokens of reasoning, which some servers bill beside those of the completion, and name by themselves
+        or in the total alone."""
+        said = self.completion_tokens or 0
+        beside = self._thought if self._thought > said else 0  # more than the whole: no part of it
+        rest = self.total_tokens - self.prompt_tokens if self.total_tokens and self.prompt_tokens else 0
+        return max(said + beside, rest) or self.completion_tokens
+
+    @property
+    def _thought(self) -> int:
+        return (self.completion_tokens_details and self.completion_tokens_details.reasoning_tokens) or 0
 
 
 class _Body(BaseModel):

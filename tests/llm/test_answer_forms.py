@@ -108,12 +108,16 @@ def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], conte
             0,
             40,
         ),
+        # more than the whole answer has: no part of it, whether a total says so or not
+        ({"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 40}}, 45, 0, 40),
+        ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # in the total alone
+        ({"completion_tokens": None, "total_tokens": 8}, None, 0, 0),
         ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
         ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),
     ],
 )
 def test_cached_and_reasoning_tokens_are_in_the_bill(
-    usage: dict[str, Any], out: int, cached: int, reasoning: int
+    usage: dict[str, Any], out: int | None, cached: int, reasoning: int
 ) -> None:
     body = {"choices": [{"message": {"content": "{}"}}], "usage": {"prompt_tokens": 10, **usage}}
     reply = read_body("r", "m", json.dumps(body))
