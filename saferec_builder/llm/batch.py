@@ -7,7 +7,7 @@ batch carries on the server, so nothing is submitted twice.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, TypeVar
 
@@ -17,7 +17,7 @@ from saferec_builder.core.errors import ProposerError, whole_object
 from saferec_builder.llm.answer_forms import RESPONSES
 from saferec_builder.llm.capabilities import Found, probed
 from saferec_builder.llm.client import NO_MONEY, Check, Get, Put, checked
-from saferec_builder.llm.pricing import Budget
+from saferec_builder.llm.pricing import Budget, Price
 from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body, refusal
 from saferec_builder.llm.transport import Wire
 from saferec_builder.storage.tables import digest
@@ -36,15 +36,13 @@ class Entry:
     state: str
     remote: str
     requests: int
+    usd: float = 0.0  # the most that it can cost, where an earlier run has submitted it
     billed: bool = False
 
     @property
     def mark(self) -> str:
         """What names it on the server, as long as only its file is there."""
         return f"{self.batch}-{self.remote}"
-
-
-Take = Callable[[Entry, list[Reply]], None]
 
 
 class Ledger(Protocol):
@@ -84,7 +82,7 @@ async def replies(
     taken = _Taken(server, asked, get, put, check, budget, ledger)
     failed = taken.failed
     async with Wire(server) as wire:
-        batches = _Batches(server, wire, ledger.note, taken.take)
+        batches = _Batches(server, wire, taken)
         await batches.settle(ledger.open(), poll)
         missing = {n: b for n, b in asked.items() if get(n) is None and n not in failed}
         if any(budget.affords(server, len(server.payload(body))) for body in missing.values()):
@@ -93,7 +91,7 @@ async def replies(
         made = []
         for part in _parts(server, missing, budget, failed):
             ledger.about([(name, n) for n, name in enumerate(names) if name in part])
-            made.append(await batches.submit(part))
+            made.append(await batches.submit(part, sum(budget.held[name] for name in part)))
         await batches.settle(made, poll)
     given: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):
@@ -109,6 +107,24 @@ async def replies(
         given.add(request)
 
 
+async def fetch(
+    server: Server,
+    bodies: Iterable[Body],
+    *,
+    get: Get,
+    put: Put,
+    check: Check,
+    budget: Budget,
+    ledger: Ledger,
+    price: Price | None,
+) -> int:
+    """Takes the answers of open batches that are over, before these bodies are asked directly: how many requests are in
+    those that are not. price: of a batch. What the server has no more, or shows to another key only, stays open."""
+    taken = _Taken(server, {server.name(body): body for body in bodies}, get, put, check, budget, ledger, price)
+    async with Wire(server) as wire:
+        return sum(entry.requests for entry in await _Batches(server, wire, taken).settle(ledger.open(), None))
+
+
 class _Taken:
     """What came of the batches of a run. fresh: answers that it has fetched; failed: requests without one."""
 
@@ -121,9 +137,10 @@ class _Taken:
         check: Check,
         budget: Budget,
         ledger: Ledger,
+        price: Price | None = None,
     ) -> None:
         self.server, self.asked, self.get, self.put, self.check = server, asked, get, put, check
-        self.budget, self.ledger = budget, ledger
+        self.budget, self.ledger, self.price = budget, ledger, price
         self.fresh: set[str] = set()
         self.failed: dict[str, Reply] = {}
 
@@ -138,10 +155,15 @@ class _Taken:
             self.ledger.bill()  # what was paid before is none of this batch's
             for name, reply in found.items():
                 body = self.asked.get(name)  # None: a killed run asked it in other words
-                self.budget.pay(reply, len(self.server.payload(body)) if body else 0)
+                sent, most = len(self.server.payload(body)) if body else 0, entry.usd / max(1, entry.requests)
+                self.budget.pay(reply, sent, price=self.price, most=most)
             self.ledger.bill(entry)
         for reply in found.values():
             self._keep(reply)
+
+    def done(self, entry: Entry) -> None:
+        self.ledger.note(replace(entry, state="done"))
+        self.budget.aside -= entry.usd
 
     def _keep(self, reply: Reply) -> None:
         if reply.answered and self.get(reply.request) == reply.body:
@@ -183,21 +205,25 @@ def _parts(
         yield part
 
 
+class _Gone(ProposerError):
+    """A batch, or its answers, that the server does not have, or not for this key."""
+
+
 class _Batches:
     """Uploads, submits, waits and fetches; every step is noted before the next begins."""
 
-    def __init__(self, server: Server, wire: Wire, note: Callable[[Entry], None], take: Take) -> None:
-        self.server, self.wire, self.note, self.take = server, wire, note, take
+    def __init__(self, server: Server, wire: Wire, taken: _Taken) -> None:
+        self.server, self.wire, self.taken, self.note = server, wire, taken, taken.ledger.note
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
         self.why = ""  # what the server answers about a batch that failed as a whole
 
-    async def submit(self, part: dict[str, bytes]) -> Entry:
+    async def submit(self, part: dict[str, bytes], usd: float) -> Entry:
         name = digest("batch", sorted(part))
         lines = (f"{name}.jsonl", b"".join(part.values()), "application/jsonl")
         file = (await self._checked("upload", self.once.files.create(file=lines, purpose="batch"))).id
-        entry = Entry(name, "uploaded", file, len(part))
+        entry = Entry(name, "uploaded", file, len(part), usd)
         self.note(entry)
-        return await self._start(entry)
+        return await self._start(replace(entry, usd=0.0))  # in this run each of its requests is held by itself
 
     async def _start(self, entry: Entry) -> Entry:
         start = self.once.batches.create(
@@ -212,27 +238,42 @@ class _Batches:
         self.note(entry)
         return entry
 
-    async def settle(self, entries: list[Entry], poll: float) -> None:
-        """Waits for these batches and takes what is in them. One that was uploaded only is looked for; if it was never
-        submitted, it is not now: of what it asks, somebody may have asked to be removed since."""
+    async def settle(self, entries: list[Entry], poll: float | None) -> list[Entry]:
+        """Waits for these batches and takes what is in them. Without `poll` it waits for none: those that are not over
+        come back, and one that the server has no more is passed over."""
+        left = []
         for entry in entries:
-            if entry.state == "uploaded":
-                found: Entry | None = await self._checked("list", self._found(entry), "")
-                if found is None:
-                    self.note(replace(entry, state="done"))
-                    continue
-                entry = self._noted(found)
-            while True:
-                batch = await self._checked("ask for", self.client.batches.retrieve(entry.remote))
-                if batch.status in OVER:
-                    break
-                await asyncio.sleep(poll)
-            # all of it first: what is taken is billed, and what is noted as done is not fetched and billed again
-            files = filter(None, (batch.output_file_id, batch.error_file_id))
-            self.take(entry, [reply for file in files for reply in await self._fetched(file)])
-            for fault in getattr(batch.errors, "data", None) or []:
-                self.why = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
-            self.note(replace(entry, state="done"))
+            try:
+                if not await self._settled(entry, poll):
+                    left.append(entry)
+            except _Gone:
+                if poll is not None:
+                    raise
+        return left
+
+    async def _settled(self, entry: Entry, poll: float | None) -> bool:
+        """Whether it is over. One that was uploaded only is looked for; if it was never submitted, it is not now: of
+        what it asks, somebody may have asked to be removed since."""
+        if entry.state == "uploaded":
+            found: Entry | None = await self._checked("list", self._found(entry), "")
+            if found is None:
+                self.taken.done(entry)
+                return True
+            entry = self._noted(found)
+        while True:
+            batch = await self._checked("ask for", self.client.batches.retrieve(entry.remote))
+            if batch.status in OVER:
+                break
+            if poll is None:
+                return False
+            await asyncio.sleep(poll)
+        # all of it first: what is taken is billed, and what is noted as done is not fetched and billed again
+        files = filter(None, (batch.output_file_id, batch.error_file_id))
+        self.taken.take(entry, [reply for file in files for reply in await self._fetched(file)])
+        for fault in getattr(batch.errors, "data", None) or []:
+            self.why = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
+        self.taken.done(entry)
+        return True
 
     async def _found(self, entry: Entry) -> Entry | None:
         """The batch on the server that carries this entry's mark: its submission was not noted."""
@@ -248,7 +289,7 @@ class _Batches:
 
     async def _checked(self, verb: str, call: Awaitable[T], field: str = "id") -> T:
         """What a call gives, an object with this field; the client passes on what has another shape."""
-        error, next_ = "an answer of another shape", "nothing is lost, run the command again"
+        error, next_, fatal = "an answer of another shape", "nothing is lost, run the command again", ProposerError
         try:
             answer = await call
             if not field or getattr(answer, field, None):
@@ -261,9 +302,10 @@ class _Batches:
                 next_ = f"nothing is lost: {longer}{less}, and run the command again"
             if isinstance(fault, openai.NotFoundError) and verb in ("ask for", "fetch"):  # and will not be there again
                 next_ = "run it with the key that submitted the batch, or ask without one: --proposer openai:NAME"
+                fatal = _Gone
         except AttributeError:  # in a page of a list
             pass
-        raise ProposerError(f"{self.server.base_url}: cannot {verb} a batch: {error}: {next_}")
+        raise fatal(f"{self.server.base_url}: cannot {verb} a batch: {error}: {next_}")
 
 
 def reply_of(line: str, server: Server) -> Reply | None:

@@ -50,7 +50,7 @@ class Budget:
     spent: float = 0.0
     habit: Habit = field(default_factory=Habit)
     held: dict[str, float] = field(default_factory=dict)  # request -> the most that it can cost, in USD
-    aside: float = 0.0  # the sum of `held`: a batch holds tens of thousands
+    aside: float = 0.0  # the sum of `held` (a batch holds tens of thousands), and the most of batches that are open
     bill: dict[str, float] = field(default_factory=dict)  # since the last call of `billed`
     longest: int = 0  # tokens of an answer so far: some servers know no limit
 
@@ -72,17 +72,19 @@ class Budget:
         self.held[request] = worst
         return True
 
-    def pay(self, reply: Reply, sent: int) -> None:
+    def pay(self, reply: Reply, sent: int, *, price: Price | None = None, most: float = 0.0) -> None:
         """What came back for a request that was sent: billed by its tokens, or for nothing where no answer came.
 
-        An answer whose tokens nobody names cost something all the same: the most that was set aside for it.
+        An answer whose tokens nobody names cost something all the same: the most that was set aside for it, or `most`
+        where another run has sent it. price: where it is not this budget's own.
         """
         held = self.held.pop(reply.request, 0.0)
         self.aside -= held
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
-        usd = self.price.of(tokens_in, tokens_out, reply.tokens_cached) if self.price else 0.0
+        price = price or self.price
+        usd = price.of(tokens_in, tokens_out, reply.tokens_cached) if price else 0.0
         if reply.answered and None in (reply.tokens_in, reply.tokens_out):
-            usd = max(usd, held)
+            usd = max(usd, held, most)
         self.spent += usd
         self.longest = max(self.longest, tokens_out)
         answers = int(reply.answered)  # others would make the mean answer look short

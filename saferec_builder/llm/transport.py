@@ -32,6 +32,8 @@ class Wire:
 
     async def __aenter__(self) -> "Wire":
         base = self.server.base_url
+        if not self.server.key:  # who sends texts was asked for it before, who fetches a batch was not
+            raise ProposerError(f"{base}: wants a key: set the environment variable that holds it (key_env)")
         self.pool = _pool(self.server, self.pace)
         self.first: dict[str, httpx2.Request] = {}  # by its path
         try:

@@ -1,13 +1,12 @@
-"""The ledger of batches in workspace.db, for the proposer `batch`."""
+"""The ledger of batches in workspace.db, for the proposer `batch`, and for who asks its model directly."""
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import polars as pl
-
 from saferec_builder.llm import Reply, Server, batch
+from saferec_builder.proposing import open_batches
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
 from saferec_builder.storage.workspace import Workspace
@@ -22,11 +21,22 @@ async def replies(
     ws: Workspace, server: Server, about: About, bill: Bill, **how: Any
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """llm.batch.replies of this server, with the workspace's ledger of its batches."""
-    with workspace.keyed(ws, tables.REQUESTS) as noted:
-        ledger = _Ledger(ws, server, about, bill, noted)
+    with _ledger(ws, server, about, bill) as ledger:
         async with aclosing(batch.replies(server, ledger=ledger, poll=ws.config.propose.batch_poll, **how)) as stream:
             async for found in stream:
                 yield found
+
+
+async def fetch(ws: Workspace, server: Server, about: About, bill: Bill, **how: Any) -> int:
+    """llm.batch.fetch of this server, with the same ledger."""
+    with _ledger(ws, server, about, bill) as ledger:
+        return await batch.fetch(server, ledger=ledger, **how)
+
+
+@contextmanager
+def _ledger(ws: Workspace, server: Server, about: About, bill: Bill) -> Iterator["_Ledger"]:
+    with workspace.keyed(ws, tables.REQUESTS) as noted:
+        yield _Ledger(ws, server, about, bill, noted)
 
 
 @dataclass(frozen=True)
@@ -38,16 +48,17 @@ class _Ledger:
     noted: Keyed  # tables.REQUESTS
 
     def open(self) -> list[batch.Entry]:
-        at = pl.col("server").str.strip_chars_end("/") == self.server.base_url.rstrip("/")  # as requests are named
-        mine = workspace.read(self.ws, tables.BATCHES).filter(at, model=self.server.model)
-        rows = tables.last(mine, "batch").select("batch", "state", "remote", "requests")
-        made = [batch.Entry(*row) for row in rows.filter(pl.col("state") != "done").iter_rows()]
+        rows = open_batches.of(self.ws, self.server).select("batch", "state", "remote", "requests", "usd")
+        made = [batch.Entry(*row) for row in rows.iter_rows()]
         billed = set(workspace.read(self.ws, tables.SPEND)["run"])
         return [replace(entry, billed=entry.mark in billed) for entry in made]
 
     def note(self, entry: batch.Entry) -> None:
-        row = (entry.batch, self.server.base_url, self.server.model, entry.state, entry.remote, entry.requests)
-        workspace.append(self.ws, tables.BATCHES, tables.BATCHES.frame([row]))
+        if entry.state == "uploaded":  # first: from here on it may cost so much
+            row = (entry.batch, entry.remote, entry.usd)
+            workspace.append(self.ws, tables.RESERVED, tables.RESERVED.frame([row]))
+        noted = (entry.batch, self.server.base_url, self.server.model, entry.state, entry.remote, entry.requests)
+        workspace.append(self.ws, tables.BATCHES, tables.BATCHES.frame([noted]))
 
     def knows(self, request: str) -> bool:
         return self.noted.get(request) is not None

@@ -6,7 +6,7 @@ from functools import partial
 
 from saferec_builder.llm import Budget
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import jobs, model_answers, paid_answers, runner
+from saferec_builder.proposing import jobs, model_answers, open_batches, paid_answers, runner
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -30,7 +30,8 @@ class Plan:
 
 
 def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
-    """What may be spent, what this workspace has spent already, and what this model's bills looked like."""
+    """What may be spent, what this workspace has spent already, with the most that its open batches can cost, and what
+    this model's bills looked like."""
     if step.server is None:
         return Budget()
     bills = workspace.read(ws, tables.SPEND)
@@ -39,7 +40,9 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
     habit = Habit(
         sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
     )
-    return Budget(step.price, limit, float(bills["usd"].sum()), habit)
+    return Budget(
+        step.price, limit, float(bills["usd"].sum()), habit, aside=float(open_batches.waiting(ws)["usd"].sum())
+    )
 
 
 def dry_run(plan: Plan) -> list[Job]:
@@ -70,8 +73,14 @@ def _estimate(job: Job) -> None:
     check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
     replies = workspace.read(job.ws, tables.REPLIES)
     paid = paid_answers.settled(replies, check, retries=job.step.retries_failed)
+    waiting = open_batches.of(job.ws, server)
+    asked = set() if waiting.is_empty() else set(workspace.read(job.ws, tables.REQUESTS)["request"])
+    if asked:
+        job.figures["in_open_batches"] = int(waiting["requests"].sum())
     for body in runner.bodies(job):
         request = server.name(body)
+        if request in asked and request not in paid:
+            continue
         if request in paid:
             job.figures["already_paid"] += 1
         else:

@@ -8,11 +8,12 @@ from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
+from typing import Any
 
 from saferec_builder import llm
-from saferec_builder.core.errors import StoreError
+from saferec_builder.core.errors import ProposerError, StoreError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import jobs, known_ways, model_answers, prompting
+from saferec_builder.proposing import jobs, known_ways, model_answers, open_batches, prompting
 from saferec_builder.proposing.jobs import Job, Todo
 from saferec_builder.proposing.paid_answers import PaidAnswers, attempts
 from saferec_builder.proposing.prompting import Reading
@@ -32,7 +33,7 @@ def read(job: Job, step: Step) -> None:
     """Reads and saves a job whose server answers, in this process."""
     if job.step.server is None:
         _here(job, step)
-    elif job.todo:
+    elif job.todo or open_batches.of(job.ws, job.step.server).height:
         _by_model(job, step)
 
 
@@ -77,7 +78,7 @@ def _bills(job: Job) -> Iterator[Settle]:
             if batch:
                 job.budget.billed()  # what is not written now comes back with the batch
             named = {"run": batch or run, "part": 1 if batch else next(parts)}
-            named |= {"model": job.step.name, "way": job.step.way}
+            named |= {"model": job.step.name, "way": "batch" if batch else job.step.way}
             row = {name: (named | bill).get(name, 0) for name in tables.SPEND.columns}
             workspace.append(job.ws, tables.SPEND, tables.SPEND.frame([row]))
             job.budget.billed()  # only now: what a busy database did not take is written next time
@@ -134,6 +135,8 @@ async def _asked(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies
 
     clock = asyncio.create_task(settling())
     try:
+        if job.step.way != "batch":
+            await _fetched(job, paid, settle)
         async with aclosing(_replies(job, paid, settle)) as stream:
             yield stream
     finally:
@@ -141,21 +144,40 @@ async def _asked(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies
 
 
 def _replies(job: Job, paid: Keyed, settle: Settle) -> Replies:
-    """(place in `bodies`, reply): asked of the server at once, or in batches; what was paid for is not asked again."""
-    server = job.step.server
-    assert server is not None, "the rules are not asked"
-
-    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
-    ours, found = PaidAnswers(paid, check, retries=job.step.retries_failed), partial(known_ways.note, job.ws)
+    """Asked of the server at once, or in batches; what was paid for is not asked again."""
+    server, how = _how(job, paid)
+    how |= {"found": partial(known_ways.note, job.ws)}
     if job.step.way != "batch":
-        return llm.replies(server, bodies(job), get=ours.get, put=ours.put, check=check, budget=job.budget, found=found)
+        return llm.replies(server, **how)
     from saferec_builder.proposing import batch_ledger
 
-    def about(asked: list[tuple[str, int]]) -> None:
-        _note(job, [(request, job.todo[n][1]) for request, n in asked])
+    return batch_ledger.replies(job.ws, server, partial(_note_places, job), settle, **how)
 
-    how = {"get": ours.get, "put": ours.put, "check": check, "budget": job.budget, "found": found}
-    return batch_ledger.replies(job.ws, server, about, settle, bodies=bodies(job), **how)
+
+async def _fetched(job: Job, paid: Keyed, settle: Settle) -> None:
+    """Before a model is asked directly: takes what it has answered in batches. ProposerError where one is not over:
+    what is in it would be paid for twice."""
+    server, how = _how(job, paid)
+    if open_batches.of(job.ws, server).is_empty():
+        return
+    from saferec_builder.proposing import batch_ledger
+
+    price = job.step.price.times(job.ws.config.propose.batch_factor) if job.step.price else None
+    left = await batch_ledger.fetch(job.ws, server, partial(_note_places, job), settle, price=price, **how)
+    if left and job.todo:
+        raise ProposerError(
+            f"{server.base_url}: {left:,} requests to {server.model} are in a batch that is not over, and would be paid"
+            f" for twice: wait for it with --proposer batch:{job.step.named}, or cancel it there and run this again"
+        )
+
+
+def _how(job: Job, paid: Keyed) -> tuple[llm.Server, dict[str, Any]]:
+    """(server, what it is asked and with which means)."""
+    server = job.step.server
+    assert server is not None, "the rules are not asked"
+    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
+    ours = PaidAnswers(paid, check, retries=job.step.retries_failed)
+    return server, {"bodies": bodies(job), "get": ours.get, "put": ours.put, "check": check, "budget": job.budget}
 
 
 def bodies(job: Job) -> Iterator[llm.Body]:
@@ -198,6 +220,10 @@ def _note(job: Job, asked: list[tuple[str, Subject]]) -> None:
     names = [(name, of) for request, of in asked for name in attempts(request, all_of_them=job.step.retries_failed)]
     rows = tables.REQUESTS.frame((name, job.corpus.kind, of.subject, of.digest) for name, of in names)
     workspace.append(job.ws, tables.REQUESTS, rows)
+
+
+def _note_places(job: Job, asked: list[tuple[str, int]]) -> None:
+    _note(job, [(request, job.todo[n][1]) for request, n in asked])
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:

@@ -15,8 +15,8 @@ from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.batch_stub import Batches, _Handler, running
-from tests.servers.llm_stub import completion
-from tests.worlds.model_replies import answer, claim, fill, options
+from tests.servers.llm_stub import Stub, completion, unbilled
+from tests.worlds.model_replies import answer, claim, fill, options, speaks
 
 Cli = Callable[..., Ran]
 TEXTS = ("no blood for me please", "something funny", "blood makes me faint", "blood again", "a ship")
@@ -317,3 +317,70 @@ def test_a_batch_is_found_again_however_the_address_ends(ask: Any, workspace, do
     toml.write_text(toml.read_text().replace(f'"{double.url}"', f'"{double.url}/"'))
     assert ask().json["added"] == 5
     assert len(double.batches) == 1 and len(set(double.sent)) == len(double.sent) == 5
+
+
+# ---- a batch that is out when another run begins
+
+
+@pytest.fixture
+def out(ask: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
+    """Another `propose`, while the texts are in a batch that nobody has fetched."""
+    killed_at("_settled", ask, monkeypatch)
+    return ask
+
+
+def test_a_budget_counts_what_a_batch_that_is_out_can_cost(out: Any, workspace, stub: Stub, double: Batches) -> None:
+    """The next run did not know of it, and all runs together cost more than the budget."""
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text().replace("[splits]", "[propose.models.n]\ninput = 2.0\noutput = 4.0\n\n[splits]"))
+    stub.usual = speaks
+    (most,) = store.read(workspace, tables.RESERVED)["usd"]
+    assert most > 5 * 2_000 * 4.0 / 1e6 / 2  # the longest answers alone, at half the price
+    beside = ("--proposer", "openai:n", "--base-url", stub.url, "--budget-usd")
+    assert out(*beside, most).json["dropped"] == {"budget reached": 5} and not stub.asked
+    ran = out("--budget-usd", most).json  # its own cost is no other
+    assert (ran["added"], len(double.batches)) == (5, 1)
+    assert out(*beside, most).json["added"] > 0  # it has cost far less
+
+
+def test_a_model_is_not_asked_directly_for_what_is_in_a_batch(out: Any, workspace, double: Batches) -> None:
+    """It was paid for twice, and the batch was never fetched."""
+    told = out("--dry-run").json
+    assert (told["requests"], told["in_open_batches"], told["estimated_usd"]) == (0, 5, 0)
+    direct = ("--proposer", "openai:m")
+    ran = out(*direct)
+    assert ran.code == 1 and ran.err.count("\n") == 1
+    assert "5 requests to m are in a batch that is not over" in ran.err and "--proposer batch:m" in ran.err
+    double.looks = 0
+    ran = out(*direct).json
+    assert (ran["added"], ran["requests"], ran["already_paid"], double.probes) == (5, 0, 5, 1)  # the batch's own
+    bill = store.read(workspace, tables.SPEND)
+    assert (bill["requests"].sum(), bill["way"].to_list()) == (5, ["batch"])
+    assert ran["usd"] == bill["usd"].sum() == pytest.approx(5 * 26 / 1e6 / 2)
+
+
+def test_a_batch_is_billed_where_nothing_is_left_to_read(out: Any, workspace, stub: Stub, double: Batches) -> None:
+    """Another server of the same model has read all since."""
+    stub.usual = speaks
+    assert out("--proposer", "openai:m", "--base-url", stub.url).json["added"] == 5
+    spent = store.read(workspace, tables.SPEND)["usd"].sum()
+    assert out("--proposer", "openai:m").json["skipped"] == 5  # nothing would be paid for twice, so it goes on
+    ran = out().json
+    assert (ran["skipped"], ran["usd"]) == (5, pytest.approx(5 * 26 / 1e6 / 2))
+    assert store.read(workspace, tables.SPEND)["usd"].sum() == pytest.approx(spent + ran["usd"])
+    assert store.read(workspace, tables.BATCHES)["state"][-1] == "done"
+
+
+def test_a_batch_that_the_server_has_no_more_holds_nobody_up(out: Any, workspace, double: Batches, monkeypatch) -> None:
+    """As the line says that ends a run of batches."""
+    killed_at("_fetched", out, monkeypatch)
+    del double.files["file-1"]
+    assert out("--proposer", "openai:m").json["requests"] == 5
+    assert store.read(workspace, tables.BATCHES)["state"][-1] == "submitted"  # with another key it may be there
+
+
+def test_an_answer_without_tokens_costs_what_its_batch_had_reserved(out: Any, workspace, double: Batches) -> None:
+    """In a run after the one that has set it aside."""
+    (most,) = store.read(workspace, tables.RESERVED)["usd"]
+    double.answer = lambda _: unbilled(answer())
+    assert out().json["usd"] == pytest.approx(most, abs=1e-6)

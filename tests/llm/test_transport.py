@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
+from saferec_builder.core.errors import ProposerError
 from saferec_builder.llm import transport
 from saferec_builder.llm.transport import Wire
 from tests.servers.llm_stub import SEA, Handler, Stub, probe, says
@@ -101,3 +102,14 @@ def test_what_the_environment_says_of_a_person_reaches_openai_alone(stub: Stub, 
             return wire.client.default_headers["OpenAI-Organization"]
 
     assert llm.run(to_openai()) == "mine-alone"
+
+
+def test_no_key_is_one_line() -> None:
+    """openai's client raises an error of its own."""
+
+    async def run() -> None:
+        async with Wire(llm.Server("m", "https://models.example/v1", key="")):
+            pass
+
+    with pytest.raises(ProposerError, match="https://models.example/v1: wants a key"):
+        llm.run(run())
