@@ -10,7 +10,7 @@ from saferec_builder.proposing import jobs, model_answers, open_batches, paid_an
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import database, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -40,9 +40,9 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
     habit = Habit(
         sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
     )
-    return Budget(
-        step.price, limit, float(bills["usd"].sum()), habit, aside=float(open_batches.waiting(ws)["usd"].sum())
-    )
+    spent, aside = (float(rows["usd"].sum()) for rows in (bills, open_batches.waiting(ws)))
+    longest = database.largest(ws.database, tables.REPLIES, "tokens_out", model=step.name)
+    return Budget(step.price, limit, spent, habit, aside=aside, longest=longest)
 
 
 def dry_run(plan: Plan) -> list[Job]:

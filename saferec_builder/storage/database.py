@@ -177,6 +177,16 @@ def count(place: Place, table: tables.Table) -> int:
         return int(db.execute(sa.text(f"SELECT count(*) FROM {table.name}")).scalar_one())
 
 
+def largest(place: Place, table: tables.Table, column: str, **where: str) -> int:
+    """The largest number in a column of the rows that have these values; 0 where none is."""
+    sql = _sql_table(table)
+    with _connection(place, reading=True) as db:
+        if not sa.inspect(db).has_table(table.name):
+            return 0
+        wanted = sa.select(sa.func.max(sql.c[column])).where(*(sql.c[name] == value for name, value in where.items()))
+        return int(db.execute(wanted).scalar() or 0)
+
+
 def _typed(rows: Iterable[sa.Row[Values]], table: tables.Table) -> pl.DataFrame:
     nested, times = _as_text(table)
     stored = {c: pl.String if c in nested or c in times else kind for c, kind in table.schema.items()}
