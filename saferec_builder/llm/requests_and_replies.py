@@ -148,9 +148,12 @@ class _Message(BaseModel):
 
     @property
     def answer(self) -> str | None:
-        """Some servers file a whole answer under the thoughts before it, and have no content then."""
+        """Some servers file a whole answer under the thoughts before it, and have no content then; of several calls, as
+        some models make one a claim, a list."""
         thought = (self.reasoning_content or "").strip()
-        called = self.tool_calls[0].function.arguments if self.tool_calls else None
+        said = [call.function.arguments for call in self.tool_calls or () if call.function.arguments]
+        calls = [*dict.fromkeys(said)]
+        called = f"[{', '.join(calls)}]" if len(calls) > 1 else "".join(calls)
         return called or self.content or (thought if thought.startswith("{") else None)
 
 

@@ -67,7 +67,10 @@ def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
 
 
 def _rows(found: Any) -> list[Any] | None:
-    """The list of claims, bare or inside an object of another name; None where there is none."""
+    """The list of claims, bare or inside an object of another name, or of several answers; None where there is none."""
+    if isinstance(found, list) and any(isinstance(one, dict) and "claims" in one for one in found):
+        parts = [(_rows(one) if isinstance(one, dict) else None, one) for one in found]
+        return [row for rows, one in parts for row in ([one] if rows is None else rows)]
     for _ in range(3):
         if not isinstance(found, dict):
             break
@@ -84,10 +87,10 @@ def _mended(rows: list[Any], taxonomy: Taxonomy) -> Claims:
     slugs = {_folded(name): t.slug for t in taxonomy.traits for name in (t.name, t.slug)}
     kept: list[Claim] = []
     rejected: Counter[str] = Counter()
-    last = ""
+    last, shares = "", _shares(rows)
     for row in rows:
         try:
-            claim = Claim.model_validate(_as_asked(row, slugs))
+            claim = Claim.model_validate(_as_asked(row, slugs, shares=shares))
         except ValidationError as error:
             rejected["off schema"] += 1
             first = error.errors(include_url=False, include_input=False)[0]
@@ -101,7 +104,7 @@ def _mended(rows: list[Any], taxonomy: Taxonomy) -> Claims:
     return Claims(kept, rejected, f"off schema: {last}" if rows and not kept else None)
 
 
-def _as_asked(row: Any, slugs: dict[str, str]) -> Any:
+def _as_asked(row: Any, slugs: dict[str, str], *, shares: bool) -> Any:
     """A claim in the form that was asked for, as far as it says the same: other words, names and numbers stay."""
     if not isinstance(row, dict):
         return row
@@ -112,7 +115,7 @@ def _as_asked(row: Any, slugs: dict[str, str]) -> Any:
         "evidence": [_quote(quote) for quote in quotes[:MOST_QUOTES]],
         "form": _word(row.get("form") or "none"),
         "verdict": _word(row.get("verdict")),
-        "confidence": _percent(row.get("confidence")),
+        "confidence": _percent(row.get("confidence"), shares=shares),
     }
 
 
@@ -124,14 +127,27 @@ def _quote(quote: Any) -> Any:
     return {"turn": number, "quote": quote.get("quote")}
 
 
-def _percent(value: Any) -> Any:
-    """80 of 80, 80.0, "80", "80 %", 0.8 and "0.8": a share has a point in it, and 1 is one percent."""
-    text = value.strip(" %") if isinstance(value, str) else value if isinstance(value, int) else repr(value)
-    if isinstance(text, str) and re.fullmatch(r"\d{1,3}(\.\d{1,20})?", text):
-        number = float(text)
-        share = "." in text and number <= 1 and "%" not in str(value)
-        return round(number * 100 if share else number)
-    return value
+def _shares(rows: list[Any]) -> bool:
+    """Whether an answer rates from 0 to 1: one number is a share, and none is more than 1."""
+    found = [number for row in rows if isinstance(row, dict) and (number := _number(row.get("confidence")))]
+    return any(share for _, share in found) and all(number <= 1 for number, _ in found)
+
+
+def _percent(value: Any, *, shares: bool) -> Any:
+    """80 of 80, 80.0, "80", "80 %", 0.8 and "0.8": a share has a point in it, and 1 is one percent but among shares."""
+    found = _number(value)
+    if found is None:
+        return value
+    number, share = found
+    return round(number * 100 if share or (shares and "%" not in str(value)) else number)
+
+
+def _number(value: Any) -> tuple[float, bool] | None:
+    """(a number of up to three digits and a fraction, whether it is a share); None of all else."""
+    text = value.strip(" %") if isinstance(value, str) else repr(value)
+    if not re.fullmatch(r"\d{1,3}(\.\d{1,20})?", text):
+        return None
+    return float(text), "." in text and float(text) <= 1 and "%" not in str(value)
 
 
 def _word(value: Any) -> Any:

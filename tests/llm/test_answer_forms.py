@@ -80,6 +80,10 @@ def message(**said: Any) -> llm.Reply:
     [
         ({"content": None, "tool_calls": [{"function": {"arguments": "{}"}}]}, "{}"),
         ({"content": "thinking", "tool_calls": [{"function": {"arguments": {"a": 1}}}]}, '{"a": 1}'),
+        (
+            {"tool_calls": [{"function": {"arguments": text}} for text in ('{"a": 1}', "", "{}", "{}")]},
+            '[{"a": 1}, {}]',
+        ),
         ({"content": [{"type": "thinking", "thinking": [1]}, {"type": "text", "text": "{}"}]}, "{}"),
         ({"content": {"claims": []}}, '{"claims": []}'),
         ({"content": "{}", "reasoning_content": "{draft}"}, "{}"),

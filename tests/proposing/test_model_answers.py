@@ -39,6 +39,19 @@ def test_the_same_in_another_form(changes: dict[str, Any], is_read_as: dict[str,
     assert found.error is None and [c.model_dump() for c in found.claims] == [CLAIM | is_read_as]
 
 
+@pytest.mark.parametrize(
+    ("said", "are"),
+    [
+        *(([0.9, 1], [90, 100]), ([0.5, "1"], [50, 100]), ([0.0, 1], [0, 100]), ([0.9, "1%"], [90, 1])),
+        *(([1, 1], [1, 1]), ([100, 1], [100, 1]), ([0.9, 1, 80], [90, 1, 80]), ([0.9, "high", 1], [90, 100])),
+    ],
+)
+def test_one_among_shares_is_the_whole(said: list[Any], are: list[int]) -> None:
+    """It was one percent beside 0.9, the surest claim of all the least sure."""
+    found = model_answers.read(json.dumps({"claims": [CLAIM | {"confidence": one} for one in said]}), TAXONOMY)
+    assert [claim.confidence for claim in found.claims] == are
+
+
 OFF = [
     *({"trait": "sadness"}, {"trait": 7}, {"verdict": "maybe"}, {"verdict": None}, {"form": "both"}),
     *({"confidence": 101}, {"confidence": "high"}, {"confidence": -1}, {"confidence": True}, {"confidence": None}),
@@ -61,6 +74,8 @@ BOTH = json.dumps(CLAIM)
         *((text, 0) for text in ('{"claims": []}', "[]", '{"claims": null}', '{"claims": [], "note": "hi"}')),
         *((f"```json\n{text}\n```", 1) for text in (f"[{BOTH}]", BOTH, f'{{"claims": [{BOTH}]}}')),
         (f'{{"answer": {{"claims": [{BOTH}]}}}}', 1),
+        (f'[{{"claims": [{BOTH}]}}, {{"claims": []}}, {{"claims": [{BOTH}]}}]', 2),  # of several calls of a tool
+        (f'[{{"claims": [{BOTH}]}}, 7]', 1),
         *((text, None) for text in ("", "fine", '{"claims": []', '{"claims": "none"}', '{"a": [], "b": []}', "7")),
         ('{"claims": [], "claims": []}', None),  # a name that stands twice
         ("{'claims': [], 'claims': []}", None),
