@@ -191,8 +191,10 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
     faults: list[jobs.Fault] = []
     for (_, subject, part), reply in chunk:
         job.figures["turns_giving_orders"] += len(orders(subject))
-        job.figures["already_paid" if reply.cached else "requests"] += reply.sent
-        if not reply.cached:
+        if reply.cached:
+            job.figures["already_paid"] += reply.answered  # the same text again, where the request failed, was not
+        else:
+            job.figures["requests"] += reply.sent
             job.figures["tokens_in"] += reply.tokens_in or 0
             job.figures["tokens_out"] += reply.tokens_out or 0
             if reply.tokens_reasoning:

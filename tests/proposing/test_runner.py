@@ -77,6 +77,15 @@ def test_a_failure_is_a_row_and_is_tried_again_where_somebody_asks(
     assert (ran["added"], ran["skipped"], ran["dropped"]) == (1, 2, {"nothing to read": 1})
 
 
+def test_what_failed_was_not_paid_for(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
+    """The same text again counted as paid for before."""
+    options(workspace, "retries = 0")
+    fill(workspace, *["no blood for me please"] * 3)
+    stub.usual = status(500)
+    ran = ask("--json").json
+    assert (ran["requests"], ran["already_paid"], ran["dropped"]) == (1, 0, {"server error": 3})
+
+
 def test_claims_without_their_quote_are_a_figure(ask: Any, stub: Stub) -> None:
     stub.usual = says(answer(claim("gore", "I hate hospitals")))
     ran = ask("--json").json
