@@ -78,6 +78,8 @@ def proposer(ws: Workspace, word: str, model: str | None, base_url: str | None) 
         raise UsageError(f"--proposer {word}: expected {', '.join(WAYS)}, several with commas, or jury")
     if way in ("rules", "learned"):
         return Step(way)
+    if name and model and name != model:
+        raise UsageError(f"--proposer {word} and --model {model} name two models: leave one of them out")
     name = name or model or ws.config.propose.model or ""
     if not name:
         raise UsageError(f"--proposer {way}: which model? give --model or [propose] model in saferec.toml")
@@ -88,12 +90,18 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     """A model by its name in saferec.toml, or by the name that its server has for it."""
     options = ws.config.propose
     named = options.models.get(name) or config.Model()
-    url = base_url or named.base_url or options.base_url or llm.OPENAI
+    urls = (base_url, named.base_url, options.base_url, llm.OPENAI)  # an empty one is none of OpenAI
+    url = next(one for one in urls if one is not None)
     try:
-        host = urlsplit(url).netloc
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        raise UsageError(f"model {name}: base_url {url}: no address: expected one like https://host/v1") from None
-    if "@" in host:
+        whole = False
+    if not whole:
+        shown = url.rpartition("@")[2]  # without a password
+        expected = "expected one like https://host/v1 or http://127.0.0.1:8000/v1"
+        raise UsageError(f"model {name}: base_url {shown!r}: no address: {expected}")
+    if "@" in parts.netloc:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${named.key_env} instead")
     key = os.environ.get(named.key_env) or "unused"
     limits = (options.concurrency, options.timeout, options.retries)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from saferec_builder.storage import workspace as store
 from tests.servers.llm_stub import Stub, says
 
@@ -42,3 +44,18 @@ max_tokens = 70
     monkeypatch.delenv("OTHER_KEY")
     ran = ask("--proposer", "openai:small", "--dry-run")
     assert ran.code == 1 and "headers: X-Key: set the environment variable OTHER_KEY" in ran.err
+
+
+def test_two_names_for_one_model_are_refused(ask: Any, stub: Stub) -> None:
+    """The second was ignored, and nobody was told which one had read."""
+    ran = ask("--proposer", "openai:small", "--model", "large")
+    assert ran.code == 1 and "openai:small and --model large name two models" in ran.err and not stub.asked
+    assert ask("--proposer", "openai:small", "--model", "small", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize("url", ["localhost:8000/v1", "", "ftp://127.0.0.1/v1", "http://", "http://127.0.0.1:99999/v1"])
+def test_an_address_that_is_none_is_named_as_it_is(ask: Any, url: str) -> None:
+    """Without its `http://` a server of this machine was taken for another one's, and an empty one for OpenAI's."""
+    ran = ask("--proposer", "openai:small", "--base-url", url, "--allow-remote")
+    assert ran.code == 1 and ran.err.count("\n") == 1
+    assert f"base_url {url!r}: no address" in ran.err and "http://127.0.0.1:8000/v1" in ran.err

@@ -21,6 +21,9 @@ def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, c
     made = propose(ws, "openai:small,openai:large", progress=drawn(bars))
     # three texts, (7 x 10 + 3 x 100) USD per million tokens each; `large` reads the one with a maybe, and has no price
     assert (made.counts.added, made.unit, made.spent) == (4, "readings", pytest.approx(3 * 370 / 1e6))
+    sent = len(stub.asked)
+    none = propose(ws, "openai:new", limit=0).counts
+    assert (none.came, none.figures["not_read_yet"], len(stub.asked)) == (0, 3, sent)  # and no more than that
     assert [(bar.total, bar.done) for bar in bars] == [(3, 3), (1, 1)]
     assert propose(ws, "openai:small").spent == 0 and propose(ws).unit == "conversations"
     assert capfd.readouterr() == ("", "")
