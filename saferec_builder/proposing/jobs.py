@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 import polars as pl
 
@@ -49,6 +49,12 @@ class Job:
     @property
     def ws(self) -> Workspace:
         return self.corpus.ws
+
+    @cached_property
+    def there(self) -> pl.DataFrame:
+        """Proposals that were there when this job saved its first."""
+        parts = workspace.parts(self.ws, tables.PROPOSALS, *tables.PROPOSALS.key)
+        return pl.concat([tables.PROPOSALS.empty.select("proposal"), *parts])
 
     @property
     def spent(self) -> float:
@@ -123,8 +129,9 @@ def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxono
     """Proposals first: a kill before the readings only means that the same chunk is read again."""
     proposals, gone, texts = prompting.founded(proposals, [subject for subject, _ in read])
     job.rejected += gone
+    new = proposals.join(job.there, "proposal", "anti")["verdict"]
     job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)
-    job.figures.update({f"of_these_{verdict}": n for verdict, n in proposals["verdict"].value_counts().iter_rows()})
+    job.figures.update({f"of_these_{verdict}": n for verdict, n in new.value_counts().iter_rows()})
     parts: dict[str, list[Subject]] = {}
     for subject, part in read:
         parts.setdefault(part.digest, []).append(subject)

@@ -116,3 +116,16 @@ def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Work
     texts = corpus.load(store.Workspace.open(workspace.root))
     step = proposers.steps(texts.ws, "openai:small", None, None)[0][0]
     assert evaluation.claimed(texts, step, Truth({}, whole={"c0"})) == ([], {"c0"})
+
+
+@pytest.mark.slow
+def test_only_new_proposals_are_told_by_verdict(cli: Any, workspace: store.Workspace) -> None:
+    """The rules read the reworded trait anew and say what they said: of 0 proposals 2 were present."""
+    fill(workspace, *TEXTS[:2])
+    told = ("proposals", "of_these_present", "added")
+    first = cli("propose", "-C", workspace.root, "--json").json
+    assert [first.get(name, 0) for name in told] == [1, 1, 2]
+    reword(workspace)
+    fill(workspace, *TEXTS[:2], "blood makes me faint")
+    again = cli("propose", "-C", workspace.root, "--json").json
+    assert [again.get(name, 0) for name in told] == [1, 1, 3]
