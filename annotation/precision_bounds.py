@@ -14,7 +14,7 @@ from annotation import aggregation, confidence_bounds as certificates, controls,
 from annotation.confidence_bounds import ALPHA, FalseShare
 from annotation.task_assignment import AUDIT, by_turn
 from saferec_builder.storage.evidence_check import first_fault
-from saferec_builder.storage.tables import LABELS, SPAN, UNIT, digest, last
+from saferec_builder.storage.tables import LABELS, SPAN, UNIT, digest, last, last_claims
 
 POOLED = "any sensitivity"
 LAST = "g"  # after every place in the draw: of what has none, nothing was drawn
@@ -125,8 +125,8 @@ def _hash(unit: Unit) -> int:
 
 
 def sure(proposals: pl.DataFrame, confidence: float) -> pl.DataFrame:
-    """The last proposal of each unit where it says `present` with at least this confidence."""
-    now = last(proposals.filter(kind="sensitivity"), *UNIT)
+    """The last claim of each unit where it says `present` with at least this confidence."""
+    now = last(last_claims(proposals.filter(kind="sensitivity")), *UNIT)
     return now.filter((pl.col("verdict") == "present") & (pl.col("confidence") >= confidence))
 
 

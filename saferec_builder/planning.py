@@ -197,7 +197,8 @@ def _believed(ws: Workspace) -> pl.DataFrame:
     to agree with: labels that were made too early are unresolved. Of another taxonomy that the workspace had before
     nothing is believed."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
-    claims = tables.last(workspace.read(ws, tables.PROPOSALS).filter(verdict="present"), *tables.UNIT)
+    claims = tables.last_claims(workspace.read(ws, tables.PROPOSALS)).filter(verdict="present")
+    claims = tables.last(claims, *tables.UNIT)
     claims = claims.join(labels.drop_nulls("verdict"), tables.UNIT, how="anti")
     labels = labels.join(claims, tables.UNIT, how="anti", maintain_order="left")
     claims = claims.select([c for c in tables.LABELS.schema if c in claims.columns])

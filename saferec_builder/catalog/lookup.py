@@ -74,16 +74,16 @@ def gaps(ws: Workspace) -> Gaps:
     used = pl.concat([uses(named, linked), said(conversations, mentions)]).unique(maintain_order=True)
     unlinked = named.filter(~pl.col("ref").is_in(list(linked)))
     redial = bool(unlinked["ref"].str.starts_with("redial:").any())
-    return Gaps(ranked(items, judged.oracle, used, _sensitive(ws)), unlinked, redial)
+    return Gaps(ranked(items, judged.oracle, used, _sensitive(ws, conversations)), unlinked, redial)
 
 
-def _sensitive(ws: Workspace) -> pl.DataFrame:
-    """(conversation, trait) of what seekers are sensitive to, or may be."""
+def _sensitive(ws: Workspace, conversations: pl.DataFrame) -> pl.DataFrame:
+    """(conversation, trait) of what seekers are sensitive to, or may be, by claims on these texts."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
     settled, open_ = (labels.filter(pl.col("verdict").is_null() == unsettled) for unsettled in (False, True))
-    proposals = tables.last(workspace.read(ws, tables.PROPOSALS), *tables.UNIT).join(
-        settled, list(tables.UNIT), how="anti"
-    )
+    now = conversations.select("digest", subject="conversation")
+    proposals = workspace.read(ws, tables.PROPOSALS).join(now, on=["subject", "digest"], maintain_order="left")
+    proposals = tables.last_claims(proposals).join(settled, tables.UNIT, how="anti")
     heard = open_.select("reviews").explode("reviews")  # of half-read audits most traits are open, and nobody's word
     reviews = workspace.read(ws, tables.REVIEWS).join(heard, left_on="review", right_on="reviews", how="semi")
     claims = pl.concat([frame.select(*tables.UNIT, "verdict") for frame in (settled, proposals, reviews)])

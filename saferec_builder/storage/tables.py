@@ -70,3 +70,11 @@ WARNINGS = TABLES["warnings"]
 WAYS = TABLES["ways"]
 
 HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
+
+
+def last_claims(proposals: pl.DataFrame) -> pl.DataFrame:
+    """PROPOSALS `present` or `unsure` that their proposer has said nothing else of since.
+
+    The last word counts of each proposer by itself: one that finds nothing takes no other's claim away.
+    """
+    return last(proposals, *UNIT, "proposer").filter(pl.col("verdict").is_in(["present", "unsure"]))

@@ -187,6 +187,14 @@ def test_sure_proposals_become_labels_only_under_a_certificate():
         assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
 
 
+def test_a_proposer_that_finds_nothing_takes_no_sure_proposal_of_another_away():
+    props = proposals(("c1", "gore", "present"), ("c1", "gore", "absent"), ("c2", "gore", "present"))
+    props = props.with_columns(confidence=0.97, proposer=pl.Series(["rules", "learned", "rules"]))
+    assert precision.sure(props, 0.95)["subject"].to_list() == ["c1", "c2"]
+    doubted = props.with_columns(verdict=pl.Series(["present", "unsure", "present"]))
+    assert precision.sure(doubted, 0.95)["subject"].to_list() == ["c2"]
+
+
 def test_sure_proposals_stay_labels_while_the_audit_reads_on():
     """120 of 300 were read as proposals; of the 180 labels the audit comes to 100, in its own order, and all are right.
 

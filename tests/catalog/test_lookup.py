@@ -98,6 +98,19 @@ def test_what_is_known_and_what_is_missing(ws):
     assert (lookup.merges(ws).joined.height, lookup.merges(ws).conflicts.height) == (0, 0)
 
 
+def test_who_waits_for_an_item_is_told_by_the_claims_on_their_words_whoever_finds_nothing(ws):
+    """`learned`, which scores every trait `absent` before it has learned enough, left nobody waiting."""
+    talk = store.read(ws, tables.CONVERSATIONS).row(0, named=True)
+    found = [("rules", "present", talk["digest"]), ("learned", "absent", talk["digest"])]
+    said = [(trait, *each) for trait in ("gore", "torture") for each in found]
+    said += [("needles", "rules", "present", "of another text")]
+    for trait, who, verdict, text in said:
+        row = dict.fromkeys(tables.PROPOSALS.schema) | {"proposal": f"{who} {trait}", "kind": "sensitivity"}
+        row |= {"subject": talk["conversation"], "trait": trait, "verdict": verdict, "digest": text, "spans": []}
+        store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([row | {"proposer": who}]))
+    assert lookup.gaps(ws).items.select("title", "waiting").rows() == [("Heat", 2)]
+
+
 def test_without_a_catalog_or_conversations_it_is_said_what_to_run(workspace, tmp_path):
     for look in (lambda: lookup.check(workspace, "Alien (1979)", "gore"), lambda: lookup.show(workspace, "Alien")):
         with pytest.raises(UsageError, match="the catalog is empty: run `saferec-build catalog add SOURCE PATH` first"):
