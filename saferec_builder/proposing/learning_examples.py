@@ -29,6 +29,7 @@ FOLDS = 5
 ENOUGH = 50  # sensitivities that people found, before anything is claimed
 SILVER = 2_000  # conversations without a label that the rules' claims stand for
 MEASURING = ("audit", "control", "gold")  # why a conversation was read that nothing is learned from
+WAY = 2  # of learning: another number where the same examples make other models
 MESSAGES = Path(__file__).with_name("messages")
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -89,7 +90,8 @@ def gather(corpus: Corpus) -> Examples:
     both = np.concatenate([np.array(truth, dtype=np.float64).reshape(shape), traits])
     judged = np.array([[people.of(unit) is not None for unit in of] for of in units], dtype=bool).reshape(shape)
     names = [*rows["group"], *written]
-    version = tables.digest([t.wording for t in corpus.taxonomy.traits], rules.VERSION, texts, written, both.tolist())
+    wordings = [t.wording for t in corpus.taxonomy.traits]
+    version = tables.digest(WAY, wordings, rules.VERSION, texts, written, both.tolist())
     return Examples(
         [*texts, *written],
         both,
@@ -113,7 +115,7 @@ def basis(corpus: Corpus) -> str:
     texts = rows.select("conversation", "digest", "group", "source").rows()
     written = [path.read_text(encoding="utf-8") for path in sorted(MESSAGES.glob("*.toml"))]
     wordings = [trait.wording for trait in corpus.taxonomy.traits]
-    return tables.digest(__version__, wordings, rules.VERSION, said, texts, written)
+    return tables.digest(__version__, WAY, wordings, rules.VERSION, said, texts, written)
 
 
 def seekers_text(turns: list[dict[str, str]]) -> str:

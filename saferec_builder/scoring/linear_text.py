@@ -88,12 +88,10 @@ def cross_fit(
     is a model."""
     ready, fold, known = _prepared(texts, own, True), np.asarray(folds), np.asarray(truth, dtype=np.float64)
     models: list[LinearText] = []
-    starts: list[Floats | None] = [None] * len(labels)  # a fold's minimum lies near that of the fold before
     for n in counted(range(int(fold.max(initial=0)) + 1), progress):
         mine = np.where((fold == n)[:, None], np.nan, known).T
-        solved = [_solve(ready.rows, column, start, ROUGH) for column, start in zip(mine, starts, strict=True)]
-        models.append(ready.model(labels, solved))
-        starts = list(solved)
+        # from nothing: the solution of another fold has seen this one, and where it stops it is not forgotten
+        models.append(ready.model(labels, [_solve(ready.rows, column, ROUGH) for column in mine]))
     return tuple(models)
 
 
@@ -174,8 +172,8 @@ def _prepared(texts: Sequence[str], own: Sequence[bool] | None, characters: bool
 # ---- logistic regression
 
 
-def _solve(rows: _Rows, truth: Floats, start: Floats | None = None, rough: float = 0.0) -> Floats:
-    """Weights and, last, the bias that minimise |w|^2 / 2 + C * log loss, by L-BFGS (Nocedal 1980) from `start`."""
+def _solve(rows: _Rows, truth: Floats, rough: float = 0.0) -> Floats:
+    """Weights and, last, the bias that minimise |w|^2 / 2 + C * log loss, by L-BFGS (Nocedal 1980)."""
     known = ~np.isnan(truth)
     signs = np.where(truth == 1, 1.0, -1.0)
     point = np.zeros(rows.width + 1)
@@ -184,8 +182,6 @@ def _solve(rows: _Rows, truth: Floats, start: Floats | None = None, rough: float
     if not yes or not no:
         return point
     least = max(TOLERANCE, rough * C * float(np.sqrt(min(yes, no))))
-    if start is not None:
-        point[:] = start
 
     def value(at: Floats) -> tuple[float, Floats]:
         margin = signs * (rows.times(at[:-1]) + at[-1])

@@ -61,3 +61,14 @@ def test_a_label_that_nothing_tells_apart_scores_its_share(column: list[float], 
     # (yes + 1) / (yes + no + 2), whatever the words
     model = linear_text.fit(TEXTS, np.array([column]).T, ["gore"])
     assert model.score([*TEXTS, "", "zzz"])[:, 0] == pytest.approx([share] * 8)
+
+
+def test_no_model_of_a_cross_fit_knows_the_labels_of_its_own_fold() -> None:
+    """Each began where the one before had ended, which was trained on them: of coin tosses it knew more than half."""
+    rng = np.random.default_rng(3)
+    texts = [" ".join(f"w{k}" for k in rng.integers(0, 60, 12)) for _ in range(90)]
+    truth, folds = (rng.random((90, 1)) < 0.3).astype(float), np.arange(90) % 3
+    models = linear_text.cross_fit(texts, truth, ["gore"], list(folds))
+    for n, model in enumerate(models):
+        other = np.where((folds == n)[:, None], 1 - truth, truth)
+        assert np.array_equal(linear_text.cross_fit(texts, other, ["gore"], list(folds))[n].weights, model.weights)
