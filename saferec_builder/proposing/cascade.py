@@ -44,20 +44,20 @@ def escalated(
     read: Collection[str],
     band: tuple[float, float],
     skip_silent: bool,
+    foreign: Collection[str] = (),
 ) -> set[str]:
     """Of these subjects, those that the next proposer of a cascade reads, after the `earlier` ones have.
 
-    After the rules alone: all (or with skip_silent those on which the rules have a word, and those in a language that
-    they do not read). After a model: of what it has `read`, what it is unsure of, and what it sees differently from an
-    earlier one.
+    After the rules alone: all (or with skip_silent those on which the rules have a word, and those `foreign`, in a
+    language that they do not read; not what they are still to read). After a model: of what it has `read`, what it is
+    unsure of, and what it sees differently from an earlier one.
     """
     if not earlier:
         return set(subjects)
     last = earlier[-1]
     claims = proposals.filter(proposer=last[0], version=last[1])
     if last[0] == "rules":
-        silent = set(read) - set(claims["subject"])
-        return set(subjects) - silent if skip_silent else set(subjects)
+        return set(subjects) & {*claims["subject"], *foreign} if skip_silent else set(subjects)
     doubts = unsure(claims, band).union(*(disputed(proposals, last, who) for who in earlier[:-1]))
     return doubts & set(subjects) & set(read)  # silence on what it was not asked is no opinion
 
@@ -70,9 +70,14 @@ def doubts(corpus: Corpus, earlier: Sequence[Step]) -> set[str]:
     options = corpus.ws.config.propose
     who = [(step.name, corpus.version(step)) for step in earlier]
     read = corpus.rows(tables.READINGS).filter(proposer=who[-1][0], version=who[-1][1])["subject"]
-    subjects = [s.subject for s in corpus.subjects]
     return escalated(
-        subjects, current(corpus), who, read=set(read), band=options.uncertain, skip_silent=options.skip_silent
+        [s.subject for s in corpus.subjects],
+        current(corpus),
+        who,
+        read=set(read),
+        band=options.uncertain,
+        skip_silent=options.skip_silent,
+        foreign=corpus.foreign,
     )
 
 
