@@ -76,6 +76,12 @@ class Learned:
         e = self.examples
         people = int(e.judged.any(axis=1).sum())
         LOG.warning("%s", f"propose: learning from {len(e.texts):,} texts, of which people have judged {people:,} ...")
+        slugs = self.corpus.taxonomy.slugs
+        if untold := [slug for slug, told in zip(slugs, e.told, strict=True) if not told]:
+            few = f"fewer than {learning_examples.OF_A_TRAIT} texts that people read have them, or lack them"
+            LOG.warning(
+                "%s", f"propose: learned scores no {', '.join(untold)}: the rules know no words for them, and {few}"
+            )
         labels = [str(n) for n in range(e.truth.shape[1])]
         return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=e.own, progress=self.progress)
 
@@ -87,7 +93,7 @@ class Learned:
         folds = np.array(e.folds[: len(found)])
         for n, model in enumerate(self.models):
             mine = np.flatnonzero(folds == n)
-            found[mine] = model.score([e.texts[k] for k in mine])
+            found[mine] = model.score([e.texts[k] for k in mine]) * e.told
         return found
 
     @cached_property
@@ -125,14 +131,16 @@ class Learned:
         return Standing(e.found, *(_precision(which & e.judged, right) for which in (claimed, e.ruled)))
 
     def propose(self, conversations: pl.DataFrame, taxonomy: Taxonomy, whole: Taxonomy) -> pl.DataFrame:
-        """tables.PROPOSALS: a row for each trait of `taxonomy`, a part of the `whole` that it was trained on."""
+        """tables.PROPOSALS: a row for each trait of `taxonomy`, a part of the `whole` that it was trained on, of which
+        enough is known to score it."""
         rows: list[Proposal] = []
-        places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs}
+        told = dict(zip(whole.slugs, self.examples.told, strict=True))
+        places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs if told[slug]}
         held = np.array([self._fold(name) for name in conversations["conversation"]])
         for n, model in enumerate(self.models):
             part = conversations.filter(pl.Series(held == n))
             texts = [learning_examples.seekers_text(turns) for turns in part["turns"].to_list()]
-            for row, scores in zip(part.iter_rows(named=True), model.score(texts), strict=True):
+            for row, scores in zip(part.iter_rows(named=True), model.score(texts) * self.examples.told, strict=True):
                 at = self.thresholds.get(row["source"], self.thresholds[""])
                 clauses = _clauses(row["turns"]) if scores.max(initial=0.0) >= at else []
                 carried = _carried(model, clauses)
@@ -150,7 +158,7 @@ def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, flo
     truth, sources = examples.truth[: len(scores)], np.array(examples.sources)
     found: dict[str, float] = {}
     for source in ["", *sorted({*examples.sources})]:
-        known = examples.judged & (rows & ((sources == source) | (source == "")))[:, None]
+        known = examples.judged & examples.told & (rows & ((sources == source) | (source == "")))[:, None]
         positives = int((truth[known] == 1).sum())
         if source == "" or positives >= OF_A_SOURCE:
             found[source] = best(scores[known], truth[known] == 1) if examples.enough else NEVER

@@ -21,12 +21,13 @@ from saferec_builder.mining import splits
 from saferec_builder.proposing import human_labels
 from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus
-from saferec_builder.proposing.rules import matcher as rules
+from saferec_builder.proposing.rules import cues, matcher as rules
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FOLDS = 5
 ENOUGH = 50  # sensitivities that people found, before anything is claimed
+OF_A_TRAIT = 10  # texts with a trait that the rules know no words for, and without it, before it is scored
 SILVER = 2_000  # conversations without a label that the rules' claims stand for
 MEASURING = ("audit", "control", "gold")  # why a conversation was read that nothing is learned from
 WAY = 2  # of learning: another number where the same examples make other models
@@ -40,7 +41,8 @@ class Examples:
     """One row per text: first the conversations of this workspace, then the messages.
 
     truth: [text, trait], nan where nobody knows; judged: where people said it; ruled: where the rules claim `present`.
-    The last two and `sources` are of conversations only.
+    The last two and `sources` are of conversations only. Of a trait that the rules know no words for their silence says
+    nothing, nor do messages that were written for others.
     """
 
     texts: list[str]
@@ -49,6 +51,7 @@ class Examples:
     sources: list[str]
     judged: Bools
     ruled: Bools
+    told: Bools  # which traits may be scored
     version: str  # another one where anything above is another
 
     @property
@@ -75,13 +78,10 @@ def gather(corpus: Corpus) -> Examples:
     claims = rules.propose(rows, corpus.taxonomy)
     verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
     units = [[(name, slug) for slug in slugs] for name in rows["conversation"]]
-    silver = {"present": 1.0, "unsure": np.nan, None: 0.0}
+    heard = cues.traits()
     read = [name not in corpus.foreign for name in rows["conversation"]]  # of others the rules' silence says nothing
     truth = [
-        [
-            float(said) if (said := people.of(unit)) is not None else silver[verdicts.get(unit)] if here else np.nan
-            for unit in of
-        ]
+        [_said(unit, people, verdicts, here and unit[1] in heard) for unit in of]
         for of, here in zip(units, read, strict=True)
     ]
     texts = [seekers_text(turns) for turns in rows["turns"].to_list()]
@@ -89,18 +89,33 @@ def gather(corpus: Corpus) -> Examples:
     shape = (len(rows), len(slugs))
     both = np.concatenate([np.array(truth, dtype=np.float64).reshape(shape), traits])
     judged = np.array([[people.of(unit) is not None for unit in of] for of in units], dtype=bool).reshape(shape)
-    names = [*rows["group"], *written]
+    folds = [fold(name) for name in (*rows["group"], *written)]
     wordings = [t.wording for t in corpus.taxonomy.traits]
     version = tables.digest(WAY, wordings, rules.VERSION, texts, written, both.tolist())
     return Examples(
         [*texts, *written],
         both,
-        [fold(name) for name in names],
+        folds,
         rows["source"].to_list(),
         judged,
         np.array([[verdicts.get(u) == "present" for u in of] for of in units], dtype=bool).reshape(shape),
+        np.array([slug in heard for slug in slugs]) | _enough_of_each(both, folds),
         f"learned-{version}",
     )
+
+
+def _said(unit: tuple[str, str], people: Truth, verdicts: dict[tuple[str, str], str], heard: bool) -> float:
+    """What people say of it, else the rules, whose silence says something only where they can have `heard` it."""
+    if (said := people.of(unit)) is not None:
+        return float(said)
+    return {"present": 1.0, "": 0.0}.get(verdicts.get(unit, ""), np.nan) if heard else np.nan
+
+
+def _enough_of_each(truth: Floats, folds: list[int]) -> Bools:
+    """Whether each model, without its fold, has enough texts with the trait and without it."""
+    apart = [truth[np.array(folds) != n] for n in range(FOLDS)]
+    enough: Bools = np.all([(part == side).sum(axis=0) >= OF_A_TRAIT for part in apart for side in (0, 1)], axis=0)
+    return enough
 
 
 def basis(corpus: Corpus) -> str:
@@ -152,12 +167,14 @@ def _place(conversation: str) -> str:
 
 
 def messages(taxonomy: Taxonomy) -> tuple[list[str], Floats]:
-    """Our own messages and [text, trait]: each is written for one trait, and counts as one without the others."""
-    rows = []
+    """Our own messages and [text, trait]: each is written for one trait, and counts as one without the others that any
+    is written for. Of a trait of somebody's own nobody knows."""
+    rows, ours = [], set[str]()
     for path in sorted(MESSAGES.glob("*.toml")):
         for trait, row in tomllib.loads(path.read_text(encoding="utf-8"))["trait"].items():
+            ours.add(trait)
             rows += [(text, trait) for text in row["says"]] + [(text, "") for text in row["not"]]
-    truth = [[float(trait == slug) for slug in taxonomy.slugs] for _, trait in rows]
+    truth = [[float(trait == slug) if slug in ours else np.nan for slug in taxonomy.slugs] for _, trait in rows]
     return [text for text, _ in rows], np.array(truth, dtype=np.float64)
 
 

@@ -8,6 +8,7 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.proposing import learned
 from saferec_builder.proposing.evaluation import score
 from saferec_builder.proposing.learning_examples import FOLDS
+from saferec_builder.proposing.rules import cues
 from saferec_builder.proposing.run import propose
 from saferec_builder.scoring import linear_text
 from saferec_builder.storage import tables, workspace as store
@@ -59,6 +60,16 @@ def test_with_few_labels_it_scores_and_claims_nothing(workspace: store.Workspace
     with pytest.raises(UsageError, match="reads conversations"):
         fill_items(workspace)
         propose(workspace, "learned", items=True)
+
+
+def test_a_trait_that_too_little_is_known_of_has_no_score(workspace: store.Workspace, monkeypatch, caplog) -> None:
+    """One half everywhere would come first in every queue, and be a claim under a low threshold."""
+    texts, without = world(workspace, 130), cues.traits() - {"gore"}
+    monkeypatch.setattr(cues, "traits", lambda: without)
+    label(workspace, texts[:1], ["present"], trait="gore")
+    propose(workspace, "learned", limit=3)
+    assert "gore" not in set(rows(workspace)["trait"]) and rows(workspace)["trait"].n_unique() == len(without)
+    assert "learned scores no gore: the rules know no words for them, and fewer than 10 texts" in caplog.text
 
 
 def fill_items(ws: store.Workspace) -> None:

@@ -5,6 +5,7 @@ import hashlib
 import tomllib
 from datetime import UTC, datetime
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -14,6 +15,7 @@ from saferec_builder.proposing import corpus, learning_examples
 from saferec_builder.storage import tables, workspace as store
 from tests import DATA
 from tests.worlds.learned_world import few_messages, label, world
+from tests.worlds.model_replies import own_taxonomy
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +56,22 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
         *before[:3],
         before[7],
     }
+
+
+def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(workspace: store.Workspace) -> None:
+    """All that nobody had read, and every message of ours, taught that it is not there."""
+    clowns = '\n[[trait]]\nslug = "clowns"\nname = "Clowns"\ndefinition = "No clowns."\ntopics = ["clowns"]\n'
+    (workspace.root / "mine.toml").write_text(traits.EMBEDDED.read_text(encoding="utf-8") + clowns)
+    own_taxonomy(workspace)
+    ws = store.Workspace.open(workspace.root)
+    texts = world(ws, 6, 60)
+    label(ws, texts[:2], ["present", "absent"], trait="clowns")
+    found = learning_examples.gather(corpus.load(ws))
+    gore, own = (found.truth[:, ws.taxonomy.slugs.index(slug)] for slug in ("gore", "clowns"))
+    assert not np.isnan(gore).any() and sorted(own[~np.isnan(own)]) == [0, 1]
+    assert found.told.sum() == len(ws.taxonomy.slugs) - 1
+    label(ws, texts, [("present", "absent")[n % 2] for n in range(66)], trait="clowns")
+    assert learning_examples.gather(corpus.load(ws)).told.all()
 
 
 def learned_from(ws: store.Workspace, texts: list[str]) -> set[str]:

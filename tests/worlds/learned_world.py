@@ -26,12 +26,14 @@ def world(ws: store.Workspace, labelled: int, more: int = 0) -> list[str]:
     return texts
 
 
-def label(ws: store.Workspace, texts: list[str], verdicts: list[str], first: int = 0) -> None:
-    """Says of conversations c0, c1, ... whether an animal's harm is in them."""
-    one = {"kind": "sensitivity", "trait": "animal_harm", "spans": [], "reviews": [], "simulated": False}
+def label(
+    ws: store.Workspace, texts: list[str], verdicts: list[str], first: int = 0, trait: str = "animal_harm"
+) -> None:
+    """Says of conversations c0, c1, ... whether an animal's harm, or another trait, is in them."""
+    one = {"kind": "sensitivity", "trait": trait, "spans": [], "reviews": [], "simulated": False}
     rows = [
         one
-        | {"label": f"l{n}-{verdict}", "subject": f"c{n}", "digest": tables.digest(text), "verdict": verdict}
+        | {"label": f"l{n}-{trait}-{verdict}", "subject": f"c{n}", "digest": tables.digest(text), "verdict": verdict}
         | {"method": "agreed", "form": "implicit" if verdict == "present" else None}
         for n, (text, verdict) in enumerate(zip(texts, verdicts, strict=True), first)
     ]
