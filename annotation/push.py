@@ -13,7 +13,6 @@ from annotation import (
     controls,
     gold_and_decoys as quality_checks,
     outbox,
-    precision_bounds as precision,
     pull,
     push_checks as checks,
     reviewer_opt_outs as opt_outs,
@@ -99,7 +98,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     plan = _drawn(desk, _plan(desk, who, options, due))
     back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
     dealt = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
-    found = controls.supply(desk.judged, desk.proposals, desk.decoys)
+    found = controls.supply(desk.judged, desk.ever, desk.decoys)
     dealt = controls.plant(dealt, desk.assignments, found, desk.given, plan, desk.ws.config.review.controls)
     mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
     # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
@@ -181,9 +180,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
 def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
     """The plan with the sampling design; whoever is new gets a place in it now, before anything is sent."""
     claimed = routing.called_for(desk.proposals, plan).union(desk.assignments.select("kind", "subject").iter_rows())
-    least, sure = desk.ws.config.review.auto, set[dealing.Key]()
-    if least:
-        sure = routing.all_sure(desk.proposals, precision.sure(desk.proposals, least), plan)
+    sure = routing.all_sure(desk.proposals, desk.sure, plan)
     new = design.arrivals(desk.given, desk.design, plan, claimed=claimed, sure=sure, secret=desk.ws.secret)
     workspace.append(desk.ws, tables.DESIGN, new)
     rows = pl.concat([desk.design, new])

@@ -18,6 +18,7 @@ from annotation import (
     review_history,
     routing,
     sampling_design as drawing,
+    standing_claims,
 )
 from annotation.recall_bounds import LabelBounds
 from annotation.task_assignment import HELD_BACK, claims
@@ -36,7 +37,9 @@ class Desk:
     taxonomy: Taxonomy
     known: pl.DataFrame  # TEXTS with null turns, but for the few that labels need
     whole: Callable[[], pl.DataFrame]
-    proposals: pl.DataFrame
+    proposals: pl.DataFrame  # those that stand now (standing_claims.py)
+    ever: pl.DataFrame  # all that there ever were: who was shown one was shown it
+    sure: pl.DataFrame  # of those that stand, what may become a label without a reader
     assignments: pl.DataFrame
     design: pl.DataFrame
     erased: pl.DataFrame  # TOMBSTONES
@@ -74,23 +77,26 @@ def gather(ws: Workspace) -> Desk:
     taxonomy, read = ws.taxonomy, partial(workspace.read, ws)
     assignments, design, labels = read(tables.ASSIGNMENTS), read(tables.DESIGN), read(tables.LABELS)
     reviews, readings = read(tables.REVIEWS), read(tables.READINGS)
-    proposals = routing.with_last_scores(read(tables.PROPOSALS))
+    proposals = read(tables.PROPOSALS)
     proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
     items = _items(ws, [readings, proposals, assignments, reviews])
     mined = spool.narrow(ws)
     known = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
-    moved = reviews.join(known.filter("current"), on=["kind", "subject", "digest"], how="anti")["subject"]
+    now, asked = known.filter("current"), read(tables.ASKED)
+    ever, proposals = proposals, standing_claims.standing(proposals, now, assignments, readings, asked, taxonomy)
+    moved = reviews.join(now, on=["kind", "subject", "digest"], how="anti")["subject"]
     quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
     known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
     standing, left_out = review_history.standing(reviews, known, taxonomy)
-    said = review_history.spelled(standing, read(tables.ASKED), taxonomy)
+    said = review_history.spelled(standing, asked, taxonomy)
     held = withheld.reasons(ws, mined)
     votes, on_controls = controls.apart(withheld.without(aggregation.votes(said, taxonomy), held), assignments)
     readers = ws.config.review.readers
     judged = aggregation.adjudicate(votes, labels, readers=readers)
     auto: frozenset[tuple[str, str]] = frozenset()
+    sure = proposals.clear()
     if least := ws.config.review.auto:
-        sure = withheld.without(precision.sure(proposals, least), held)
+        sure = withheld.without(standing_claims.sure(proposals, now, taxonomy, least), held)
         auto = precision.carried(sure, votes, judged, assignments, design)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known), readers=readers)
@@ -100,6 +106,8 @@ def gather(ws: Workspace) -> Desk:
         known=known,
         whole=cache(lambda: routing.texts(read(tables.CONVERSATIONS), items)),
         proposals=proposals,
+        ever=ever,
+        sure=sure,
         assignments=assignments,
         design=design,
         erased=read(tables.TOMBSTONES),
@@ -146,7 +154,7 @@ def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
 
 def found_units(desk: Desk) -> pl.DataFrame:
     """UNIT of all that somebody or something found in a text."""
-    return routing.found_units(desk.proposals, desk.standing, desk.gold)
+    return routing.found_units(desk.ever, desk.standing, desk.gold)
 
 
 def still_open(
@@ -198,7 +206,7 @@ def reported(desk: Desk) -> list[str]:
 def blind_readings(desk: Desk) -> pl.DataFrame:
     """How everybody read what is known and was not suggested (controls.readings)."""
     votes = pl.concat([desk.votes, desk.control_votes])
-    known = (desk.judged, desk.gold, desk.proposals, desk.decoys)
+    known = (desk.judged, desk.gold, desk.ever, desk.decoys)
     severe = [t.slug for t in desk.taxonomy.traits if t.severe]
     return controls.readings(desk.assignments, votes, *known, severe, desk.reviews)
 

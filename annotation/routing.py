@@ -150,12 +150,6 @@ def by_doubt(proposals: pl.DataFrame, proposed: Collection[Key]) -> list[tuple[K
     return sorted(scores.items(), key=lambda row: (-row[1], digest("band", row[0][1])))
 
 
-def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:
-    """Without the `absent` rows that their proposer has a later word on: one that has learned since scores anew."""
-    last_word = pl.struct(*UNIT, "proposer").is_last_distinct()
-    return proposals.filter((pl.col("verdict") != "absent") | last_word)
-
-
 def drawn(place: str | None, share: float) -> bool:
     """Whether a uniform draw with this probability comes to that place; a larger share takes all of a smaller one."""
     return place is not None and int(place, 16) < share * 2**64
@@ -274,15 +268,18 @@ def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, pl
 
 
 def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
-    """The claim to show per unit: the last `present` one, else the last; quotes that left the text are left out."""
-    ordered = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True)
-    shown = last(ordered, *UNIT).select(*UNIT, *SHOWN)
+    """The claim to show per unit: the last `present` one, else the last, of those with a quote that is in the text.
+
+    Quotes that left the text are left out.
+    """
+    ordered = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True).select(*UNIT, *SHOWN)
     now = texts.filter("current").select("kind", "subject", "turns")
     found = [
         [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
-        for row in shown.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
+        for row in ordered.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
     ]
-    return shown.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
+    founded = ordered.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
+    return last(founded.filter(pl.col("spans").list.len() > 0), *UNIT)
 
 
 def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:

@@ -55,7 +55,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
     readings, proposals, every = (
         withheld.without(frame, state.withheld)
-        for frame in (readings, state.proposals, tables.last(state.labels, "kind", "subject", "trait"))
+        for frame in (readings, state.ever, tables.last(state.labels, "kind", "subject", "trait"))
     )
     labels = build_rows.current(every, conversations)
     catalog_rows = read(ws, tables.CATALOG_ROWS)
