@@ -9,8 +9,9 @@ that it cannot write, the answer is bound to a schema, traits come from the taxo
 
 import json
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -212,33 +213,51 @@ def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:
 
 def locate(text: str, quote: str) -> tuple[int, int] | None:
     """Code points at which `quote` stands in `text`: exactly, else with any white space for its white space, else also
-    with other quotation marks and dashes, in another case, or without the marks at its ends.
+    with other quotation marks and dashes, in another case, with letters composed otherwise, or without the marks at its
+    ends.
 
-    A single letter is no quote: it stands in any text.
+    A single letter is no quote: it stands in any text. Nor is a part of a word: "war" is not said in "wardrobe". Where
+    words may be written together (not in Latin, Greek, Cyrillic or Armenian letters) it is one, if nothing better is.
     """
     quote = quote.strip()
     if sum(c.isalnum() for c in quote) < 2:
         return None
-    start = text.find(quote)
-    if start >= 0:
-        return start, start + len(quote)
-    words = [word.span() for word in re.finditer(r"\S+", text)]
-    places = [n for a, b in words for n in range(a, b + 1)]  # of each letter of `flat` in `text`
-    flat, flat_quote = " ".join(text[a:b] for a, b in words), " ".join(quote.split())
-    for ours, theirs in ((flat, flat_quote), (_folded(flat), _folded(flat_quote).strip(_MARKS))):
-        start = ours.find(theirs)
-        if start >= 0:
+    for ours, theirs, places in _forms(text, quote):
+        starts = (found.start() for found in re.finditer(f"(?={re.escape(theirs)})", ours))
+        cuts = {start: max(_cut(ours, start), _cut(ours, start + len(theirs))) for start in starts}
+        if cuts and cuts[start := min(cuts, key=cuts.__getitem__)] < _IN_A_WORD:
             return places[start], places[start + len(theirs) - 1] + 1
     return None
 
 
+def _forms(text: str, quote: str) -> Iterator[tuple[str, str, Sequence[int]]]:
+    """(text, quote, place of each letter in the text as it is), the next ones more alike."""
+    yield text, quote, range(len(text))
+    words = [word.span() for word in re.finditer(r"\S+", text)]
+    places = [n for a, b in words for n in range(a, b + 1)]
+    flat, flat_quote = " ".join(text[a:b] for a, b in words), " ".join(quote.split())
+    yield flat, flat_quote, places
+    folded = [(c, n) for letter, n in zip(flat, places, strict=False) for c in _folded(letter)]
+    yield "".join(c for c, _ in folded), "".join(map(_folded, flat_quote)).strip(_MARKS), [n for _, n in folded]
+
+
 _MARKS = " .,;:!?'\"-()…"
 _ALIKE = str.maketrans("‘’‚‛ʼ′`“”„‟″«»\u2010\u2011\u2012\u2013\u2014\u2015\u2212", "'" * 7 + '"' * 7 + "-" * 7)
+_TOGETHER, _IN_A_WORD = 1, 2
+_SPACED = re.compile("[\\d\u0000-\u058f\u1e00-\u1fff]")
 
 
-def _folded(text: str) -> str:
-    """The same number of code points, without what models write otherwise when they quote."""
-    return "".join(low if len(low := c.lower()) == 1 else c for c in text.translate(_ALIKE))
+def _folded(letter: str) -> str:
+    """Without what models write otherwise when they quote: a letter and its marks one by one."""
+    return unicodedata.normalize("NFD", letter.translate(_ALIKE).lower())
+
+
+def _cut(text: str, place: int) -> int:
+    """Whether an end of a quote here would cut a word, or what may be several."""
+    beside = text[max(0, place - 1) : place + 1]
+    if len(beside) < 2 or not all(c.isalnum() or unicodedata.combining(c) for c in beside):
+        return 0
+    return _IN_A_WORD if all(map(_SPACED.match, beside)) else _TOGETHER
 
 
 def _row(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:

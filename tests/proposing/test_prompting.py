@@ -99,16 +99,42 @@ def test_white_space_in_a_quote_is_any_white_space_and_the_span_is_the_text() ->
 
 @given(st.text(), st.text(min_size=1), st.text())
 def test_a_verbatim_quote_is_found(before: str, quote: str, after: str) -> None:
-    place = propose.locate(before + quote + after, quote)
+    text = f"{before} {quote} {after}"
+    place = propose.locate(text, quote)
     if sum(c.isalnum() for c in quote) < 2:
         assert place is None
     else:
-        assert place is not None and (before + quote + after)[slice(*place)] == quote.strip()
+        assert place is not None and text[slice(*place)] == quote.strip()
 
 
 @pytest.mark.parametrize("quote", ["hospitals", "watch scenes", "can t watch", "", " ", "I", "."])
 def test_what_the_text_does_not_say_is_not_found(quote: str) -> None:
     assert propose.locate(TALK.turns[0][1], quote) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "place"),
+    [
+        ("My wardrobe came. Please no war.", "war", (28, 31)),
+        ("My wardrobe came. Please no War", "war.", (28, 31)),
+        ("I love grapes and my therapist", "rape", None),
+        ("At 1984 Road", "84", None),
+        ("so-called 'war-film'", "war", (11, 14)),
+        ("No «война»", "война", (4, 9)),
+        ("Тигровойна", "война", None),
+        ("我怕血腥的电影", "血腥", (2, 4)),  # no spaces between words
+        ("ไม่ชอบเลือดเลย", "เลือด", (6, 11)),
+        ("전쟁이 싫어", "전쟁", (0, 2)),
+        ("我讨厌war电影", "war", (3, 6)),
+        ("No cafe\u0301 tonight", "café tonight", (3, 16)),
+        ("No café tonight", "cafe\u0301 tonight", (3, 15)),
+        ("No cafe\u0301 tonight", "cafe", None),
+        ("No café tonight", "No cafe", None),
+    ],
+)
+def test_a_quote_is_no_part_of_a_word(text: str, quote: str, place: tuple[int, int] | None) -> None:
+    """An invented "rape" was found in "grapes", and stood as evidence."""
+    assert propose.locate(text, quote) == place
 
 
 @pytest.mark.parametrize("quote", ["can’t watch", "CAN'T WATCH", "“can't watch…”", "can't watch.", "Can‘t\nwatch,"])
