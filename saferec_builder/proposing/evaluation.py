@@ -11,6 +11,7 @@ from saferec_builder.proposing import (
     calibration,
     corpus as corpora,
     human_labels as ground_truth,
+    pending,
     plan,
     prompting,
     proposers,
@@ -84,8 +85,7 @@ def score(
     budget = ws.config.propose.budget_usd
     if deletion:
         proposers.priced([step], budget)
-    known = truth(corpus)
-    claims, read = claimed(corpus, step, known)
+    claims, read, known = claimed(corpus, step, truth(corpus))
     if not read:
         raise UsageError(
             f"{step.name} has read nothing of which the truth is known: run propose"
@@ -111,17 +111,29 @@ def _all_items(corpus: Corpus) -> Corpus:
     return replace(corpus, subjects=list(item_subjects(items)), frame=items, unknown={})
 
 
-def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str]]:
-    """The proposer's last word on each unit of the current texts, and the subjects with a truth that it read."""
+def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str], Truth]:
+    """The proposer's last word on each unit of the current texts, the subjects with a truth that it read, and what is
+    there of the traits that it was asked about in them, in today's words: of others its silence misses nothing."""
     readings = corpus.rows(tables.READINGS).filter(proposer=step.name)
     learned = readings["version"].last() or ""  # the last that it learned
     version = learned if step.way == "learned" else corpus.version(step)
     mine = {"proposer": step.name, "version": version}
+    left = pending.left(corpus.taxonomy, readings.filter(version=version), workspace.read(corpus.ws, tables.ASKED))
+    parts = {s.subject: left(s.subject, s.digest) for s in corpus.subjects}
+    unasked = {(subject, slug) for subject, part in parts.items() if part for slug in part.slugs}
     known = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
-    read = set(readings.filter(version=version)["subject"]) & known
+    read = {
+        name for name, part in parts.items() if part is None or len(part.slugs) < len(corpus.taxonomy.slugs)
+    } & known
     rows = prompting.as_worded(corpus.rows(tables.PROPOSALS).filter(**mine), corpus.taxonomy)
     last = tables.last(rows, "subject", "trait")
-    return last.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts(), read
+    claims = last.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts()
+    asked = {unit: form for unit, form in truth.present.items() if unit not in unasked}
+    return (
+        [row for row in claims if (row["subject"], row["trait"]) not in unasked],
+        read,
+        replace(truth, present=asked, absent={*truth.absent} - unasked),
+    )
 
 
 # ---- the deletion test

@@ -5,12 +5,13 @@ import re
 
 import pytest
 
+from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo import inputs
 from saferec_builder.proposing import evaluation, text_units as subjects
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, Stub, completion
-from tests.worlds.model_replies import Cli, answer
+from tests.worlds.model_replies import Cli, answer, claim, fill, options, own_taxonomy
 
 
 def test_quotes_that_overlap_are_cut_out_once() -> None:
@@ -49,6 +50,30 @@ def test_nothing_read_is_one_line(demo: store.Workspace, cli: Cli) -> None:
         assert ran.code == 1 and ran.err.count("\n") == 1
     ran = cli("propose-score", "--proposer", "rules,openai:a", "-C", demo.root)
     assert ran.code == 1 and "one is scored at a time: rules, then a" in ran.err
+
+
+def test_what_a_model_was_not_asked_about_it_has_not_missed(workspace: store.Workspace, cli: Cli, stub: Stub) -> None:
+    """After a definition had got clearer words, all that it had found counted as missed."""
+    fill(workspace, "no blood for me please", "no more blood")
+    whole = traits.EMBEDDED.read_text(encoding="utf-8")
+    (workspace.root / "mine.toml").write_text(whole)
+    own_taxonomy(workspace)
+    stub.usual = lambda handler: handler.reply(200, completion(answer(claim("gore", "blood"))))
+    options(workspace, f'base_url = "{stub.url}"')
+    at = ("--proposer", "openai:m", "-C", workspace.root)
+    cli("propose", *at)
+    rows = store.read(workspace, tables.PROPOSALS).select(*tables.UNIT, "digest", "verdict", "form", "spans")
+    same = {"method": "agreed", "reviews": [], "simulated": False}
+    made = [row | same | {"label": row["subject"]} for row in rows.to_dicts()]
+    store.append(workspace, tables.LABELS, tables.LABELS.frame(made))
+    found = cli("propose-score", *at, "--json").json
+    assert found["all"]["recall"] == 1.0 and "who looked where something was proposed" in found["recall_is"]
+    assert "recall (R, F, found) is of what people found" in cli("propose-score", *at).out
+    (workspace.root / "mine.toml").write_text(whole.replace(traits.load()["gore"].definition, "Blood."))
+    again = cli("propose-score", *at, "--json").json
+    assert (again["read"], again["open"], again["all"]["wanted"], again["traits"]) == (2, 0, 0, {})
+    cli("propose", *at)
+    assert cli("propose-score", *at, "--json").json["all"] == found["all"]
 
 
 @pytest.mark.slow
