@@ -58,6 +58,9 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         for frame in (readings, state.ever, tables.last(state.labels, "kind", "subject", "trait"))
     )
     labels = build_rows.current(every, conversations)
+    now = readings.join(
+        state.known.filter("current"), on=["kind", "subject", "digest"], how="semi", maintain_order="left"
+    )
     catalog_rows = read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(catalog_rows)
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
@@ -81,7 +84,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
         "released": manifest and figures.released(manifest),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
-        "left_out": figures.left_out(drops.filter(pl.col("stage") != "release")) + _dropped(manifest),
+        "left_out": figures.left_out(drops.filter(pl.col("stage") != "release"), now) + _dropped(manifest),
         "traits": figures.traits(labels, taxonomy),
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),

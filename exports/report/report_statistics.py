@@ -17,6 +17,7 @@ from annotation.agreement import FEW
 from exports.manifest_types import Facts
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import tables
 
 Row = dict[str, Any]
 Ids = set[str]
@@ -114,8 +115,14 @@ def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def left_out(drops: pl.DataFrame) -> list[Row]:
-    """Every reason in every stage, with its count: {stage, reason, count}."""
+def left_out(drops: pl.DataFrame, readings: pl.DataFrame) -> list[Row]:
+    """Every reason in every stage, with its count: {stage, reason, count}. What a proposer has read since, and a text's
+    reasons before the last, are none. `readings` are those of the texts as they are now."""
+    newest = readings.filter(pl.col("version") == pl.col("version").last().over("proposer"))
+    unread = tables.last(drops.filter(stage="propose"), "source", "place").join(
+        newest, left_on=["source", "place"], right_on=["proposer", "subject"], how="anti"
+    )
+    drops = pl.concat([drops.filter(pl.col("stage") != "propose"), unread])
     order = {stage: n for n, stage in enumerate(("mine", "catalog", "propose", "review", "release"))}
     rows = drops.group_by("stage", "reason").agg(count=pl.len()).to_dicts()
     return sorted(rows, key=lambda r: (order.get(r["stage"], len(order)), -r["count"], r["reason"]))

@@ -15,6 +15,24 @@ from tests.worlds.report_world import TAXONOMY, claim, drop, frame, reading, vot
 A, B, C, D = (conversation(name, f"I am {name}, no blood please.") for name in "abcd")
 
 
+def test_what_was_read_since_is_not_left_out() -> None:
+    """After a bad evening the page said of every text that it was left out, and of some twice."""
+    rows = [
+        drop("mine", "x:3", "same id"),
+        *(drop("propose", name, "budget reached") | {"source": "rules"} for name in "abc"),
+        *(drop("propose", name, "server error") | {"source": "rules"} for name in "ab"),
+        drop("propose", "a", "no usable answer") | {"source": "m"},  # another proposer has not read it
+    ]
+    before = reading(B, version="rules-0")  # the rules that read it are others now
+    found = figures.left_out(frame(tables.DROPS, *rows), frame(tables.READINGS, before, reading(A), reading(D)))
+    assert [tuple(row.values()) for row in found] == [
+        ("mine", "same id", 1),
+        ("propose", "budget reached", 1),
+        ("propose", "no usable answer", 1),
+        ("propose", "server error", 1),
+    ]
+
+
 def test_every_step_of_the_funnel_balances() -> None:
     # 4 mined, 2 rows of the files left out; a and b read; b, c reviewed (c unread); b, c have a verdict;
     # the release holds a (without a verdict) and b, and only b can teach
