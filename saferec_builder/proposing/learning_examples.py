@@ -187,15 +187,19 @@ def _measured(corpus: Corpus) -> set[str]:
 
 
 def _tested(corpus: Corpus) -> pl.Series:
-    """Conversations of the test split, and of seekers and near-duplicates who stand in a later split."""
+    """Conversations of the test split, today's or a release's, and of seekers and near-duplicates who stand in a later
+    split."""
     rows = _grouped(corpus)
     split = splits.assign(rows, splits.shares(corpus.ws.config.splits))
-    split = split.select("split", "straddles", *rows.select("conversation", "time", "seeker"))
+    split = split.select("split", "straddles", *rows.select("conversation", "time", "seeker", "cluster"))
     tested = (pl.col("split") == "test") | pl.col("straddles").fill_null(False)
     if corpus.ws.config.splits.by_item:  # a release splits these by their works, which are not looked for here
         tested |= pl.col("time").is_null() & pl.col("seeker").is_null()
     if starts := released(corpus.ws):
-        tested |= (pl.col("time").dt.date() >= min(starts)).fill_null(False)
+        late = (pl.col("time").dt.date() >= min(starts)).fill_null(False)
+        tested |= late
+        for name in ("seeker", "cluster"):  # today's split knows nothing of who stands on both sides of that day
+            tested |= pl.col(name).is_not_null() & late.any().over(name)
     return split.filter(tested)["conversation"]
 
 

@@ -74,6 +74,27 @@ def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(wo
     assert learning_examples.gather(corpus.load(ws)).told.all()
 
 
+def test_nothing_is_learned_from_a_duplicate_or_the_seeker_of_a_released_test_row(workspace: store.Workspace) -> None:
+    """The test split of a release began before the one of today: a near-duplicate of its rows was learned from."""
+    texts = world(workspace, 10)
+    frame = store.read(workspace, tables.CONVERSATIONS)
+    day = pl.Series([datetime(2020, 1, n + 1, tzinfo=UTC) for n in range(10)], dtype=pl.Datetime("us", "UTC"))
+    seekers = pl.Series([*(f"p{n}" for n in range(9)), "p1"])  # c1 is of who wrote the last
+    timed = frame.with_columns(time=day, seeker=seekers, digest=pl.concat_str("digest", pl.lit("-")))
+    store.append(workspace, tables.CONVERSATIONS, timed)
+    same = [(name, 0, "c3") for name in ("c3", "c8")]
+    store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(same))
+    toml = workspace.root / "saferec.toml"
+    dates = "[splits]\nvalidation_from = 2021-01-01\ntest_from = 2021-02-01"
+    toml.write_text(toml.read_text().replace("[splits]", dates))
+    ws = store.Workspace.open(workspace.root)
+    assert learned_from(ws, texts) == {f"c{n}" for n in range(10)}
+    release = ws.releases / "1.0.0"
+    release.mkdir(parents=True)
+    (release / "manifest.json").write_text('{"split_starts": [null, "2020-01-07"]}')
+    assert learned_from(ws, texts) == {"c0", "c2", "c4", "c5"}
+
+
 def learned_from(ws: store.Workspace, texts: list[str]) -> set[str]:
     names = dict(zip(texts, (f"c{n}" for n in range(len(texts))), strict=True))
     return {names[text] for text in learning_examples.gather(corpus.load(ws)).texts if text in names}
