@@ -16,11 +16,6 @@ from saferec_builder.proposing.calibration import Bin, Rates
 from saferec_builder.proposing.evaluation import Score
 from saferec_builder.storage.workspace import Workspace
 
-RECALL = (
-    "recall (R, F, found) is of what people found, who looked where something was proposed: what nobody proposed is "
-    "hardly in it; `saferec-build review status` says what is missed at most"
-)
-
 
 def propose_score(
     gold: Annotated[str, typer.Option(help="labels (people's, here) | demo (its authors').")] = "labels",
@@ -44,7 +39,6 @@ def propose_score(
     if as_json:
         figures = {name: value for name, value in asdict(found).items() if name != "deletion" or value}
         head = {"command": "propose-score", "proposer": found.proposer, "gold": gold}
-        head |= {"recall_is": RECALL} if gold == "labels" else {}
         typer.echo(json.dumps(head | figures, ensure_ascii=False))
     else:
         typer.echo("\n".join(_lines(found, gold)))
@@ -53,8 +47,7 @@ def propose_score(
 def _lines(score: Score, gold: str) -> list[str]:
     lines = [f"{score.proposer} against {gold}: {score.read:,} read, {score.open:,} claims nobody judged"]
     lines += [_line(slug, rates) for slug, rates in score.traits.items()] + [_line("all", score.all)]
-    if gold == "labels" and score.all["wanted"]:
-        lines.append(RECALL)
+    lines += [f"recall (R, F, found) is {score.recall_is}"] if score.recall_is else []
     lines += [f"recall of {form}: {share:.2f}" for form, share in score.recall_of.items()]
     if seen := score.evidence:
         lines.append(

@@ -28,6 +28,10 @@ from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
 Known = Callable[[Corpus], Truth]  # what is known of these texts
+FOUND = (
+    "of what people found, who looked where something was proposed: what nobody proposed is hardly in it; "
+    "`saferec-build review status` says what is missed at most"
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,7 @@ class Score:
     ece_of_traits_with_50: float | None
     ece_calibrated: float | None
     deletion: Deletion | None = None
+    recall_is: str | None = None  # of what, where it is not of all that is there
 
 
 @workspace.shared
@@ -94,7 +99,11 @@ def score(
     judged = [row for row in claims if known.of((row["subject"], row["trait"])) is not None]
     before, after = calibration.held_out_ece(judged, known)
     found = Score(
-        proposer=step.name, **calibration.score(claims, read, known), ece_of_traits_with_50=before, ece_calibrated=after
+        proposer=step.name,
+        **calibration.score(claims, read, known),
+        ece_of_traits_with_50=before,
+        ece_calibrated=after,
+        recall_is=FOUND if truth is ground_truth.labels and known.present else None,
     )
     if not deletion:
         return found
