@@ -2,33 +2,21 @@
 
 Reads numbered and bulleted lists, tables, JSON, titles in running text and one title a line; bold, quotes of all
 kinds, `Title (Year)`, `[Year]`, `Title, Year`, year first, reasons after the title. A title that is ambiguous or not
-in the catalogue keeps its rank without an item. list_entry_parser.py reads one position, titles_in_prose.py running
-text.
+in the catalogue keeps its rank without an item. lists_in_text.py finds the positions of a list, list_entry_parser.py
+reads one, titles_in_prose.py running text.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.scoring.list_entry_parser import (
-    CLOSE,
-    GROUP,
-    OPEN,
-    YEAR,
-    Entry,
-    Find,
-    Look,
-    clean,
-    entry_of,
-    finder,
-    marked,
-)
-from saferec_builder.scoring.titles_in_prose import dated, unlisted
+from saferec_builder.scoring.list_entry_parser import CLOSE, GROUP, OPEN, YEAR, Entry, Find, Look, entry_of, finder
+from saferec_builder.scoring.lists_in_text import listed, names
+from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
 
@@ -37,14 +25,6 @@ LONG = 20_000  # characters of an answer that are read
 REMEMBERED = 1 << 18  # titles
 
 _POSITION = re.compile(rf"\d{{1,3}}\. ([^*_`\"“«\n]+?) \(({YEAR})\)$")
-_MORE = re.compile(r"^\W*(?:[,;|&]|and\b)", re.I)  # after a title and its year: another title follows
-_MARKER = re.compile(
-    r"^(\s*)(?:>\s*)*(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
-    r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
-)
-_BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
-_INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
-_INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
 _ASIDE = re.compile(
     r"avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched|liked"
@@ -86,10 +66,10 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     except KeyTwice:  # as lines of text it would be another list
         return Answer((), "key twice")
     if not entries:
-        listed = _listed(lines, look)
+        positions = listed(lines, look)
         # reasons may be bulleted under titles that are not: the reading that names items is meant
-        loose = [] if _names(listed) else unlisted(lines, look)
-        entries = loose if _names(loose) or not listed else listed
+        loose = [] if names(positions) else unlisted(lines, look)
+        entries = loose if names(loose) or not positions else positions
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
 
 
@@ -131,10 +111,6 @@ def _plain(lines: Sequence[str], look: Look) -> list[Entry]:
 def _remembered(look: Look) -> dict[str, Entry]:
     """ "Title (Year)" as a line wrote it -> the entry that it was read as, for one catalogue and domain."""
     return {}
-
-
-def _names(entries: Sequence[Entry]) -> bool:
-    return any(entry.item or entry.year for entry in entries)
 
 
 def _problem(text: str) -> str:
@@ -207,63 +183,3 @@ def _cells(line: str) -> list[str]:
 
 def _column(head: Sequence[str], pattern: str) -> int | None:
     return next((n for n, cell in enumerate(head) if re.search(pattern, cell, re.I)), None)
-
-
-# --- lists ----------------------------------------------------------------------------------------------------------
-
-
-def _listed(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of the numbered lines, or else of the bulleted ones; reasons on deeper lines are passed over."""
-    split = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
-    positions, kept, last = _numbered(split) or _bulleted(split), [], 0
-    for indent, number, text in positions:
-        # a nested list counts from one again; a text that lost its first indent counts on
-        deeper = indent > positions[0][0] + 1 and not (number and number == last + 1)
-        if not deeper and clean(marked(text)):
-            last = number
-            kept.append(text.strip())
-    return _several(kept[0], look) if len(kept) == 1 else [entry_of(text, look) for text in kept]
-
-
-def _numbered(lines: Sequence[str]) -> list[tuple[int, int, str]]:
-    """(indent, number, text) of the lines that begin with a number, if the numbers count."""
-    found = []
-    for line in lines:
-        if (marker := _MARKER.match(line)) and (number := marker[2] or marker[3]):
-            # "**1. Title**": the other half stands in the text
-            text = line[marker.end() :].replace("**", "", marker[0].count("**") % 2)
-            found.append((len(marker[1]), int(number), text))
-    numbers = [number for _, number, _ in found]
-    # "300: a title" among titles without numbers does not count
-    counts = len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers))
-    return found if counts else []
-
-
-def _bulleted(lines: Sequence[str]) -> list[tuple[int, int, str]]:
-    return [(len(m[1]), 0, line[m.end() :]) for line in lines if (m := _BULLET.match(line))]
-
-
-def _several(text: str, look: Look) -> list[Entry]:
-    """The entries of a list's only line, which may hold a whole list: "- Saw (2004), Hostel (2005)"."""
-    groups = list(GROUP.finditer(text))
-    if len(groups) > 1 and _MORE.match(text[groups[0].end() :]):
-        return dated(marked(text), look)
-    return [entry_of(text.strip(), look)]
-
-
-def _bulleted_inline(line: str) -> list[str]:
-    """ "• A (2001) • B (2002)" on one line as two lines; a part without a year is a reason, and no title."""
-    parts = [part for part in _INLINE_BULLET.split(line) if part.strip()]
-    return parts if len(parts) > 1 and _BULLET.match(line) and all(map(GROUP.search, parts)) else [line]
-
-
-def _numbered_inline(line: str) -> list[str]:
-    """ "1. A 2. B 3. C" on one line as three lines; numbers that do not count up belong to titles."""
-    starts, expected = [], None
-    for number in _INLINE_NUMBER.finditer(line):
-        if expected is None or int(number[1]) == expected:
-            starts.append(number.start())
-            expected = int(number[1]) + 1
-    if len(starts) < 2:
-        return [line]
-    return [line[a:b] for a, b in zip(starts, [*starts[1:], len(line)], strict=True)]
