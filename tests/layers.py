@@ -33,7 +33,6 @@ ELSEWHERE = {
     "saferec_builder/proposing/rules/grammar.py": "tests/proposing/rules/test_matcher.py",
     "saferec_builder/proposing/rules/turn_analysis.py": "tests/proposing/rules/test_matcher.py",
     "saferec_builder/scoring/list_entry_parser.py": "tests/scoring/test_answer_parser.py",
-    "saferec_builder/scoring/lists_in_text.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/scoring/titles_in_prose.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",

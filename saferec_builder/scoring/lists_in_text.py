@@ -3,9 +3,20 @@
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
-from saferec_builder.scoring.list_entry_parser import GROUP, Entry, Look, clean, entry_of, marked
-from saferec_builder.scoring.titles_in_prose import dated
+from saferec_builder.scoring.list_entry_parser import (
+    CLOSE,
+    GROUP,
+    OPEN,
+    POSITION,
+    Entry,
+    Look,
+    clean,
+    entry_of,
+    marked,
+)
+from saferec_builder.scoring.titles_in_prose import HEADING, dated, title_case
 
 _MORE = re.compile(r"^\W*(?:[,;|&]|and\b)", re.I)  # after a title and its year: another title follows
 _MARKER = re.compile(
@@ -17,17 +28,27 @@ _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 
 
+class _Position(NamedTuple):
+    """A line behind its number or bullet."""
+
+    line: int
+    indent: int
+    number: int  # 0: a bullet
+    text: str
+
+
 def listed(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of the numbered lines, or else of the bulleted ones; reasons on deeper lines are passed over."""
+    """Entries of the titles that stand above marked lines, or else of the numbered lines, or else of the bulleted ones:
+    the first of these that names items. Reasons on deeper lines are passed over, so bullets come before numbers that
+    stand beneath them."""
     split = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
-    positions, kept, last = _numbered(split) or _bulleted(split), [], 0
-    for indent, number, text in positions:
-        # a nested list counts from one again; a text that lost its first indent counts on
-        deeper = indent > positions[0][0] + 1 and not (number and number == last + 1)
-        if not deeper and clean(marked(text)):
-            last = number
-            kept.append(text.strip())
-    return _several(kept[0], look) if len(kept) == 1 else [entry_of(text, look) for text in kept]
+    numbered, bulleted = _numbered(split), _bulleted(split)
+    if titles := _above(split, [*numbered, *bulleted], look):
+        return titles
+    readings = [_outer(found, look) for found in (numbered, bulleted) if found]
+    if len(readings) > 1 and bulleted[0].line < numbered[0].line and bulleted[0].indent < numbered[0].indent:
+        readings.reverse()
+    return next((entries for entries in readings if names(entries)), readings[0] if readings else [])
 
 
 def names(entries: Sequence[Entry]) -> bool:
@@ -35,22 +56,88 @@ def names(entries: Sequence[Entry]) -> bool:
     return any(entry.item or entry.year for entry in entries)
 
 
-def _numbered(lines: Sequence[str]) -> list[tuple[int, int, str]]:
-    """(indent, number, text) of the lines that begin with a number, if the numbers count."""
+def _above(lines: Sequence[str], marks: Sequence[_Position], look: Look) -> list[Entry]:
+    """Entries of the lines that are a title and nothing else, if two or more stand above marked lines: their reasons.
+
+    Without years they may be categories ("Romance"): then no other line of their kind may stand above marked lines,
+    and most of these may be no titles.
+    """
+    under = {mark.line: mark.text for mark in marks}
+    heads: dict[int, Entry] = {}
+    above: list[int] = []
+    for n, line in enumerate(lines if marks else ()):
+        if n not in under and (entry := _head(line, look)):
+            heads[n] = entry
+        elif n in under and heads and next(reversed(heads)) not in above:
+            above.append(next(reversed(heads)))
+    dated = [heads[n] for n in above if heads[n].year]
+    if len(dated) > 1 and any(entry.item for entry in dated):
+        return list(heads.values())
+    kinds = {_kind(lines[n]) for n in above}
+    alike = {n for n, line in enumerate(lines) if n + 1 in under and n not in under and _kind(line) in kinds}
+    beneath = [_is_title(text, look) for n, text in under.items() if n > above[0]] if len(above) > 1 else [True]
+    return list(heads.values()) if alike <= heads.keys() and 2 * sum(beneath) < len(beneath) else []
+
+
+def _kind(line: str) -> str:
+    """How a line is set: its signs of a heading, or whether it begins in marks."""
+    text = line.strip()
+    return text[: len(text) - len(text.lstrip("#"))] or (OPEN if marked(text).startswith(OPEN) else "")
+
+
+def _head(line: str, look: Look) -> Entry | None:
+    """The title that a line consists of: dated, or set as a heading or in marks and in the catalogue."""
+    text = marked(" ".join(HEADING.sub("", line[:POSITION]).split()))
+    group = GROUP.search(text)
+    if not group:
+        item = look(clean(text)) if _kind(line) and not text.rstrip(CLOSE).endswith(":") else None
+        return Entry(clean(text), None, item) if item else None
+    entry = entry_of(text, look)
+    if clean(text[group.end() :]):  # a reason on the same line
+        begins = _kind(line) and clean(text).startswith(entry.title) and not text.endswith(":")
+        return entry if entry.item and begins else None
+    label = ":" in text[: group.start()] and not (text.startswith(OPEN) and CLOSE not in text[: group.start()])
+    return entry if entry.item or (not label and title_case(entry.title)) else None
+
+
+def _is_title(text: str, look: Look) -> bool:
+    """Whether a marked line is an item, perhaps with a reason behind punctuation."""
+    group = GROUP.search(text)
+    if not group:
+        return look(clean(marked(text))) is not None
+    behind = text[group.end() :].lstrip(" *_`\"'”’")
+    return (not behind or behind[0] in "-–—:,;.(|/") and entry_of(text, look).item is not None
+
+
+def _numbered(lines: Sequence[str]) -> list[_Position]:
+    """The lines that begin with a number, if the numbers count."""
     found = []
-    for line in lines:
+    for n, line in enumerate(lines):
         if (marker := _MARKER.match(line)) and (number := marker[2] or marker[3]):
             # "**1. Title**": the other half stands in the text
             text = line[marker.end() :].replace("**", "", marker[0].count("**") % 2)
-            found.append((len(marker[1]), int(number), text))
-    numbers = [number for _, number, _ in found]
+            found.append(_Position(n, len(marker[1]), int(number), text))
+    numbers = [position.number for position in found]
     # "300: a title" among titles without numbers does not count
     counts = len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers))
     return found if counts else []
 
 
-def _bulleted(lines: Sequence[str]) -> list[tuple[int, int, str]]:
-    return [(len(m[1]), 0, line[m.end() :]) for line in lines if (m := _BULLET.match(line))]
+def _bulleted(lines: Sequence[str]) -> list[_Position]:
+    bullets = ((n, line, _BULLET.match(line)) for n, line in enumerate(lines))
+    return [_Position(n, len(m[1]), 0, line[m.end() :]) for n, line, m in bullets if m]
+
+
+def _outer(positions: Sequence[_Position], look: Look) -> list[Entry]:
+    """Entries of the positions that stand no deeper than the first."""
+    kept, last = [], 0
+    for _, indent, number, text in positions:
+        # a nested list counts from one again; a text that lost its first indent counts on
+        deeper = indent > positions[0].indent + 1 and not (number and number == last + 1)
+        if not deeper and clean(marked(text)):
+            last = number
+            kept.append(text.strip())
+    return _several(kept[0], look) if len(kept) == 1 else [entry_of(text, look) for text in kept]
 
 
 def _several(text: str, look: Look) -> list[Entry]:

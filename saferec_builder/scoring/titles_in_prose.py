@@ -27,7 +27,7 @@ from saferec_builder.scoring.list_entry_parser import (
     yearless,
 )
 
-_HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
+HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
 _LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
 _FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may lead up to a title only as the first word
 
@@ -38,7 +38,7 @@ def unlisted(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of lines without marks: every title with a year, and what without one is plainly a title."""
     entries: list[Entry] = []
     any_dated = any(GROUP.search(line) for line in lines)
-    for line in (marked(" ".join(_HEADING.sub("", line).split())) for line in lines):
+    for line in (marked(" ".join(HEADING.sub("", line).split())) for line in lines):
         if GROUP.search(line):
             entries += dated(line, look)
         else:
@@ -117,6 +117,12 @@ def _marked(span: re.Match[str], look: Look) -> Entry:
 def _titled(whole: str, line: str) -> bool:
     """Looks like a title on a line of its own: short, begins with no small letter, ends no sentence."""
     return whole != "" and not whole[0].islower() and len(whole.split()) <= 8 and line.rstrip()[-1:] not in ".:!?,;"
+
+
+def title_case(text: str) -> bool:
+    """Whether its words have the capitals of a title: by nothing else can an invented one be told from a sentence."""
+    words = text.split()
+    return 0 < len(words) <= 10 and not any(word[0].islower() and word not in _SMALL for word in words)
 
 
 def _pieces(line: str, look: Look) -> list[Entry]:
