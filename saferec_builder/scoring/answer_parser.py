@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from saferec_builder.core.errors import KeyTwice, strict_json
+from saferec_builder.core.errors import KeyTwice
 from saferec_builder.core.json_value import JsonValue
+from saferec_builder.scoring import json_in_text
 from saferec_builder.scoring.list_entry_parser import CLOSE, GROUP, OPEN, YEAR, Entry, Find, Look, entry_of, finder
 from saferec_builder.scoring.lists_in_text import listed, names
 from saferec_builder.scoring.titles_in_prose import unlisted
@@ -23,12 +24,19 @@ __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
 MOST = 100  # entries that are kept of one answer
 LONG = 20_000  # characters of an answer that are read
 REMEMBERED = 1 << 18  # titles
+DEEP = 5  # objects within objects in which a list is looked for
 
 _POSITION = re.compile(rf"\d{{1,3}}\. ([^*_`\"“«\n]+?) \(({YEAR})\)$")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
 _ASIDE = re.compile(
-    r"avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched|liked"
+    r"not[ _-]|avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched"
+    r"|liked"
 )
+_OFFERED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of the list, whatever else it says
+_TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
+_USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
+_TITLE_KEYS = ("title", "name", "movie_title", "movie", "film", "game", "item")
+_YEAR_KEYS = ("year", "release_year", "release_date", "released")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
@@ -84,7 +92,7 @@ def tidied(text: str) -> str:
 
 def from_items(items: Sequence[JsonValue], find: Find, domain: str | None = None) -> Answer:
     """An answer that comes as [{"title", "year"}] already."""
-    entries = [e for item in items if (e := _object(item, Look(find, domain)))]
+    entries = _objects(items, Look(find, domain))
     return Answer(tuple(entries[:MOST]), None if entries else "empty")
 
 
@@ -121,21 +129,34 @@ def _problem(text: str) -> str:
 
 
 def _json(text: str, look: Look) -> list[Entry]:
-    """Entries of a JSON array of strings or objects: alone, fenced, or the first of an object that can be the list."""
-    fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.S)
-    body = (fenced[1] if fenced else text).strip()
-    if not body.startswith(("[", "{")):
-        return []
-    try:
-        found = strict_json(body)
-    except KeyTwice:
-        raise
-    except (ValueError, RecursionError):
-        return []
-    if isinstance(found, dict):
-        lists = {str(key).lower(): value for key, value in found.items() if isinstance(value, list)}
-        found = next((value for key, value in lists.items() if not _ASIDE.search(key)), [found])
-    return [e for item in found if (e := _object(item, look))] if isinstance(found, list) else []
+    """Entries of JSON, wherever it stands in the text: of strings or objects, in the list that holds titles."""
+    values = json_in_text.found(text)
+    items = [item for one in values for item in _list_in(one.value, look)]
+    entries = _objects(items, look)
+    # strings beside other text may be tags; where JSON is all that there is they are the list
+    alone = entries and not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
+    return entries if alone or names(entries) or any(isinstance(item, dict) for item in items) else []
+
+
+def _list_in(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
+    """The list that JSON holds: of several lists the one whose key says so, or else all of those that name titles."""
+    if not isinstance(value, dict) or depth > DEEP:
+        return value if isinstance(value, list) else []
+    if (own := _object(value, look)) and (own.item or own.year):
+        return [value]
+    if value and all(str(key).isdecimal() for key in value):
+        return [item for one in value.values() for item in (_list_in(one, look, depth + 1) or [one])]
+    parts = {str(key).lower(): _list_in(one, look, depth + 1) for key, one in value.items()}
+    lists = {key: part for key, part in parts.items() if part and not _ASIDE.search(key)}
+    plain = [key for key in lists if not _USER.search(key)]
+    if said := [k for k in lists if _OFFERED.search(k)] or [k for k in plain if _TITLES.search(k)]:
+        return lists[said[0]]
+    named = [item for key in plain if names(_objects(lists[key], look)) for item in lists[key]]
+    return named or next((lists[key] for key in plain or lists), [value])
+
+
+def _objects(items: Sequence[JsonValue], look: Look) -> list[Entry]:
+    return [entry for item in items if (entry := _object(item, look))]
 
 
 def _object(item: Any, look: Look) -> Entry | None:
@@ -144,10 +165,12 @@ def _object(item: Any, look: Look) -> Entry | None:
     if not isinstance(item, dict):
         return None
     fields = {str(key).lower(): value for key, value in item.items()}
-    title = next((fields[k] for k in ("title", "name", "movie", "film", "game", "item") if fields.get(k)), None)
+    if isinstance(within := next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None), dict):
+        fields = {str(key).lower(): value for key, value in within.items()}
+    title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
     if not isinstance(title, str | int) or isinstance(title, bool):
         return None
-    year = re.match(rf"\s*({YEAR})\b", str(next((fields[k] for k in ("year", "release_year") if k in fields), "")))
+    year = re.match(rf"\s*({YEAR})\b", str(next((fields[k] for k in _YEAR_KEYS if k in fields), "")))
     plain = str(title).strip()
     if year and (item_id := look(plain, int(year[1]))):
         return Entry(plain, int(year[1]), item_id)

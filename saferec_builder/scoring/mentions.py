@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 
-from saferec_builder.core.errors import strict_json
+from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.scoring import linear_text
+from saferec_builder.scoring import json_in_text, linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.list_entry_parser import YEAR, Entry
 from saferec_builder.scoring.mention_finder import Finder, Mention, in_text
@@ -93,15 +93,14 @@ def _without(text: str, entries: Sequence[Entry]) -> str:
 
 def _json_lines(text: str) -> str:
     """JSON as lines of "key: value", so that a key says what is meant; any other text as it is."""
-    fenced = re.search(r"```(?:json)?\s*(.*?)```", text, re.S)
-    body = (fenced[1] if fenced else text).strip()
-    if not body.startswith(("[", "{")):
-        return text
     try:
-        found = strict_json(body)
-    except (ValueError, RecursionError):
+        return json_in_text.replaced(text, lambda value: "\n".join(_spoken(*leaf) for leaf in _leaves(value, "")))
+    except KeyTwice:
         return text
-    return "\n".join(f"{key.replace('_', ' ')}: {value}" if key else value for key, value in _leaves(found, ""))
+
+
+def _spoken(key: str, value: str) -> str:
+    return f"{key.replace('_', ' ')}: {value}" if key else value
 
 
 def _leaves(value: JsonValue, key: str) -> Iterator[tuple[str, str]]:
