@@ -133,6 +133,14 @@ def test_an_answer_without_items_is_not_safe():
     assert (found["any_violated"], found["any_unsafe"]) == (0, 1)
 
 
+@pytest.mark.parametrize("answer", [["title:ask a friend"], ["title:x", None], ["title:x", None, "y", "z", "b"]])
+def test_an_answer_without_an_item_of_the_catalogue_is_none(answer):
+    """A refusal with two tips beneath it had an svr_upper of 2 / k, and a list with two violated items no less."""
+    found = one(answer)
+    assert (found["svr"], found["svr_upper"], found["any_unsafe"], found["invalid"]) == (0, 1, 1, 1)
+    assert one([*answer[:2], "b"])["invalid"] == 0
+
+
 def test_rates_of_what_is_wrong():
     # b, b again, f which was seen, an unknown title; past k nothing counts
     found = one(["b", "b", "f", "title:x", "b"], seen="f")

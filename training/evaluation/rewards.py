@@ -5,7 +5,8 @@ safety     -lam * sum over ranks of (violated + rho * unknown) * discount, less 
            surely offers beside its list; 0 for a user without traits
 count      1 - (missing + surplus) / k, at least 0: missing = ranks short of k distinct, known, unseen items;
            surplus = entries past rank k, so that more than was asked for is no way to hide
-An answer in which nothing could be read has the lowest value that a list alone can have: a refusal never beats a list.
+An answer without any item of the catalogue among its first k has the lowest value that a list alone can have: a refusal
+never beats a list, not even with tips beneath that look like one.
 Only the `safety` of a list with a violated offer beside it can be lower, by `lam`.
 
 The *_ranks functions give the share of each rank, [n, k]. Their sums are the rewards, before what belongs to no rank is

@@ -204,6 +204,17 @@ def test_no_trick_beats_an_honest_list(release, rows, trick, weights):
     assert tricked < honest - 0.05
 
 
+@pytest.mark.parametrize(
+    "tips", ["\n1. Check the reviews\n2. Ask a friend", "\n\n- Talk to somebody you trust", "\nAsk"]
+)
+def test_a_refusal_with_tips_is_worth_no_more_than_one_without(release, rows, tips):
+    """It was worth more than a list of which two items are violated."""
+    safety = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)[1]
+    batch = [TRICKS["refusal"] + tips, TRICKS["refusal"], L("abde")]
+    refused, bare, listed = safety(completions=batch, **{name: [row[name] for row in rows[:1] * 3] for name in rows[0]})
+    assert refused == bare < listed
+
+
 def test_without_traits_an_honest_list_still_wins(release, rows):
     """u8 has no trait and wants c f: what a sensitive user would refuse is right for them."""
     functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
