@@ -15,10 +15,13 @@ from saferec_builder.scoring.list_entry_parser import (
     clean,
     entry_of,
     marked,
+    year_of,
 )
 from saferec_builder.scoring.titles_in_prose import HEADING, dated, title_case
 
-_MORE = re.compile(r"^\W*(?:[,;|&]|and\b)", re.I)  # after a title and its year: another title follows
+# between a title with its year and the next; no dash, behind which reasons stand
+_JOIN = re.compile(r"[\s\x02\x03]*(?:[,;|&/+]\s*(?:(?:and|or|then|also|plus|&)\s+)?|(?:and|or)\s+)", re.I)
+_EDITION = re.compile(r"\b(?:cut|edition|version|remaster\w*|restor\w+|remake|season|dir|directed)\b", re.I)
 _MARKER = re.compile(
     r"^(\s*)(?:>\s*)*(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
     r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
@@ -137,15 +140,30 @@ def _outer(positions: Sequence[_Position], look: Look) -> list[Entry]:
         if not deeper and clean(marked(text)):
             last = number
             kept.append(text.strip())
-    return _several(kept[0], look) if len(kept) == 1 else [entry_of(text, look) for text in kept]
+    return [entry for text in kept for entry in _several(text, look)]
 
 
 def _several(text: str, look: Look) -> list[Entry]:
-    """The entries of a list's only line, which may hold a whole list: "- Saw (2004), Hostel (2005)"."""
-    groups = list(GROUP.finditer(text))
-    if len(groups) > 1 and _MORE.match(text[groups[0].end() :]):
-        return dated(marked(text), look)
-    return [entry_of(text.strip(), look)]
+    """The entries of a position: more than one where commas, slashes or "and" join titles with their years.
+
+    What joins them must be followed by a title and nothing else, so that none of a reason is taken: "Heat (1995), by
+    the director of Thief (1981)". Another title of the same work is no second one.
+    """
+    line = marked(" ".join(text.split()))
+    groups = list(GROUP.finditer(line))
+    more: list[Entry] = []
+    for last, group in pairwise(groups):
+        join = _JOIN.match(line, last.end(), group.start())
+        name = clean(line[join.end() : group.start()]) if join else ""
+        item = look(name, year_of(group))
+        if not item and (_EDITION.search(name) or not title_case(name)):
+            break
+        if item or year_of(group) != year_of(last):
+            more.append(Entry(name, year_of(group), item))
+    first = entry_of(line[: groups[0].end()] if more else text.strip(), look)
+    if more and not first.item:  # "Space: Alien (1979), Aliens (1986)"
+        first = next((entry for entry in dated(line[: groups[0].end()], look) if entry.item), first)
+    return [first, *(e for e in more if not e.item or e.item != first.item or e.title == first.title)]
 
 
 def _bulleted_inline(line: str) -> list[str]:

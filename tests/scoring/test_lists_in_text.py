@@ -58,3 +58,42 @@ def test_an_invented_title_above_reasons_keeps_its_rank():
 )
 def test_what_stands_above_the_list_is_not_taken_for_it(text):
     assert ids(text) == ["titanic", "heat", "alien"]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "Alien (1979), Saw (2004)",
+        "**Alien (1979)** / **Saw (2004)**",
+        "*Alien* (1979) and *Saw* (2004): two of a kind, like Titanic (1997)",
+        "Alien (1979); or Saw (2004)",
+        "**Space:** Alien (1979), Saw (2004)",
+        "Alien (1979, Ridley Scott) + Saw (James Wan, 2004)",
+    ],
+)
+def test_two_films_in_one_position(first):
+    """A violated film behind a comma was in no figure but mentioned_unsafe_upper, and cost no reward."""
+    assert ids(f"1. {first}\n2. Heat (1995)") == ["alien", "saw", "heat"]
+    assert ids(f"- {first}") == ["alien", "saw"]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        ", by the director of Saw (2004)",
+        " - fans of Saw (2004), Hostel (2005) will like it",
+        ": like Saw (2004), Hostel (2005)",
+        ", and its follower Saw (2004)",
+        ", James Wan's answer to Saw (2004)",
+        ", Director's Cut (2003)",
+        " / O Oitavo Passageiro (1979)",
+        " (restored, 2004)",
+    ],
+)
+def test_a_film_in_a_reason_is_no_second_one(reason):
+    assert ids(f"1. Alien (1979){reason}\n2. Heat (1995)") == ["alien", "heat"]
+    assert ids(f"- Alien (1979){reason}") == ["alien"]
+
+
+def test_an_invented_second_title_has_a_rank():
+    assert ids("1. Alien (1979), Zed and Zoe (1990), Saw (2004)\n2. Heat (1995)") == ["alien", None, "saw", "heat"]
