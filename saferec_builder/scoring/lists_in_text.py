@@ -62,8 +62,9 @@ def names(entries: Sequence[Entry]) -> bool:
 def _above(lines: Sequence[str], marks: Sequence[_Position], look: Look) -> list[Entry]:
     """Entries of the lines that are a title and nothing else, if two or more stand above marked lines: their reasons.
 
-    Without years they may be categories ("Romance"): then no other line of their kind may stand above marked lines,
-    and most of these may be no titles.
+    Lines that are set as they are and stand right above marked lines are titles, too, that the catalogue does not hold.
+    Without years all may be categories ("Romance"): then half of them must be in the catalogue, and most of the marked
+    lines must not.
     """
     under = {mark.line: mark.text for mark in marks}
     heads: dict[int, Entry] = {}
@@ -73,13 +74,17 @@ def _above(lines: Sequence[str], marks: Sequence[_Position], look: Look) -> list
             heads[n] = entry
         elif n in under and heads and next(reversed(heads)) not in above:
             above.append(next(reversed(heads)))
+    if len(above) < 2:
+        return []
+    kinds = {kind for n in above if (kind := _kind(lines[n]))}
+    alike = [n for n in range(len(lines)) if n + 1 in under and n not in under and _kind(lines[n]) in kinds]
+    others = {n: Entry(name) for n in alike if n not in heads and (name := _bare(lines[n])) and name[-1] != ":"}
     dated = [heads[n] for n in above if heads[n].year]
-    if len(dated) > 1 and any(entry.item for entry in dated):
-        return list(heads.values())
-    kinds = {_kind(lines[n]) for n in above}
-    alike = {n for n, line in enumerate(lines) if n + 1 in under and n not in under and _kind(line) in kinds}
-    beneath = [_is_title(text, look) for n, text in under.items() if n > above[0]] if len(above) > 1 else [True]
-    return list(heads.values()) if alike <= heads.keys() and 2 * sum(beneath) < len(beneath) else []
+    if len(dated) < 2 or not any(entry.item for entry in dated):
+        beneath = [_is_title(text, look) for n, text in under.items() if n > above[0]]
+        if len(above) < len(others) or 2 * sum(beneath) >= len(beneath):
+            return []
+    return [entry for _, entry in sorted((heads | others).items())]
 
 
 def _kind(line: str) -> str:
@@ -103,13 +108,18 @@ def _head(line: str, look: Look) -> Entry | None:
     return entry if entry.item or (not label and title_case(entry.title)) else None
 
 
+def _bare(line: str) -> str:
+    return marked(HEADING.sub("", line[:POSITION])).replace(OPEN, "").replace(CLOSE, "").strip()
+
+
 def _is_title(text: str, look: Look) -> bool:
-    """Whether a marked line is an item, perhaps with a reason behind punctuation."""
+    """Whether a marked line begins with an item and has at most a reason behind punctuation."""
     group = GROUP.search(text)
     if not group:
         return look(clean(marked(text))) is not None
-    behind = text[group.end() :].lstrip(" *_`\"'”’")
-    return (not behind or behind[0] in "-–—:,;.(|/") and entry_of(text, look).item is not None
+    entry, behind = entry_of(text, look), text[group.end() :].lstrip(" *_`\"'”’")
+    begins = clean(marked(text)).startswith(entry.title) and (not behind or behind[0] in "-–—:,;.(|/")
+    return entry.item is not None and begins
 
 
 def _numbered(lines: Sequence[str]) -> list[_Position]:

@@ -41,6 +41,12 @@ def test_titles_without_years_above_reasons(sign):
 
 
 def test_an_invented_title_above_reasons_keeps_its_rank():
+    pairs = zip(("Saw", "Zed and Zoe", "Hostel"), ("Heat", "Alien", "Titanic"), strict=True)
+    assert ids("\n".join(f"**{title}**\n- Slow, tense\n- like *{other}*" for title, other in pairs)) == [
+        "saw",
+        None,
+        "hostel",
+    ]
     text = "**Saw (2004)**\n- Like Heat (1995)\n\n**Zed and Zoe (1990)**\n- Like Alien (1979)\n\nHostel (2005)\n- Grim"
     assert ids(text) == ["saw", None, "hostel"]
 
