@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from saferec_builder.core.errors import KeyTwice
@@ -32,6 +33,8 @@ _ASIDE = re.compile(
     r"not[ _-]|avoid|warn|exclu|skip|unsafe|reject|trait|constraint|sensitiv|trigger|genre|reason|note|seen|watched"
     r"|liked"
 )
+_TITLE_HEADS = "title|movie|film|game|name|recommendation"
+_WHY = re.compile(r"\b(?:why|reason)", re.I)
 _OFFERED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of the list, whatever else it says
 _TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
 _USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
@@ -178,16 +181,20 @@ def _object(item: Any, look: Look) -> Entry | None:
 
 
 def _table(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of a table with pipes: the title's column by its heading, else the first that is no rank."""
-    rule = next((n for n, line in enumerate(lines) if _RULE.match(line)), None)
-    body = [n for n, line in enumerate(lines) if line.strip().startswith("|") or (rule is not None and "|" in line)]
+    """Entries of tables with pipes: the title's column by its heading, else the first that is no rank."""
+    rules = [n for n, line in enumerate(lines) if _RULE.match(line)]
+    body = [n for n, line in enumerate(lines) if line.strip().startswith("|") or (rules and "|" in line)]
     if len(body) < 2:
         return []
-    head = _cells(lines[rule - 1]) if rule else []
-    title = _column(head, r"\b(?:title|movie|film|game|name|recommendation)s?\b")
-    year = _column(head, r"\b(?:year|released?)\b")
-    rows = [_cells(lines[n]) for n in body if rule is None or n > rule]
-    return [e for row in rows if (e := _cell_entry(row, title, year, look))]
+    entries, title, year, ruled = [], None, None, set(rules)
+    for last, n in pairwise([-2, *body]):
+        row = _cells(lines[n])
+        # a rule may also end a table: then a row stands above it
+        if n + 1 in ruled and (last < n - 1 or _column(row, _TITLE_HEADS, whole=True) is not None):
+            title, year = _column(row, _TITLE_HEADS), _column(row, "year|released?")
+        elif n not in ruled and (not rules or n > rules[0]) and (entry := _cell_entry(row, title, year, look)):
+            entries.append(entry)
+    return entries
 
 
 def _cell_entry(row: list[str], title: int | None, year: int | None, look: Look) -> Entry | None:
@@ -204,5 +211,8 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def _column(head: Sequence[str], pattern: str) -> int | None:
-    return next((n for n, cell in enumerate(head) if re.search(pattern, cell, re.I)), None)
+def _column(head: Sequence[str], words: str, whole: bool = False) -> int | None:
+    """The column that is called so; unless `whole`, or else one that has the word in its name and says no reason."""
+    exact = (n for n, cell in enumerate(head) if re.fullmatch(rf"\W*(?:{words})s?\W*", cell, re.I))
+    loose = (n for n, c in enumerate(head) if re.search(rf"\b(?:{words})s?\b", c, re.I) and not _WHY.search(c))
+    return next(exact, None if whole else next(loose, None))

@@ -76,6 +76,24 @@ def test_a_sentence_may_lead_up_to_a_title_with_its_year(text):
     assert parse(text, FIND).ranked == ["alien"]
 
 
+FIRST = "| # | Title | Year |\n|---|---|---|\n| 1 | Alien | 1979 |"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"### Space\n{FIRST}\n\n### Traps\n| Why | Film |\n|---|---|\n| grim | **Saw** (2004) |",
+        f"{FIRST}\n| 2 | Saw | 2004 |\n|---|---|---|",
+        f"{FIRST}\n\n| Film | Released |\n|---|---|\n| Saw | 2004 |",
+        "| Why this film | Title | Year |\n|---|---|---|\n| slow | Alien | 1979 |\n| sly | Saw | 2004 |",
+        "| Why this film | Movie title |\n|---|---|\n| slow | Alien (1979) |\n| grim | Saw (2004) |",
+    ],
+)
+def test_tables_with_headings_of_their_own_and_reasons_first(text):
+    """The second heading and its rule were two titles, and "Why this film" was the column of titles."""
+    assert ids(text) == ["alien", "saw"]
+
+
 def test_what_ends_like_a_title_is_another_work():
     for title in ("Zombie Alien", "Return of the Alien", "Waiting for Alien"):
         for text in (f"You might enjoy {title} (1979).", f"{title} (1979)"):
