@@ -45,7 +45,8 @@ _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|w
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
 _TIDY = str.maketrans(
     {"（": "(", "）": ")", "［": "[", "］": "]", "\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
-    | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff"), "")
+    | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff", "\ufe0f"), "")
+    | {"\u20e3": ".", "🔟": "10."}  # 1️⃣
 )
 
 

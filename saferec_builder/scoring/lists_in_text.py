@@ -27,7 +27,8 @@ _MARKER = re.compile(
     r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
 )
 _BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
-_INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))\(?(\d{1,3})[.)]\s+(?=\S)")
+_INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
+_BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 
 
@@ -133,7 +134,18 @@ def _numbered(lines: Sequence[str]) -> list[_Position]:
     numbers = [position.number for position in found]
     # "300: a title" among titles without numbers does not count
     counts = len(lines) == 1 or min(numbers, default=9) <= 1 or any(b == a + 1 for a, b in pairwise(numbers))
-    return found if counts else []
+    return found if counts else _bare_numbered(lines)
+
+
+def _bare_numbered(lines: Sequence[str]) -> list[_Position]:
+    """The lines that begin with a number and nothing behind it ("1 Alien"), if these count from one: titles do not."""
+    bare = [(n, line, m) for n, line in enumerate(lines) if (m := _BARE_NUMBER.match(line))]
+    if len(bare) < 2 or [int(m[2]) for _, _, m in bare] != [*range(1, len(bare) + 1)]:
+        return []
+    return [
+        _Position(n, len(m[1]), int(m[2]), line[m.end() :].replace("**", "", m[0].count("**") % 2))
+        for n, line, m in bare
+    ]
 
 
 def _bulleted(lines: Sequence[str]) -> list[_Position]:
@@ -183,12 +195,16 @@ def _bulleted_inline(line: str) -> list[str]:
 
 
 def _numbered_inline(line: str) -> list[str]:
-    """ "1. A 2. B 3. C" on one line as three lines; numbers that do not count up belong to titles."""
-    starts, expected = [], None
+    """ "1. A 2. B 3. C" on one line as three lines; numbers that do not count up, that are set in another way or that
+    stand in brackets ("(Mad Max 2)") belong to titles and reasons."""
+    starts: list[int] = []
+    expected, sign, at = 0, "", 0
     for number in _INLINE_NUMBER.finditer(line):
-        if expected is None or int(number[1]) == expected:
-            starts.append(number.start())
-            expected = int(number[1]) + 1
+        brackets = [line.count(one, at, number.start()) for one in "()"]
+        if starts and (int(number[2]) != expected or number[1] + number[3] != sign or brackets[0] > brackets[1]):
+            continue
+        starts.append(number.start())
+        expected, sign, at = int(number[2]) + 1, number[1] + number[3], number.end()
     if len(starts) < 2:
         return [line]
     return [line[a:b] for a, b in zip(starts, [*starts[1:], len(line)], strict=True)]

@@ -68,7 +68,7 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
         ending = text[start:]
         if _begins(words, n) or (_led_up_to(words, n) and look(clean(ending), year)):
             endings.append(clean(ending))
-        elif n and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)):
+        elif n and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)) and first != item:
             return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
     entry = choose(text, year, look, endings)
     return [entry] if clean(entry.title) else []

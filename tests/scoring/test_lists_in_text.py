@@ -103,3 +103,27 @@ def test_a_film_in_a_reason_is_no_second_one(reason):
 
 def test_an_invented_second_title_has_a_rank():
     assert ids("1. Alien (1979), Zed and Zoe (1990), Saw (2004)\n2. Heat (1995)") == ["alien", None, "saw", "heat"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1 Alien (1979)\n2 Heat (1995)",
+        "#1 Alien (1979)\n#2 Heat (1995)",
+        "**#1** Alien\n**#2** Titanic (1997)",
+        "1\ufe0f\u20e3 Alien (1979)\n2\ufe0f\u20e3 Heat (1995)",
+        "1. Alien (1979): 1) slow 2) tense\n2. Heat (1995): 1) slick 2) long",
+    ],
+)
+def test_other_numbers(text):
+    assert ids(text)[0] == "alien" and len(ids(text)) == 2 and None not in ids(text)
+
+
+@pytest.mark.parametrize("sign", [".", ")"])
+def test_a_number_in_a_title_does_not_end_its_position(sign):
+    index = titles.index(
+        [("mad", "The Road Warrior (Mad Max 2)", 1981, "film", ()), ("12", "12 Angry Men", 1957, "film", ())]
+    )
+    text = f"1{sign} The Road Warrior (Mad Max 2) (1981) - loud\n2{sign} 12 Angry Men (1957)"
+    assert parse(text, finder(index)).ranked == ["mad", "12"]
+    assert parse("12 Angry Men (1957)\nThe Road Warrior (Mad Max 2) (1981)", finder(index)).ranked == ["12", "mad"]
