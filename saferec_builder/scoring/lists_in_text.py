@@ -10,6 +10,7 @@ from saferec_builder.scoring.list_entry_parser import (
     GROUP,
     OPEN,
     POSITION,
+    YEAR_AFTER,
     Entry,
     Look,
     clean,
@@ -85,7 +86,8 @@ def _above(lines: Sequence[str], marks: Sequence[_Position], look: Look) -> list
         beneath = [_is_title(text, look) for n, text in under.items() if n > above[0]]
         if len(above) < len(others) or 2 * sum(beneath) >= len(beneath):
             return []
-    return [entry for _, entry in sorted((heads | others).items())]
+    each = sorted((heads | others).items())
+    return [e for n, one in each for e in (_several(HEADING.sub("", lines[n]), look) if one.year else [one])]
 
 
 def _kind(line: str) -> str:
@@ -99,10 +101,12 @@ def _head(line: str, look: Look) -> Entry | None:
     text = marked(" ".join(HEADING.sub("", line[:POSITION]).split()))
     group = GROUP.search(text)
     if not group:
+        if YEAR_AFTER.match(text) and (entry := entry_of(text, look)).item:
+            return entry
         item = look(clean(text)) if _kind(line) and not text.rstrip(CLOSE).endswith(":") else None
         return Entry(clean(text), None, item) if item else None
     entry = entry_of(text, look)
-    if clean(text[group.end() :]):  # a reason on the same line
+    if re.search(r"\w", text[group.end() :]) and len(_several(text, look)) < 2:  # a reason on the same line
         begins = _kind(line) and clean(text).startswith(entry.title) and not text.endswith(":")
         return entry if entry.item and begins else None
     label = ":" in text[: group.start()] and not (text.startswith(OPEN) and CLOSE not in text[: group.start()])

@@ -25,6 +25,7 @@ def ids(text: str) -> list[str | None]:
         "**{}:**\n1. {} has the same mood\n2. Great twist",
         "#### **{}** - a grim one\nNot for everybody.\n* {}",
         "- **{}**\n  1. {} has the same mood\n  2. Great twist",
+        "{} ⭐⭐⭐\n– like {}",
         "- {}\n    1) {}",
     ],
 )
@@ -38,6 +39,18 @@ def test_marked_reasons_that_name_films_are_not_the_list(written):
 def test_titles_without_years_above_reasons(sign):
     text = "\n".join(f"{sign.format(title)}\n- *Heat (1995)* has the same mood" for title in ("Saw", "Hostel"))
     assert ids(f"## My picks\n{text}") == ["saw", "hostel"]
+
+
+def test_titles_with_a_year_behind_a_comma_above_reasons():
+    assert ids("Saw, 2004\n- Like Heat (1995)\nHostel - 2005\n- *Alien (1979)* too") == ["saw", "hostel"]
+
+
+def test_two_titles_above_reasons():
+    for pair in ("### {}, {}", "**{}** / **{}**", "{} and {}"):
+        text = (
+            f"{pair.format('Saw (2004)', 'Titanic (1997)')}\n- Like Heat (1995)\n\nHostel (2005)\n- Like Alien (1979)"
+        )
+        assert ids(text) == ["saw", "titanic", "hostel"]
 
 
 def test_an_invented_title_above_reasons_keeps_its_rank():
