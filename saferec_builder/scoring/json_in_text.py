@@ -7,9 +7,12 @@ from typing import NamedTuple
 from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.json_value import JsonValue
 
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.){0,2000}"|[\[\]{}]')
+# a string without an end ends with its line: that any quote begins one keeps the search linear
+_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"?|[\[\]{}]')
 # before it on its line: nothing, a fence, "Here they are:", or what is left of JSON that was cut off; no bullet
 _BEFORE = re.compile(r"[\s\[{,]*(?:```\w*\s*)?(?:[A-Za-z\"][^\n]*[:=][\s\[{,]*)?")
+LEAD = 200  # characters of that
+_NEXT = re.compile(r"[, \t]*")
 _LINK = re.compile(r"[^\S\n]*\(")  # "[...](address)"
 _CLOSES = {"]": "[", "}": "{"}
 
@@ -59,8 +62,11 @@ def _read(text: str, spans: Iterable[_Span], depth: int) -> Iterator[Found]:
     """Those that are JSON; of one that is not (a comment, a comma too many) what stands in it."""
     end = 0
     for span in spans:
-        begins = _BEFORE.fullmatch(text, text.rfind("\n", 0, span.start) + 1, span.start)
-        if not (depth or begins or not text[end : span.start].strip(", \t")) or _LINK.match(text, span.end):
+        line = text.rfind("\n", 0, span.start) + 1
+        begins = _NEXT.fullmatch(text, end, span.start) or (
+            span.start - line <= LEAD and _BEFORE.fullmatch(text, line, span.start)
+        )
+        if not (depth or begins) or _LINK.match(text, span.end):
             continue
         end = span.end
         try:
