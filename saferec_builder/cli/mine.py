@@ -40,8 +40,7 @@ def mine(
     saferec     official columns     mine saferec train.jsonl
     hf          of the Hub, a folder mine hf NS/NAME --column messages=dialog
 
-    Add the catalog first: its titles stay where they look like names, and in Reddit's texts items are found by them.
-    removals.csv in the workspace is honoured.
+    Add the catalog first: its titles are no names, and Reddit's items are found by them. removals.csv is honoured.
     """
     ws = Workspace.open(folder)
     mined = ingest.mine(
