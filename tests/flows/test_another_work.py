@@ -77,8 +77,9 @@ def words(title, domain, oracle, index):
     row = {"traits": ["needles"], "truth": [], "safe_truth": [], "seen": [], "conversation": "u"}
     judged = judge([ranked], columns([row]), oracle, 1)
     metric = "violated" if judged.violated[0, 0] else "unknown" if judged.unsure[0, 0] else "clear"
-    # at rank 1: -1 violated, -.5 unknown, 0 clear
-    reward = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, rewards.Weights(rho=0.5))[0]]
+    # at rank 1: -1 violated, -.5 unknown, 0 clear; an answer without any item is unknown, and as bad as any
+    worth = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, rewards.Weights(rho=0.5))[0]]
+    reward = "unknown" if judged.invalid[0] and worth == "violated" else worth
     kept = "clear" if baselines.oracle_filter([ranked], [row], oracle, 1)["u"] else "out"
     bulk = VERDICTS[violations.verdicts(oracle, ranked, ["needles"])[0]]
     alone = violations.verdict(oracle, ranked[0], ["needles"])
