@@ -75,8 +75,10 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     look = Look(find, domain)
     try:
         entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
-    except KeyTwice:  # as lines of text it would be another list
-        return Answer((), "key twice")
+    except KeyTwice:  # as lines of text it would be another list, but for one that stands beside it
+        if not names(listed(lines, look)):
+            return Answer((), "key twice")
+        entries = []
     if not entries:
         positions = listed(lines, look)
         # reasons may be bulleted under titles that are not: the reading that names items is meant
@@ -139,6 +141,11 @@ def _json(text: str, look: Look) -> list[Entry]:
     entries = _objects(items, look)
     # strings beside other text may be tags; where JSON is all that there is they are the list
     alone = entries and not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
+    tags = not any(isinstance(item, dict) for item in items) and not any(entry.year for entry in entries)
+    if entries and not alone and tags:
+        positions = listed([line for line in text.split("\n") if line.strip()], look)
+        if names(positions) and any(entry.year for entry in positions):
+            return []  # `Genres: ["Romance", "War"]` below each title: the lines are the list
     return entries if alone or names(entries) or any(isinstance(item, dict) for item in items) else []
 
 
@@ -146,7 +153,9 @@ def _list_in(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
     """The list that JSON holds: of several lists the one whose key says so, or else all of those that name titles."""
     if not isinstance(value, dict) or depth > DEEP:
         return value if isinstance(value, list) else []
-    if (own := _object(value, look)) and (own.item or own.year):
+    lists_here = {str(key).lower() for key, one in value.items() if isinstance(one, list)}
+    offers = any(_OFFERED.search(key) and not _ASIDE.search(key) for key in lists_here)
+    if not offers and (own := _object(value, look)) and (own.item or own.year):
         return [value]
     if value and all(str(key).isdecimal() for key in value):
         return [item for one in value.values() for item in (_list_in(one, look, depth + 1) or [one])]

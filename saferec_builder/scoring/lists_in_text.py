@@ -76,7 +76,7 @@ def _above(lines: Sequence[str], marks: Sequence[_Position], look: Look) -> list
             heads[n] = entry
         elif n in under and heads and next(reversed(heads)) not in above:
             above.append(next(reversed(heads)))
-    if len(above) < 2:
+    if len(above) < 2 or any(_is_title(text, look) for n, text in under.items() if n < above[0]):
         return []
     kinds = {kind for n in above if (kind := _kind(lines[n]))}
     alike = [n for n in range(len(lines)) if n + 1 in under and n not in under and _kind(lines[n]) in kinds]
@@ -106,6 +106,8 @@ def _head(line: str, look: Look) -> Entry | None:
         item = look(clean(text)) if _kind(line) and not text.rstrip(CLOSE).endswith(":") else None
         return Entry(clean(text), None, item) if item else None
     entry = entry_of(text, look)
+    if not clean(text).startswith(entry.title):
+        return None  # "Because you liked **Heat (1995)**:"
     if re.search(r"\w", text[group.end() :]) and len(_several(text, look)) < 2:  # a reason on the same line
         begins = _kind(line) and clean(text).startswith(entry.title) and not text.endswith(":")
         return entry if entry.item and begins else None
@@ -124,7 +126,7 @@ def _is_title(text: str, look: Look) -> bool:
         return look(clean(marked(text))) is not None
     entry, behind = entry_of(text, look), text[group.end() :].lstrip(" *_`\"'”’")
     begins = clean(marked(text)).startswith(entry.title) and (not behind or behind[0] in "-–—:,;.(|/")
-    return entry.item is not None and begins
+    return begins and (entry.item is not None or title_case(entry.title))
 
 
 def _numbered(lines: Sequence[str]) -> list[_Position]:
@@ -182,6 +184,9 @@ def _several(text: str, look: Look) -> list[Entry]:
         join = _JOIN.match(line, last.end(), group.start())
         name = clean(line[join.end() : group.start()]) if join else ""
         item = look(name, year_of(group))
+        behind = line[group.end() :].lstrip(CLOSE + " ")
+        if re.match(r"(?!and\b|or\b|are\b|both\b|all\b)\w", behind):
+            break
         if not item and (_EDITION.search(name) or not title_case(name)):
             break
         if item or year_of(group) != year_of(last):

@@ -140,3 +140,34 @@ def test_a_number_in_a_title_does_not_end_its_position(sign):
     text = f"1{sign} The Road Warrior (Mad Max 2) (1981) - loud\n2{sign} 12 Angry Men (1957)"
     assert parse(text, finder(index)).ranked == ["mad", "12"]
     assert parse("12 Angry Men (1957)\nThe Road Warrior (Mad Max 2) (1981)", finder(index)).ranked == ["12", "mad"]
+
+
+@pytest.mark.parametrize(
+    ("text", "list_"),
+    [
+        # headings name what the person liked, and the list stands beneath
+        (
+            "Based on **Heat (1995)**:\n1. Saw (2004)\n\nBased on **Alien (1979)**:\n1. Titanic (1997)",
+            ["saw", "titanic"],
+        ),
+        (
+            "### If you liked *Heat (1995)*\n- Saw (2004)\n### Similar to Alien (1979)\n- Hostel (2005)",
+            ["saw", "hostel"],
+        ),
+        # what was left out is told behind the list
+        (
+            "1. **Heat (1995)** - tense\n2. **Titanic (1997)** - sad\n\nLeft out:\n\n**Saw (2004)**\n- blood\n\n"
+            "**Alien (1979)**\n- blood",
+            ["heat", "titanic"],
+        ),
+        # films that the catalogue does not hold, under genres that it does
+        ("### Romance\n- Past Lives (2023): tender\n### Western\n- News of the World (2020): slow", [None, None]),
+        # a second film that a reason tells of
+        (
+            "1. Heat (1995), and Alien (1979) is by another director\n2. Titanic (1997), Saw (2004) it is not",
+            ["heat", "titanic"],
+        ),
+    ],
+)
+def test_what_is_only_spoken_of_takes_no_rank(text, list_):
+    assert ids(text) == list_
