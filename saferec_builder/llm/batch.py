@@ -269,7 +269,12 @@ class _Batches:
             await asyncio.sleep(poll)
         # all of it first: what is taken is billed, and what is noted as done is not fetched and billed again
         files = filter(None, (batch.output_file_id, batch.error_file_id))
-        self.taken.take(entry, [reply for file in files for reply in await self._fetched(file)])
+        try:
+            replies = [reply for file in files for reply in await self._fetched(file)]
+        except _Gone:  # deleted there, and nobody's other key finds it: the batch itself is known
+            self.taken.done(entry)
+            raise
+        self.taken.take(entry, replies)
         for fault in getattr(batch.errors, "data", None) or []:
             self.why = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
         self.taken.done(entry)

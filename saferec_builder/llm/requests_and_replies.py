@@ -192,8 +192,12 @@ class _Usage(BaseModel):
 
     @property
     def cached(self) -> int:
+        return min(self._cached, self.prompt_tokens or 0)
+
+    @property
+    def _cached(self) -> int:
         told = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
-        return min(told or self.prompt_cache_hit_tokens or 0, self.prompt_tokens or 0)
+        return told or self.prompt_cache_hit_tokens or 0
 
     @property
     def reasoning(self) -> int:
@@ -207,6 +211,7 @@ class _Usage(BaseModel):
         said = self.completion_tokens or 0
         beside = self._thought if self._thought > said else 0  # more than the whole: no part of it
         rest = self.total_tokens - self.prompt_tokens if self.total_tokens and self.prompt_tokens else 0
+        rest -= self._cached if self._cached > (self.prompt_tokens or 0) else 0  # of a prompt told without that part
         return max(said + beside, rest) or self.completion_tokens
 
     @property

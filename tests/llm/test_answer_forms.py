@@ -116,6 +116,8 @@ def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], conte
         ({"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 40}}, 45, 0, 40),
         ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # in the total alone
         ({"completion_tokens": None, "total_tokens": 8}, None, 0, 0),
+        # the prompt is told without its cached part, the total with it: 10 + 1000 + 50
+        ({"completion_tokens": 50, "total_tokens": 1060, "prompt_tokens_details": {"cached_tokens": 1000}}, 50, 10, 0),
         ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
         ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),
     ],

@@ -376,7 +376,17 @@ def test_a_batch_that_the_server_has_no_more_holds_nobody_up(out: Any, workspace
     killed_at("_fetched", out, monkeypatch)
     del double.files["file-1"]
     assert out("--proposer", "openai:m").json["requests"] == 5
-    assert store.read(workspace, tables.BATCHES)["state"][-1] == "submitted"  # with another key it may be there
+    assert store.read(workspace, tables.BATCHES)["state"][-1] == "done"  # the batch is known: its answers were deleted
+
+
+def test_a_batch_whose_answers_were_deleted_holds_no_budget_for_ever(
+    out: Any, workspace, double: Batches, monkeypatch
+) -> None:
+    """Every run of every model ended with "budget reached", and the next command that was named was refused."""
+    killed_at("_fetched", out, monkeypatch)
+    del double.files["file-1"]
+    (most,) = store.read(workspace, tables.RESERVED)["usd"]
+    assert out("--proposer", "openai:m", "--budget-usd", str(2 * most)).json["requests"] == 5
 
 
 def test_an_answer_without_tokens_costs_what_its_batch_had_reserved(out: Any, workspace, double: Batches) -> None:
