@@ -91,6 +91,7 @@ class Manifest(TypedDict, total=False):
     k: int
     traits: list[str]
     silent: list[str]  # sources whose text is not in the release
+    rebuilt_from: Mapping[str, str]  # version and sha256 of the release whose texts were put back
 
 
 @dataclass(frozen=True)

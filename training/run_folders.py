@@ -227,7 +227,9 @@ def _whole(path: Path, text: str) -> None:
 
 def identity(release: Release) -> dict[str, str]:
     """The release as a card or a report names it."""
-    return {"name": release.manifest["name"], "version": release.manifest["version"], "digest": release.digest}
+    known = release.manifest
+    parent = {"rebuilt_from": known["rebuilt_from"]["sha256"]} if "rebuilt_from" in known else {}
+    return {"name": known["name"], "version": known["version"], "digest": release.digest} | parent
 
 
 def versions() -> dict[str, str]:

@@ -72,6 +72,7 @@ class Named(BaseModel):
     name: str
     version: str
     digest: str | None = None  # None: of a program that wrote none
+    rebuilt_from: str | None = None  # where texts of the release were put back: it is the same, with another digest
 
 
 class Runs(BaseModel):
@@ -145,7 +146,7 @@ def _other(judged: plots.Row, shown: plots.Row | None) -> str | None:
     """Where a report is not of the release that the page is of: its figures say nothing of that one."""
     if not shown or (shown["name"], shown["version"]) != (judged["name"], judged["version"]):
         return "another release than the one above"
-    if judged["digest"] not in (None, shown["digest"]):
+    if judged["digest"] not in (None, shown["digest"]) and not judged["rebuilt_from"]:
         return "not the one above, though of the same name and version"
     return None
 

@@ -255,6 +255,13 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
         assert "over 4 users with a sensitivity" in text and says in text
 
 
+def test_a_release_whose_texts_were_put_back_is_no_other_one() -> None:
+    shown = {"name": "ws", "version": "1.0.0", "digest": "a"}
+    judged = shown | {"digest": "b", "rebuilt_from": None}
+    assert page._other(judged, shown) == "not the one above, though of the same name and version"
+    assert page._other(judged | {"rebuilt_from": "c"}, shown) is None
+
+
 def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: Cli, tmp_path: Path) -> None:
     """It was of somebody else's data, and did not say so; of the same name and version, nothing did."""
     from training.data import open_release
