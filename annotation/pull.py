@@ -117,7 +117,7 @@ def of_files(desk: Desk, paths: list[Path], named: Collection[Path] = ()) -> Pul
 
 def _marked(desk: Desk) -> file_answers.Marked:
     """What was proposed, and what everybody marked themselves: the last one first."""
-    claims = desk.proposals.sort(pl.col("verdict") == "present", maintain_order=True).with_columns(reviewer=pl.lit(""))
+    claims = desk.ever.sort(pl.col("verdict") == "present", maintain_order=True).with_columns(reviewer=pl.lit(""))
     found: dict[tuple[str, str, str, str], list[list[Span]]] = {}
     for frame in (claims, desk.reviews):
         rows = frame.filter(review_history.claims()).select("kind", "subject", "trait", "reviewer", "spans")

@@ -218,7 +218,7 @@ def _decoys(desk: Desk, assignments: pl.DataFrame, avoid: frozenset[tuple[str, s
     fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
         desk.reviews, on=["kind", "subject"], how="anti"
     )
-    claims = dealing.claims(desk.proposals)
+    claims = dealing.claims(desk.ever)  # what was claimed before may be right
     return quality_checks.decoys(fresh, desk.given, claims, desk.gold, desk.taxonomy, share, avoid)
 
 

@@ -7,13 +7,14 @@ gives  the proposals that reviewers are asked about, and those that are sure
 import polars as pl
 
 from annotation import precision_bounds as precision
-from annotation.task_assignment import claims
+from annotation.task_assignment import AUDIT, CONTROL, claims
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import pending, prompting
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage.tables import UNIT, last
 
 TEXT = ["kind", "subject", "digest"]
+UNCLAIMED = (AUDIT, CONTROL, "gold", "census", "band")  # why a text is assigned of which nobody claims anything
 
 
 def standing(
@@ -26,15 +27,16 @@ def standing(
 ) -> pl.DataFrame:
     """The last word of each proposer on the texts `current`, where it has not read them in today's words since.
 
-    What was assigned keeps the claims on the text that was assigned, and so its readers: a design that says that they
-    are read would wait for ever for the second of two. Of scores (`absent`) the last counts there too.
+    A text that was assigned for a claim, and of which nothing is claimed any more, keeps the claims on it, and so its
+    readers: a design that says that it is read would wait for ever for the second of two. Of scores (`absent`) the last
+    counts there too.
     """
-    rows, given = proposals.with_row_index("row"), assignments.select(TEXT).unique()
-    kept = with_last_scores(rows.join(given, on=TEXT, how="semi", maintain_order="left"))
-    free = rows.join(given, on=TEXT, how="anti", maintain_order="left")
-    now = last(free.join(current, on=TEXT, how="semi", maintain_order="left"), *UNIT, "proposer")
-    gone = _superseded(claims(now), readings, asked, taxonomy)
-    return pl.concat([kept, now.join(gone, on="row", how="anti")]).sort("row").drop("row")
+    rows = proposals.with_row_index("row")
+    now = last(rows.join(current, on=TEXT, how="semi", maintain_order="left"), *UNIT, "proposer")
+    now = now.join(_superseded(claims(now), readings, asked, taxonomy), on="row", how="anti")
+    begun = assignments.filter(~pl.col("why").is_in(UNCLAIMED)).join(claims(now), on=TEXT, how="anti")
+    kept = with_last_scores(rows.join(begun, on=TEXT, how="semi", maintain_order="left"))
+    return pl.concat([kept, now]).unique("row").sort("row").drop("row")
 
 
 def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:
@@ -45,7 +47,8 @@ def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:
 
 def sure(proposals: pl.DataFrame, current: pl.DataFrame, taxonomy: Taxonomy, confidence: float) -> pl.DataFrame:
     """Those of the standing proposals that may become labels without a reader: on this text and in these words."""
-    now = proposals.join(current, on=TEXT, how="semi", maintain_order="left")
+    today = (pl.col("proposer") != "rules") | (pl.col("version") == rules.VERSION)
+    now = proposals.filter(today).join(current, on=TEXT, how="semi", maintain_order="left")
     return prompting.as_worded(precision.sure(now, confidence), taxonomy)
 
 

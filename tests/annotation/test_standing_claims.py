@@ -37,8 +37,8 @@ def read(*rows: tuple[str, str, str], words=NOW) -> pl.DataFrame:
     return tables.READINGS.frame(made)
 
 
-def assigned(*rows: tuple[str, str]) -> pl.DataFrame:
-    made = [("sensitivity", subject, "ann", "reviewer", text, "proposed", "b") for subject, text in rows]
+def assigned(*rows: tuple[str, str], why: str = "proposed") -> pl.DataFrame:
+    made = [("sensitivity", subject, "ann", "reviewer", text, why, "b") for subject, text in rows]
     return tables.ASSIGNMENTS.frame(made)
 
 
@@ -73,12 +73,16 @@ def test_a_claim_of_older_rules_stands_until_these_have_read_the_text() -> None:
     assert len(stand(ours, readings=read(("c1", "d1", "rules")))) == 1
 
 
-def test_the_last_word_of_each_proposer_counts_and_of_what_was_assigned_every_claim() -> None:
+def test_the_last_word_of_each_proposer_counts_and_a_text_assigned_for_a_claim_keeps_one() -> None:
+    """Claims that nobody stands by any more came back with a push, on blind audits too."""
     said = [("c1", "d1", who, verdict) for who, verdict in (("learned", "present"), ("rules", "present"))]
     rows = proposed(*said, ("c1", "d1", "learned", "absent"), ("c2", "d2", "learned", "absent"))
     last = [("c1", "rules", "present"), ("c1", "learned", "absent"), ("c2", "learned", "absent")]
     assert stand(rows) == last
-    assert stand(rows, assigned(("c1", "d1"))) == [("c1", "learned", "present"), *last]
+    assert stand(rows, assigned(("c1", "d1"))) == last
+    alone = proposed(said[0], ("c1", "d1", "learned", "absent"))
+    assert len(stand(alone, assigned(("c1", "d1")))) == 2  # else nothing is claimed of it, and it waits for its second
+    assert len(stand(alone, assigned(("c1", "d1"), why="audit"))) == 1
     scores = proposed(*[("c1", "d1", "learned", "absent")] * 2)
     assert len(stand(scores)) == len(stand(scores, assigned(("c1", "d1")))) == 1
 
@@ -92,6 +96,8 @@ def test_sure_is_what_is_claimed_of_this_text_in_these_words_assigned_or_not() -
     found = standing_claims.sure(pl.concat(rows), CURRENT, NOW, 0.95)
     assert found.select("subject", "digest").rows() == [("c2", "d2")]
     assert standing_claims.sure(pl.concat(rows), CURRENT, NOW, 0.98).is_empty()
+    older = proposed(("c2", "d2", "rules", "present"), version="rules-1")
+    assert standing_claims.sure(older, CURRENT, NOW, 0.95).is_empty()  # it could become a label that nobody read
 
 
 def test_what_was_said_before_is_not_handed_out_and_not_forgotten(workspace, cli) -> None:
