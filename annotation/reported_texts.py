@@ -1,7 +1,7 @@
 """Conversations whose readers reported, in a note, that the text tells who somebody is.
 
 reads  reviews, the texts as they are now
-gives  conversations with such a report, until their text is another one or they are removed
+gives  conversations with such a report, until they are removed, or their owner lets them pass
 """
 
 from collections.abc import Sequence
@@ -13,13 +13,14 @@ SHOWN = 5  # ids in a line
 
 
 def reported(reviews: pl.DataFrame, now: pl.DataFrame) -> list[str]:
-    """Ids, sorted. `now`: subject and digest of the conversations that may be read, as they are now.
+    """Ids, sorted. `now`: subject of the conversations that may be read.
 
-    Every note counts that anybody ever wrote on this text, whether or not their answer makes a label: an answer given
-    again without it, or a reader who was set aside, tells nothing of what stands there.
+    A text that changed may hold it still: another word of it may have been masked. Every note counts that anybody ever
+    wrote on the conversation, whether or not their answer makes a label: an answer given again without it, or a reader
+    who was set aside, tells nothing of what stands there.
     """
     told = reviews.filter(pl.col("note").str.contains(_REPORT), pl.col("verdict").is_not_null(), kind="sensitivity")
-    return told.join(now, on=["subject", "digest"], how="semi")["subject"].unique().sort().to_list()
+    return told.join(now, on="subject", how="semi")["subject"].unique().sort().to_list()
 
 
 def words(ids: Sequence[str]) -> str:
@@ -28,4 +29,4 @@ def words(ids: Sequence[str]) -> str:
     return f"{len(ids):,} conversation{'s' * (len(ids) != 1)}: {', '.join(ids[:SHOWN])}{more}"
 
 
-REMEDY = "remove them (removals.csv or `saferec-build forget`), or change their source and mine it again"
+REMEDY = "remove them (removals.csv or `saferec-build forget`)"
