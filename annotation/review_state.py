@@ -21,7 +21,7 @@ from annotation import (
     standing_claims,
 )
 from annotation.recall_bounds import LabelBounds
-from annotation.task_assignment import HELD_BACK, claims
+from annotation.task_assignment import BLIND, HELD_BACK, claims
 from saferec_builder import catalog
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
@@ -178,11 +178,12 @@ def still_open(
 
 
 def _warned(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
-    """With `hard`: whether gold holds something severe there, or a claim that an earlier version held back. Its reader
-    is shown no trait, so the warning names none."""
+    """With `hard`: whether gold holds something severe there, or a claim that an earlier version held back, or
+    whose quote has left the text. Its reader is shown no trait, so the warning names none."""
     known, severe = ["kind", "subject"], pl.col("trait").is_in([t.slug for t in desk.taxonomy.traits if t.severe])
     gold = desk.gold.select(*known, trait="traits").explode("trait", empty_as_null=False).filter(severe).select(known)
-    held = units.filter(why=HELD_BACK).join(claims(desk.proposals).filter(severe), on=known, how="semi").select(known)
+    told = units.filter(~pl.col("why").is_in(BLIND) | (pl.col("why") == HELD_BACK))
+    held = told.join(claims(desk.proposals).filter(severe), on=known, how="semi").select(known)
     hard = pl.concat([gold, held]).unique().with_columns(hard=pl.lit(True))
     return units.join(hard, on=known, how="left", maintain_order="left").with_columns(pl.col("hard").fill_null(False))
 

@@ -33,7 +33,10 @@ def lines(found: ReviewStatus) -> list[str]:
     said = [*_table([*columns, "alpha"], read), ""] if read else []
     if not found.reviewers:
         return [*said, "nobody was given a task yet: `saferec-build review push`"]
-    if not found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item():
+    if (
+        not any(map(_has_ended_one, found.reviewers.values()))
+        and not found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
+    ):
         return [*said, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
     said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
     said += [together, f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}", controls.MEANING]
@@ -64,7 +67,8 @@ def of_labels(agreed: pl.DataFrame, bounds: LabelBounds) -> list[str]:
 def of_reports(reported: Sequence[str]) -> list[str]:
     """What to do about notes that say that a text tells who somebody is; no line where there are none."""
     told = f"readers reported personal data in {reported_texts.words(reported)}: look at them, then"
-    return [f"{told} {reported_texts.REMEDY}: `release` stops at their texts"] if reported else []
+    remedy = f"{reported_texts.REMEDY}, or allow them one by one"
+    return [f"{told} {remedy}: `release` stops at their texts"] if reported else []
 
 
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
@@ -77,6 +81,11 @@ def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
         each = [f"{len(some)} traits"] if len(some) >= FOLDED else some
         found += [[name, *words] for name in each]
     return found
+
+
+def _has_ended_one(person: Mapping[str, object]) -> bool:
+    tasks, left = person.get("tasks"), person.get("open")
+    return isinstance(tasks, int) and isinstance(left, int) and tasks > left
 
 
 def _people(found: ReviewStatus) -> list[str]:

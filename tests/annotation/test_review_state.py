@@ -2,9 +2,11 @@
 
 import pytest
 
-from annotation import review_state as desk
+from annotation import push, review_state as desk
+from annotation.review_destinations import Files
 from saferec_builder.core.errors import StoreError
-from saferec_builder.storage import workspace as store
+from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
 from tests.worlds.reviewing import TWO
 
 
@@ -18,3 +20,18 @@ def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
 
     monkeypatch.setattr("annotation.push.gather", gather)
     assert review("push", *TWO)["added"] == 4
+
+
+def test_a_task_keeps_its_warning_where_the_severe_quote_left_the_text(workspace):
+    """A better redaction took the quote out, and with its card the warning, though the text may be as hard to read."""
+    review_world.fill(workspace)
+    claim = review_world.claim("c3", "torture", "present", "western")
+    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim]))
+    push.push(workspace, ["ann", "bo"], to=Files())
+    said = [{"role": "seeker", "text": "Any good [name]?", "items": []}]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c3", "digest": "d-c3b", "turns": said}
+    row |= {"source": "messages", "source_id": "c3"}
+    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
+    state = desk.gather(workspace)
+    units = desk.still_open(state, state.assignments, desk.queue(state), frozenset()).filter(subject="c3")
+    assert units.select("trait", "hard").unique().rows() == [("*", True)]

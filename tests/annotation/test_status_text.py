@@ -42,7 +42,7 @@ def test_before_anybody_has_a_task_no_bound_is_spoken_of(workspace: Workspace) -
 def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(workspace: Workspace) -> None:
     """It said "none found" of conversations that nobody had read."""
     counts = {"trait": "gore", "proposed": 4, "assigned": 4, "begun": 0, "read": 0, "disputed": 0}
-    asked = replace(review_status(workspace), traits=pl.DataFrame([counts]), reviewers={"ann": {"tasks": 4}})
+    asked = replace(review_status(workspace), traits=pl.DataFrame([counts]), reviewers={"ann": {"tasks": 4, "open": 4}})
     told = status_text.lines(asked)
     assert "nobody has answered yet: what labels miss is told once answers are in" in told
     assert not [line for line in told if "none found" in line or "missed" in line]
