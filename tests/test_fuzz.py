@@ -88,7 +88,8 @@ def test_a_line_separator_in_an_answer_is_no_end_of_a_line() -> None:
 
     client = SimpleNamespace(files=SimpleNamespace(content=content), with_options=lambda **_: None)
     wire: Any = SimpleNamespace(client=client, text=lambda response: response)
-    desk = batch._Batches(fuzz_laws.SERVER, wire, lambda entry: None, lambda reply: None)
+    taken: Any = SimpleNamespace(ledger=SimpleNamespace(note=None))
+    desk = batch._Batches(fuzz_laws.SERVER, wire, taken)
     assert [reply.content for reply in asyncio.run(desk._fetched("file-1"))] == ["a\u2028b", fuzz_laws.CONTENT]
 
 

@@ -50,8 +50,10 @@ def ws(workspace: store.Workspace) -> store.Workspace:
     films = tables.CATALOG_ROWS.frame([film])
     store.append(workspace, tables.CATALOG_ROWS, films)
     claim = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": "p", "kind": "item_flag", "verdict": "present"}
-    claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore", "digest": "d", "spans": []}
-    quote = {"turn": 1, "start": 0, "end": len(PAYLOADS[0]), "quote": PAYLOADS[0]}
+    plot = {"turn": 0, "start": 0, "end": len(PAYLOADS[0]), "quote": PAYLOADS[0]}
+    claim |= {"subject": catalog.merge(films)[0]["item"][0], "trait": "gore"}
+    claim |= {"digest": tables.digest(PAYLOADS[0]), "spans": [plot]}
+    quote = plot | {"turn": 1}
     other = claim | {"proposal": "q", "kind": "sensitivity", "subject": "c1", "digest": "d1", "spans": [quote]}
     store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim, other]))
     (workspace.root / "traits.toml").write_text(TRAIT)
