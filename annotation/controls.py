@@ -88,6 +88,7 @@ def readings(
     gold: pl.DataFrame,
     proposals: pl.DataFrame,
     decoys: pl.DataFrame,
+    *,
     severe: Collection[str] = (),
     reviews: pl.DataFrame | None = None,
 ) -> pl.DataFrame:

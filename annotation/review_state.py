@@ -209,7 +209,7 @@ def blind_readings(desk: Desk) -> pl.DataFrame:
     votes = pl.concat([desk.votes, desk.control_votes])
     known = (desk.judged, desk.gold, desk.ever, desk.decoys)
     severe = [t.slug for t in desk.taxonomy.traits if t.severe]
-    return controls.readings(desk.assignments, votes, *known, severe, desk.reviews)
+    return controls.readings(desk.assignments, votes, *known, severe=severe, reviews=desk.reviews)
 
 
 def label_bounds(desk: Desk) -> LabelBounds:

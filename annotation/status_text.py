@@ -33,10 +33,8 @@ def lines(found: ReviewStatus) -> list[str]:
     said = [*_table([*columns, "alpha"], read), ""] if read else []
     if not found.reviewers:
         return [*said, "nobody was given a task yet: `saferec-build review push`"]
-    if (
-        not any(map(_has_ended_one, found.reviewers.values()))
-        and not found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
-    ):
+    begun = found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
+    if not begun and not any(map(_has_ended_one, found.reviewers.values())):
         return [*said, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
     said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
     said += [together, f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}", controls.MEANING]

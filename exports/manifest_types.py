@@ -2,7 +2,7 @@
 
 from typing import NotRequired
 
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 
@@ -62,10 +62,9 @@ class Combinations(TypedDict):
     left_out: int  # conversations
 
 
+@with_config(ConfigDict(extra="allow", strict=True))
 class Facts(TypedDict, total=False):
     """The keys of the file; what an older program wrote may lack some, a newer one may have others."""
-
-    __pydantic_config__ = ConfigDict(extra="allow", strict=True)  # type: ignore[misc]
 
     name: str
     canary: str | None  # the GUID that stands in every row

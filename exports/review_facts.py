@@ -63,8 +63,8 @@ def certified(
     votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
     drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
     severe = [t.slug for t in taxonomy.traits if t.severe]
-    known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys, severe, snapshot.reviews)
-    read = controls.readings(snapshot.assignments, votes, *known_ones)
+    known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
+    read = controls.readings(snapshot.assignments, votes, *known_ones, severe=severe, reviews=snapshot.reviews)
     blind = controls.blind_misses(read, readers)
     found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind, gone=snapshot.erased)
     voting, _ = controls.apart(votes, snapshot.assignments)

@@ -66,7 +66,7 @@ def pull(
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
     """
     tasks = shown(assignments, texts)
-    row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
+    spans_of = _evidence(texts, locate, marked or {})
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, known = Pulled(), {} if before is None else before
     sheets = [_sheet(path, keyed, named, pulled.no_sheets) for path in paths]
@@ -75,12 +75,6 @@ def pull(
         cell, base = line.cell("task"), base_id(line.cell("task"))
         ours = keyed is None or (cell in old if cell == base else cell in keyed)
         return tasks.get(base) if ours else None
-
-    def spans_of(task: Task, trait: str) -> Spans:
-        turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
-        keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
-        were = [spans for key in keys for spans in (marked or {}).get(key, [])]
-        return partial(_spans, turns=turns, kind=task.kind, locate=locate, marked=were)
 
     for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
@@ -103,6 +97,19 @@ def pull(
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
+
+
+def _evidence(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str], Spans]:
+    """What reads the quotes of a task's row on a trait."""
+    row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
+
+    def of(task: Task, trait: str) -> Spans:
+        turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
+        keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
+        were = [spans for key in keys for spans in marked.get(key, [])]
+        return partial(_spans, turns=turns, kind=task.kind, locate=locate, marked=were)
+
+    return of
 
 
 def _sheet(path: Path, keyed: Keyed | None, named: Collection[Path] | None, passed: list[str]) -> list[Line]:

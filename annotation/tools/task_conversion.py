@@ -279,10 +279,7 @@ def take(
     own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in own.items() if a}
     if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
-        theirs = {
-            t for t, lists in earlier.items() if fixed["taxonomy"] in lists and (t in response.asked or not ruling)
-        }
-        for trait in [*sorted(theirs), "*"]:
+        for trait in _handed_back(response, fixed["taxonomy"], earlier, ruling=ruling):
             pulled.add(response.place, fixed | NOTHING | {"trait": trait, "verdict": None, "note": HANDED_BACK})
         return
     if response.changed:
@@ -305,6 +302,12 @@ def take(
         pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
     if not faults and not ruling:
         pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
+
+
+def _handed_back(response: Response, taxonomy: str, earlier: Mapping[str, set[str]], *, ruling: bool) -> list[str]:
+    """The traits whose answers go with a text that is handed back: of an adjudicator those of the task alone."""
+    theirs = {t for t, lists in earlier.items() if taxonomy in lists and (t in response.asked or not ruling)}
+    return [*sorted(theirs), "*"]
 
 
 def _faults(

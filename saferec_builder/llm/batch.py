@@ -1,14 +1,14 @@
 """OpenAI's Batch API: the same requests at half the price, answered within a day; safe to kill at any moment.
 
 A ledger remembers what is uploaded and submitted. A run first settles the batches that are open, then submits what no
-reply was paid for. A kill between the submission and the note is found again by the mark that the
-batch carries on the server, so nothing is submitted twice.
+reply was paid for. A kill between the submission and the note is found again by the mark that the batch carries on the
+server, so nothing is submitted twice.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeVar
 
 import openai
@@ -125,24 +125,20 @@ async def fetch(
         return sum(entry.requests for entry in await _Batches(server, wire, taken).settle(ledger.open(), None))
 
 
+@dataclass
 class _Taken:
-    """What came of the batches of a run. fresh: answers that it has fetched; failed: requests without one."""
+    """What came of the batches of a run."""
 
-    def __init__(
-        self,
-        server: Server,
-        asked: dict[str, Body],
-        get: Get,
-        put: Put,
-        check: Check,
-        budget: Budget,
-        ledger: Ledger,
-        price: Price | None = None,
-    ) -> None:
-        self.server, self.asked, self.get, self.put, self.check = server, asked, get, put, check
-        self.budget, self.ledger, self.price = budget, ledger, price
-        self.fresh: set[str] = set()
-        self.failed: dict[str, Reply] = {}
+    server: Server
+    asked: Mapping[str, Body]
+    get: Get
+    put: Put
+    check: Check
+    budget: Budget
+    ledger: Ledger
+    price: Price | None = None  # where it is not the budget's own
+    fresh: set[str] = field(default_factory=set)  # requests whose answers this run has fetched
+    failed: dict[str, Reply] = field(default_factory=dict)  # requests without one
 
     def take(self, entry: Entry, replies: list[Reply]) -> None:
         """All that a batch has answered: its bill first, as a whole. A kill leaves both to the next run, or the answers

@@ -12,9 +12,7 @@ from saferec_builder.storage.database import Keyed
 from saferec_builder.storage.workspace import Workspace
 
 About = Callable[[list[tuple[str, int]]], None]  # notes whose texts these requests (name, place) are about
-Bill = Callable[
-    [str], None
-]  # writes what was paid since the last call: as this batch's, or without a name as the run's
+Bill = Callable[[str], None]  # writes what was paid since the last call: as this batch's, or as the run's where ""
 
 
 async def replies(

@@ -4,14 +4,13 @@ reads  a value per user and metric (metrics.per_user), or the differences of two
 gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
 
 A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934), unless a user has several
-requests, and a share of them. Other means of fewer than FEW
-users, and their differences, have what that becomes where values lie between 0 and 1 (`few_users`), and so have those
-that are no shares (recall) of fewer than RESAMPLED. Of more users a mean share (svr) has the gamma interval of Fay and
-Feuer (1997), with two changes that `mean_share` names; the difference of two shares the bounds of what one and of what
-the other system alone has, joined by MOVER (Zou and Donner 2008), or Student's t where many users differ. All other
-means, far from zero, have a percentile bootstrap over users, which is narrower there. A metric `*_weighted` is a
-weighted mean: each user stands for so many. Its interval holds where weights say nothing of values; where the few heavy
-users have other values than the rest it is too narrow.
+requests, and a share of them. Other means of fewer than FEW users, and their differences, have what that becomes where
+values lie between 0 and 1 (`few_users`), and so have those that are no shares (recall) of fewer than RESAMPLED. Of more
+users a mean share (svr) has the gamma interval of Fay and Feuer (1997), with two changes that `mean_share` names; the
+difference of two shares the bounds of what one and of what the other system alone has, joined by MOVER (Zou and Donner
+2008), or Student's t where many users differ. All other means, far from zero, have a percentile bootstrap over users,
+which is narrower there. A metric `*_weighted` is a weighted mean: each user stands for so many. Its interval holds
+where weights say nothing of values; where the few heavy users have other values than the rest it is too narrow.
 """
 
 from collections.abc import Callable, Mapping

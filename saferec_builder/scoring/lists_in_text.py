@@ -109,8 +109,7 @@ def _head(line: str, look: Look) -> Entry | None:
     if not clean(text).startswith(entry.title):
         return None  # "Because you liked **Heat (1995)**:"
     if re.search(r"\w", text[group.end() :]) and len(_several(text, look)) < 2:  # a reason on the same line
-        begins = _kind(line) and clean(text).startswith(entry.title) and not text.endswith(":")
-        return entry if entry.item and begins else None
+        return entry if entry.item and _kind(line) and not text.endswith(":") else None
     label = ":" in text[: group.start()] and not (text.startswith(OPEN) and CLOSE not in text[: group.start()])
     return entry if entry.item or (not label and title_case(entry.title)) else None
 

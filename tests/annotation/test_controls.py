@@ -132,7 +132,7 @@ def test_gold_that_is_warned_of_tells_nothing_of_the_truth():
     said = [(c, "ann", "reviewer", t, "absent") for c in ("c1", "c2") for t in ("gore", "needles")]
     votes = frame("subject reviewer role trait verdict", *said)
     tasks, nothing = given("gold", ("c1", "ann"), ("c2", "ann")), proposals()
-    read = readings(tasks, votes, labels(), gold, nothing, NONE, ["gore"])
+    read = readings(tasks, votes, labels(), gold, nothing, NONE, severe=["gore"])
     assert read.select("subject", "missed", "by_people").rows() == [("c1", True, False), ("c2", True, True)]
 
 
