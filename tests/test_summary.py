@@ -1,7 +1,9 @@
 """What a workspace holds, in counts."""
 
 import os
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -98,17 +100,22 @@ def test_what_a_cap_put_off_is_not_called_new(workspace: store.Workspace) -> Non
     assert told.startswith("5 conversations were handed out to nobody yet (3 of these put off: ")
 
 
-def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> None:
-    """`status` advised to make the report that had just been made."""
-    fill(workspace, LINE)
-    home, page = workspace.releases / "1.0.0", workspace.root / "report.html"
+def released(ws: store.Workspace, older: str) -> tuple[Path, Callable[..., str]]:
+    """(a release after which nothing waits, its next step); the file `older` was written before it."""
+    fill(ws, LINE)
+    home = ws.releases / "1.0.0"
     (home / "data").mkdir(parents=True)
     (home / "manifest.json").write_text("{}")
-    page.touch()
-    os.utime(page, (0, 0))  # of an older release
-    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0, 0))
+    (ws.root / older).touch()
+    os.utime(ws.root / older, (0, 0))
+    return home, partial(summary.next_step, ws, Waiting(0, 0, 0, 0, 0))
+
+
+def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> None:
+    """`status` advised to make the report that had just been made."""
+    home, step = released(workspace, "report.html")
     assert step() == "look at the result: `saferec-build report`"
-    page.touch()
+    (workspace.root / "report.html").touch()
     assert step().startswith(f"train on it (`saferec-train run --release {home} --output runs`), or share it: ")
 
 
@@ -127,15 +134,9 @@ def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Work
 
 def test_labels_that_changed_after_the_release_are_the_next_step_of_status_too(workspace: store.Workspace) -> None:
     """It said to publish the former version, right after `adjudicate` had named the next."""
-    fill(workspace, LINE)
-    home, bounds = workspace.releases / "1.0.0", workspace.root / "certificates.json"
-    (home / "data").mkdir(parents=True)
-    (home / "manifest.json").write_text("{}")
-    bounds.touch()
-    os.utime(bounds, (0, 0))  # of before the release
-    step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0, 0))
+    _, step = released(workspace, "certificates.json")
     assert step() == "look at the result: `saferec-build report`"
-    bounds.touch()
+    (workspace.root / "certificates.json").touch()
     assert step() == "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
 
 

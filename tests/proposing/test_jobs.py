@@ -20,7 +20,10 @@ def test_texts_that_a_server_refuses_hold_up_no_others(
     """Each run began with the same texts, gave up after so many refusals in a row, and read no new conversation."""
     monkeypatch.setattr(client, "GIVE_UP_AFTER", 3)
     texts = ["blood 0", "odd 1", "blood 2", "odd 3", "blood 4", "odd 5", "blood 6", "odd 7"]
-    ask = lambda: blank("--proposer", "openai:small").json  # noqa: E731
+
+    def ask() -> Any:
+        return blank("--proposer", "openai:small").json
+
     stub.usual = refusing(status(400))
     fill(workspace, *texts)
     assert (ask()["added"], ask()["dropped"]) == (4, {"bad request": 3, "every request refused": 1})
