@@ -27,6 +27,7 @@ from annotation.push import PushResult, push
 from annotation.review_destinations import Argilla, Files, LabelStudio, ReviewPage, place
 from annotation.reviewer_opt_outs import hand_back, opt_out, set_aside
 from exports.diff import Difference
+from exports.linkage import Linkage, linkage
 from exports.publish import Published
 from exports.rebuild import Rebuilt, rebuild
 from exports.release import Release, release
@@ -57,8 +58,8 @@ __all__ += ["Argilla", "Files", "LabelStudio", "ReviewPage"]
 __all__ += ["PushResult", "Served", "browse", "push", "serve"]
 __all__ += ["PullResult", "ReviewStatus", "follow", "hand_back", "opt_out", "pull", "review_status", "set_aside"]
 __all__ += ["Adjudication", "adjudicate"]  # the last of review
-__all__ += ["Difference", "Page", "Published", "Rebuilt", "Release", "Verified", "Withdrawn"]  # releases
-__all__ += ["rebuild", "release", "report", "withdraw"]
+__all__ += ["Difference", "Linkage", "Page", "Published", "Rebuilt", "Release", "Verified", "Withdrawn"]  # releases
+__all__ += ["linkage", "rebuild", "release", "report", "withdraw"]
 __all__ += ["Forgotten", "forget"]
 
 _NAMED: Named = {Workspace: Workspace.open, LabelStudio: place}

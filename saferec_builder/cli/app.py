@@ -47,6 +47,7 @@ COMMANDS = {  # in the order of the data
     "publish": Where("publish", "publish", "Copy a release to a folder, or send it to the Hub.", slow=True),
     "verify": Where("publish", "verify", "Check every file, row and column of a release.", slow=True),
     "rebuild": Where("rebuild", "rebuild", "Put texts that a source keeps back into a release.", slow=True),
+    "linkage": Where("linkage", "linkage", "Count whom the source's owner finds in a release.", slow=True),
     "diff": Where("diff", "diff", "Compare two releases: rows, labels, agreement, alarms.", slow=True),
     "withdraw": Where("withdraw", "withdraw", "Take a version back, here and on the Hub."),
     "forget": Where("forget", "forget", "Erase people from the workspace, with a receipt."),
