@@ -1,0 +1,99 @@
+"""linkage, diff, rebuild and withdraw: what is asked of finished releases, and done with them."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from exports import diff as comparison, linkage as attack, rebuild as texts, required_version_bump, withdraw as ending
+from saferec_builder.cli.output import Folder, Json, Repo, line, say
+from saferec_builder.core.counts import Counts
+from saferec_builder.core.errors import plain
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.storage.workspace import Workspace
+
+
+def linkage(
+    release: Annotated[str, typer.Argument(help="Folder of a release, or NAMESPACE/NAME@VERSION (Hub).")],
+    *,
+    key: Annotated[Path | None, typer.Option(help="Its key file.", show_default="beside the folder")] = None,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Attack a release as whoever has its source can: how many conversations are found, and by what.
+
+    The source is what this workspace has mined of it. Nothing is written.
+    """
+    made = attack.linkage(Workspace.open(folder), release, key)
+    figures: dict[str, JsonValue] = {"found": made.found.to_dicts()} if as_json else {}
+    parts = made.found.group_by("source", "with_text", "of", maintain_order=True)
+    for (source, with_text, many), rows in () if as_json else parts:
+        of = f"{source}, {'with' if with_text else 'without'} its texts, of {many:,} found by"
+        figures[of] = dict(rows.select("attack", "found").iter_rows())
+    dropped = {attack.ELSEWHERE: made.elsewhere} if made.elsewhere else {}
+    compared = made.conversations - made.elsewhere
+    say(Counts("linkage", compared, dropped=dropped, figures=figures), as_json, "conversations")
+
+
+def diff(
+    before: Annotated[str, typer.Argument(help="A version of this workspace, or the folder of a release.")],
+    after: Annotated[str, typer.Argument(help="The later one.")],
+    *,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(help="A model's answers (JSONL): the change in its SVR and Recall.", show_default=False),
+    ] = None,
+    card: Annotated[bool, typer.Option("--card", help="As a section of Markdown for a card.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON object.")] = False,
+    folder: Folder = Path("."),
+) -> None:
+    """Compare two releases: rows, label flips with the reviews behind them, agreement, alarms. Exit 0 either way."""
+    found = comparison.diff(_home(before, folder), _home(after, folder), predictions)
+    if as_json:
+        typer.echo(json.dumps({"command": "diff", **found.as_json()}, ensure_ascii=False))
+        return
+    typer.echo(plain(comparison.as_text(found)), nl=False)
+    for flip in [] if card else found.flipped[:20]:
+        reviews = ", ".join(f"{r['reviewer'][:6]} ({r['role']}) {r['verdict']}" for r in flip["reviews"])
+        behind = reviews or ("other reviews, not released" if flip["other_reviews"] else "no other review")
+        typer.echo(line(f"  {flip['conversation']} {flip['trait']}: {flip['from']} -> {flip['to']}; {behind}"))
+
+
+def _home(name: str, folder: Path) -> Path:
+    path = Path(name)
+    return path if path.is_dir() else required_version_bump.find(Workspace.open(folder).releases, name)
+
+
+def rebuild(
+    release: Annotated[str, typer.Argument(help="Folder of a release without texts, or NAMESPACE/NAME@VERSION (Hub).")],
+    to: Annotated[Path, typer.Option(help="New folder: the release with its texts.")],
+    *,
+    key: Annotated[Path | None, typer.Option(help="Its key file, VERSION.key.parquet, from who published it.")] = None,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
+    made = texts.rebuild(Workspace.open(folder), release, to, key)
+    added, skipped = (made.back, 0) if made.new else (0, made.back)
+    figures: dict[str, JsonValue] = {"release": str(to)}
+    if texts.OTHER in made.lost:
+        figures["next"] = texts.CATALOG
+    say(Counts("rebuild", added, skipped, made.lost, figures), as_json)
+
+
+def withdraw(
+    version: Annotated[str, typer.Argument(help="The version to take back.")],
+    *,
+    reason: Annotated[str, typer.Option(help="Why: it stands on the card, for everyone.")],
+    hub: Annotated[bool, typer.Option("--hub", help="Also on the Hugging Face Hub.")] = False,
+    repo: Repo = None,
+    erase: Annotated[bool, typer.Option("--erase", help="Remove its tag and history on the Hub. No way back.")] = False,
+    sign: Annotated[Path | None, typer.Option(help="SSH key that signs the mark there.", show_default=False)] = None,
+    folder: Folder = Path("."),
+    as_json: Json = False,
+) -> None:
+    """Mark a version as withdrawn: publish refuses it, later cards say why; --hub marks the published card too."""
+    made = ending.withdraw(Workspace.open(folder), version, reason, hub=hub, repo=repo, erase=erase, sign=sign)
+    figures = {"version": version, "reason": reason} | ({} if made.on_hub is None else {"hub": made.on_hub})
+    say(Counts("withdraw", int(made.new), int(not made.new), figures=figures), as_json, "marks")
