@@ -6,7 +6,7 @@ becomes rows of reviews by the same functions. It is stored when `answer` return
 
 import threading
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,18 @@ from annotation.review_state import Desk, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import UNKNOWN, Pulled, Refused, Turns, base_id, keyed_id, mark, shown, tasks
+from annotation.tools.tasks_and_answers import (
+    UNKNOWN,
+    Pulled,
+    Refused,
+    Task,
+    Turns,
+    base_id,
+    keyed_id,
+    mark,
+    shown,
+    tasks,
+)
 from annotation.waiting import State, state
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -33,6 +44,7 @@ AHEAD = 3  # tasks that a reader's page holds: one is read, the next are drawn w
 _WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # what says who is, with a file
 WATCHED = (tables.ASSIGNMENTS, tables.SENT, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
 OFTEN = 1_000  # answers to one task: nobody changes their mind more often
+THEN = timedelta(microseconds=1)  # after what an adjudicator said first, and changed when they saw the votes
 Facts = dict[str, JsonValue]
 Offset = Annotated[int, Field(ge=0, lt=2**31)]
 
@@ -146,11 +158,13 @@ class Tasks:
         task = shown(mine, self._desk.known).get(base_id(given.task))
         if task is None:
             return
-        theirs = pl.all_horizontal(pl.col(each) == getattr(task, each) for each in ("kind", "subject", *WHO))
-        said = self._reviews.filter(theirs)
-        if said.is_empty() or not said["time"].n_unique() <= given.n <= OFTEN:
+        theirs = _theirs(task)
+        times = set(self._reviews.filter(theirs)["time"])
+        answers = sum(time is None or time - THEN not in times for time in times)
+        if not 1 <= answers <= given.n <= OFTEN:
             return
-        asked = replace(self._desk, standing=self._desk.standing.filter(~theirs))
+        desk = self._desk  # without their answer: a dispute that it has settled is one
+        asked = replace(desk, standing=desk.standing.filter(~theirs), votes=desk.votes.filter(~theirs))
         sheet = self._made(asked, mine.filter(kind=task.kind, subject=task.subject)).get(given.task)
         if sheet:
             self._sheets[given.task], self._given[given.task] = sheet, [""] * given.n
@@ -163,18 +177,17 @@ class Tasks:
 
     def _store(self, sheet: Sheet, given: Given) -> None:
         task = sheet.task
-        whose = ["kind", "subject", "reviewer", "role"]
-        mine = self._reviews.filter(pl.col(each) == getattr(task, each) for each in whose)
+        mine = self._reviews.filter(_theirs(task))
         text = self._desk.texts.filter(kind=task.kind, subject=task.subject, digest=task.digest)
         turns: Turns = (text["turns"][0].to_list() if text.height else None) or []
         before = review_history.answered(mine).get((task.kind, task.subject, task.reviewer, task.role), {})
         stamp = {"tool": links.TOOL, "guideline": self._guideline, "simulated": False}
         stamp["taxonomy"] = self._desk.taxonomy.digest
         first = given.model_copy(update={"verdicts": given.verdicts | given.blind})
-        rows = mine.clear()
-        for said in (first, given) if task.role == "adjudicator" else (given,):  # both are kept, the last one counts
-            pulled, response = Pulled(tool=links.TOOL), _response(sheet, said, turns)
-            response.time = _later(pl.concat([mine, rows])["time"])
+        rows, now = mine.clear(), _later(mine["time"])
+        said = [(now, first), (now + THEN, given)] if task.role == "adjudicator" else [(now, given)]
+        for time, each in said:  # both are kept, the last one counts
+            pulled, response = Pulled(tool=links.TOOL), replace(_response(sheet, each, turns), time=time)
             sheets.take(pulled, response, task, turns, before, stamp, self._desk.taxonomy)
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
@@ -248,6 +261,11 @@ class Tasks:
         }
 
 
+def _theirs(task: Task) -> pl.Expr:
+    """Rows of this person, in this role, on the text of the task."""
+    return pl.all_horizontal(pl.col(each) == getattr(task, each) for each in ("kind", "subject", *WHO))
+
+
 def _key(desk: Desk, sheet: Sheet) -> str:
     """Another one where anything that is shown has changed: an answer to what was shown before is stale."""
     marks = [mark(trait, span) for trait, (_, _, spans) in sheet.suggested.items() for span in spans]
@@ -286,7 +304,7 @@ def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:
 
 def _later(times: pl.Series) -> datetime:
     """Now; but later than all of these, whatever a clock that was set back says: what looks older is no last word."""
-    later: list[datetime] = times.drop_nulls().dt.offset_by("1us").to_list()
+    later: list[datetime] = times.drop_nulls().dt.offset_by("1ms").to_list()
     return max([datetime.now(UTC), *later])
 
 

@@ -143,6 +143,22 @@ def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     assert said(ws)["c1", "gore"][0] == "unsure"
 
 
+def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
+    """It was settled by that ruling, and its first answer is two rows: the change was refused, and gone."""
+    page = review_page.tasks(ws, "ann", "bo")
+    for name, verdict in (("ann", "present"), ("bo", "absent")):
+        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
+    push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+    (task,) = Tasks(ws).first("cy")["tasks"]
+    answer(Tasks(ws), task, name="cy", blind={"gore": {"verdict": "unsure"}})
+    answer(Tasks(ws), task, name="cy", verdict="absent", n=1, nonce=NONCE(2))
+    assert said(ws, "cy") == {("c1", "gore"): ("absent", [])}
+    assert store.read(ws, tables.REVIEWS).filter(reviewer="cy")["verdict"].to_list() == ["unsure", "present", "absent"]
+    with pytest.raises(Stale, match="stored already, and stands"):  # of a tab that knows less than is stored
+        answer(Tasks(ws), task, name="cy", verdict="unsure", n=1, nonce=NONCE(3))
+    assert gather(ws).disputed.is_empty()
+
+
 def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page said that it was stored, and it was not."""
     page = review_page.tasks(ws, "ann", "bo")
