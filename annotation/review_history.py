@@ -19,7 +19,7 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining.conversations import PLACEHOLDER
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
-from saferec_builder.storage.tables import HANDED_BACK, REVIEWS, SPAN, UNIT, digest, last
+from saferec_builder.storage.tables import HANDED_BACK, HANDED_BACK_WITH, REVIEWS, SPAN, UNIT, digest, last
 
 WHO = ("reviewer", "role")
 STALE = "stale"
@@ -32,7 +32,8 @@ HAND_BACK = "hand_back"  # in place of a tool: by `review hand-back`
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
 _NAME = 3  # words that a placeholder may have stood for
 _AWAY = pl.col("verdict").is_null()
-_BACK = _AWAY & pl.col("note").eq_missing(HANDED_BACK)  # `*`, and beside it what its reader had answered one by one
+# `*`, with what its reader wrote for the team, and beside it what they had answered one by one
+BACK = _AWAY & (pl.col("note").eq_missing(HANDED_BACK) | pl.col("note").str.starts_with(HANDED_BACK_WITH))
 
 # ---- what is new
 
@@ -92,7 +93,7 @@ def _older(in_force: pl.Expr) -> pl.Expr:
 def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
     """REVIEWS rows that take back all answers of this person; nothing of it is deleted."""
     mine = last_words(reviews.filter(reviewer=reviewer)).filter(pl.col("verdict").is_not_null())
-    note = f"set aside: {reason}" if reason == HANDED_BACK else reason  # it is no hand-back of theirs
+    note = f"set aside: {reason}" if reason.startswith(HANDED_BACK) else reason  # it is no hand-back of theirs
     return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(note)), reviews)
 
 
@@ -111,10 +112,10 @@ def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
     """REVIEWS rows that say again what was set aside; and that a task was handed back where it was by then, though a
     `*` of before still spoke."""
     mine, key = reviews.filter(reviewer=reviewer), [*UNIT, *WHO]
-    taken = last(mine, *key).filter(_AWAY & ~_BACK).select(*key)
+    taken = last(mine, *key).filter(_AWAY & ~BACK).select(*key)
     mine = mine.join(taken, on=key, how="semi", maintain_order="left")
     said = record(last(mine.filter(pl.col("verdict").is_not_null()), *key), reviews)
-    back = last(mine.filter(pl.col("verdict").is_not_null() | _BACK), *key).filter(_BACK)
+    back = last(mine.filter(pl.col("verdict").is_not_null() | BACK), *key).filter(BACK)
     return pl.concat([said, record(back, pl.concat([reviews, said]))])
 
 
@@ -136,9 +137,9 @@ def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
     """
     key = [*UNIT, *WHO]
     now, rows = last(reviews, *key), reviews.with_row_index("at")
-    back = now.filter(_BACK, trait="*").select(*key)
-    before = last(rows.filter(~_BACK, trait="*"), *key).join(back, on=key, how="semi", maintain_order="left")
-    theirs = rows.filter(_BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
+    back = now.filter(BACK, trait="*").select(*key)
+    before = last(rows.filter(~BACK, trait="*"), *key).join(back, on=key, how="semi", maintain_order="left")
+    theirs = rows.filter(BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
     taken_back = before.join(theirs, on=[*key, "taxonomy"]).filter(pl.col("later") > pl.col("at")).select(*key)
     stays = before.filter(pl.col("verdict").is_not_null()).join(taken_back, on=key, how="anti", maintain_order="left")
     return pl.concat([now, stays.select(reviews.columns)])
@@ -146,7 +147,7 @@ def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
 
 def aside(reviews: pl.DataFrame) -> set[str]:
     """The people whose work is set aside now."""
-    return set(last(reviews, *UNIT, *WHO).filter(_AWAY & ~_BACK)["reviewer"])
+    return set(last(reviews, *UNIT, *WHO).filter(_AWAY & ~BACK)["reviewer"])
 
 
 def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
@@ -170,7 +171,7 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
         frame.join(found, on="row", how="left", maintain_order="left")
         .with_columns(changed=moved)
         .with_columns(
-            out=pl.when(_BACK)
+            out=pl.when(BACK)
             .then(pl.lit(HANDED_BACK))
             .when(_AWAY)
             .then(pl.lit(SET_ASIDE))

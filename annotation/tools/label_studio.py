@@ -160,11 +160,10 @@ def responses_of(
         )
         if cards:
             response.outcome, response.verdicts = sheets.READ, {}
-        if row.get("was_cancelled"):  # what was marked beforehand is in it all the same
+        shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
+        _read(list_of(row.get("result")), ours(response.key), shown, response)
+        if row.get("was_cancelled"):  # the words marked beforehand are in it all the same
             response.outcome = sheets.RATHER_NOT if cards else sheets.SKIPPED
-        else:
-            shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
-            _read(list_of(row.get("result")), ours(response.key), shown, response)
         yield response
 
 

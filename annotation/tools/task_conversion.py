@@ -29,7 +29,7 @@ from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
-from saferec_builder.storage.tables import HANDED_BACK, digest
+from saferec_builder.storage.tables import HANDED_BACK, HANDED_BACK_WITH, digest
 
 READ = "I have read it all"
 RATHER_NOT = "I would rather not see this"
@@ -278,9 +278,12 @@ def take(
     ruling = task.role == "adjudicator"
     own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in own.items() if a}
-    if response.outcome == RATHER_NOT:  # nothing that they ticked is taken, and no reason kept
+    if response.outcome == RATHER_NOT:  # of what they gave the note alone is taken
+        note = f"{HANDED_BACK_WITH}{response.note}" if response.note else HANDED_BACK
+        back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
         for trait in _handed_back(response, fixed["taxonomy"], earlier, ruling=ruling):
-            pulled.add(response.place, fixed | NOTHING | {"trait": trait, "verdict": None, "note": HANDED_BACK})
+            pulled.add(response.place, back | {"trait": trait})
+        pulled.add(response.place, back | {"note": note})
         return
     if response.changed:
         when = f" (answered {response.time.isoformat(timespec='seconds')})" if response.time else ""
@@ -306,8 +309,7 @@ def take(
 
 def _handed_back(response: Response, taxonomy: str, earlier: Mapping[str, set[str]], *, ruling: bool) -> list[str]:
     """The traits whose answers go with a text that is handed back: of an adjudicator those of the task alone."""
-    theirs = {t for t, lists in earlier.items() if taxonomy in lists and (t in response.asked or not ruling)}
-    return [*sorted(theirs), "*"]
+    return sorted(t for t, lists in earlier.items() if taxonomy in lists and (t in response.asked or not ruling))
 
 
 def _faults(

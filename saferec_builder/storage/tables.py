@@ -70,6 +70,7 @@ WARNINGS = TABLES["warnings"]
 WAYS = TABLES["ways"]
 
 HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
+HANDED_BACK_WITH = f"{HANDED_BACK}: "  # begins it where they wrote one for the team
 
 
 def last_claims(proposals: pl.DataFrame) -> pl.DataFrame:

@@ -421,7 +421,7 @@ function finish(outcome) {
   for (const each of said.values()) each.blind = null; // sent once
   const seconds = Math.min(86399, Math.round((performance.now() - since) / 100) / 10); // a tab left open for days
   const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join("-");
-  const sent = { task, said, note, body: { task: task.key, n: task.n, nonce, outcome, verdicts, blind, note: read ? note : "", seconds } };
+  const sent = { task, said, note, body: { task: task.key, n: task.n, nonce, outcome, verdicts, blind, note, seconds } };
   task.n += 1;
   S.unsent.push(sent);
   S.past.push(sent);

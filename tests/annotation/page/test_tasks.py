@@ -12,7 +12,7 @@ from annotation.page import tasks
 from annotation.page.tasks import AHEAD, Given, Stale, Tasks
 from annotation.review_destinations import Files, ReviewPage
 from annotation.review_history import aside
-from annotation.review_state import gather
+from annotation.review_state import gather, reported
 from annotation.tools.tasks_and_answers import Refused
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import UsageError
@@ -169,11 +169,20 @@ def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: 
     assert said(ws)["c1", "gore"] == ("absent", [])
 
 
-def test_who_would_rather_not_hands_the_task_back(ws) -> None:
+def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
+    """Who reported personal data so was not heard."""
     page = review_page.tasks(ws, "ann", "bo")
-    answer(page, named(page.first("ann")["tasks"], "c1"), outcome="rather_not", verdicts={}, note="x")
+    answer(
+        page, named(page.first("ann")["tasks"], "c1"), outcome="rather_not", verdicts={}, note="Personal data: a ward"
+    )
     (row,) = store.read(ws, tables.REVIEWS).to_dicts()
-    assert (row["trait"], row["verdict"], row["note"], row["spans"]) == ("*", None, tables.HANDED_BACK, [])
+    assert (row["trait"], row["verdict"], row["note"], row["spans"]) == (
+        "*",
+        None,
+        "handed back: Personal data: a ward",
+        [],
+    )
+    assert (gather(ws).left_out, reported(gather(ws))) == ({tables.HANDED_BACK: 1}, ["c1"])
     assert Tasks(ws).first("ann")["left"] == 1
     assert push.push(ws, ["ann", "bo", "di"], to=ReviewPage()).assignments["reviewer"].to_list() == ["di"]
 

@@ -98,6 +98,15 @@ def test_what_an_answer_on_the_page_before_says(rows, told, drops):
     assert verdicts(exported(rows, cards=False)) == (told, drops)
 
 
+def test_a_note_is_kept_where_its_author_would_rather_not_see_the_text():
+    """Who reported personal data so was not heard."""
+    note = control("note", text=["personal data"])
+    pulled = Pulled()
+    take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, TAXONOMY)
+    ((answer,), drops) = pulled.answers.values(), pulled.drops
+    assert (answer["trait"], answer["verdict"], answer["note"], drops) == ("*", None, "handed back: personal data", [])
+
+
 def test_who_skipped_on_the_page_before_has_said_nothing():
     assert verdicts(exported([DONE], cards=False, was_cancelled=True)) == ({}, ["skipped"])
 
