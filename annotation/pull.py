@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 
 import polars as pl
 
 from annotation import outbox, rejections, review_history, servers
 from annotation.review_destinations import Files, Place, ReviewPage
-from annotation.review_state import Desk, gather
+from annotation.review_state import Desk, gather, open_units
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
@@ -65,7 +66,9 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     rejections.keep(ws, pulled)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
-    figures: dict[str, JsonValue] = {"not_answered_yet": pulled.empty} if isinstance(from_, Files) else {}
+    waiting = _waiting(desk, pulled)
+    figures: dict[str, JsonValue] = {"not_answered_yet": waiting} if isinstance(from_, Files) else {}
+    figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
     figures |= {"tasks_of_the_version_before": pulled.unkeyed} if pulled.unkeyed else {}
     figures |= {"answers_gone_there": dict(pulled.vanished)} if pulled.vanished else {}
@@ -81,7 +84,14 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
         then = "`saferec-build review push` to the same people makes new ones, with what is open"
         figures |= {"next": f"{'; '.join(advice)}: {then}"}
     counts = Counts("review pull", added, skipped, dropped, figures)
-    return PullResult(counts, rejected, pulled.empty)
+    return PullResult(counts, rejected, waiting)
+
+
+def _waiting(desk: Desk, pulled: Pulled) -> int:
+    """Rows of files without an answer; not those whose task is open no more: answered elsewhere, or taken back."""
+    who = ("kind", "subject", "reviewer", "role")
+    still = set(open_units(desk, frozenset()).select(who).iter_rows()) if pulled.empty else set()
+    return sum(task is None or attrgetter(*who)(task) in still for task in pulled.empty)
 
 
 def _leave_out(desk: Desk, pulled: Pulled) -> None:

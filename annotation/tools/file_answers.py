@@ -87,7 +87,7 @@ def pull(
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
             else:
-                pulled.empty += not answers
+                pulled.empty += [task_of(line)] * (not answers)
             for answer in answers:
                 full: dict[str, Any] = stamp | _shown(line) | answer
                 pulled.add(line.place, full)

@@ -126,7 +126,7 @@ class Pulled:
     drops: list[Dropped] = field(default_factory=list)
     returned: dict[Dropped, Dropped] = field(default_factory=dict)  # of these drops -> the row of REJECTED
     tool: str = "files"
-    empty: int = 0  # rows not answered yet
+    empty: list[Task | None] = field(default_factory=list)  # of rows without an answer: their task, where it is ours
     unkeyed: int = 0  # answers to tasks that the version before handed out: taken by their assignment
     once: set[tuple[str, ...]] = field(default_factory=set)  # of `answers`: to such tasks, in files
     missing: dict[str, int] = field(default_factory=dict)  # reviewer -> unanswered tasks of projects that are gone

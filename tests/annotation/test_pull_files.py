@@ -4,9 +4,10 @@ import polars as pl
 import pytest
 
 from annotation import pull as incoming
+from annotation.page.tasks import Given
 from annotation.tools.tasks_and_answers import base_id, keyed_id
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import calm
+from tests.worlds import calm, review_page
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TWO, no, yes
 
@@ -34,6 +35,17 @@ def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, m
     assert ended.code == 0, ended
     last = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer")
     assert last["verdict"].null_count() == last.height > 0
+
+
+def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
+    """The CSVs of before lay there empty, and each of their rows was called not answered yet."""
+    review("push", *TWO)
+    page = review_page.tasks(ws, "ann")
+    for task in page.first("ann")["tasks"]:
+        page.answer("ann", Given.model_validate(review_page.given(task, nonce=task["key"][-30:])))
+    pulled = review("pull")
+    assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (4, 4)  # bo's rows, and ann's
+    assert review("pull", ws.root / "review" / "bo.csv").get("not_asked_any_more") is None
 
 
 @pytest.mark.slow

@@ -221,7 +221,7 @@ def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path,
     path = csv_rows.save(tmp_path / "ann.csv", rows)
     pulled = review_csv.back(path)
     again = sum(reason == SAID_AGAIN for *_, reason, _ in pulled.drops)
-    taken = len(rows) - pulled.empty - (len(pulled.drops) - again)
+    taken = len(rows) - len(pulled.empty) - (len(pulled.drops) - again)
     told = len(pulled.answers) + pulled.repeated + again  # a row gives one, the last may give several
     assert 0 <= taken <= told and (taken == 0) is (told == 0)
     for answer in pulled.answers.values():
