@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -145,10 +146,10 @@ def clear_exports(home: Path) -> None:
 
 def _up(home: Path, say: Say) -> tuple[Facts, bool]:
     facts = state(home)
-    if facts and alive(home, facts) and healthy(facts["url"]):
-        if facts.get("settings") == _settings():
+    if facts and alive(home, facts):
+        if facts.get("settings") == _settings() and _answers(facts["url"], partial(alive, home, facts)):
             return facts, False
-        say("Label Studio runs with the settings of another version of this program: it is started anew")
+        say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
         _down(home)
     installation = install(say)
     (home / "data").mkdir(parents=True, exist_ok=True)
@@ -174,7 +175,9 @@ def _up(home: Path, say: Say) -> tuple[Facts, bool]:
         )
     facts["pid"] = process.pid
     save(home, facts)
-    _wait(process, facts["url"], home)
+    if not _answers(facts["url"], lambda: process.poll() is None):
+        end = "is not there yet" if process.returncode is None else f"stopped with exit code {process.returncode}"
+        raise ReviewError(f"Label Studio at {facts['url']} {end}: see {home / 'server.log'}")
     process.returncode = 0  # it outlives this command: nobody here waits for its end
     _keep_template()
     return facts, True
@@ -241,15 +244,14 @@ def _keep_template() -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(process: "subprocess.Popen[bytes]", url: str, home: Path) -> None:
+def _answers(url: str, running: Callable[[], bool]) -> bool:
+    """Whether it does before START is over, or its process."""
     end = time.monotonic() + START
-    while time.monotonic() < end:
-        if process.poll() is not None:
-            raise ReviewError(f"Label Studio stopped with exit code {process.returncode}: see {home / 'server.log'}")
+    while running() and time.monotonic() < end:
         if healthy(url):
-            return
+            return True
         time.sleep(0.5)
-    raise ReviewError(f"Label Studio did not answer at {url} within {START:.0f} s: see {home / 'server.log'}")
+    return False
 
 
 def healthy(url: str) -> bool:

@@ -64,16 +64,43 @@ def test_two_installations_at_once_are_one(cache: Path, monkeypatch: pytest.Monk
     assert len(ran) == 2  # an environment, and what goes into it
 
 
-def test_two_starts_at_once_are_one_server(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def home(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a server that is installed, and which SERVER stands for."""
     cache.mkdir(parents=True)
     (cache / "ready").touch()
     (cache / "empty.sqlite3").touch()
-    home = tmp_path / "label-studio"
 
     def words(installation: Path, home: Path, port: int) -> list[str]:
         return [sys.executable, "-c", SERVER, str(port), str(home / "data")]
 
     monkeypatch.setattr(managed, "_command", words)
+    return tmp_path / "label-studio"
+
+
+def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first start that took too long, and `review up` once more: two servers wrote one database."""
+    (home / "data").mkdir(parents=True)
+    port, late = managed._free_port(None), f"import time; time.sleep(1.5){SERVER}"
+    slow, dead = (
+        subprocess.Popen([sys.executable, "-c", code, str(port), str(home / "data")])
+        for code in (late, "import time; time.sleep(60)")
+    )
+    facts = {"url": f"http://127.0.0.1:{port}", "port": port, "email": "e", "password": "p", "token": "t"}
+    managed.save(home, facts | {"accounts": {}, "settings": managed._settings(), "pid": slow.pid})
+    try:
+        assert managed.up(home, lambda line: None)[1] is False and slow.poll() is None
+        managed.save(home, (managed.state(home) or {}) | {"url": "http://127.0.0.1:9", "pid": dead.pid})
+        monkeypatch.setattr(managed, "START", 5.0)
+        assert managed.up(home, lambda line: None)[1] is True and dead.wait(10) < 0
+    finally:
+        assert managed.down(home)
+        for process in (slow, dead):
+            process.kill()
+            process.wait()
+
+
+def test_two_starts_at_once_are_one_server(home: Path) -> None:
     try:
         (one, first), (two, second) = both(lambda n: managed.up(home, lambda line: None))
         assert {first, second} == {True, False}
