@@ -88,7 +88,8 @@ async function refresh() {
   try {
     const { status, said } = await ask("tasks");
     if (status === 200) merge(said);
-    else shut(said.why);
+    else if (status < 500) shut(said.why);
+    else say(said.why); // the workspace cannot be read just now
   } catch { say("No connection."); }
 }
 
@@ -258,6 +259,7 @@ function uncover() {
 function add(event, open = true) {
   S.cur.adding = open;
   S.cur.pick = null;
+  if (!open) S.cur.dragged = null;
   work();
   const input = $("work").querySelector("[role=combobox]");
   input?.parentNode.scrollIntoView({ block: "nearest" });
@@ -346,8 +348,9 @@ function locate(typed) { // the first whole words of the seeker's that begin wit
   const wanted = typed.trim().toLowerCase().replace(/\s+/g, " ");
   for (const row of wanted ? $("talk").querySelectorAll(".theirs") : []) {
     const nodes = [...row.querySelectorAll("i")];
-    const texts = nodes.map((node) => (node.className.includes("gap") ? " " : node.textContent.toLowerCase()));
-    const from = nodes.findIndex((node, n) => texts[n] !== " " && texts.slice(n).join("").startsWith(wanted));
+    const gap = (node) => node?.classList.contains("gap");
+    const texts = nodes.map((node, n) => (gap(node) ? (gap(nodes[n - 1]) ? "" : " ") : node.textContent.toLowerCase()));
+    const from = nodes.findIndex((node, n) => !gap(node) && texts.slice(n).join("").startsWith(wanted));
     const to = nodes.findIndex((node, n) => n >= from && texts.slice(from, n + 1).join("").length >= wanted.length);
     if (from >= 0) return between(nodes[from], nodes[to]);
   }
