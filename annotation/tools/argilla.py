@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from annotation.tools import task_conversion as sheets
-from annotation.tools.quotes import only
-from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, marks_of, points, text_of, theirs, units16
+from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, marks_of, points, text_of, units16
 from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -162,23 +161,15 @@ def responses_of(
 
 def _inward(span: dict[str, Any], whole: tuple[str, Places], turns: Turns, there: str, response: Response) -> None:
     """A span may run over several turns: one in each of the seeker's. Words that are no turn's (a role's name) are left
-    out; it is lost where the server showed other words (`there`) at its place."""
+    out. `there`: what the server showed."""
     text, places = whole
-    trait, start, end = span["label"], points(text, span["start"]), points(text, span["end"])
+    start, end = points(text, span["start"]), points(text, span["end"])
     found: list[Span] = []
     for turn, begin, length in places:
-        a, b = max(start, begin), min(end, begin + length)
-        quote = text[a:b]
-        a, b = a + len(quote) - len(quote.lstrip()), b - len(quote) + len(quote.rstrip())
-        if a < b:
-            found.append({"turn": turn, "start": a - begin, "end": b - begin, "quote": text[a:b]})
-    if not found or there[start:end] != text[start:end]:
-        quote = there[points(there, span["start"]) : points(there, span["end"])]
-        if moved := only(quote, turns):
-            found = [moved]
-        else:
-            response.lost[trait] = quote
-    response.spans.setdefault(trait, []).extend(theirs(found, turns))
+        found += sheets.words_at(turn, turns[turn]["text"], max(start - begin, 0), max(min(end - begin, length), 0))
+    ours = found and there[start:end] == text[start:end]
+    other = None if ours else there[points(there, span["start"]) : points(there, span["end"])]
+    sheets.take_mark(response, span["label"], found, turns, other)
 
 
 def questions(taxonomy: Taxonomy, cards: int = SIZES[0]) -> list[dict[str, Any]]:

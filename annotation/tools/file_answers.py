@@ -93,7 +93,8 @@ def pull(
                 pulled.add(line.place, full)
                 if keyed is not None and line.cell("task") in old:
                     pulled.once.add(tuple(full[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
-                _remember(known, full)
+                if task and full["trait"] != "*":
+                    _earlier(known, task).setdefault(full["trait"], set()).add(full["taxonomy"])
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
@@ -171,20 +172,27 @@ def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy
 def _whole(
     line: Line, task: Task, spans: Spans, own: set[tuple[str, str]], known: Answered, taxonomy: Taxonomy
 ) -> list[dict[str, Any]]:
-    """`_answers`; with a `*` also what its reader left out of it."""
+    """`_answers`; with a `*` also `absent` for traits of an earlier `*` that neither this one names nor a row of its
+    own. A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
     answers = _answers(line, task, spans, taxonomy)
     if not line.is_rest:
         return answers
-    _check_whole(line, task, own, known, taxonomy)
+    rows = {trait for key, trait in own if key == line.cell("task")}
+    earlier = {t: lists for t, lists in _earlier(known, task).items() if t in taxonomy.slugs and t not in rows}
+    shown = _SHOWN.fullmatch(line.cell("shown"))
+    asked = (shown[3] or "").split() if shown else []
+    if gone := [t for t in asked if t in taxonomy.slugs and t not in rows and t not in earlier]:
+        raise Refused("`*` before the rest", f"the row of this task about {gone[0]} is not in the file: put it back")
     if task.kind != "sensitivity":
         return answers
-    return [*_left_out(line, task, answers, own, known, taxonomy), *answers]
+    listed = shown[2] if shown else taxonomy.digest
+    named = {answer["trait"] for answer in answers}
+    left = [t for t, lists in earlier.items() if t not in named and listed in (*lists, taxonomy.digest)]
+    return [*(answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)), *answers]
 
 
-def _remember(known: Answered, answer: dict[str, Any]) -> None:
-    if answer["trait"] != "*":
-        who = (answer["kind"], answer["subject"], answer["reviewer"], answer["role"])
-        known.setdefault(who, {}).setdefault(answer["trait"], set()).add(answer["taxonomy"])
+def _earlier(known: Answered, task: Task) -> dict[str, set[str]]:
+    return known.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
 
 
 def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[dict[str, Any]]:
@@ -207,37 +215,6 @@ def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[d
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
     ]
     return [*found, fixed | seconds | {"trait": "*", "verdict": "absent"}]
-
-
-def _check_whole(line: Line, task: Task, own: set[tuple[str, str]], known: Answered, taxonomy: Taxonomy) -> None:
-    """A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
-    found = _SHOWN.fullmatch(line.cell("shown"))
-    earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
-    asked = (found[3] or "").split() if found else []
-    gone = [t for t in asked if t in taxonomy.slugs and t not in earlier and (line.cell("task"), t) not in own]
-    if gone:
-        raise Refused("`*` before the rest", f"the row of this task about {gone[0]} is not in the file: put it back")
-
-
-def _left_out(
-    line: Line,
-    task: Task,
-    answers: list[dict[str, Any]],
-    own: set[tuple[str, str]],
-    known: Answered,
-    taxonomy: Taxonomy,
-) -> list[dict[str, Any]]:
-    """`absent` for traits of an earlier `*` that neither this one names nor a row of its own."""
-    named = {answer["trait"] for answer in answers}
-    lists = _shown(line).get("taxonomy", taxonomy.digest)
-    earlier = known.get((task.kind, task.subject, task.reviewer, task.role), {})
-    left = [
-        trait
-        for trait, earlier_lists in earlier.items()
-        if trait in taxonomy.slugs and trait not in named and (line.cell("task"), trait) not in own
-        if lists in (*earlier_lists, taxonomy.digest)
-    ]
-    return [answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)]
 
 
 def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import TASK, UNKNOWN, Task, Turns, unit_id, warning
+from annotation.tools.tasks_and_answers import UNKNOWN, Task, Turns, per_task, unit_id, warning
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -65,13 +65,13 @@ def push(
     An older file at the path is replaced: the caller has made sure that it holds no answer that was not pulled.
     """
     shown = f"guideline {guideline}, taxonomy {taxonomy.digest}"
-    heads = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in _current(texts, units)}
+    current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
+    heads = current.select("kind", "subject", "head", "turns").iter_rows()
+    dialogues = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in heads}
     rows: dict[str, list[dict[str, str]]] = {name: [] for name in paths}
-    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
-        name = part["reviewer"][0]
-        if name in rows:
-            text = heads[part["kind"][0], part["subject"][0]]
-            rows[name] += _task_rows(list(part.iter_rows(named=True)), text, shown, taxonomy, key)
+    for task, its in per_task(units.filter(pl.col("reviewer").is_in([*paths]))):
+        fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, its, taxonomy, key)}
+        rows[task.reviewer] += _task_rows(its, fixed | {"shown": f"{shown}, asked {' '.join(_asked(its))}"}, taxonomy)
     with ExitStack() as whole:  # all are written before the first takes its place: half a push is dealt anew
         for name, path in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,11 +82,6 @@ def push(
     return {name: len(rows[name]) for name in paths}
 
 
-def _current(texts: pl.DataFrame, units: pl.DataFrame) -> Iterator[tuple[str, str, str | None, Turns]]:
-    shown = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
-    return shown.select("kind", "subject", "head", "turns").iter_rows()
-
-
 def _dialogue(head: str | None, turns: Turns) -> str:
     lines = [f"{n}. {turn['role']}: {turn['text']}" for n, turn in enumerate(turns, 1)]
     return "\n".join([head, *lines] if head else lines)
@@ -94,31 +89,27 @@ def _dialogue(head: str | None, turns: Turns) -> str:
 
 def records(units: pl.DataFrame, guideline: str, taxonomy: Taxonomy, names: Container[str], key: Key) -> list[Record]:
     """Rows of KEYED: what the file of each of `names` asks, task by task."""
-    found: list[Record] = []
-    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
-        rows = list(part.iter_rows(named=True))
-        if rows[0]["reviewer"] in names:
-            found.append((_key(rows, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest))
-    return found
+    return [
+        (_key(task, rows, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest)
+        for task, rows in per_task(units)
+        if task.reviewer in names
+    ]
 
 
 def _asked(units: list[dict[str, Any]]) -> list[str]:
     return [u["trait"] for u in units if u["trait"] != "*"]
 
 
-def _key(units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) -> str:
-    return key(Task(*(units[0][name] for name in TASK)).id, [taxonomy.digest, *_asked(units)])
+def _key(task: Task, units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) -> str:
+    return key(task.id, [taxonomy.digest, *_asked(units)])
 
 
-def _task_rows(
-    units: list[dict[str, Any]], text: str, shown: str, taxonomy: Taxonomy, key: Key
-) -> list[dict[str, str]]:
-    first, task = units[0], _key(units, taxonomy, key)
+def _task_rows(units: list[dict[str, Any]], fixed: dict[str, str], taxonomy: Taxonomy) -> list[dict[str, str]]:
+    first = units[0]
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
-    asked = " ".join(_asked(units))
     above = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
-    fixed = {"task": task, "text": text, "shown": f"{shown}, asked {asked}", "warning": above}
-    return [fixed | {"unit": unit_id(task, u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]
+    fixed = fixed | {"warning": above}
+    return [fixed | {"unit": unit_id(fixed["task"], u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]
 
 
 def _about(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:

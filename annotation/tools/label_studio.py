@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from annotation.tools import task_conversion as sheets
-from annotation.tools.quotes import only
 from annotation.tools.task_conversion import Ours, Response, Sheet, list_of, points, text_of, units16
 from annotation.tools.tasks_and_answers import Turns
 from saferec_builder.core.json_value import JsonValue
@@ -214,10 +213,7 @@ def _names(row: dict[str, Any]) -> list[str]:
 
 
 def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, response: Response) -> None:
-    """A region may run over several turns: one span in each of the seeker's.
-
-    Where other words stand at its place, it is moved to where its own stand in our text (quotes.only), else lost.
-    """
+    """A region may run over several turns: one span in each of the seeker's."""
     try:
         first, last = int(value["start"]), int(value["end"])
         begin, end = int(value["startOffset"]), int(value["endOffset"])
@@ -229,20 +225,12 @@ def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, re
         return
     found: list[Span] = []
     for n, text in enumerate(texts, first):
-        start = points(text, begin) if n == first else 0
-        stop = points(text, end) if n == last else len(text)
-        start += len(text[start:stop]) - len(text[start:stop].lstrip())
-        stop = start + len(text[start:stop].rstrip())
-        if start < stop:
-            found.append({"turn": n, "start": start, "end": stop, "quote": text[start:stop]})
+        start, stop = points(text, begin) if n == first else 0, points(text, end) if n == last else len(text)
+        found += sheets.words_at(n, text, start, stop)
     quote = str(value.get("text") or "")
     others = [other for span in found if (other := _words(shown, span)) != span["quote"]]
-    if not found or others or (quote and first == last and _bare(quote) != _bare(found[0]["quote"])):
-        if first == last and (moved := only(quote, turns)):
-            found = [moved]
-        else:
-            response.lost[trait] = quote or " ".join(others)
-    response.spans.setdefault(trait, []).extend(sheets.theirs(found, turns))
+    ours = found and not others and (not quote or first < last or _bare(quote) == _bare(found[0]["quote"]))
+    sheets.take_mark(response, trait, found, turns, None if ours else quote or " ".join(others), moves=first == last)
 
 
 def _words(shown: list[str], span: Span) -> str:

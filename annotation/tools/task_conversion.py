@@ -13,8 +13,8 @@ from typing import Any
 
 import polars as pl
 
+from annotation.tools.quotes import only
 from annotation.tools.tasks_and_answers import (
-    TASK,
     UNKNOWN,
     VERDICTS,
     Pulled,
@@ -23,6 +23,7 @@ from annotation.tools.tasks_and_answers import (
     Turns,
     asked_id,
     mark,
+    per_task,
     warning,
 )
 from saferec_builder.core.errors import ReviewError
@@ -131,9 +132,28 @@ def page_digest(shown: Any) -> str:
     return digest(json.dumps(shown, sort_keys=True))
 
 
-def theirs(found: list[Span], turns: Turns) -> list[Span]:
-    """Of a mark that runs over several turns what people said whose words count; of others all, to be refused."""
-    return [span for span in found if turns[span["turn"]]["role"] in evidence.SPEAKER.values()] or found
+def words_at(turn: int, text: str, start: int, end: int) -> list[Span]:
+    """The words of this turn there, without the spaces around them: one span, or none."""
+    quote = text[start:end]
+    start += len(quote) - len(quote.lstrip())
+    quote = quote.strip()
+    return [{"turn": turn, "start": start, "end": start + len(quote), "quote": quote}] if quote else []
+
+
+def take_mark(
+    response: Response, trait: str, found: list[Span], turns: Turns, other: str | None, *, moves: bool = True
+) -> None:
+    """Adds the spans of a mark. `other`: the words that the server showed there, if they are not ours: then it is where
+    they stand in our text (quotes.only; if it `moves`), else lost.
+
+    Of a mark over several turns what people said whose words count; of others all, to be refused.
+    """
+    if other is not None and moves and (moved := only(other, turns)):
+        found = [moved]
+    elif other is not None:
+        response.lost[trait] = other
+    theirs = [span for span in found if turns[span["turn"]]["role"] in evidence.SPEAKER.values()]
+    response.spans.setdefault(trait, []).extend(theirs or found)
 
 
 # ---- out
@@ -151,9 +171,7 @@ def sheets(
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
     made = []
-    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
-        rows = list(part.iter_rows(named=True))
-        task = Task(*(rows[0][name] for name in TASK))
+    for task, rows in per_task(units):
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
         known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []

@@ -1,6 +1,6 @@
 """Types that all review tools share: the id of a task, what a task stands for, and the answers that came back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field, fields
 from typing import Any, TypedDict
 
@@ -95,6 +95,13 @@ class Task:
 
 
 TASK = tuple(each.name for each in fields(Task))  # the columns that name a task as it was shown
+
+
+def per_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+    """Each task of these units (routing.UNITS), in their order, with its rows."""
+    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
+        rows = list(part.iter_rows(named=True))
+        yield Task(*(rows[0][name] for name in TASK)), rows
 
 
 def ids(rows: pl.DataFrame) -> list[str]:
