@@ -58,7 +58,10 @@ class Page:
         return f"saferec-{digest(self.address, str(self.tasks.ws.root.resolve()))}"
 
     def name(self, request: Request) -> str:
-        found = links.holder(self.tasks.ws, request.cookies.get(self.cookie, ""))
+        return self.holder(request.cookies.get(self.cookie, ""))
+
+    def holder(self, token: object) -> str:
+        found = links.holder(self.tasks.ws, token) if isinstance(token, str) else None
         if found is None:
             raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
         return found
@@ -66,11 +69,10 @@ class Page:
     async def session(self, request: Request) -> Response:
         """The token of a link, which no server log and no other page has seen, for a cookie."""
         token = (whole_object(await _body(request)) or {}).get("token")
-        if not isinstance(token, str) or links.holder(self.tasks.ws, token) is None:
-            raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
+        self.holder(token)
         reply = Response(status_code=204)
         secure = self.address.startswith("https:")
-        reply.set_cookie(self.cookie, token, max_age=90 * 86_400, httponly=True, samesite="strict", secure=secure)
+        reply.set_cookie(self.cookie, str(token), max_age=90 * 86_400, httponly=True, samesite="strict", secure=secure)
         return reply
 
     async def start(self, request: Request) -> Response:
@@ -91,14 +93,10 @@ class Page:
         name, body = self.name(request), await _body(request)
         try:
             given = Given.model_validate(whole_object(body))
-            return JSONResponse(await run_in_threadpool(self.tasks.answer, name, given))
         except ValidationError as fault:
             first = fault.errors()[0]
             raise HTTPException(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        except Refused as fault:
-            raise HTTPException(422, f"{fault.reason}: {fault.detail}") from None
-        except Stale as fault:
-            raise HTTPException(409, str(fault)) from None
+        return JSONResponse(await run_in_threadpool(self.tasks.answer, name, given))
 
 
 def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp":
@@ -106,9 +104,9 @@ def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp"
     routes = [Route(path, _file(*file)) for path, file in FILES.items()]
     routes += [Route("/session", page.session, methods=["POST"]), Route("/answer", page.answer, methods=["POST"])]
     routes += [Route("/start", page.start), Route("/tasks", page.next)]
-    return _guarded(
-        Starlette(routes=routes, exception_handlers={HTTPException: _refused, SafeRecError: _failed}), address
-    )
+    # 503: the workspace cannot be read or written now; the page keeps the answer and tries again
+    faults = {HTTPException: _refused, Refused: _why(422), Stale: _why(409), SafeRecError: _why(503)}
+    return _guarded(Starlette(routes=routes, exception_handlers=faults), address)
 
 
 def _file(name: str, kind: str) -> Callable[[Request], Response]:
@@ -120,9 +118,8 @@ def _refused(request: Request, fault: Exception) -> Response:
     return JSONResponse({"why": fault.detail}, fault.status_code)
 
 
-def _failed(request: Request, fault: Exception) -> Response:
-    """The workspace cannot be read or written now: the page keeps the answer and tries again."""
-    return JSONResponse({"why": str(fault)}, 503)
+def _why(status: int) -> Callable[[Request, Exception], Response]:
+    return lambda request, fault: JSONResponse({"why": str(fault)}, status)
 
 
 async def _body(request: Request) -> bytes:

@@ -7,7 +7,6 @@ becomes rows of reviews by the same functions. It is stored when `answer` return
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Annotated, Any, Literal
 
 import polars as pl
@@ -286,7 +285,7 @@ def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:
     missing = [trait for trait in sheet.asked if trait not in said] if given.outcome == "read" else []
     if missing:
         raise Refused("no verdict", f"{missing[0]}: answer every card")
-    of = partial(_spans, turns=turns)
+    marked = {trait: each.spans for trait, each in said.items() if each.spans and each.verdict != "absent"}
     return Response(
         key=sheet.key,
         who=sheet.task.reviewer,
@@ -295,7 +294,7 @@ def _response(sheet: Sheet, given: Given, turns: Turns) -> Response:
         asked=sheet.asked,
         present=[trait for trait, each in said.items() if each.verdict == "present"],
         unsure=[trait for trait, each in said.items() if each.verdict == "unsure"],
-        spans={trait: of(each.spans) for trait, each in said.items() if each.spans and each.verdict != "absent"},
+        spans={trait: _spans(places, turns) for trait, places in marked.items()},
         forms={trait: each.form for trait, each in said.items() if each.form},
         note=given.note.strip().replace("\0", UNKNOWN) or None,
         seconds=given.seconds or None,

@@ -135,7 +135,13 @@ def _alone(home: Path) -> Iterator[None]:
 def up(home: Path, say: Say) -> tuple[Facts, bool]:
     """(what one needs to log in, whether it had to be started). The data folder is `home`/data."""
     with _alone(home):
-        return _up(home, say)
+        facts = state(home)
+        if facts and alive(home, facts):
+            if facts.get("settings") == _settings() and _answers(facts["url"], partial(alive, home, facts)):
+                return facts, False
+            say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
+            _down(home)
+        return _start(home, facts or Facts(), say), True
 
 
 def clear_exports(home: Path) -> None:
@@ -144,19 +150,13 @@ def clear_exports(home: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _up(home: Path, say: Say) -> tuple[Facts, bool]:
-    facts = state(home)
-    if facts and alive(home, facts):
-        if facts.get("settings") == _settings() and _answers(facts["url"], partial(alive, home, facts)):
-            return facts, False
-        say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
-        _down(home)
+def _start(home: Path, before: Facts, say: Say) -> Facts:
     installation = install(say)
     (home / "data").mkdir(parents=True, exist_ok=True)
     home.chmod(0o700)
     first = Facts(email="owner@saferec.local", accounts={})
     first |= Facts(password=secrets.token_urlsafe(18), token=secrets.token_hex(20))
-    facts = first | (facts or Facts())
+    facts = first | before
     port = _free_port(facts.get("port"))
     facts |= Facts(url=f"http://127.0.0.1:{port}", port=port, settings=_settings())
     save(home, facts)  # before the start: the password must survive whatever happens next
@@ -180,7 +180,7 @@ def _up(home: Path, say: Say) -> tuple[Facts, bool]:
         raise ReviewError(f"Label Studio at {facts['url']} {end}: see {home / 'server.log'}")
     process.returncode = 0  # it outlives this command: nobody here waits for its end
     _keep_template()
-    return facts, True
+    return facts
 
 
 def _command(installation: Path, home: Path, port: int) -> list[str]:
@@ -208,14 +208,9 @@ def _settings() -> str:
 
 def _free_port(before: int | None) -> int:
     """The port that it had before, so that bookmarks stay good, else any free one."""
-    for port in (before, 0):
-        if port is None:
-            continue
-        with socket.socket() as trial:
-            try:
-                trial.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+    for port in (before or 0, 0):
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port))
             return int(trial.getsockname()[1])
     raise ReviewError("no free port on 127.0.0.1")
 
@@ -288,17 +283,12 @@ def _down(home: Path) -> bool:
     os.kill(facts["pid"], signal.SIGTERM)
     end = time.monotonic() + STOP
     while alive(home, facts) and time.monotonic() < end:
-        _reap(facts["pid"])
+        with suppress(ChildProcessError):  # a child of this very process stays a zombie until somebody asks
+            os.waitpid(facts["pid"], os.WNOHANG)
         time.sleep(0.1)
     if alive(home, facts):
         os.kill(facts["pid"], signal.SIGKILL)
     return True
-
-
-def _reap(pid: int) -> None:
-    """A child of this very process stays a zombie until somebody asks."""
-    with suppress(ChildProcessError):
-        os.waitpid(pid, os.WNOHANG)
 
 
 def account(home: Path, facts: Facts, invite: Callable[[], str], name: str) -> Account:

@@ -299,8 +299,9 @@ def take(
     if response.outcome == RATHER_NOT:  # of what they gave the note alone is taken
         note = f"{HANDED_BACK_WITH}{response.note}" if response.note else HANDED_BACK
         back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
-        for trait in _handed_back(response, fixed["taxonomy"], earlier, ruling=ruling):
-            pulled.add(response.place, back | {"trait": trait})
+        for trait in sorted(t for t, lists in earlier.items() if fixed["taxonomy"] in lists):
+            if trait in response.asked or not ruling:  # an adjudicator gives back what they were asked alone
+                pulled.add(response.place, back | {"trait": trait})
         pulled.add(response.place, back | {"note": note})
         return
     if response.changed:
@@ -323,11 +324,6 @@ def take(
         pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
     if not faults and not ruling:
         pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
-
-
-def _handed_back(response: Response, taxonomy: str, earlier: Mapping[str, set[str]], *, ruling: bool) -> list[str]:
-    """The traits whose answers go with a text that is handed back: of an adjudicator those of the task alone."""
-    return sorted(t for t, lists in earlier.items() if taxonomy in lists and (t in response.asked or not ruling))
 
 
 def _faults(
