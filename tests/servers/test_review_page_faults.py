@@ -9,7 +9,6 @@ import pytest
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page
 from tests.worlds.review_page import DRAWN
-from tests.worlds.settings import review_settings
 
 FEW = int(os.environ.get("SAFEREC_FAULTS", "8"))
 FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut")  # as tests/servers/faulty.py has them
@@ -17,14 +16,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(3_600)]
 
 
 def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: store.Workspace, injected: Any) -> None:
-    rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns)
-        | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
-        | {"turns": [{"role": "seeker", "text": f"Film {n}, please.", "items": []}]}
-        for n in range(FEW)
-    ]
-    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
-    review_settings(workspace.root, audit=0, held_back=0)
+    films = review_page.films(workspace, FEW)
     plan, met = deque(FAULTS[n % len(FAULTS)] for n in range(FEW)), Counter[str]()
     spared: list[str] = []  # nonces that have met their fault
 
@@ -57,5 +49,5 @@ def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: 
         tab.get_by_text("Nothing is left to read").wait_for()
     assert met.pop("") == FEW and sum(met.values()) == FEW and max(met.values()) - min(met.values()) <= 1
     found = store.read(page.ws, tables.REVIEWS)
-    assert sorted(found["subject"]) == sorted(row["conversation"] for row in rows) and set(found["reviewer"]) == {"ann"}
+    assert sorted(found["subject"]) == films and set(found["reviewer"]) == {"ann"}
     injected("faults around an answer on the page", FEW)

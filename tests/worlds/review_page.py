@@ -15,6 +15,7 @@ from annotation.review_destinations import ReviewPage
 from annotation.tools import task_conversion
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
+from tests.worlds.settings import review_settings
 
 NONCE = "a nonce {}".format
 DRAWN = 550  # ms: for half a second after a task is drawn no key ends it
@@ -103,6 +104,19 @@ class Page:
             body |= {"outcome": "read" if read else "rather_not", "verdicts": verdicts if read else {}}
             page.answer(who, Given.model_validate(body))
         return done
+
+
+def films(ws: store.Workspace, many: int) -> list[str]:
+    """So many conversations, of which nothing is proposed: their ids."""
+    rows = [
+        dict.fromkeys(tables.CONVERSATIONS.columns)
+        | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
+        | {"turns": [{"role": "seeker", "text": f"Film {n}, please.", "items": []}]}
+        for n in range(many)
+    ]
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
+    review_settings(ws.root, audit=0, held_back=0)
+    return sorted(row["conversation"] for row in rows)
 
 
 def named(tasks: list[dict[str, Any]], subject: str) -> dict[str, Any]:

@@ -22,10 +22,8 @@ from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Injected
 from tests.worlds import review_page, review_world
 from tests.worlds.review_page import NONCE, given
-from tests.worlds.settings import review_settings
 
 KILLS = 50 if os.environ.get("SAFEREC_SOAK") else 3
-TURN = {"role": "seeker", "items": []}
 
 
 @contextlib.contextmanager
@@ -47,14 +45,7 @@ def server(ws: store.Workspace, port: int) -> Iterator[tuple["subprocess.Popen[s
 
 @pytest.mark.slow
 def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected: Injected) -> None:
-    rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns)
-        | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
-        | {"turns": [TURN | {"text": f"Film {n}, please."}]}
-        for n in range(KILLS)
-    ]
-    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
-    review_settings(workspace.root, audit=0, held_back=0)
+    films = review_page.films(workspace, KILLS)
     ws = store.Workspace.open(workspace.root)
     push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -78,7 +69,7 @@ def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected
                 assert reply.status_code == 200 or "stored already" in reply.json()["why"]
                 left = web.get("/tasks").json()["left"]
             assert left == KILLS - n - 1
-    assert sorted(store.read(ws, tables.REVIEWS)["subject"]) == sorted(row["conversation"] for row in rows)
+    assert sorted(store.read(ws, tables.REVIEWS)["subject"]) == films
     injected("kills of the page around an answer", KILLS)
 
 

@@ -36,6 +36,16 @@ def answer(page: Tasks, task: dict, name: str = "ann", **words) -> dict:
     return page.answer(name, Given.model_validate(given(task, **words)))
 
 
+def disputed(ws: store.Workspace, *adjudicators: str) -> Tasks:
+    """ann and bo differ on gore in c1, and these are to rule."""
+    page = review_page.tasks(ws, "ann", "bo")
+    for name, verdict in (("ann", "present"), ("bo", "absent")):
+        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
+    for name in adjudicators:
+        push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator=name)
+    return page
+
+
 def rows(ws: store.Workspace) -> int:
     return store.read(ws, tables.REVIEWS).height
 
@@ -145,10 +155,7 @@ def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
 
 def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     """It was settled by that ruling, and its first answer is two rows: the change was refused, and gone."""
-    page = review_page.tasks(ws, "ann", "bo")
-    for name, verdict in (("ann", "present"), ("bo", "absent")):
-        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
-    push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+    disputed(ws, "cy")
     (task,) = Tasks(ws).first("cy")["tasks"]
     answer(Tasks(ws), task, name="cy", blind={"gore": {"verdict": "unsure"}})
     answer(Tasks(ws), task, name="cy", verdict="absent", n=1, nonce=NONCE(2))
@@ -201,10 +208,7 @@ def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) ->
 
 
 def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    for name, verdict in (("ann", "present"), ("bo", "absent")):
-        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
-    push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+    page = disputed(ws, "cy")
     (task,) = page.first("cy")["tasks"]
     answer(page, task, name="cy")
     assert gather(ws).disputed.is_empty()
@@ -263,10 +267,7 @@ def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: p
 
 
 def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> None:
-    page = review_page.tasks(ws, "ann", "bo")
-    for name, verdict in (("ann", "present"), ("bo", "absent")):
-        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
-    push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="cy")
+    page = disputed(ws, "cy")
     (task,) = page.first("cy")["tasks"]
     assert task["rules"] and [card["trait"] for card in task["cards"]] == ["gore"]
     assert sorted(task["cards"][0]["said"]) == ["absent", "present, explicit: “blood”"]
@@ -279,11 +280,7 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
 
 def test_what_one_adjudicator_has_settled_no_other_is_asked(ws) -> None:
     """cy is away, and di rules too: cy's page still asked, and that answer turned the label round."""
-    page = review_page.tasks(ws, "ann", "bo")
-    for name, verdict in (("ann", "present"), ("bo", "absent")):
-        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
-    for name in ("cy", "di"):
-        push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator=name)
+    page = disputed(ws, "cy", "di")
     (task,) = page.first("cy")["tasks"]
     answer(page, page.first("di")["tasks"][0], name="di")
     assert page.left("cy") == 0

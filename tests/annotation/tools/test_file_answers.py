@@ -61,9 +61,11 @@ def test_quotes_are_found_as_spreadsheets_leave_them(pushed, quote, turn, found)
     assert TEXT[found[0]][1][spans[0]["start"] : spans[0]["end"]] == found[1]
 
 
-def test_several_quotes_in_one_cell_and_slugs_with_quotes_in_the_last_row(pushed):
-    rest = {"verdict": "flashing_motion, sad_endings", "quote": "go cold | never", "form": "implicit"}
-    found = answers(fill(pushed, {"verdict": "present", "quote": "needles | cold", "turn": "3 | 1"}, DONE[1], rest))
+@pytest.mark.parametrize("bar", [" | ", "|"])
+def test_several_quotes_in_one_cell_and_slugs_with_quotes_in_the_last_row(pushed, bar):
+    rest = {"verdict": "flashing_motion, sad_endings", "quote": f"go cold{bar}never", "form": "implicit"}
+    first = {"verdict": "present", "quote": f"needles{bar}cold", "turn": "3 | 1"}
+    found = answers(fill(pushed, first, DONE[1], rest))
     assert found == {
         "needles": ("present", ["needles", "cold"]),
         "gore": ("absent", []),
@@ -71,12 +73,6 @@ def test_several_quotes_in_one_cell_and_slugs_with_quotes_in_the_last_row(pushed
         "sad_endings": ("present", ["never"]),
         "*": ("absent", []),
     }
-
-
-def test_a_bar_parts_quotes_with_and_without_blanks(pushed):
-    rest = {"verdict": "flashing_motion, sad_endings", "quote": "go cold|never"}
-    found = answers(fill(pushed, {"verdict": "present", "quote": "needles|cold"}, DONE[1], rest))
-    assert (found["needles"][1], found["sad_endings"][1]) == (["needles", "cold"], ["never"])
 
 
 def test_a_row_that_the_reviewer_added(pushed):

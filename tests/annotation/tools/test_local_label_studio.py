@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from annotation.tools import local_label_studio as managed
@@ -160,16 +161,9 @@ def test_what_a_server_is_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_of_another_version_is_started_anew(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_of_another_version_is_started_anew(home: Path) -> None:
     """One that was started with open doors, and with all keys in its environment, must not go on."""
-    cache.mkdir(parents=True)
-    for name in ("ready", "empty.sqlite3"):
-        (cache / name).touch()
-    words = lambda installation, home, port: [sys.executable, "-c", SERVER, str(port), str(home / "data")]  # noqa: E731
-    monkeypatch.setattr(managed, "_command", words)
-    home, told = tmp_path / "label-studio", list[str]()
+    told = list[str]()
     try:
         old, _ = managed.up(home, told.append)
         assert managed.up(home, told.append) == (old, False)
@@ -185,15 +179,11 @@ def test_a_server_of_another_version_is_started_anew(
 
 
 def page(url: str, path: str, **how: Any) -> Any:
-    import httpx2
-
     return httpx2.get(url + path, timeout=120, **how)
 
 
 def signed_up(url: str, path: str, email: str) -> int:
     """The answer to somebody who fills in the sign-up page."""
-    import httpx2
-
     with httpx2.Client(base_url=url, timeout=120) as web:
         token = web.get(path).text.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
         form = {"email": email, "password": "password-1234", "csrfmiddlewaretoken": token, "allow_newsletters": "false"}
