@@ -1,7 +1,6 @@
 """Five invented tasks to practise on: they are sent with their answers, and nothing that is said of them is stored."""
 
 import tomllib
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ FILE = Path(__file__).with_name("practice.toml")
 ROLES = ("seeker", "recommender")
 
 
-@lru_cache(maxsize=1)
 def _written() -> list[dict[str, Any]]:
     return list(tomllib.loads(FILE.read_text(encoding="utf-8"))["task"])
 

@@ -34,12 +34,12 @@ Places = list[tuple[int, int, int]]  # turn, where its text begins in the dialog
 
 def place(mark: str, role: str, cards: int) -> str:
     """What begins the name of the workspace for somebody's tasks of so many cards."""
-    return f"{mark} {LAYOUT} {role} {next((size for size in SIZES if cards <= size), 'many')}"
+    return f"{mark} {LAYOUT} {role} {_size(cards) or 'many'}"
 
 
-def size_of(cards: int, taxonomy: Taxonomy) -> int:
-    """How many questions about cards the data set of such a task has."""
-    return next((size for size in SIZES if cards <= size), len(taxonomy.traits))
+def _size(cards: int) -> int | None:
+    """How many questions about cards the data set of such a task has; None: one a trait."""
+    return next((size for size in SIZES if cards <= size), None)
 
 
 def dialogue(turns: Turns, between: str = BETWEEN) -> tuple[str, Places]:
@@ -82,7 +82,7 @@ def record_of(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> dict[str, Any
         },
         "metadata": {"saferec": json.dumps(facts, ensure_ascii=False)},
         "suggestions": {name: value for name, value in (("evidence", spans), ("openly", openly)) if value}
-        | {f"verdict_{n + 1}": NO_CARD for n in range(len(cards), size_of(len(cards), taxonomy))},
+        | {f"verdict_{n + 1}": NO_CARD for n in range(len(cards), _size(len(cards)) or len(taxonomy.traits))},
     }
 
 

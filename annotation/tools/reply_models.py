@@ -5,7 +5,7 @@ ValidationError, which server_errors.explained turns into a line with the endpoi
 """
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
@@ -18,6 +18,7 @@ def _moment(text: str) -> str:
 Moment = Annotated[str, AfterValidator(_moment)]
 ELSEWHERE = "an answer to something else"
 Count = Annotated[int, Field(ge=0, lt=2**31)]
+T = TypeVar("T")
 
 
 class _Strict(BaseModel):
@@ -49,25 +50,19 @@ class Mark(_Strict):
     label: str
 
 
-class Marks(_Strict):
-    value: list[Mark] | None = None
+class Of(_Strict, Generic[T]):
+    """What one question was answered with."""
 
-
-class Choices(_Strict):
-    value: list[str] | None = None
-
-
-class Text(_Strict):
-    value: str | None = None
+    value: T | None = None
 
 
 class Values(_Strict):
-    evidence: Marks = Marks()
-    present: Choices = Choices()
-    unsure: Choices = Choices()
-    openly: Choices = Choices()
-    note: Text = Text()
-    outcome: Text = Text()
+    evidence: Of[list[Mark]] = Of()
+    present: Of[list[str]] = Of()
+    unsure: Of[list[str]] = Of()
+    openly: Of[list[str]] = Of()
+    note: Of[str] = Of()
+    outcome: Of[str] = Of()
 
 
 class Given(_Strict):

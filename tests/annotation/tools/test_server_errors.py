@@ -3,7 +3,6 @@
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -13,38 +12,25 @@ from annotation.tools import (
     server_errors as failures,
 )
 from saferec_builder.core.errors import ReviewError
+from tests.servers.loopback import Asked, Reply, serving
 
 TOOLS = pytest.mark.parametrize("tool", [label_studio_server, argilla_server], ids=["label-studio", "argilla"])
 
 
-class Odd(HTTPServer):
+class Odd:
     """Answers everything with one status and one body."""
 
-    status, body = 200, b"<html>hello</html>"
+    status, body, url = 200, b"<html>hello</html>", ""
 
-
-class Handler(BaseHTTPRequestHandler):
-    server: Odd
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", str(len(self.server.body)))
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    do_POST = do_GET
+    def answer(self, asked: Asked) -> Reply:
+        return Reply(self.status, self.body)
 
 
 @pytest.fixture
 def odd() -> Iterator[Odd]:
-    server = Odd(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+    server = Odd()
+    with serving(lambda asked: server.answer(asked)) as server.url:
+        yield server
 
 
 def fault(tool, url: str) -> ReviewError:
@@ -69,7 +55,7 @@ def fault(tool, url: str) -> ReviewError:
 )
 def test_what_a_server_answers_is_one_line(tool, odd, status, body, kind, says):
     odd.status, odd.body = status, body
-    found = fault(tool, f"http://127.0.0.1:{odd.server_port}")
+    found = fault(tool, odd.url)
     assert type(found) is kind
     assert says in str(found)
     assert "\n" not in str(found)
@@ -79,7 +65,7 @@ def test_what_a_server_answers_is_one_line(tool, odd, status, body, kind, says):
 def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
     """Else every task would be sent a second time."""
     odd.body = b'{"unlike": "anything"}'
-    server = label_studio_server.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=5.0)
+    server = label_studio_server.Server(odd.url, "t", timeout=5.0)
     with pytest.raises(ReviewError, match="not understood"):
         getattr(server, ask)(1)
 
@@ -102,9 +88,9 @@ def test_a_missing_library_is_the_line_that_installs_it(tool, monkeypatch):
 
 @TOOLS
 def test_a_timeout_leaves_it_open_whether_it_was_done(tool, odd, monkeypatch):
-    monkeypatch.setattr(Handler, "do_GET", lambda self: threading.Event().wait(1.0))
+    monkeypatch.setattr(odd, "answer", lambda asked: threading.Event().wait(1.0) or Reply(200))
     with pytest.raises(failures.Unsure, match="ReadTimeout|RemoteProtocolError"):
-        tool.Server(f"http://127.0.0.1:{odd.server_port}", "t", timeout=0.2).projects("x")
+        tool.Server(odd.url, "t", timeout=0.2).projects("x")
 
 
 def test_what_a_library_refuses_is_named(odd):
