@@ -244,7 +244,7 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
         asked = files.records(units, guideline(), desk.taxonomy, paths, key)
         kept = tables.KEYED.frame([*_unkeyed(desk), *asked])
         workspace.append(desk.ws, tables.KEYED, kept)  # before anybody is asked
-        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), whole_files.replacing, paths, key)
+        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), paths, key)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_text(of_tool("In a file"), encoding="utf-8")
         return {"rows": rows, "folder": str(folder)}

@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from annotation.tools.tasks_and_answers import UNKNOWN, Task, Turns, per_task, u
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.storage import whole_files
 
 ASK_REST = "Anything else? Write slugs, or `none` if the rest is absent."
 ASK_MORE = "Anything else? Write slugs, or `none` if there is nothing to add."
@@ -56,11 +57,10 @@ def push(
     texts: pl.DataFrame,
     taxonomy: Taxonomy,
     guideline: str,
-    replacing: Callable[[Path], AbstractContextManager[Path]],
     paths: dict[str, Path],
     key: Key = lambda task, asked: task,
 ) -> dict[str, int]:
-    """Writes paths[reviewer] for every reviewer named there; says how many rows each got. `replacing` is the store's.
+    """Writes paths[reviewer] for every reviewer named there; says how many rows each got.
 
     An older file at the path is replaced: the caller has made sure that it holds no answer that was not pulled.
     """
@@ -75,7 +75,7 @@ def push(
     with ExitStack() as whole:  # all are written before the first takes its place: half a push is dealt anew
         for name, path in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(whole.enter_context(replacing(path)), "w", encoding="utf-8-sig", newline="") as file:
+            with open(whole.enter_context(whole_files.replacing(path)), "w", encoding="utf-8-sig", newline="") as file:
                 out = csv.DictWriter(file, COLUMNS, quoting=csv.QUOTE_ALL)
                 out.writeheader()
                 out.writerows({c: guarded(row.get(c, "")) for c in COLUMNS} for row in rows[name])

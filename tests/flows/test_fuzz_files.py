@@ -9,19 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from hypothesis import example, given, strategies as st
 
-from annotation.routing import UNITS
 from annotation.tools import files
-from annotation.tools.guidelines import guideline
 from annotation.tools.tasks_and_answers import SAID_AGAIN
 from exports import folder as write
 from exports.report import page
 from saferec_builder.core import taxonomy as traits, titles
 from saferec_builder.core.errors import ReleaseError, ReviewError, TrainingError, UsageError
-from saferec_builder.storage import config, whole_files
+from saferec_builder.storage import config
 from tests.worlds import csv_rows, review_csv
 from tests.worlds.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data
@@ -215,7 +212,7 @@ CELLS = (
 @example([{"verdict": "absent", "seconds": "9" * 400}])
 @example([{"verdict": "absent", "seconds": "²"}])
 def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path, cells: list[dict[str, str]]) -> None:
-    rows = review_file(tmp_path / "ann.csv")
+    rows = csv_rows.rows_of(review_csv.anns(tmp_path / "ann.csv"))
     rows += [dict(rows[0]) for _ in cells[len(rows) :]]
     rows = [row | more for row, more in zip(rows, [*cells, *({} for _ in rows)], strict=False)]
     path = csv_rows.save(tmp_path / "ann.csv", rows)
@@ -238,12 +235,3 @@ def test_no_bytes_of_a_review_file_are_a_traceback(tmp_path: Path, junk: bytes, 
     path.write_bytes("task,trait,verdict\n".encode(encoding) + junk)
     with refused(ReviewError):
         assert not review_csv.back(path).answers
-
-
-def review_file(path: Path) -> list[dict[str, str]]:
-    """The rows of the file that ann was given: needles proposed, gore proposed, and the rest."""
-    needles = review_csv.unit("needles", verdict="present", form="explicit", spans=[review_csv.SPAN])
-    frame = pl.DataFrame([needles, review_csv.unit("gore", verdict="unsure", spans=[]), review_csv.unit("*")], UNITS)
-    _, text = review_csv.world()
-    files.push(frame, text, review_csv.TAXONOMY, guideline(), whole_files.replacing, {"ann": path})
-    return csv_rows.rows_of(path)

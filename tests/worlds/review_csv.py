@@ -6,6 +6,7 @@ import polars as pl
 
 from annotation.routing import UNITS, texts
 from annotation.tools.file_answers import pull
+from annotation.tools.files import push
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from saferec_builder.core import taxonomy as traits
@@ -40,8 +41,21 @@ def unit(trait: str, **more) -> dict:
     return dict.fromkeys(UNITS) | first | {"why": "proposed", "trait": trait} | more
 
 
+def write(path: Path, *units: dict, text: pl.DataFrame | None = None, shown: str = "g", lists=TAXONOMY) -> Path:
+    """The file of these units' reviewer; `shown` is its guideline, `lists` its taxonomy."""
+    frame = pl.DataFrame(list(units), schema=UNITS)
+    push(frame, world()[1] if text is None else text, lists, shown, {units[0]["reviewer"]: path})
+    return path
+
+
 def back(*paths: Path):
     return pull(list(paths), *world(), TAXONOMY, guideline(), locate)
+
+
+def anns(path: Path) -> Path:
+    """ann's file: needles proposed, gore proposed, and the rest."""
+    needles = unit("needles", verdict="present", form="explicit", spans=[SPAN])
+    return write(path, needles, unit("gore", verdict="unsure", spans=[]), unit("*"), shown=guideline())
 
 
 def fill(path: Path, *cells: dict[str, str], **how) -> Path:

@@ -5,16 +5,16 @@ import csv
 import polars as pl
 import pytest
 
-from annotation.routing import UNITS, texts
+from annotation.routing import texts
 from annotation.tools import files
 from annotation.tools.file_answers import pull
-from annotation.tools.files import COLUMNS, push
+from annotation.tools.files import COLUMNS
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
 from saferec_builder.core.errors import ReviewError
-from saferec_builder.storage import tables, whole_files
+from saferec_builder.storage import tables
 from tests.worlds.csv_rows import rows_of, save
-from tests.worlds.review_csv import SPAN, TAXONOMY, TEXT, answers, back, fill, reasons, unit, world
+from tests.worlds.review_csv import SPAN, TAXONOMY, TEXT, answers, back, fill, reasons, unit, world, write
 
 DONE = ({"verdict": "present"}, {"verdict": "absent"}, {"verdict": "none"})
 
@@ -231,7 +231,7 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
     sent = [("item_flag", "i1", "ann", "reviewer", text["digest"][0], "proposed", "push-1")]
     rows = [unit(t, kind="item_flag", subject="i1", digest=text["digest"][0]) for t in ("gore", "*")]
     path = tmp_path / "ann.csv"
-    push(pl.DataFrame(rows, schema=UNITS), text, TAXONOMY, "g", whole_files.replacing, {"ann": path})
+    write(path, *rows, text=text)
     assert rows_of(path)[0]["text"] == "Alien (1979), film, horror"
     assert "absent" not in rows_of(path)[1]["definition"]
     fill(path, {"verdict": "present"}, {"verdict": "needles"})
@@ -246,7 +246,6 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
 
 def test_text_that_looks_like_a_formula_is_guarded_and_its_quote_found(pushed, tmp_path):
     evil = unit("gore", verdict="present", spans=[{"turn": 0, "start": 47, "end": 54, "quote": "=SUM(A1)"}])
-    path = tmp_path / "bo.csv"
-    push(pl.DataFrame([evil], schema=UNITS), world()[1], TAXONOMY, "g", whole_files.replacing, {"ann": path})
+    path = write(tmp_path / "bo.csv", evil)
     assert rows_of(path)[0]["proposed_quote"] == "'=SUM(A1)"
     assert answers(fill(path, {"verdict": "present"}))["gore"] == ("present", ["=SUM(A1)"])

@@ -4,14 +4,11 @@ import csv
 import dataclasses
 from pathlib import Path
 
-import polars as pl
 from hypothesis import given, strategies as st
 
-from annotation.routing import UNITS
-from annotation.tools.files import bare, guarded, lines, push
-from saferec_builder.storage import whole_files
+from annotation.tools.files import bare, guarded, lines
 from tests.worlds.csv_rows import rows_of
-from tests.worlds.review_csv import TAXONOMY, answers, back, fill, reasons, unit, world
+from tests.worlds.review_csv import TAXONOMY, answers, back, fill, reasons, unit, write
 
 
 def test_a_file_shows_text_trait_proposal_and_empty_columns(pushed):
@@ -28,15 +25,13 @@ def test_a_file_shows_text_trait_proposal_and_empty_columns(pushed):
 
 
 def test_a_severe_trait_warns_on_every_row_of_its_task(tmp_path):
-    frame = pl.DataFrame([unit("torture", verdict="present"), unit("*")], schema=UNITS)
-    push(frame, world()[1], TAXONOMY, "g", whole_files.replacing, {"ann": tmp_path / "ann.csv"})
-    assert all("Torture" in row["warning"] for row in rows_of(tmp_path / "ann.csv"))
+    path = write(tmp_path / "ann.csv", unit("torture", verdict="present"), unit("*"))
+    assert all("Torture" in row["warning"] for row in rows_of(path))
 
 
 def test_the_adjudicator_reads_what_was_said_and_nobodys_name(tmp_path):
     cy = unit("gore", reviewer="cy", role="adjudicator", why="disagreement", said=["absent", "present: “needles”"])
-    path = tmp_path / "cy.csv"
-    push(pl.DataFrame([cy], schema=UNITS), world()[1], TAXONOMY, "g", whole_files.replacing, {"cy": path})
+    path = write(tmp_path / "cy.csv", cy)
     assert rows_of(path)[0]["said"] == "absent\npresent: “needles”"
     assert "ann" not in [cell for row in rows_of(path) for cell in row.values()]
     assert answers(fill(path, {"verdict": "absent"})) == {"gore": ("absent", [])}
@@ -44,9 +39,8 @@ def test_the_adjudicator_reads_what_was_said_and_nobodys_name(tmp_path):
 
 
 def test_the_page_and_taxonomy_that_were_shown_are_stamped(tmp_path):
-    path = tmp_path / "ann.csv"
     older = dataclasses.replace(TAXONOMY, digest="abc123")
-    push(pl.DataFrame([unit("gore")], schema=UNITS), world()[1], older, "fed321", whole_files.replacing, {"ann": path})
+    path = write(tmp_path / "ann.csv", unit("gore"), shown="fed321", lists=older)
     (one,) = back(fill(path, {"verdict": "absent"})).answers.values()
     assert (one["guideline"], one["taxonomy"]) == ("fed321", "abc123")
 

@@ -96,10 +96,6 @@ def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace)
     sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, TAXONOMY)
     (answer,) = [a for a in pulled.answers.values() if a["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
-    store.append(workspace, tables.REVIEWS, tables.check(_frame(row), REVIEWS))
+    rows = REVIEWS.frame([{c: row[c] for c in REVIEWS.columns}])
+    store.append(workspace, tables.REVIEWS, tables.check(rows, REVIEWS))
     assert "half" in store.read(workspace, tables.REVIEWS)["note"][0]
-
-
-def _frame(row: dict[str, Any]) -> Any:
-
-    return REVIEWS.frame([{c: row[c] for c in REVIEWS.columns}])

@@ -3,20 +3,18 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from annotation.tools import label_studio_client as label_studio_server, local_label_studio as managed, sync
+from annotation.tools import label_studio_client as label_studio_server, sync
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
-from tests.servers.faulty import FAULTS, Proxy
+from tests.servers.faulty import FAULTS
 from tests.worlds import review_world
 from tests.worlds.review_world import Verdict
 
-PATIENCE = 2.0  # seconds
 SEEDS = 60 if os.environ.get("SAFEREC_SOAK") else 30  # of seven faults each
 
 
@@ -121,47 +119,23 @@ def test_a_task_that_somebody_deleted_is_sent_again_and_said():
     assert (done.gone, done.added, done.skipped) == (1, 1, 2)
 
 
-# ---- the real Label Studio behind a proxy that breaks
-
-
-@pytest.fixture
-def behind(workspace, label_studio) -> Iterator[tuple[store.Workspace, Proxy, review_world.LabelStudio]]:
-    home, facts = label_studio
-    review_world.fill(workspace)
-    proxy = Proxy(facts["url"], home / "data" / "label_studio.sqlite3", PATIENCE)
-    tool = review_world.LabelStudio(workspace, home, facts)
-    for name in ("ann", "bo"):
-        managed.account(home, managed.state(home) or {}, tool.server.invite, name)
-    yield workspace, proxy, tool
-    proxy.away()
-
-
-@pytest.mark.servers
-def test_two_pushes_at_once_are_one(behind, cli):
-    ws, proxy, tool = behind
-    words = ("--url", proxy.url, "--token", tool.facts["token"], "-C", ws.root)
-    with store.alone(ws, "review push"):
-        ran = cli("review", "push", "--reviewer", "ann", *words)
+def test_two_pushes_at_once_are_one(workspace, cli):
+    with store.alone(workspace, "review push"):
+        ran = cli("review", "push", "--reviewer", "ann", "-C", workspace.root)
     assert (ran.code, ran.err.count("\n")) == (1, 1)
     assert "another `review push` is at work" in ran.err
 
 
 @pytest.mark.servers
-@pytest.mark.parametrize(
-    ("url", "token", "says"),
-    [("http://127.0.0.1:9", "t", "does not answer"), (None, "0" * 40, "the token was refused")],
-)
-def test_a_server_that_is_down_or_refuses_is_one_line(behind, cli, url, token, says):
-    ws, proxy, _ = behind
-    ran = cli("review", "push", "--reviewer", "ann", "--url", url or proxy.url, "--token", token, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), says in ran.err) == (1, 1, True), ran.err
-
-
-@pytest.mark.servers
-def test_what_people_do_to_a_project_is_named(behind, cli):
-    """A stranger's answer, an empty one, one given back; then an interface edited by hand, and two answers on it."""
-    ws, _, tool = behind
-    (ws.root / "label-studio").symlink_to(tool.home)
+def test_what_people_do_to_a_project_is_named(workspace, label_studio, cli):
+    """A real server: a stranger's token; their answer, an empty one, one given back; then an interface edited by hand,
+    and two answers on it."""
+    ws, (home, facts) = workspace, label_studio
+    review_world.fill(ws)
+    tool = review_world.LabelStudio(ws, home, facts)
+    refused = cli("review", "push", "--reviewer", "ann", "--url", facts["url"], "--token", "0" * 40, "-C", ws.root)
+    assert (refused.code, refused.err.count("\n"), "the token was refused" in refused.err) == (1, 1, True), refused.err
+    (ws.root / "label-studio").symlink_to(home)
     words = ("-C", ws.root, "--json")
     push = ("review", "push", "--reviewer", "ann", "--reviewer", "bo", "--all", *words)
     assert cli(*push).code == 0
