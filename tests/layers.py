@@ -27,6 +27,7 @@ ELSEWHERE = {
     "saferec_builder/erasure/review_server.py": "tests/servers/test_review_contract.py",
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
+    "saferec_builder/mining/privacy/numbers.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/proposing/batch_ledger.py": "tests/llm/test_batch.py",
     "saferec_builder/proposing/open_batches.py": "tests/llm/test_batch.py",
     "saferec_builder/proposing/corpus.py": "tests/proposing/test_run.py",
