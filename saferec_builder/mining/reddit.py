@@ -5,6 +5,7 @@ bucket -> requests, the talk with those who asked, conversations
 Nothing that an author wrote or is called reaches the disk before the first pass has replaced it.
 """
 
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -18,13 +19,17 @@ import polars as pl
 
 from saferec_builder import catalog, sources
 from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
+from saferec_builder.mining.privacy import names as given_names
 from saferec_builder.sources import Read, Rows, conversation_rows as conversations, reddit, threads
 from saferec_builder.storage import parallel as engine, tables
 
 _SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
 _HELD = 20_000  # posts that a worker holds before it writes them
 _PART = 2 << 20  # packed bytes of conversations that the command holds
-_FORM = 6  # of what shards hold: another form, or another finder of titles, is another shard
+_FORM = 7  # of what shards hold: another form, or another finder of titles, is another shard
+_POSTS = pl.Schema(
+    {**reddit.POSTS, "names": pl.List(pl.String)}
+)  # names: keyed digests of those that were hidden in it
 _MARKS = pl.Schema({c: kind for c, kind in tables.MARKS.schema.items() if c != "revision"})
 _WRITTEN = {"conversations": conversations.SCHEMA, "marks": _MARKS, "drops": tables.DROPS.schema}
 
@@ -50,6 +55,7 @@ class Job:
         return tables.digest(_FORM, str(self.rules), key, wishes, self.buckets, items, *searches)
 
 
+_WORD = re.compile(given_names.LOW)
 Part = tuple[Read, pl.DataFrame]
 
 
@@ -158,7 +164,7 @@ class _Held:
 
     def write(self) -> None:
         """A reply and its parent share their submission, so a bucket is closed."""
-        posts = pl.concat([pl.DataFrame(schema=reddit.POSTS), *self.posts])
+        posts = pl.concat([pl.DataFrame(schema=_POSTS), *self.posts])
         number = {link: int(tables.digest(link), 16) % self.buckets for link in posts["link"].unique()}
         table = pl.DataFrame(list(number.items()), {"link": pl.String, "_bucket": pl.Int64}, orient="row")
         split = posts.join(table, "link", "left", maintain_order="left").partition_by("_bucket", as_dict=True)
@@ -187,11 +193,17 @@ def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFram
     columns = ("title", "text", "flair")  # in some forums authors write their own flair
     number = pl.int_range(posts.height, eager=True)
     talks = pl.concat([number] * len(columns))
-    clean, found = privacy.redact_all(pl.concat([posts[c].rename("") for c in columns]), talks, titles(job.items))
+    texts, known = pl.concat([posts[c].rename("") for c in columns]), privacy.Known(set)
+    clean, found = privacy.redact_all(texts, talks, titles(job.items), known=known)
     counts.update({f"replaced_{kind}": n for kind, n in found.items()})
     hidden = {c: clean.slice(n * posts.height, posts.height) for n, c in enumerate(columns)}
-    named = posts.with_columns(source=pl.lit(reddit.SOURCE), **hidden)
-    return mine.pseudonyms(named, job.secret, "author").select(list(reddit.POSTS))
+    names = [sorted(_name_key(name, job) for name in known[n]) for n in number]
+    named = posts.with_columns(pl.Series("names", names, _POSTS["names"]), source=pl.lit(reddit.SOURCE), **hidden)
+    return mine.pseudonyms(named, job.secret, "author").select(list(_POSTS))
+
+
+def _name_key(name: str, job: Job) -> str:
+    return mine.pseudonym(reddit.SOURCE, f"name {name}", job.secret)
 
 
 # ---- second pass: a bucket
@@ -203,12 +215,16 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
     counts, drops = Counter[str](), list[dict[str, Any]]()
     with _clock(counts, "threads"):
         found = [path for part in parts for path in sorted(part.glob(f"posts-{number}-*.parquet"))]
-        posts = pl.concat([pl.DataFrame(schema=reddit.POSTS), *map(_read, found)])
+        posts = pl.concat([pl.DataFrame(schema=_POSTS), *map(_read, found)])
         posts, again = threads.once(posts)
         asked, others = threads.requests(posts.filter(pl.col("parent").is_null()), job.rules)
         comments = posts.filter(pl.col("parent").is_not_null())
         talk, left = threads.joined(asked, comments)
         drops = again + others + left
+    with _clock(counts, "privacy"):
+        each = pl.concat([asked.select("link", "names"), talk.select("link", "names")]).explode("names").drop_nulls()
+        names = dict(each.group_by("link").agg("names").iter_rows())
+        asked, talk = (_without_names(part, names, job, counts) for part in (asked, talk))
     with _clock(counts, "linking"):
         rows = conversations.frame(threads.build(asked, talk, job.rules, mentions(job.items)))
     with _clock(counts, "language"):
@@ -219,6 +235,23 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
     elsewhere = comments.height - talk.height - len(left)
     counts.update(requests=rows.height, replies=talk.height, comments_on_no_request=elsewhere)
     return dict(counts)
+
+
+def _without_names(posts: pl.DataFrame, names: dict[str, list[str]], job: Job, counts: Counter[str]) -> pl.DataFrame:
+    """Posts of conversations in another post of which a name was hidden (`names`: link -> their keys): here it is, too.
+
+    The first pass sees each post alone, and may keep no name for the second.
+    """
+    at = posts["link"].is_in(list(names)).arg_true()
+    for column in ("title", "text") if at.len() else ():
+        texts, links, known = posts[column].gather(at), posts["link"].gather(at), privacy.Known(set)
+        for text, link in zip(texts, links, strict=True):
+            words = {word.removesuffix("'s").removesuffix("’s") for word in _WORD.findall((text or "").casefold())}
+            known[link] |= {word for word in words if _name_key(word, job) in names[link]}
+        clean, found = privacy.redact_all(texts, links, titles(job.items), known=known)
+        posts = posts.with_columns(posts[column].clone().scatter(at, clean))
+        counts.update({f"replaced_{kind}": n for kind, n in found.items()})
+    return posts
 
 
 def _placeholders(rows: pl.DataFrame) -> pl.Series:

@@ -25,7 +25,7 @@ def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace,
     rs = reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S])
     rc = reddit_dump.write(tmp_path / "RC_2022-08.ndjson", THREAD)
     with monkeypatch.context() as before:
-        before.setattr(privacy, "redact_all", lambda texts, talks, titles=None: (texts, Counter()))
+        before.setattr(privacy, "redact_all", lambda texts, *_, **__: (texts, Counter()))
         before.setattr(privacy, "rules", lambda: "of an earlier version")
         mined(cli, workspace, rs, rc)
         assert "jo@example.org" in str(current(workspace)["turns"].to_list())
@@ -45,6 +45,25 @@ def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
     assert origin["source_id"].to_list() == ["t3_s1", "t1_c1", "t1_c10", "t1_c3", "t1_c2", "t1_c5"]
     assert origin["author"][0] == origin["author"][4] == current(workspace)["seeker"][0]
     assert origin["author"][1] == origin["author"][5]  # Helper and helper are one person
+
+
+def test_a_name_that_one_post_gives_is_hidden_in_the_whole_conversation(cli, workspace, tmp_path):
+    """Each post was searched alone: who answers calls the son by the name that the request has a placeholder for."""
+    asked = submission(1, author="Asker", title="Looking for a film", selftext="My son Ethan hates blood.")
+    replies = [
+        comment(1, "s1", body="I think Ethan's age fits Up (2009), has Ethan seen it?"),
+        comment(2, "s1", "t1_c1", author="Asker", body="my wife Nadia has"),
+        comment(3, "s1", body="Then Nadia can tell. Ethan Hawke is in Sinister (2012)"),
+    ]
+    other = [submission(2, title="Looking for a film"), comment(4, "s2", body="Ethan Hunt is in all of them")]
+    one, two = [asked, *other[:1]], [*replies, *other[1:]]
+    paths = [reddit_dump.write(tmp_path / f"{n}.ndjson", rows) for n, rows in enumerate((one, two))]
+    assert mined(cli, workspace, *paths)["replaced_name"] == 5
+    first, second = (" ".join(turn["text"] for turn in turns) for turns in current(workspace)["turns"])
+    assert first.count("[name]") == 5 and "Nadia" not in first and first.count("Ethan") == 1  # the actor
+    assert "Ethan Hunt" in second
+    shards = [path.read_bytes() for path in (workspace.root / "mining").rglob("*.parquet")]
+    assert not any(b"Nadia" in raw or b"nadia" in raw for raw in shards)
 
 
 def test_a_file_that_is_no_dump_leaves_nothing_in_the_figures(cli, workspace, tmp_path):

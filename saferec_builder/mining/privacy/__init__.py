@@ -25,6 +25,7 @@ _LIKE_TITLES = ("name", _PASSING, "address", "handle")
 _REACHES = ("email", "phone", "card", "address")  # a text with one of these is a letter, not talk about casts
 Spans = Iterable[tuple[int, int]]
 Found = tuple[int, int, str]  # start, end, kind
+Known = defaultdict[object, set[str]]  # conversation -> first words of names that stand in it, in lower case
 Titles = Callable[[str], Spans]  # where titles of the catalog stand in a text: those stay
 _PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(KINDS)})\]")
 
@@ -160,14 +161,19 @@ def _redact(text: str, titles: Titles | None, leave: Container[str], known: set[
 
 
 def redact_all(
-    texts: pl.Series, talks: pl.Series | None = None, titles: Titles | None = None, leave: Container[str] = ()
+    texts: pl.Series,
+    talks: pl.Series | None = None,
+    titles: Titles | None = None,
+    leave: Container[str] = (),
+    known: Known | None = None,
 ) -> tuple[pl.Series, Counter[str]]:
     """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search.
 
-    `talks`: the conversation of each text. A name that is found in one of its texts is hidden in all of them.
+    `talks`: the conversation of each text. A name that is found in one of its texts is hidden in all of them, as are
+    those that are `known` of it already; what is found joins them.
     """
     counts: Counter[str] = Counter()
-    known = defaultdict[object, set[str]](set)
+    known = Known(set) if known is None else known
 
     def hide(at: pl.Series) -> pl.Series:
         changed = []
