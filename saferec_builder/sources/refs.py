@@ -6,7 +6,7 @@ from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left
 
 NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")
-_IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?$")
+_IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?(?:\?\S*)?$")  # a browser's address goes on with ?ref_=...
 _BLANK = re.compile(r"\w+:(?:nan|none|null|<na>)|tmdb:(?:0+|-\d+)(?:\.0)?", re.I)  # how tables write that there is none
 _REF = re.compile(rf"^({'|'.join(NAMESPACES)}):(\S.*)$", re.S)
 
@@ -23,6 +23,8 @@ def ref(value: str) -> str:
     """A ref as it is, or the ref of a title; white space is folded."""
     text = " ".join(value.split())
     found = _REF.match(text)
+    if text.startswith("title: "):
+        return f"title:{text[7:]}"
     if found and found[1] == "imdb":
         return imdb(found[2])
     if found and found[1] == "tmdb":

@@ -4,8 +4,10 @@ import pytest
 
 from saferec_builder.sources import Left, refs
 
+PAGE = "https://www.imdb.com/title/tt0078748/"
 
-@pytest.mark.parametrize("value", ["tt0078748", "0078748", "78748", "https://www.imdb.com/title/tt0078748/"])
+
+@pytest.mark.parametrize("value", ["tt0078748", "0078748", "78748", PAGE, f"{PAGE}?ref_=nv_sr_1"])
 def test_an_imdb_id_has_one_form(value):
     assert refs.imdb(value) == "imdb:tt0078748"
     assert refs.imdb("tt10155932") == "imdb:tt10155932"
@@ -32,5 +34,6 @@ def test_a_number_of_tmdb_is_one_as_pandas_writes_it_too():
 
 def test_a_ref_is_an_id_or_a_title():
     assert [refs.ref(value) for value in ("imdb:78748", " redial:5")] == ["imdb:tt0078748", "redial:5"]
+    assert refs.ref("title: Alien (1979)") == refs.ref("title:Alien (1979)") == "title:Alien (1979)"
     titles = ("Alien  (1979)", "demo: the film (2001)", "Alien: Covenant")
     assert [refs.ref(value) for value in titles] == [f"title:{' '.join(value.split())}" for value in titles]
