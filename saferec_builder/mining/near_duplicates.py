@@ -48,9 +48,9 @@ def _clustered(requests: pl.DataFrame) -> pl.DataFrame:
     one_each = requests.group_by("text", maintain_order=True).agg("conversation")
     roots = _joined(one_each.height, similar(one_each["text"]))
     first = one_each["conversation"].list.first()
-    grouped = one_each.select("conversation", head=first.gather(roots)).explode("conversation")
-    size = pl.len().over("head")
-    cluster = pl.when(size > 1).then(pl.col("head"))
+    grouped = one_each.select("conversation", "text", head=first.gather(roots)).explode("conversation")
+    several = (pl.len().over("head") > 1) & (pl.col("text") != "")  # "..." and "?" ask nothing alike
+    cluster = pl.when(several).then(pl.col("head"))
     return grouped.select("conversation", cluster=cluster).sort("conversation")
 
 
