@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from saferec_builder import sources
+from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
@@ -81,6 +82,21 @@ def row(
         "posts": posts,
         "stated": stated,
     }
+
+
+def unpacked(value: object) -> object:
+    """The value of a cell: tables without nesting hold JSON text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        found = sources.sound(strict_json(value))
+    except KeyTwice as fault:
+        raise Left(sources.TWICE, str(fault)) from None
+    except (ValueError, RecursionError):
+        return value
+    if isinstance(found, Left):
+        raise found
+    return found
 
 
 def by_role(turns: list[Turn]) -> dict[str, list[str]]:

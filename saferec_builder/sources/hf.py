@@ -1,7 +1,8 @@
 """Reads conversations from a Hugging Face dataset or a local copy, with a map from our columns to its own.
 
 Columns: messages (must be there), id, time, user, domain, accepted, seen. A message is {"role", "content"}, or
-{"from", "value"} as ShareGPT writes it; human and seeker are users, gpt and recommender assistants.
+{"from", "value"} as ShareGPT writes it; human and seeker are users, gpt and recommender assistants. In a CSV the lists
+(messages, accepted, seen) are JSON in a cell.
 """
 
 import os
@@ -42,7 +43,8 @@ def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
 
     def one(place: str, row: Row) -> Rows:
         mapped = {ours: row[theirs] for ours in COLUMNS if (theirs := columns.get(ours, ours)) in row}
-        mapped["messages"] = _messages(mapped.get("messages"))
+        mapped |= {name: conversations.unpacked(mapped.get(name)) for name in ("messages", "accepted", "seen")}
+        mapped["messages"] = _messages(mapped["messages"])
         given = {name: value for name, value in mapped.items() if value is not None}
         found, skipped = messages.conversation(dataset, place, _texts(given))
         left.update(skipped)

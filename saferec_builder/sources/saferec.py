@@ -47,23 +47,8 @@ def _chat(role: str) -> BeforeValidator:
     return BeforeValidator(lambda value: [{"role": role, "content": value}] if isinstance(value, str) else value)
 
 
-def _parsed(value: object) -> object:
-    """Tables without nesting hold JSON text."""
-    if isinstance(value, str):
-        try:
-            found = sources.sound(strict_json(value))
-        except KeyTwice as fault:
-            raise Left(sources.TWICE, str(fault)) from None
-        except (ValueError, RecursionError):
-            return value
-        if isinstance(found, Left):
-            raise found
-        return found
-    return value
-
-
 def _or(empty: object) -> BeforeValidator:
-    return BeforeValidator(lambda value: empty if value is None else _parsed(value))
+    return BeforeValidator(lambda value: empty if value is None else conversations.unpacked(value))
 
 
 class _Row(BaseModel):

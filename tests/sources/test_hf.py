@@ -1,5 +1,6 @@
 """Datasets of the Hub."""
 
+import csv
 import json
 import tempfile
 from datetime import UTC, datetime
@@ -28,6 +29,19 @@ def test_hub_rows_with_a_column_map():
     assert found.drops["reason"].to_list() == ["wrong type"] * 3
     with pytest.raises(UsageError, match="expected OURS=THEIRS"):
         hf.columns(["dialog"])
+
+
+def test_the_cells_of_a_csv_hold_their_lists_as_json(cli, workspace, tmp_path):
+    """No CSV gave a conversation: a cell of it is text, and only lists were taken."""
+    pytest.importorskip("datasets", reason=NO_DATASETS)
+    with (tmp_path / "chats.csv").open("w", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(["id", "messages", "accepted"])
+        out.writerow(["a", json.dumps(CHAT["dialog"]), '["Heat (1995)"]'])
+        out.writerow(["b", "hello", ""])
+    ran = cli("mine", "hf", tmp_path / "chats.csv", "-C", workspace.root, "--json").json
+    assert (ran["added"], ran["dropped"]) == (1, {"wrong type": 1})
+    assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [["title:Heat (1995)"]]
 
 
 def test_typed_columns_of_the_hub_hold_times_and_things_that_nobody_asked_for():
