@@ -364,7 +364,7 @@ def _in_our_languages(
     here = read.sort("place").unique(["conversation", "digest"], keep="first", maintain_order=True)  # as stage.mine
     foreign = marks.filter(~ours).join(here, ["conversation", "digest"], "inner")
     drops = foreign.select(
-        stage=pl.lit("mine"), source="source", place="place", reason=pl.lit("other language"), detail="language"
+        stage=pl.lit("mine"), source="source", place="place", reason=pl.lit(withheld.FOREIGN), detail="language"
     )
     return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(ours), drops
 

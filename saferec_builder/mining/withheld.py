@@ -7,21 +7,25 @@ from saferec_builder.mining.removals import REMOVED
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-CRISIS = "crisis"
+CRISIS, FOREIGN = "crisis", "other language"
 _NOTICED = ("language", "crisis")  # of a text, beside a score and a count that only describe these
 
 MANY = 5  # removals that a line tells one by one
 
 
 def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
-    """conversation -> `crisis` (the seeker speaks of harming themselves now), or a removal that was asked for.
+    """conversation -> `crisis` (the seeker speaks of harming themselves now), a removal that was asked for, or a
+    language that saferec.toml does not have (any more).
 
     `conversations`: at least the newest revision of each, with its source, source_id and seeker.
     """
     newest = tables.last(conversations, "conversation")
-    marks = tables.last(workspace.read(ws, tables.MARKS), "conversation", "digest").filter("crisis")
-    crisis = newest.join(marks, on=["conversation", "digest"], how="semi")["conversation"]
-    out = dict.fromkeys(crisis, CRISIS)
+    marks = tables.last(workspace.read(ws, tables.MARKS), "conversation", "digest")
+    noticed = marks.join(newest, on=["conversation", "digest"], how="semi")
+    ours = ws.config.mine.languages
+    foreign = noticed.filter(~pl.col("language").is_in(ours)) if ours else noticed.clear()
+    out = dict.fromkeys(foreign["conversation"], FOREIGN)
+    out |= dict.fromkeys(noticed.filter("crisis")["conversation"], CRISIS)
     if removals := wishes.asked(ws):
         out |= dict.fromkeys(wishes.gone(removals, newest, workspace.read(ws, tables.ORIGINS)), REMOVED)
     return out

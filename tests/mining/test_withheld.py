@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from annotation.review_state import gather, label_bounds
+from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import running, says
 from tests.worlds import release_world as world
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reddit_dump import submission
+from tests.worlds.source_lines import chat
 
 PEOPLE = ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all")
 
@@ -69,6 +71,19 @@ def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_v
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
     desk = gather(crisis)
     assert desk.votes["subject"].n_unique() == 8 and "c007" not in desk.votes["subject"]
+
+
+def test_languages_that_are_set_later_hold_for_what_was_mined_before(workspace, cli, tmp_path) -> None:
+    """`languages = ["en"]` was for the next file only: reviewers and releases were given all that was there."""
+    path, toml = tmp_path / "chats.jsonl", workspace.root / "saferec.toml"
+    texts = ("Ich suche einen ruhigen Film ohne Blut für heute Abend", "I am looking for a quiet film tonight", "Heat?")
+    path.write_text("\n".join(chat(str(n), text) for n, text in enumerate(texts)))
+    assert cli("mine", "messages", path, "-C", workspace.root).code == 0
+    rows = store.read(workspace, tables.CONVERSATIONS)
+    assert withheld.reasons(workspace, rows) == {}
+    toml.write_text(toml.read_text().replace("# languages", "languages"))
+    german = rows.filter(source_id="0")["conversation"].item()  # the last is too short to tell
+    assert withheld.reasons(store.Workspace.open(workspace.root), rows) == {german: "other language"}
 
 
 def test_no_model_reads_them(crisis, cli) -> None:
