@@ -21,6 +21,7 @@ from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
     clusters,
     conversations as stage,
+    input_files,
     language,
     privacy,
     reddit,
@@ -34,15 +35,9 @@ from saferec_builder.sources.readers import READERS
 from saferec_builder.storage import parallel, tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
-SUFFIXES = {  # of the files that a folder stands for
-    Source.reddit: (".ndjson", ".zst", ".gz"),
-    Source.inspired: (".tsv", ".tsv.gz"),
-    Source.ccpe: (".csv", ".csv.gz"),
-    Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),
-}
-_LINES = (".jsonl", ".jsonl.gz")  # of the others
 EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
 FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
+_FILE = pl.col("place").str.replace(":[^:]*$", "")  # of a row's place
 SUMMARY = pl.Schema({"file": pl.String, "reason": pl.String, "rows": pl.UInt32, "example": pl.String})
 
 
@@ -102,7 +97,7 @@ def mine(
         parts, figures = _files(ws, kind, read)
         figures |= {"files_without_a_row": without} if without else {}
         whole = True
-    figures |= _passed_by(kind, paths)
+    figures |= input_files.passed_by(kind, paths)
     have, noticed, tally = _known(ws), workspace.read(ws, tables.MARKS), _Tally()
     clusters.begin(ws)
     for read, marks in parts:
@@ -154,14 +149,13 @@ class _Tally:
 def _summary(drops: pl.DataFrame) -> pl.DataFrame:
     """SUMMARY of rows of DROPS; the example is the first: its place, and what was found there and expected."""
     example = pl.col("place") + pl.when(pl.col("detail") == "").then(pl.lit("")).otherwise(": " + pl.col("detail"))
-    by = drops.group_by(pl.col("place").str.replace(":[^:]*$", "").alias("file"), "reason", maintain_order=True)
+    by = drops.group_by(_FILE.alias("file"), "reason", maintain_order=True)
     return by.agg(pl.len().alias("rows"), example.first().alias("example")).cast(SUMMARY)
 
 
-def _of_taken(drops: pl.DataFrame, taken: pl.Series) -> pl.DataFrame:
+def _of_taken(drops: pl.DataFrame, taken: set[str]) -> pl.DataFrame:
     """The drops of files of which something was taken, or of which nothing is missing (EXPECTED)."""
-    read = pl.col("place").str.replace(":[^:]*$", "").is_in(taken.drop_nulls().unique().implode())
-    return drops.filter(read | pl.col("reason").is_in(EXPECTED))
+    return drops.filter(_FILE.is_in(list(taken)) | pl.col("reason").is_in(EXPECTED))
 
 
 def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
@@ -214,7 +208,8 @@ def _append(
     workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
     tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)
-    unread = _of_taken(read.drops, rows["source_file"]) if whole else read.drops
+    taken = set(read.rows.join(rows, ["conversation", "digest"], "semi").select(_FILE).to_series())
+    unread = _of_taken(read.drops, taken) if whole else read.drops
     workspace.append(ws, tables.DROPS, ours.vstack(unread).sort("place", "reason"))
     there = rows.with_columns(_facts()).join(have, ["conversation", "digest"])
     tally.former += int((there["facts"] != there["facts_right"]).sum())
@@ -225,7 +220,7 @@ def _append(
     tally.turns += int(rows["turns"].list.len().sum())
     tally.crisis += int(marks["crisis"].sum())
     tally.seekers.update(rows["seeker"].drop_nulls())
-    tally.taken.update(rows["source_file"].drop_nulls())
+    tally.taken |= taken
     tally.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
 
 
@@ -271,7 +266,10 @@ def _read(
             stage.refuse_other_ids(read.rows, before.select("conversation", "digest", "turns"))
             before = before.vstack(read.rows)
     else:
-        reads = {str(path): READERS[source](path) for path in counted(_found(source, paths), progress)}
+        places = input_files.places(input_files.found(source, paths))
+        reads = {
+            str(path): input_files.placed(READERS[source](path), place) for path, place in counted(places, progress)
+        }
     without = [path for path, read in reads.items() if read.rows.is_empty() and read.drops.is_empty()]
     return sources.together(reads.values(), conversations.SCHEMA), without
 
@@ -306,33 +304,9 @@ def _reddit(
     rules = threads.Rules(**{name: value for name, value in given.items() if value is not None})
     removals = wishes.asked(ws)
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
-    parts, figures, seconds, met = reddit.read(_found(Source.reddit, paths), job, ws.root / "mining", how)
+    parts, figures, seconds, met = reddit.read(input_files.found(Source.reddit, paths), job, ws.root / "mining", how)
     workspace.append(ws, tables.HONOURED, met)
     return parts, {"cpu_seconds": {name: round(spent, 2) for name, spent in seconds.items()}, **figures}
-
-
-def _found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
-    """Every file once; a folder stands for its files of this source's kind."""
-    files: list[Path] = []
-    for path in map(Path, paths):
-        inside = sorted(p for p in path.iterdir() if _taken(source, p)) if path.is_dir() else [path]
-        if not inside:
-            raise UsageError(f"{path}: no {' or '.join(SUFFIXES.get(source, _LINES))} file in this folder")
-        files += inside if source is Source.reddit and path.is_fifo() else map(sources.existing, inside)
-    return list(dict.fromkeys(files))
-
-
-def _taken(source: Source, path: Path) -> bool:
-    """Whether a folder stands for this, too."""
-    return path.name.endswith(SUFFIXES.get(source, _LINES)) and not path.is_dir()
-
-
-def _passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
-    """What of the folders is not read: files of other kinds, and folders in them."""
-    folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
-    inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]
-    names = [str(p) for p in inside if not _taken(source, p)]
-    return {"passed_by": [*names[:5], *([f"{len(names) - 5} more"] if len(names) > 5 else [])]} if names else {}
 
 
 def _items(ws: Workspace) -> Path | None:

@@ -279,6 +279,22 @@ def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
     assert (ran.code, ran.json["added"]) == (0, 1), ran.err
 
 
+def test_of_two_files_of_one_name_each_has_its_own_drops(workspace, tmp_path):
+    """What was wrong with the second stood under the first, which hid that it gave nothing."""
+    good, bad = tmp_path / "2023" / "chats.jsonl", tmp_path / "2024" / "chats.jsonl"
+    for path, text in ((good, chat("a", "A film?") + "\n{"), (bad, "{\n{")):
+        path.parent.mkdir()
+        path.write_text(text)
+    found = ingest.mine(workspace, "messages", [good, bad])
+    assert "nothing of 2024/chats.jsonl was taken: 2 of 2 rows" in found.fault
+    bad.write_text("{\n{\n" + chat("b", "A game?"))
+    assert ingest.mine(workspace, "messages", [good, bad]).fault is None
+    places = ["2023/chats.jsonl:2", "2024/chats.jsonl:1", "2024/chats.jsonl:2"]
+    assert store.read(workspace, tables.DROPS)["place"].sort().to_list() == places
+    mined = store.read(workspace, tables.CONVERSATIONS)
+    assert mined["source_file"].to_list() == ["chats.jsonl"] * 2  # a manifest tells no folder
+
+
 def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):
     good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
     good.write_text(chat("a", "hi", "Heat (1995)") + "\n{")

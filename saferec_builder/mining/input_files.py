@@ -1,0 +1,59 @@
+"""The files that `mine` is given: what a folder stands for, what is passed by, and how rows of each are placed."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+
+from saferec_builder import sources
+from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
+from saferec_builder.sources import Read
+from saferec_builder.sources.conversation_rows import Source
+
+SUFFIXES = {  # of the files that a folder stands for
+    Source.reddit: (".ndjson", ".zst", ".gz"),
+    Source.inspired: (".tsv", ".tsv.gz"),
+    Source.ccpe: (".csv", ".csv.gz"),
+    Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),
+}
+_LINES = (".jsonl", ".jsonl.gz")  # of the others
+
+
+def found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
+    """Every file once; a folder stands for its files of this source's kind."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        inside = sorted(p for p in path.iterdir() if _taken(source, p)) if path.is_dir() else [path]
+        if not inside:
+            raise UsageError(f"{path}: no {' or '.join(SUFFIXES.get(source, _LINES))} file in this folder")
+        files += inside if source is Source.reddit and path.is_fifo() else map(sources.existing, inside)
+    return list(dict.fromkeys(files))
+
+
+def _taken(source: Source, path: Path) -> bool:
+    """Whether a folder stands for this, too."""
+    return path.name.endswith(SUFFIXES.get(source, _LINES)) and not path.is_dir()
+
+
+def passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
+    """What of the folders is not read: files of other kinds, and folders in them."""
+    folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
+    inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]
+    names = [str(p) for p in inside if not _taken(source, p)]
+    return {"passed_by": [*names[:5], *([f"{len(names) - 5} more"] if len(names) > 5 else [])]} if names else {}
+
+
+def places(files: list[Path]) -> list[tuple[Path, str]]:
+    """(file, what its rows are placed by: its name, with folders where two files have one name)."""
+    of_name = {name: [path.absolute() for path in files if path.name == name] for name in {p.name for p in files}}
+    common = {name: os.path.commonpath([path.parent for path in paths]) for name, paths in of_name.items()}
+    return [(path, os.path.relpath(path.absolute(), common[path.name])) for path in files]
+
+
+def placed(read: Read, place: str) -> Read:
+    """What was read of a file, under its place: a reader knows only the file's name."""
+    whole = pl.lit(place.removesuffix(Path(place).name)) + pl.col("place")
+    return replace(read, rows=read.rows.with_columns(place=whole), drops=read.drops.with_columns(place=whole))
