@@ -1,6 +1,6 @@
 """Turns what a source read into the workspace's conversations: one per id, with pseudonyms for people.
 
-reads  conversations as the sources give them (with `place`, and people under the source's own ids)
+reads  conversations as the sources give them (with `place`, and people under the source's own ids until `speakers`)
 gives  conversations (people as keyed pseudonyms, placeholders for personal data), origins, drops
 """
 
@@ -20,10 +20,8 @@ NEARLY_ALL = 0.9  # of what is known by its ids, from where these are taken for 
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
-def mine(read: pl.DataFrame, have: pl.DataFrame, secret: bytes | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+def mine(read: pl.DataFrame, have: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(rows of CONVERSATIONS, in order of id; rows of DROPS). `have` is the workspace's table so far.
-
-    Without a secret the seekers are pseudonyms already.
 
     Dropped: `no seeker text`, and `same id` where an id comes twice: the finer segmentation (more turns) stays,
     whatever the order. Against `have` a row with fewer turns is dropped only where its words are part of the ones
@@ -36,8 +34,7 @@ def mine(read: pl.DataFrame, have: pl.DataFrame, secret: bytes | None) -> tuple[
     kept = finest.join(coarser, "_row", "anti").sort("conversation")
     others = spoken.join(kept, "_row", "anti")
     drops = pl.concat([drops_of(mute, MUTE), drops_of(others, AGAIN)])
-    named = kept if secret is None else pseudonyms(kept, secret)
-    return named.select(list(tables.CONVERSATIONS.columns)), drops
+    return kept.select(list(tables.CONVERSATIONS.columns)), drops
 
 
 def pseudonyms(frame: pl.DataFrame, secret: bytes, column: str = "seeker") -> pl.DataFrame:
@@ -82,18 +79,8 @@ def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
     rows = read.with_row_index("_row").drop("turns").join(lists, "_row", "left", maintain_order="left")
     rows = rows.with_columns(pl.col("turns").fill_null([]), pl.col("replaced").fill_null(0))
     at = changed.unique().sort()
-    some = rows[at.to_list()]
-    named = [
-        digest_of(list(t), posted=posts is not None and posts[0]["source_id"] is not None)
-        for t, posts in zip(some["turns"], some["posts"], strict=True)
-    ]
-    digests = rows["digest"].scatter(at, named)
-    return rows.with_columns(digest=digests).select([*read.columns, "replaced"]), counts
-
-
-def digest_of(turns: list[dict[str, str]], *, posted: bool) -> str:
-    """The digest of turns; where items were found in the text of posts, a better catalog makes no new revision."""
-    return tables.digest([[t["role"], t["text"]] for t in turns]) if posted else tables.digest(turns)
+    named = [tables.digest(list(turns)) for turns in rows["turns"].gather(at)]
+    return rows.with_columns(digest=rows["digest"].scatter(at, named)).select([*read.columns, "replaced"]), counts
 
 
 def _placeholders(clean: pl.Series, texts: pl.Series) -> pl.Series:

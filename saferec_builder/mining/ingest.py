@@ -199,7 +199,7 @@ def _append(
     """
     before = _with_turns(ws, have, read.rows)
     stage.refuse_other_ids(read.rows, before)
-    rows, drops = stage.mine(read.rows, before, None)
+    rows, drops = stage.mine(read.rows, before)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)
     ours = drops.vstack(foreign)
     tally.drops.append(_summary(ours.vstack(read.drops)))

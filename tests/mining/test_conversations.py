@@ -8,8 +8,8 @@ from tests.worlds.mined import EMPTY, talk
 from tests.worlds.source_lines import texts
 
 
-def mined(*rows, have=EMPTY, secret=b"key"):
-    return mine.mine(conversations.frame(list(rows)), have, secret)
+def mined(*rows, have=EMPTY):
+    return mine.mine(conversations.frame(list(rows)), have)
 
 
 def test_a_conversation_in_which_nobody_asks_is_dropped():
@@ -53,10 +53,11 @@ def test_a_changed_text_is_a_revision_even_with_fewer_turns():
 
 
 def test_pseudonyms_are_keyed_and_stable():
-    rows, _ = mined(talk("a", "x"), talk("b", "x", seeker="bo"), talk("c", "x"), talk("d", "x", seeker=None))
+    talks = [talk("a", "x"), talk("b", "x", seeker="bo"), talk("c", "x"), talk("d", "x", seeker=None)]
+    rows = mine.pseudonyms(conversations.frame(talks), b"key")
     by = dict(rows.select("source_id", "seeker").rows())
     assert by["a"] == by["c"] != by["b"]
     assert by["d"] is None
     assert not {"ann", "bo"} & set(by.values())
-    other, _ = mined(talk("a", "x"), secret=b"another key")
+    other = mine.pseudonyms(conversations.frame(talks), b"another key")
     assert other["seeker"][0] != by["a"]

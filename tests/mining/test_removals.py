@@ -37,7 +37,7 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
     read = conversations.frame([talk(" a1 ", "hi"), talk("b", "hi", place="f:2")])
     kept, drops = removals.without(read, wished(tmp_path, ",a1,"))
     assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [removals.REMOVED])
-    rows, _ = mine.mine(read, EMPTY, b"key" * 11)
+    rows, _ = mine.mine(read, EMPTY)
     wishes = replace(wished(tmp_path, ",a1,"), secret=b"key" * 11)
     gone = removals.gone(wishes, rows, tables.ORIGINS.empty)
     assert gone.to_list() == rows.filter(source_id=" a1 ")["conversation"].to_list()
