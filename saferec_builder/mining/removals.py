@@ -55,12 +55,12 @@ class Removals:
         return bool(self.ids or self.authors or self.forgotten)
 
     def of(self, wanted: frozenset[tuple[str, str]], source: str) -> set[str]:
-        return {value for where, value in wanted if where in _spelt(source)}
+        return {value for where, value in wanted if where in spelt(source)}
 
     def erased(self, source: str) -> set[str]:
         """Keyed digests of ids and pseudonyms of authors of a source."""
-        spelt = _spelt(source)
-        return {who for where, who in self.forgotten if where in spelt}
+        names = spelt(source)
+        return {who for where, who in self.forgotten if where in names}
 
     def ids_in(self, source: str, names: pl.Series) -> list[str]:
         """Of these ids, as the source has them, those that are to be left out."""
@@ -74,12 +74,11 @@ class Removals:
         clear, known = self.of(wanted, source), names.drop_nulls().unique().to_list()
         if not self.forgotten:
             return [name for name in known if name in clear]
-        spelt = _spelt(source)
-        gone = {name for name in known for s in spelt if (s, key(s, name, self.secret)) in self.forgotten}
+        gone = {name for name in known for s in spelt(source) if (s, key(s, name, self.secret)) in self.forgotten}
         return [name for name in known if name in clear or name in gone]
 
 
-def _spelt(source: str) -> set[str]:
+def spelt(source: str) -> set[str]:
     """How a wish may name it."""
     named = source.lower()
     return {"", source, named, named.partition(":")[0]}
@@ -166,7 +165,7 @@ def hashed(wish: Wish, sources: Iterable[str], secret: bytes) -> set[tuple[str, 
     found = set[tuple[str, str]]()
     for names, key in ((wish.ids, id_key), (wish.authors, pseudonym)):
         for where, name in names:
-            here = {where, *(source for source in sources if where in _spelt(source))}
+            here = {where, *(source for source in sources if where in spelt(source))}
             found |= {(source, key(source, name, secret)) for source in here}
     return found
 
@@ -217,7 +216,7 @@ def in_other_case(removals: Removals, kept: pl.DataFrame) -> int:
     asked = {(where, name.casefold()) for where, name in removals.authors}
     people = pl.concat([kept.select("source", who="seeker"), kept.explode("posts").select("source", who=_AUTHOR)])
     known = people.drop_nulls().unique().iter_rows()
-    return sum(any((s, who.casefold()) in asked for s in _spelt(source)) for source, who in known)
+    return sum(any((s, who.casefold()) in asked for s in spelt(source)) for source, who in known)
 
 
 _AUTHOR = pl.col("posts").struct.field("author")

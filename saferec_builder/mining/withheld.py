@@ -4,7 +4,7 @@ import polars as pl
 
 from saferec_builder.mining import removals as wishes
 from saferec_builder.mining.removals import REMOVED
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
 CRISIS, FOREIGN = "crisis", "other language"
@@ -44,22 +44,18 @@ def new_marks(marks: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
 def erased(ws: Workspace) -> pl.DataFrame:
     """(conversation, digest) of every revision, also of older ones, that somebody asked to remove."""
-    from saferec_builder.storage import texts_on_disk as spilled
-
     removals = wishes.asked(ws)
     if not removals:
         return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
-    return wishes.removed(removals, wishes.standing(spilled.narrow(ws), workspace.read(ws, tables.ORIGINS)))
+    return wishes.removed(removals, wishes.standing(texts_on_disk.narrow(ws), workspace.read(ws, tables.ORIGINS)))
 
 
 def unmet(ws: Workspace) -> str | None:
     """What to say of rows of removals.csv that name nobody who was mined, or left out on request, so far."""
-    from saferec_builder.storage import texts_on_disk as spilled
-
-    removals = wishes.read_removals(ws.root / "removals.csv")
+    removals = wishes.read_removals(ws.root / wishes.FILE)
     if not removals.wishes:
         return None
-    mined, posts = spilled.narrow(ws), workspace.read(ws, tables.ORIGINS)
+    mined, posts = texts_on_disk.narrow(ws), workspace.read(ws, tables.ORIGINS)
     posts = posts.join(mined.select("conversation", "digest", "source"), on=["conversation", "digest"])
     ids = pl.concat([frame.select("source", name="source_id") for frame in (mined, posts)]).drop_nulls()
     people = [mined.select("source", who="seeker"), posts.select("source", who="author")]  # pseudonyms already
@@ -79,7 +75,7 @@ def unmet(ws: Workspace) -> str | None:
 def _unmet(wish: wishes.Wish, ids: pl.DataFrame) -> str:
     if not wish.post:  # authors are kept as pseudonyms, which tell nothing of their spelling
         return f"line {wish.line}, an author (is it the source's spelling?)"
-    here = ids["name"].filter([wish.source in ("", s.lower(), s.lower().partition(":")[0]) for s in ids["source"]])
+    here = ids["name"].filter([wish.source in wishes.spelt(source) for source in ids["source"]])
     near = wishes.nearest(wish, here) or wishes.nearest(wish, ids["name"])
     return f"line {wish.line}, {wish.post[:60]!r} (nearest: {', '.join(near) or 'none is like it'})"
 
