@@ -5,9 +5,6 @@ Each row is a game on its platforms, and its descriptors stay with it; the catal
 rating alone says nothing of a trait and is kept as a statement that no verdict rests on.
 """
 
-import csv
-from contextlib import suppress
-from io import TextIOWrapper
 from pathlib import Path
 
 from saferec_builder import sources
@@ -35,10 +32,7 @@ RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 
 def read(path: Path) -> Both:
     """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
-    header: list[str] = []
-    with sources.opened(path) as raw, suppress(csv.Error):  # a cell without end: no such table
-        file = TextIOWrapper(raw, "utf-8-sig", "replace", newline="")
-        header = [name.strip() for name in next(csv.reader(file), [])]
+    header = sources.header(path)
     names = {_spelt(name) for name in header}
     expected: tuple[str, ...]
     if "certificate" in header:
