@@ -79,7 +79,7 @@ def fetch(
     asked, and added to the catalog; run it again to go on.
     """
     ws = Workspace.open(folder)
-    asked = ddd_api.named(site, base or ddd_api.SITE, pause)
+    asked = ddd_api.named(site, base, pause)
     fetched = adding.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
     _say(fetched.counts, as_json, adding.noun(site))
     if fetched.fault:

@@ -14,12 +14,11 @@ from typing import TypedDict
 from saferec_builder.core import titles
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.sources import Row
+from saferec_builder.sources.doesthedogdie import KINDS, SITE
 
-SITE = "https://www.doesthedogdie.com"
 KEY = "DDD_API_KEY"
 TRIES = 5
 MOST = 16 * 2**20  # bytes of an answer
-KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
 
 
 @dataclass
@@ -43,13 +42,13 @@ class Site:
             raise UsageError(f"{self.base}: a key goes to an https address only")
 
 
-def named(name: str, base: str = SITE, pause: float = 1.0) -> Site:
+def named(name: str, base: str | None = None, pause: float = 1.0) -> Site:
     """The site that is called so, asked with the key in DDD_API_KEY; UsageError where there is none, or no key."""
     if name != "ddd":  # a key, perhaps: it is not shown
         raise UsageError('fetch: no such site: expected "ddd" (DoesTheDogDie), with your key in the variable ' + KEY)
     if not os.environ.get(KEY):
         raise UsageError(f"{KEY} is not set: your key stands in your profile on {SITE}")
-    return Site(os.environ[KEY], base, pause)
+    return Site(os.environ[KEY], base or SITE, pause)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
