@@ -73,22 +73,21 @@ def _told_apart(rows: Rows) -> Rows:
     for row in rows:
         one = first.setdefault(row["source_id"], row)
         if _differ(one, row):
-            line = str(one["place"]).rpartition(":")[2]
-            said = (
-                f"{row['source_id']} is that of {str(one['title'])[:40]!r} in line {line}, too: if they are two works"
-            )
-            told.append(sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, f"{said}, {_REMEDY}"))
+            told.append(_shared(row, str(row["source_id"]), one, _REMEDY))
             row["source_id"] = _named(*(row[name] for name in NEEDED))
             continue
         for ref in cast("list[str]", row["refs"]):
             one = claimed.setdefault(ref, row)
             if one is not row and not _alike(one, row):
-                line = str(one["place"]).rpartition(":")[2]
-                said = f"{ref} is that of {str(one['title'])[:40]!r} in line {line}, too: if they are two works,"
-                said += " `catalog apart` takes it from one (`catalog merges`)"
-                told.append(sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, said))
+                told.append(_shared(row, ref, one, "`catalog apart` takes it from one (`catalog merges`)"))
                 break
     return told
+
+
+def _shared(row: Row, own: str, one: Row, remedy: str) -> Row:
+    line, title = str(one["place"]).rpartition(":")[2], str(one["title"])[:40]
+    said = f"{own} is that of {title!r} in line {line}, too: if they are two works, {remedy}"
+    return sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, said)
 
 
 def apart_from(read: Read, held: pl.DataFrame, file: str) -> Read:
