@@ -82,9 +82,7 @@ def joined(asked: pl.DataFrame, comments: pl.DataFrame) -> tuple[pl.DataFrame, R
     Kept are the seeker's comments and the answers to the seeker whose chain up to the request is kept as well.
     """
     asker = asked.select("link", seeker="author")
-    here = comments.join(asker, "link", "inner", maintain_order="left").unique(
-        "post", keep="first", maintain_order=True
-    )
+    here = comments.join(asker, "link", "inner", maintain_order="left")
     own = pl.col("author") == pl.col("seeker")
     level = here.filter(pl.col("parent") == pl.col("link"))
     kept, depth = [level.with_columns(depth=pl.lit(1, pl.Int32))], 1
