@@ -58,7 +58,7 @@ def similar(texts: pl.Series) -> list[tuple[int, int]]:
     """Pairs of row numbers of distinct texts whose word triples are at least SAME alike."""
     if texts.len() < 2:
         return []
-    flagged = _sharing_a_band(*_shingles(texts))
+    flagged = _sharing_a_band(_sketches(*_shingles(texts)))
     if flagged.size < 2:
         return []
     hashes, offsets = _shingles(texts.gather(flagged))
@@ -84,27 +84,24 @@ def _shingles(texts: pl.Series) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]
     return hashes, offsets.astype(np.uint64)
 
 
-def _matrix(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> Any:
+def _sketches(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> Any:
+    """A row of MinHashes per text, as rensa holds it."""
     from rensa import RMinHash
 
     return RMinHash.digest_matrix_from_flat_token_hashes(hashes, offsets, _BANDS * _ROWS, 42)
 
 
-def _sharing_a_band(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> NDArray[np.int64]:
+def _sharing_a_band(sketches: Any) -> NDArray[np.int64]:
     from rensa import RMinHashLSH
 
     index = RMinHashLSH(threshold=SAME, num_perm=_BANDS * _ROWS, num_bands=_BANDS)
-    return np.flatnonzero(index.query_duplicate_flags_matrix_one_shot(_matrix(hashes, offsets)))
+    return np.flatnonzero(index.query_duplicate_flags_matrix_one_shot(sketches))
 
 
-def _sketches(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> NDArray[np.uint32]:
-    return np.array(_matrix(hashes, offsets).to_rows(), np.uint32)
-
-
-def _candidates(sketches: NDArray[np.uint32]) -> set[tuple[int, int]]:
+def _candidates(sketches: Any) -> set[tuple[int, int]]:
     """Pairs of rows that share a band, and now and then one that only hashes alike; each is verified."""
     pairs: set[tuple[int, int]] = set()
-    mixed = sketches * _MIX
+    mixed = np.array(sketches.to_rows(), np.uint32) * _MIX
     for band in range(_BANDS):
         group = mixed[:, band * _ROWS : (band + 1) * _ROWS].sum(axis=1)
         order = np.argsort(group, kind="stable")
