@@ -153,11 +153,11 @@ def _others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
     return both.filter(2 * shared < shorter).drop("was")
 
 
-def drops_of(rows: pl.DataFrame, reason: str) -> pl.DataFrame:
+def drops_of(rows: pl.DataFrame, reason: str, detail: pl.Expr | None = None) -> pl.DataFrame:
     """Rows of DROPS for conversations that are left out for one reason.
 
     The place in the file says enough: the source's id of somebody may stand in no table once they are forgotten.
     """
-    return rows.select(
-        stage=pl.lit("mine"), source="source", place="place", reason=pl.lit(reason), detail=pl.lit("")
-    ).select(list(tables.DROPS.columns))
+    said = pl.lit("") if detail is None else detail
+    drops = rows.select("source", "place", stage=pl.lit("mine"), reason=pl.lit(reason), detail=said)
+    return drops.select(list(tables.DROPS.columns))

@@ -337,9 +337,7 @@ def _in_our_languages(
     ours = pl.col("language").is_in(ws.config.mine.languages).fill_null(True)
     here = read.sort("place").unique(["conversation", "digest"], keep="first", maintain_order=True)  # as stage.mine
     foreign = marks.filter(~ours).join(here, ["conversation", "digest"], "inner")
-    drops = foreign.select(
-        stage=pl.lit("mine"), source="source", place="place", reason=pl.lit(withheld.FOREIGN), detail="language"
-    )
+    drops = stage.drops_of(foreign, withheld.FOREIGN, pl.col("language"))
     return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(ours), drops
 
 
