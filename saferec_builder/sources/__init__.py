@@ -283,9 +283,14 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     except (ValueError, RecursionError) as fault:
         array = "an array begins here: write each of its objects on a line (`jq -c '.[]' FILE`)"
         return Left("not JSON", f"expected an object on each line: {array if line.startswith(b'[') else fault}")
+    return an_object(row, escaped=rb"\u" in line)
+
+
+def an_object(row: object, *, escaped: bool = True) -> Row | Left:
+    """The row that a value of JSON is; only where it was `escaped` can half of a surrogate pair stand in it."""
     if not isinstance(row, dict):
-        return Left("not JSON", f"expected an object on each line: found {type(row).__name__}")
-    return sound(row) if b"\\u" in line else row  # only an escape can smuggle half a pair in
+        return Left("not JSON", f"expected an object: found {type(row).__name__}")
+    return sound(row) if escaped else row
 
 
 def _csv_lines(
@@ -313,9 +318,9 @@ def _csv_lines(
                 f" the columns {','.join(expected)}, "
                 f"found {readable((';' if delimiter == ';' else ',').join(written)) or 'nothing'}"
             )
-        twice = next((name for name in header if name and header.count(name) > 1), None)
-        if twice:  # of a severity in each, the last would count, however mild
-            raise SourceError(f"{path}: two columns are called {readable(twice)!r}: expected each once: rename one")
+        for name in header:
+            if name and header.count(name) > 1:  # of a severity in each, the last would count, however mild
+                raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
         if others is not None and (more := [name for name in header if name and name not in known]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(more)}: {near(more[0], others)}")
         for line, record in _csv_records(reader):
@@ -325,10 +330,9 @@ def _csv_lines(
 
 def header(path: Path) -> list[str]:
     """The columns of a table as they are written; none of what no csv reader takes."""
-    coding, delimiter = spelling(path)
+    coding, mark = spelling(path)
     with opened(path) as raw, TextIOWrapper(raw, coding, "replace", newline="") as file:
-        reader = csv.reader(_bounded(file), delimiter=delimiter, strict=True)
-        return _header(record for _, record in _csv_records(reader))
+        return _header(record for _, record in _csv_records(csv.reader(_bounded(file), delimiter=mark, strict=True)))
 
 
 def _header(records: Iterator[list[str] | Left]) -> list[str]:

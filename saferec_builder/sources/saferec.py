@@ -88,12 +88,11 @@ def read(path: Path) -> Read:
         left.update("empty" for _, text in row.turns if not text.strip())
         return found
 
-    if path.suffix == ".parquet":
-        rows, drops = sources.each("mine", SOURCE, _parquet(sources.bounded_parquet(path)), one)
-    elif (samples := _samples(path)) is not None:
-        rows, drops = sources.each("mine", SOURCE, samples, one)
-    else:
+    found = _parquet(sources.bounded_parquet(path)) if path.suffix == ".parquet" else _samples(path)
+    if found is None:
         rows, drops = sources.jsonl(path, "mine", SOURCE, one)
+    else:
+        rows, drops = sources.each("mine", SOURCE, found, one)
     return conversations.read(rows, drops, left)
 
 
@@ -113,13 +112,9 @@ def _samples(path: Path) -> list[tuple[str, Row | Left]] | None:
         except (ValueError, RecursionError):
             return None
     rows = found.get("samples") if isinstance(found, dict) else found
-    return [(f"{path.name}:{n}", _sample(row)) for n, row in enumerate(rows, 1)] if isinstance(rows, list) else None
-
-
-def _sample(row: object) -> Row | Left:
-    if not isinstance(row, dict):
-        return Left("not JSON", f"expected an object for each sample: found {type(row).__name__}")
-    return sources.sound(row)
+    if not isinstance(rows, list):
+        return None
+    return [(f"{path.name}:{n}", sources.an_object(row)) for n, row in enumerate(rows, 1)]
 
 
 def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
@@ -129,12 +124,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
             for row in batch.to_pylist():
                 number += 1
                 yield f"{path.name}:{number}", row
-    except (
-        pa.ArrowException,
-        OSError,
-        ValueError,
-        OverflowError,
-    ) as fault:  # a time of no zone, text that is not UTF-8
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:  # a time of no zone, or no UTF-8
         why = f"cannot be read after row {number} ({sources.readable(str(fault))})"
         raise SourceError(f"{path}: {why}: expected text, lists and numbers: give the rows as JSON lines") from None
 
