@@ -2,6 +2,7 @@
 
 keep      before a task is sent
 as_sent   tasks under the keys that the server knows them by
+answered  those that an answer on the server speaks for
 outdated  what is asked there no more
 note      before a project is made or mended
 edited    the projects whose page is none that was sent: whoever logs in to an open Label Studio may change it, and with
@@ -48,6 +49,22 @@ def as_sent(ws: Workspace, made: list[Sheet], there: Collection[str]) -> list[Sh
         return next((each for each in keys if each in there and asked.get(each, mine) == mine), sheet.key)
 
     return [replace(sheet, key=key(sheet)) for sheet in made]
+
+
+def answered(ws: Workspace, made: list[Sheet], there: Collection[str], taxonomy: Taxonomy) -> set[str]:
+    """The keys of those of `made` that an answer on the server speaks for already; `there`: the keys of the answered
+    tasks. A reader has read the whole text, whatever was proposed since; an adjudicator ruled on what they were asked.
+    What was rejected, or answered under another taxonomy, is asked again."""
+    keyed = workspace.read(ws, tables.KEYED).filter(pl.col("task").is_in([*there]), taxonomy=taxonomy.digest)
+    asked: dict[str, list[set[str]]] = {}
+    for key, traits in keyed.select("task", "asked").iter_rows():
+        asked.setdefault(base_id(key), []).append({*traits})
+
+    def spoken_for(sheet: Sheet) -> bool:
+        before = [] if sheet.rejected else asked.get(base_id(sheet.key), [])
+        return any(sheet.task.role != "adjudicator" or {*sheet.asked} <= traits for traits in before)
+
+    return {sheet.key for sheet in made if sheet.key in there or spoken_for(sheet)}
 
 
 def outdated(

@@ -108,24 +108,26 @@ def send(
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         done = sync.Pushed()
-        held = list[tuple[str, sync.Ledger, Collection[str]]]()
-        for project, here in _projects(desk, server, name, accounts[name], mine, done):
+        held = list[tuple[sync.Project, sync.Ledger, list[Sheet]]]()
+        projects, answered = _projects(desk, server, name, accounts[name], mine, done)
+        for project, here in projects:
             ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
             sync.settled(server, project.id, ledger, done)
-            here = sent_pages.as_sent(desk.ws, here, ledger.there)
-            tasks = {sheet.key: server.task_of(sheet, guideline(), desk.taxonomy) for sheet in here}
-            new = [sheet for sheet in here if sheet.key not in ledger.there]
-            pages = {sheet.key: server.page_of(tasks[sheet.key]) for sheet in new}
-            sent_pages.keep(desk.ws, new, pages, desk.taxonomy)
+            held.append((project, ledger, sent_pages.as_sent(desk.ws, here, {*ledger.there, *answered})))
+        through = _through(desk, server, held, answered)
+        for project, ledger, here in held:
+            tasks = {s.key: server.task_of(s, guideline(), desk.taxonomy) for s in here if s.key not in through}
+            pages = {key: server.page_of(task) for key, task in tasks.items() if key not in ledger.there}
+            sent_pages.keep(desk.ws, [sheet for sheet in here if sheet.key in pages], pages, desk.taxonomy)
             sync.push(server, project.id, tasks, ledger, done=done)
-            held.append((project.id, ledger, tasks))
+        done.skipped += len(through)
         # of all their projects: with another number of cards a task may lie in another one
-        again = {base_id(key) for *_, asked in held for key in asked}
+        again = {base_id(sheet.key) for *_, here in held for sheet in here}
         times = Counter(base_id(key) for _, ledger, _ in held for key in ledger.there)
         again |= {base for base, n in times.items() if n > 1}
-        for where, ledger, asked in held:
-            old = sent_pages.outdated(ledger.there, asked, again, pushed, now)
-            done.taken_back += sync.withdraw(server, where, old, ledger)
+        for project, ledger, here in held:
+            old = sent_pages.outdated(ledger.there, {sheet.key for sheet in here}, again, pushed, now)
+            done.taken_back += sync.withdraw(server, project.id, old, ledger)
         sent[name] = {key: n for key, n in vars(done).items() if n or key in ("added", "skipped")}
     for name, n in _take_back(desk, server, pushed, back, ledgers).items():
         counts = sent.setdefault(name, {})
@@ -135,11 +137,11 @@ def send(
 
 def _projects(
     desk: Desk, server: Client, name: str, account: str, mine: list[Sheet], done: sync.Pushed
-) -> list[tuple[sync.Project, list[Sheet]]]:
+) -> tuple[list[tuple[sync.Project, list[Sheet]]], set[str]]:
     """Somebody's projects, each with the tasks that belong there; made where there are some and there is none.
 
-    What lies open in those of another layout, for other traits, or that somebody edited, is taken back; what was
-    answered there is not asked again, unless it was rejected.
+    What lies open in those of another layout, for other traits, or that somebody edited, is taken back; with the keys
+    of what was answered there.
     """
     mark = _mark(desk.ws, name)
     there = server.projects(mark)
@@ -165,10 +167,20 @@ def _projects(
             sync.settled(server, left.id, ledger, done)
             done.taken_back += sync.withdraw(server, left.id, set(ledger.there), ledger)
             answered |= ledger.there.keys()
-    return [
-        (project, [each for each in sent_pages.as_sent(desk.ws, here, answered) if each.key not in answered])
-        for project, here in found
-    ]
+    return found, answered
+
+
+def _through(
+    desk: Desk, server: Client, held: list[tuple[sync.Project, sync.Ledger, list[Sheet]]], answered: Collection[str]
+) -> set[str]:
+    """The keys of somebody's tasks that they have answered on the server, and nobody has pulled: asked in other words,
+    or about other traits, they are not sent anew. `answered`: what was answered in projects that are left."""
+    unsent = [sheet for _, ledger, here in held for sheet in here if sheet.key not in ledger.there]
+    bases, found = {base_id(sheet.key) for sheet in unsent}, {*answered}
+    for project, ledger, _ in held:
+        if not bases.isdisjoint(map(base_id, ledger.there)):
+            found |= {key for key, _, done in server.keys(project.id) if done}
+    return sent_pages.answered(desk.ws, unsent, found, desk.taxonomy)
 
 
 def settle(ws: Workspace, server: Client) -> None:

@@ -59,7 +59,7 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
     monkeypatch.setattr(Memory, "place", lambda self, mark, role, cards: f"{mark} cards {role}")
     sent = review("push", *TWO)["sent"]
     assert sent == {
-        "ann": {"added": 1, "skipped": 0, "taken_back": 1},
+        "ann": {"added": 1, "skipped": 1, "taken_back": 1},
         "bo": {"added": 2, "skipped": 0, "taken_back": 2},
     }
     assert sorted(task["asked"] for task in tasks(memory, "ann")) == [["accidents_disasters"], ["gore"]]
