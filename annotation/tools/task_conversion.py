@@ -182,6 +182,8 @@ def sheets(
         about = [taxonomy.digest, *(unit["trait"] for unit in asked)]
         before = about if task.role == "adjudicator" else about[:1]
         former = (key(task.id, before + rejected), *[asked_id(task.id, before)] * (not rejected))
+        if hard and not any(taxonomy[unit["trait"]].severe for unit in asked):
+            about, former = [*about, warning([], hard)], ()  # as sent before it was known, it has no warning
         names = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
         made.append(Sheet(*names, former=former, rejected=(*rejected,), hard=hard))
     return made

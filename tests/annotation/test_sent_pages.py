@@ -9,6 +9,7 @@ from tests.worlds import review_world
 from tests.worlds.pushes import ALL, TWO
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict
+from tests.worlds.settings import review_settings
 
 ws, review = review_world.ws, review_world.review
 
@@ -124,6 +125,22 @@ def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
     assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
     assert review("pull")["added"] == 2  # it counts, and ann is not asked once more
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+
+
+def test_a_warning_reaches_a_task_that_is_open(ws, review, memory) -> None:
+    """Gold that holds something severe came later: the tasks on the server stayed as they were, without a warning."""
+    review("push", *ALL)
+    answered = next(n for n, (_, task, who) in memory.held.items() if (who, task["subject"]) == ("ann", "c3"))
+    memory.answer(answered, Verdict())
+    (ws.root / "gold.jsonl").write_text('{"conversation": "c3", "traits": ["torture"]}\n')
+    review_settings(ws.root, gold="gold.jsonl")
+    assert [*review("push", *ALL)["sent"].values()] == [
+        {"added": 0, "skipped": 4},
+        {"added": 1, "skipped": 3, "taken_back": 1},
+    ]
+    (ask,) = [task["ask"] for _, task, who in memory.held.values() if (who, task["subject"]) == ("bo", "c3")]
+    assert ask.startswith("May be hard to read. You may leave it.\n")
+    assert [*review("push", *ALL)["sent"].values()] == [{"added": 0, "skipped": 4}] * 2
 
 
 def test_a_task_with_more_cards_than_its_project_takes_lies_in_the_other_one_only(
