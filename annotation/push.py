@@ -21,12 +21,13 @@ from annotation import (
     servers,
     task_assignment as dealing,
 )
+from annotation.page import links
 from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
-from annotation.tools import files
+from annotation.tools import files, task_conversion as sheets
 from annotation.tools.guidelines import GUIDELINES, guideline, of_tool
-from annotation.tools.tasks_and_answers import TASK, sheet_id, tasks
+from annotation.tools.tasks_and_answers import TASK, keyed_id, sheet_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.core.json_value import JsonValue
@@ -272,10 +273,12 @@ def _to_page(desk: Desk, who: People) -> Send:
     """The page shows every open task of whom the ledger names: nothing else is sent."""
 
     def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
-        found = tasks(units.filter(pl.col("reviewer").is_in(who.names)))
-        rows = [("page", task.reviewer, name, "", "there") for name, task in found.items()]
+        mine, key = units.filter(pl.col("reviewer").is_in(who.names)), partial(keyed_id, desk.ws.secret, links.TOOL)
+        made = sheets.sheets(mine, desk.texts, desk.taxonomy, {}, key)
+        # by what is asked: who has the page open sees what was proposed, or is known, since
+        rows = [(links.TOOL, sheet.task.reviewer, sheet.key, "", "there") for sheet in made]
         workspace.append(desk.ws, tables.SENT, tables.SENT.frame(rows))
-        left = dict(sorted(Counter(task.reviewer for task in found.values()).items()))
+        left = dict(sorted(Counter(sheet.task.reviewer for sheet in made).items()))
         return {"open": left, "then": "`saferec-build review serve` opens the page and prints each person's link"}
 
     return send

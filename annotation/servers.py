@@ -31,6 +31,8 @@ from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
+Held = list[tuple[sync.Project, sync.Ledger, list[Sheet]]]  # a project, what it holds, and the tasks that belong there
+
 
 class Client(sync.Remote, Protocol):
     """What a tool's server does for us: tools/label_studio_client.py and tools/argilla_client.py."""
@@ -97,7 +99,7 @@ def send(
 
     Gives per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
     """
-    _check_accounts(desk, _known(desk.ws, server), names)
+    _known(desk, server, names)
     accounts = _accounts(desk.ws, server, names)
     key = partial(keyed_id, desk.ws.secret, server.tool)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk), key)
@@ -108,7 +110,7 @@ def send(
     for name in names:
         mine = [sheet for sheet in made if sheet.task.reviewer == name]
         done = sync.Pushed()
-        held = list[tuple[sync.Project, sync.Ledger, list[Sheet]]]()
+        held: Held = []
         projects, answered = _projects(desk, server, name, accounts[name], mine, done)
         for project, here in projects:
             ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
@@ -170,9 +172,7 @@ def _projects(
     return found, answered
 
 
-def _through(
-    desk: Desk, server: Client, held: list[tuple[sync.Project, sync.Ledger, list[Sheet]]], answered: Collection[str]
-) -> set[str]:
+def _through(desk: Desk, server: Client, held: Held, answered: Collection[str]) -> set[str]:
     """The keys of somebody's tasks that they have answered on the server, and nobody has pulled: asked in other words,
     or about other traits, they are not sent anew. `answered`: what was answered in projects that are left."""
     unsent = [sheet for _, ledger, here in held for sheet in here if sheet.key not in ledger.there]
@@ -191,12 +191,12 @@ def settle(ws: Workspace, server: Client) -> None:
 
 def _take_back(
     desk: Desk, server: Client, pushed: dict[str, Task], back: pl.DataFrame, ledgers: dict[str, sync.Ledger]
-) -> dict[str, int]:
+) -> Counter[str]:
     """Deletes the tasks of `back` and about withheld conversations, with their answers where a removal was asked for.
 
     Gives reviewer -> tasks, of everybody who had one: a wish counts also where somebody else is named.
     """
-    found: dict[str, int] = {}
+    found = Counter[str]()
     erased = set(withheld.erased(desk.ws).iter_rows())
     gone = set(back.select("kind", "subject", "reviewer").iter_rows())
     removed = {base for base, task in pushed.items() if (task.subject, task.digest) in erased}
@@ -208,9 +208,8 @@ def _take_back(
             there = {key: base_id(key) for key in ledger.there}
             back_now = {key for key, base in there.items() if base in removed | held}
             answered = {key for key in back_now if there[key] in removed}
-            if taken := sync.withdraw(server, project.id, back_now, ledger, answered):
-                found[name] = found.get(name, 0) + taken
-    return found
+            found[name] += sync.withdraw(server, project.id, back_now, ledger, answered)
+    return +found
 
 
 def erase(ws: Workspace, server: Client, tasks: Collection[str]) -> int:
@@ -286,9 +285,8 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     projects = server.projects(_mark(desk.ws))
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
-    names, known = sorted({*desk.assignments["reviewer"], *outbox.people(desk.ws)}), _known(desk.ws, server)
-    _check_accounts(desk, known, names)
-    people = server.names(known, names)
+    names = sorted({*desk.assignments["reviewer"], *outbox.people(desk.ws)})
+    people = server.names(_known(desk, server, names), names)
     pulled = Pulled(tool=server.tool, missing=losses.unanswered(desk, server.tool, projects))
     ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
     some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
@@ -316,7 +314,8 @@ def _take(pulled: Pulled, every: list[Response], desk: Desk, ours: Ours) -> None
     stamp = {"tool": pulled.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     tasks, before = shown(desk.assignments, desk.texts), review_history.answered(desk.reviews)
     had = set(desk.reviews.drop_nulls("time").select("kind", "subject", "reviewer", "time").iter_rows())
-    for response in _in_order(every, desk.taxonomy.digest):
+    first = datetime.min.replace(tzinfo=UTC)
+    for response in sorted(every, key=lambda each: (each.taxonomy == desk.taxonomy.digest, each.time or first)):
         task, dropped = tasks.get(base_id(response.key)), len(pulled.drops)
         if task is None:
             pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
@@ -344,11 +343,6 @@ def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:
     return dict(rows.select("remote", "task").iter_rows())
 
 
-def _in_order(every: list[Response], taxonomy: str) -> list[Response]:
-    first = datetime.min.replace(tzinfo=UTC)
-    return sorted(every, key=lambda each: (each.taxonomy == taxonomy, each.time or first))
-
-
 def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:
     """key -> the turns of the workspace's own text that the task is about."""
     row_of = {key: n for n, key in enumerate(desk.texts.select("kind", "subject", "digest").iter_rows())}
@@ -360,15 +354,12 @@ def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:
     return turns
 
 
-def _known(ws: Workspace, server: Client) -> dict[str, str]:
-    """reviewer -> account, as saferec.toml or the workspace's own server has it."""
-    facts = managed.state(home(ws))
+def _known(desk: Desk, server: Client, names: list[str]) -> dict[str, str]:
+    """reviewer -> account, as saferec.toml or the workspace's own server has it. UsageError where two have one: under
+    two names somebody would be two readers, and agree with themselves."""
+    facts = managed.state(home(desk.ws))
     own = facts["accounts"] if facts and facts["url"] == server.url else {}
-    return dict(ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
-
-
-def _check_accounts(desk: Desk, known: dict[str, str], names: list[str]) -> None:
-    """Under two names somebody would be two readers, and agree with themselves."""
+    known = dict(desk.ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
     owner: dict[str, str] = {}
     for name in sorted({*names, *desk.assignments["reviewer"]}):
         account = known.get(name, name)
@@ -378,6 +369,7 @@ def _check_accounts(desk: Desk, known: dict[str, str], names: list[str]) -> None
                 " with the name that has tasks here, or mend [review] accounts in saferec.toml"
             )
         owner[account.casefold()] = name
+    return known
 
 
 @dataclass(frozen=True)

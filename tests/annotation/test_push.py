@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from saferec_builder.storage import whole_files, workspace as store
+from annotation.page.tasks import Tasks
+from annotation.push import push
+from annotation.review_destinations import ReviewPage
+from saferec_builder.storage import tables, whole_files, workspace as store
 from tests.worlds import review_world
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
 from tests.worlds.review_world import TEXTS
@@ -79,4 +82,15 @@ def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli,
     assert cli(*words, "--budget", 3).json["added"] == 1  # a push that ended well: the next one has its own
 
 
-# ---- a server in memory, through the commands
+# ---- the page
+
+
+def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
+    """It asked on about what had been proposed before, until it was restarted: its `*` spoke for cards never shown."""
+    review_settings(ws.root, decoys=0.0)
+    push(ws, ("ann", "bo"), to=ReviewPage())
+    page = Tasks(ws)
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([review_world.claim("c2", "gore", "present", "crash")]))
+    assert push(ws, ("ann", "bo"), to=ReviewPage()).counts.added == 0
+    asked = {tuple(card["trait"] for card in task["cards"]) for task in page.first("ann")["tasks"]}
+    assert asked == {("gore",), ("accidents_disasters", "gore")}
