@@ -142,7 +142,7 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
     missed = max(upper(audit, n, x, alpha, delta) - _known(audit, x), 0)
     missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
-    log_e = min(float(_evidence(audit, np.array([n]), np.array([x]), alpha)[0]), MOST)
+    log_e = min(_evidence(audit, n, x, alpha), MOST)
     share = missed / max(missed + audit.labels, 1)
     why = ""
     if audit.found + audit.zone + audit.open == 0:
@@ -187,20 +187,16 @@ def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DEL
     return beyond.start - 1 + bisect_left(beyond, True, key=ruled_out)
 
 
-def _evidence(audit: Audit, n: Ints, x: Ints, alpha: float) -> Floats:
-    """log E against every M above what alpha allows, after n audits with x positives each.
+def _evidence(audit: Audit, n: int, x: int, alpha: float) -> float:
+    """log E against every M above what alpha allows, after n audits with x positives.
 
     The least favourable M is at the border, or at the likelihood's mode where that lies beyond it.
     """
-    found = []
-    for a, b in zip(n.tolist(), x.tolist(), strict=True):
-        worst = max(allowed(audit, b, alpha) + 1, _mode(audit.zone, a, b))
-        if worst > audit.zone - (a - b):
-            found.append(float("inf"))
-            continue
-        marginal = _marginal(audit.found, audit.zone, a, b, alpha)
-        found.append(float(marginal - _likelihood(audit.zone, a, b, np.array([worst]))[0]))
-    return np.array(found, dtype=np.float64)
+    worst = max(allowed(audit, x, alpha) + 1, _mode(audit.zone, n, x))
+    if worst > audit.zone - (n - x):
+        return float("inf")
+    marginal = _marginal(audit.found, audit.zone, n, x, alpha)
+    return float(marginal - _likelihood(audit.zone, n, x, np.array([worst]))[0])
 
 
 def _mode(zone: int, n: int, x: int) -> int:
@@ -260,8 +256,8 @@ def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | No
         n, x = audit.audited + more, audit.misses + ceil(rate * more - 1e-9)
         if n == 0 or x > n:
             return False
-        log_e = _evidence(audit, np.array([n]), np.array([x]), alpha)[0]
-        return bool(log_e >= log(1 / delta) and audit.found + x >= min(ENOUGH, audit.found + audit.zone))
+        enough_found = audit.found + x >= min(ENOUGH, audit.found + audit.zone)
+        return enough_found and _evidence(audit, n, x, alpha) >= log(1 / delta)
 
     return bisect_left(range(high), True, key=enough) if enough(high) else None
 
@@ -318,8 +314,7 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
     p = np.concatenate([[0.0], np.cumsum(np.asarray(chances, dtype=np.float64))])
     read = np.arange(len(p))
     left = np.maximum(p[-1] - p, 1e-3)
-    limit = (alpha * (found + p)) / (1 - alpha)
-    limit = np.maximum(limit, 1e-3)
+    limit = np.maximum(alpha * (found + p) / (1 - alpha), 1e-3)
     gain = np.where(limit > left, limit - left - left * np.log(limit / left), 0.0)  # log E per whole zone read
     price = log(1 / delta) + OVERHEAD
     share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)

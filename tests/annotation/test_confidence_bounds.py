@@ -38,7 +38,7 @@ def test_bounds_are_what_the_definition_says(n, x, delta):
     # 60 found: (M - x) <= 5 % of (M + 60)
     forbidden = [m for m in range(31) if m - x > 0.05 * (m + 60) + 1e-9 and told[m]]
     want = min((log(mixed / told[m]) for m in forbidden), default=np.inf)
-    assert c._evidence(audit, np.array([n]), np.array([x]), 0.05)[0] == pytest.approx(want)
+    assert c._evidence(audit, n, x, 0.05) == pytest.approx(want)
 
 
 @pytest.mark.parametrize(("found", "guess"), [(60, 60 / 19 / 4), (0, 0.5)])
@@ -126,7 +126,7 @@ def test_needed_counts_on_misses_as_often_as_so_far(alpha, delta):
 
     def evidence(more):
         n, x = 100 + more, 1 + -(-more // 100)  # one in a hundred, rounded up
-        return c._evidence(start, np.array([n]), np.array([x]), alpha)[0]
+        return c._evidence(start, n, x, alpha)
 
     more = c.needed(start, alpha, delta)
     assert evidence(more - 1) < log(1 / delta) <= evidence(more)
@@ -147,7 +147,7 @@ def test_the_bound_is_that_of_the_last_look(alpha, delta):
     audit = c.Audit(400, 8_000, (0,) * 500 + (1,) * 3 + (0,) * 697)
     told, top = c.bound(audit, alpha, delta), c.upper(audit, 1_200, 3, alpha, delta)
     assert told.share == (top - 3) / (top + 400)
-    assert told.log_e == c._evidence(audit, np.array([1_200]), np.array([3]), alpha)[0] != 0
+    assert told.log_e == c._evidence(audit, 1_200, 3, alpha) != 0
     assert (told.audited, told.misses, told.zone, told.found) == (1_200, 3, 8_000, 400)
     assert told.more == (0 if told.share <= alpha else c.needed(audit, alpha, delta))
     # misses that come later count: what was bounded then is not what is there now

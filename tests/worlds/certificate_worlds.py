@@ -96,7 +96,7 @@ def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, boo
         return 0, True
     for n in steps.tolist():
         x = int(seen[n - 1])
-        told = certificates._evidence(audit, np.array([n]), np.array([x]), certificates.ALPHA)[0]
+        told = certificates._evidence(audit, n, x, certificates.ALPHA)
         if told >= -np.log(certificates.DELTA) and (found + x >= certificates.ENOUGH or n == len(outcomes)):
             return n, True
     return len(outcomes), False
