@@ -19,19 +19,9 @@ PAST = "reads past what is there"
 
 
 def flags(*, accepted: int, decoys: int, missed: int, there: int) -> list[str]:
-    """What speaks against this reviewer; mostly nothing."""
-    tests = {UNREAD: accepts_unread(accepted, decoys), PAST: reads_past(missed, there)}
-    return [words for words, flagged in tests.items() if flagged]
-
-
-def accepts_unread(accepted: int, decoys: int) -> bool:
-    """Whether so many wrong suggestions accepted are more than an attentive reviewer's."""
-    return log_evidence(accepted, decoys, HONEST_ACCEPTS) >= log(1 / FALSE_ALARM)
-
-
-def reads_past(missed: int, there: int) -> bool:
-    """Whether so much missed, of what is there and was not suggested, is more than an attentive reviewer's."""
-    return log_evidence(missed, there, HONEST_MISSES) >= log(1 / FALSE_ALARM)
+    """What speaks against this reviewer, who accepted or missed more than an attentive one; mostly nothing."""
+    tests = {UNREAD: (accepted, decoys, HONEST_ACCEPTS), PAST: (missed, there, HONEST_MISSES)}
+    return [words for words, answers in tests.items() if log_evidence(*answers) >= log(1 / FALSE_ALARM)]
 
 
 def log_evidence(mistakes: int, answers: int, honest: float) -> float:

@@ -11,13 +11,19 @@ from annotation.careless_reviewers import (
     HONEST_MISSES,
     PAST,
     UNREAD,
-    accepts_unread,
     flags,
     log_evidence,
-    reads_past,
 )
 
 LIVES = 20_000
+
+
+def accepts_unread(accepted: int, decoys: int) -> bool:
+    return UNREAD in flags(accepted=accepted, decoys=decoys, missed=0, there=0)
+
+
+def reads_past(missed: int, there: int) -> bool:
+    return PAST in flags(accepted=0, decoys=0, missed=missed, there=there)
 
 
 def test_the_evidence_by_hand():

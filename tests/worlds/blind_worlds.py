@@ -4,7 +4,7 @@ In a world of careless readers everybody reads the same number of decoys and con
 read what a proposer claims, and a part of the rest blind; what two of them found unsuggested goes to the other two.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -44,12 +44,12 @@ def ever_flagged(reader: Reader, seed: int, asked: int = 20) -> bool:
     chance = np.random.default_rng([seed, 30]).random((2, asked))
     decoys, missed = (chance < [[reader.accepts], [reader.misses]]).cumsum(axis=1)
     each = enumerate(zip(decoys.tolist(), missed.tolist(), strict=True), 1)
-    return any(_test(attention.accepts_unread, yes, n) or _test(attention.reads_past, no, n) for n, (yes, no) in each)
+    return any(_flagged(yes, no, n) for n, (yes, no) in each)
 
 
 @cache
-def _test(test: Callable[[int, int], bool], mistakes: int, answers: int) -> bool:
-    return test(mistakes, answers)
+def _flagged(accepted: int, missed: int, asked: int) -> bool:
+    return bool(attention.flags(accepted=accepted, decoys=asked, missed=missed, there=asked))
 
 
 @dataclass(frozen=True)
