@@ -51,7 +51,7 @@ def plots(judged: pl.DataFrame, standing: pl.DataFrame, slugs: Sequence[str], re
     miss, and no label."""
     columns, item = [*UNIT, "verdict"], ["kind", "subject"]
     ended = _ends(standing).filter(kind="item_flag").group_by(item).agg(pl.col("reviewer").n_unique())
-    enough = ended.filter(pl.col("reviewer") >= max(2, readers // 2 + 1)).select(item)
+    enough = ended.filter(pl.col("reviewer") >= majority(readers)).select(item)
     every = enough.join(pl.DataFrame({"trait": list(slugs)}), how="cross").with_columns(verdict=pl.lit("absent"))
     labels = judged.filter(kind="item_flag").select(columns)
     return pl.concat([labels, every.join(labels, on=UNIT, how="anti").select(columns)])
@@ -60,6 +60,11 @@ def plots(judged: pl.DataFrame, standing: pl.DataFrame, slugs: Sequence[str], re
 def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:
     """The votes that say something about agreement: an adjudicator has seen what the others said."""
     return votes.filter(pl.col("role") == "reviewer")
+
+
+def majority(readers: int) -> int:
+    """How many of the readers alike make a label."""
+    return max(2, readers // 2 + 1)
 
 
 def tallies(votes: pl.DataFrame, readers: int) -> pl.DataFrame:
@@ -227,16 +232,10 @@ def warnings(labels: pl.DataFrame) -> pl.DataFrame:
             .map_elements(lambda label: digest("review", label), return_dtype=pl.String)
             .alias("warning"),
             ("item:" + pl.col("subject")).alias("ref"),
-            pl.lit(None, pl.String).alias("domain"),
-            pl.lit("review").alias("kind"),
-            pl.col("trait").alias("topic"),
-            pl.lit(None, pl.Int32).alias("yes"),
-            pl.lit(None, pl.Int32).alias("no"),
             "answer",
-            pl.lit(None, pl.Int32).alias("severity"),
-            pl.lit("review").alias("source"),
-            pl.lit(None, pl.String).alias("url"),
-            *(pl.lit(None, pl.String).alias(column) for column in ("retrieved", "words", "place")),
+            topic="trait",
+            kind=pl.lit("review"),
+            source=pl.lit("review"),
         )
-        .match_to_schema(WARNINGS.schema)
+        .match_to_schema(WARNINGS.schema, missing_columns="insert")
     )

@@ -37,16 +37,8 @@ ASSUMPTIONS = (
     "Bounds of single traits are pointwise; those in `together` hold at once (Holm).",
 )
 
-
-BOUNDS = {
-    "missed",
-    "missed_of_all",
-    "together",
-    "items",
-    "of_the_truth",
-    "false",
-    "false_of_all",
-}  # fields of Certificate
+# fields of Certificate
+BOUNDS = {"missed", "missed_of_all", "together", "items", "of_the_truth", "false", "false_of_all"}
 SAID = {"claim", "mode", "assumptions"}  # fields that say what the numbers mean
 
 
@@ -68,9 +60,7 @@ class Prevalence(_Strict):
     """Which share has it: of what was read, and of all."""
 
     read: float | None  # of those with a sure label
-    all: (
-        float | None
-    )  # where each that was read stands for as many as its chance to be read says; None: it cannot be told
+    all: float | None  # each that was read stands for as many as its chance to be read says; None: cannot be told
     low: float  # of all: what was found
     high: float  # and that and what is missed at most
 

@@ -89,7 +89,7 @@ def _rechecked(
     away = review_history.aside(reviews)
     theirs, _ = controls.apart(aggregation.by_reviewers(reviews).filter(verdict="present"), assignments)
     people = theirs.filter(~pl.col("reviewer").is_in(away)).group_by(UNIT).agg(pl.col("reviewer").n_unique())
-    once = people.filter(pl.col("reviewer") >= max(2, readers // 2 + 1)).select(UNIT)
+    once = people.filter(pl.col("reviewer") >= aggregation.majority(readers)).select(UNIT)
     ruled = said.filter(role="adjudicator")
     units = ruled.join(pl.concat([alone, once]), on=UNIT, how="semi").select("subject", "trait")
     return {(subject, trait) for subject, trait in units.iter_rows()}

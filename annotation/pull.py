@@ -1,7 +1,7 @@
 """review pull: what came back, as rows of reviews."""
 
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -167,11 +167,9 @@ def new(desk: Desk, pulled: Pulled) -> pl.DataFrame:
     return review_history.record(answers, desk.reviews, desk.taxonomy.digest)
 
 
-@contextmanager
-def ordered(ws: Workspace) -> Iterator[None]:
+def ordered(ws: Workspace) -> AbstractContextManager[None]:
     """Who adds reviews has read all that are there: the last row on a unit counts, so none may be older than it looks.
 
     A pull that began before its reviewer was set aside, and ended after it, would let that work count again.
     """
-    with workspace.alone(ws, "review pull", wait=True):
-        yield
+    return workspace.alone(ws, "review pull", wait=True)

@@ -24,7 +24,7 @@ from annotation import (
 from annotation.page import links
 from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
-from annotation.review_state import Desk, found_units, gather, known_gold, queue, still_open
+from annotation.review_state import Desk, found_units, gather, queue, still_open
 from annotation.tools import files, task_conversion as sheets
 from annotation.tools.guidelines import GUIDELINES, guideline, of_tool
 from annotation.tools.tasks_and_answers import TASK, keyed_id, sheet_id
@@ -164,11 +164,11 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
         everything=options.everything,
         batch=day,
         band=options.band,
-        gold=known_gold(desk),
+        gold=frozenset(desk.gold.select("kind", "subject").iter_rows()),
         orders=desk.orders,
         avoid=opt_outs.avoided(desk.ws),
         known=frozenset(found_units(desk).iter_rows()),
-        severe=frozenset(t.slug for t in desk.taxonomy.traits if t.severe),
+        severe=desk.taxonomy.severe,
         severe_a_day=settings.severe_a_day,
         severe_in_a_row=settings.severe_in_a_row,
         budget=outbox.left(desk.ws, who.reviewers, desk.proposals, budget),

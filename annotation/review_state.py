@@ -121,19 +121,9 @@ def gather(ws: Workspace) -> Desk:
         decoys=read(tables.DECOYS),
         auto=auto,
         withheld=held,
-        orders=_orders(readings),
+        orders=frozenset(readings.filter(pl.col("orders").list.len() > 0).select("kind", "subject").iter_rows()),
         control_votes=on_controls,
     )
-
-
-def _orders(readings: pl.DataFrame) -> frozenset[tuple[str, str]]:
-    found = readings.filter(pl.col("orders").list.len() > 0) if "orders" in readings.columns else readings.clear()
-    return frozenset(found.select("kind", "subject").iter_rows())
-
-
-def known_gold(desk: Desk) -> frozenset[tuple[str, str]]:
-    """(kind, subject) whose verdicts are known."""
-    return frozenset(desk.gold.select("kind", "subject").iter_rows())
 
 
 def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.DataFrame:
@@ -180,7 +170,7 @@ def still_open(
 def _warned(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
     """With `hard`: whether gold holds something severe there, or a claim that an earlier version held back, or
     whose quote has left the text. Its reader is shown no trait, so the warning names none."""
-    known, severe = ["kind", "subject"], pl.col("trait").is_in([t.slug for t in desk.taxonomy.traits if t.severe])
+    known, severe = ["kind", "subject"], pl.col("trait").is_in(desk.taxonomy.severe)
     gold = desk.gold.select(*known, trait="traits").explode("trait", empty_as_null=False).filter(severe).select(known)
     told = units.filter(~pl.col("why").is_in(BLIND) | (pl.col("why") == HELD_BACK))
     held = told.join(claims(desk.proposals).filter(severe), on=known, how="semi").select(known)
@@ -208,8 +198,7 @@ def blind_readings(desk: Desk) -> pl.DataFrame:
     """How everybody read what is known and was not suggested (controls.readings)."""
     votes = pl.concat([desk.votes, desk.control_votes])
     known = (desk.judged, desk.gold, desk.ever, desk.decoys)
-    severe = [t.slug for t in desk.taxonomy.traits if t.severe]
-    return controls.readings(desk.assignments, votes, *known, severe=severe, reviews=desk.reviews)
+    return controls.readings(desk.assignments, votes, *known, severe=desk.taxonomy.severe, reviews=desk.reviews)
 
 
 def label_bounds(desk: Desk) -> LabelBounds:

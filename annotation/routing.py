@@ -12,7 +12,7 @@ from dataclasses import replace
 import polars as pl
 
 from annotation.review_history import SET_ASIDE, STALE
-from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claimed, claims, deal
+from annotation.task_assignment import AUDIT, BLIND, Dealer, Due, Key, Plan, claims, deal
 from saferec_builder.core import titles
 from saferec_builder.storage.evidence_check import UNFOUNDED, fault
 from saferec_builder.storage.tables import ASSIGNMENTS, HANDED_BACK, REVIEWS, SPAN, TURN, UNIT, digest, last
@@ -118,7 +118,7 @@ def all_sure(proposals: pl.DataFrame, sure: pl.DataFrame, plan: Plan) -> set[Key
 
 def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
     """why -> (kind, subject); of several reasons the first counts."""
-    units = claimed(proposals)
+    units = claims(proposals).select(UNIT).iter_rows()
     proposed = {(kind, subject) for kind, subject, trait in units if (subject, trait) not in plan.auto}
     scored = by_doubt(proposals.filter(kind="sensitivity"), proposed) if plan.band else []
     band = [key for key, _ in scored[: plan.band]]
@@ -201,15 +201,19 @@ def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: D
     )
     adjudicator = plan.adjudicator
     return [
-        (kind, subject, adjudicator, "adjudicator", text, _why(kind, subject, plan), plan.batch)
+        (
+            kind,
+            subject,
+            adjudicator,
+            "adjudicator",
+            text,
+            "recheck" if (kind, subject) in plan.recheck else "disagreement",
+            plan.batch,
+        )
         for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
         if (kind, subject) not in apart and not hidden & dealer.found.get((kind, subject), set())
         if adjudicator not in dealer.had.get((kind, subject), set())
     ]
-
-
-def _why(kind: str, subject: str, plan: Plan) -> str:
-    return "recheck" if (kind, subject) in plan.recheck else "disagreement"
 
 
 # ---- what an open task shows

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import polars as pl
 
 from annotation.confidence_bounds import Audit, cut
-from annotation.task_assignment import AUDIT, Plan
+from annotation.task_assignment import AUDIT, Key, Plan
 from saferec_builder.storage.tables import ASSIGNMENTS, DESIGN, TOMBSTONES, keyed_digest, last
 
 CLAIMED, SURE, ZONE = "claimed", "sure", "zone"
-Key = tuple[str, str]  # kind, subject
 Verdicts = Mapping[str, Mapping[str, str | None]]  # subject -> trait -> verdict
 States = Mapping[str, bool | None]
 

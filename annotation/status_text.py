@@ -97,11 +97,10 @@ def _table(heads: Cells, rows: Iterable[Cells], words: int = 1) -> list[str]:
     every = [heads, *rows]
     wide = [max(len(row[n]) for row in every if len(row) > n) for n in range(len(heads))]
     aligned = ["<" if n < words else ">" for n in range(len(heads))]
-    return ["  ".join(map(_put, aligned, row, wide)).rstrip() for row in every]
-
-
-def _put(aligned: str, word: str, wide: int) -> str:
-    return f"{word:{aligned}{wide}}"
+    columns = list(zip(aligned, wide, strict=True))
+    return [
+        "  ".join(f"{word:{how}{n}}" for word, (how, n) in zip(row, columns, strict=False)).rstrip() for row in every
+    ]
 
 
 def _cell(value: object) -> str:

@@ -5,7 +5,7 @@ gives  assignments, in the order in which their readers see them
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import polars as pl
@@ -243,8 +243,3 @@ def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
 
 def claims(proposals: pl.DataFrame) -> pl.DataFrame:
     return proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))
-
-
-def claimed(proposals: pl.DataFrame) -> Iterator[tuple[str, ...]]:
-    """UNIT of every claim; some more than once."""
-    return claims(proposals.select(*UNIT, "verdict")).drop("verdict").iter_rows()

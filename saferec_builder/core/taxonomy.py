@@ -52,6 +52,11 @@ class Taxonomy:
     def slugs(self) -> tuple[str, ...]:
         return tuple(t.slug for t in self.traits)
 
+    @property
+    def severe(self) -> frozenset[str]:
+        """The slugs of those with a warning and a cap in review."""
+        return frozenset(t.slug for t in self.traits if t.severe)
+
     def __getitem__(self, slug: str) -> Trait:
         for trait in self.traits:
             if trait.slug == slug:
