@@ -47,7 +47,9 @@ class Files:
         """What a pull reads; UsageError where a folder holds no CSV. Hidden files are none: macOS puts a `._NAME.csv`
         beside each on a disk that is not its own."""
         given = self.named or [self.folder_of(ws)]
-        found = [file for path in given for file in (sorted(path.glob("[!.]*.csv")) if path.is_dir() else [path])]
+        found = [
+            file for path in given for file in (sorted(path.glob("[!.]*.[cC][sS][vV]")) if path.is_dir() else [path])
+        ]
         if not found:
             raise UsageError(f"{given[0]}: no .csv file in this folder")
         return found

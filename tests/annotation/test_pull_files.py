@@ -132,3 +132,11 @@ def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None
     edit(ws.root / "review" / "ann.csv", yes)
     (ws.root / "review" / "._ann.csv").write_bytes(b"\x00\x05\x16\x07\xb0\xff\xfe")
     assert review("pull")["added"] > 0
+
+
+def test_a_file_that_came_back_in_capitals_is_read(ws, review) -> None:
+    """As some mail programs and older systems spell it: in a folder it was passed over without a word."""
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", yes)
+    (ws.root / "review" / "ann.csv").rename(ws.root / "review" / "ANN.CSV")
+    assert review("pull")["added"] == 4
