@@ -158,8 +158,8 @@ def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: i
     if not budget or rows.is_empty():
         return budget
     given = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")
-    costs = dealing.claims(proposals).group_by("kind", "subject").agg(cost=pl.col("trait").n_unique())
-    spent = int(given.join(costs, on=["kind", "subject"], how="left")["cost"].fill_null(1).sum())
+    costs = given.join(dealing.costs(proposals), on=["kind", "subject"], how="left")["cost"].fill_null(1)
+    spent = int(costs.sum())
     return budget - spent if spent < budget else -1
 
 

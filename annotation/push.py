@@ -194,9 +194,12 @@ def _units(desk: Desk, minutes: float) -> int:
     Seconds are those of a task, which costs as many units as it has claims.
     """
     task = ["kind", "subject"]
-    costs = dealing.claims(desk.proposals).group_by(task).agg(cost=pl.col("trait").n_unique())
     tasks = desk.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
-    each = tasks.join(costs, on=task, how="left").select(pl.col("seconds") / pl.col("cost").fill_null(1)).to_series()
+    each = (
+        tasks.join(dealing.costs(desk.proposals), on=task, how="left")
+        .select(pl.col("seconds") / pl.col("cost").fill_null(1))
+        .to_series()
+    )
     seconds = each.median() if len(each) else 60.0
     return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
 

@@ -241,5 +241,10 @@ def _traits(proposals: pl.DataFrame) -> dict[tuple[str, str], set[str]]:
     return {(kind, subject): set(traits) for kind, subject, traits in each.iter_rows()}
 
 
+def costs(proposals: pl.DataFrame) -> pl.DataFrame:
+    """kind, subject, cost: the units of a task, which are its claims; one without any, which has no row, is one."""
+    return claims(proposals).group_by("kind", "subject").agg(cost=pl.col("trait").n_unique())
+
+
 def claims(proposals: pl.DataFrame) -> pl.DataFrame:
     return proposals.filter(pl.col("verdict").is_in(["present", "unsure"]))
