@@ -5,7 +5,8 @@ import pytest
 from annotation.browsing import browse
 from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds.reviewing import TWO, answer, claim
+from tests.worlds.review_world import claim
+from tests.worlds.reviewing import TWO, answer
 
 
 def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):

@@ -15,12 +15,9 @@ from annotation.review_destinations import Files, LabelStudio
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
 from tests.worlds.pushes import ALL
 from tests.worlds.review_memory import Killed, Memory
 from tests.worlds.review_world import Verdict
-
-ws = review_world.ws
 
 FEW = int(os.environ.get("SAFEREC_FAULTS", "20"))
 FAULTS = {

@@ -17,7 +17,8 @@ from annotation.routing import UNIT, Plan, revoked, route, texts
 from annotation.tools import task_conversion
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import SEVERE, TAXONOMY, TEXTS, TWO, answer, no
+from tests.worlds.review_world import TEXTS
+from tests.worlds.reviewing import SEVERE, TAXONOMY, TWO, answer, no
 from tests.worlds.routing import NO_DISPUTES, PEOPLE, conversations, proposals, send
 from tests.worlds.settings import review_settings
 
@@ -49,7 +50,7 @@ def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review)
     (ws.root / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
     review_settings(ws.root, gold="gold.jsonl")
     review("push", *TWO)
-    says = {row["text"].splitlines()[-1]: row["warning"] for row in rows_of(ws.root / "review" / "ann.csv")}
+    says = {row["text"]: row["warning"] for row in rows_of(ws.root / "review" / "ann.csv")}
     hard, plain = (next(says[text] for text in says if TEXTS[c] in text) for c in ("c3", "c4"))
     assert (hard, plain) == ("May be hard to read. You may leave it.", "")
     push(ws, ("ann", "bo"), to=ReviewPage())

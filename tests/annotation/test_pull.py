@@ -14,8 +14,6 @@ from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import workspace as store
 from tests.worlds import review_world
 
-ws = review_world.ws
-
 
 def absent(subject: str, asked: list[str]) -> review_world.Verdict:
     return review_world.Verdict()

@@ -10,7 +10,7 @@ from tests.worlds.review_team import ANN, FILES
 from tests.worlds.review_world import Verdict
 from tests.worlds.reviewing import yes
 
-ws, review = review_world.ws, review_world.review
+review = review_world.review
 
 SAID = {"present": ["gore"], "link": "http://labels.invalid/t/10", "place": "task 10"}
 

@@ -9,7 +9,8 @@ from annotation.waiting import Waiting
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.any_rows import rows
 from tests.worlds.csv_rows import edit
-from tests.worlds.reviewing import TWO, claim, no, yes
+from tests.worlds.review_world import claim
+from tests.worlds.reviewing import TWO, no, yes
 from tests.worlds.settings import review_settings
 
 

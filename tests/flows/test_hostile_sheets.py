@@ -15,7 +15,8 @@ from saferec_builder.core.errors import SafeRecError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TEXTS, TWO, claim, yes
+from tests.worlds.review_world import TEXTS, claim
+from tests.worlds.reviewing import TWO, yes
 
 Rows = list[dict[str, str]]
 SECRET = bytes(32)  # of another workspace

@@ -8,7 +8,8 @@ from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.reviewing import TWO, answer, claim, labels, no, yes
+from tests.worlds.review_world import claim
+from tests.worlds.reviewing import TWO, answer, labels, no, yes
 
 pytestmark = pytest.mark.slow  # the whole way, command by command
 

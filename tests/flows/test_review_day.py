@@ -22,7 +22,7 @@ from tests.worlds.reviewing import SEVERE
 from tests.worlds.routing import MANY, NO_DISPUTES, conversations, proposals
 from tests.worlds.settings import review_settings
 
-ws, review = review_world.ws, review_world.review
+review = review_world.review
 
 pytestmark = pytest.mark.slow  # the whole way, command by command
 

@@ -75,10 +75,14 @@ def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
     return run
 
 
-def claim(subject: str, trait: str, verdict: str, quote: str) -> dict[str, Any]:
+def claim(
+    subject: str, trait: str, verdict: str, quote: str, kind: str = "sensitivity", text: str | None = None
+) -> dict[str, Any]:
+    """A row of proposals; `text`: of what is none of TEXTS."""
     row = dict.fromkeys(tables.PROPOSALS.columns)
-    row |= {"proposal": f"{subject}-{trait}", "kind": "sensitivity", "subject": subject, "trait": trait}
-    row |= {"digest": f"d-{subject}", "verdict": verdict, "spans": [span(subject, quote)], "proposer": "rules"}
+    row |= {"proposal": f"{subject}-{trait}", "kind": kind, "subject": subject, "trait": trait, "proposer": "rules"}
+    row |= {"digest": f"d-{subject}" if text is None else tables.digest(text)}
+    row |= {"verdict": verdict, "spans": [span(subject, quote, text)]}
     return row | {"form": "explicit" if verdict == "present" else None}
 
 
@@ -107,8 +111,8 @@ def item(n: int) -> str:
     return tables.digest("item", "csv", f"{n:03}")
 
 
-def span(subject: str, quote: str) -> dict[str, Any]:
-    start = TEXTS[subject].index(quote)
+def span(subject: str, quote: str, text: str | None = None) -> dict[str, Any]:
+    start = (text or TEXTS[subject]).index(quote)
     return {"turn": 0, "start": start, "end": start + len(quote), "quote": quote}
 
 

@@ -1,4 +1,4 @@
-"""Reviewing through the command line with files: a workspace, its commands, and what people write into their rows."""
+"""Reviewing through the command line with files: its commands, and what people write into their rows."""
 
 from collections.abc import Callable
 
@@ -7,55 +7,23 @@ import pytest
 
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
 from tests.worlds.csv_rows import edit
-from tests.worlds.settings import review_settings
 
-TEXTS = {
-    "c1": "I faint when I see blood. Something funny?",
-    "c2": "After the crash I take the long way round. A film for tonight?",
-    "c3": "Any good western?",
-    "c4": "A game for two, please.",
-}
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    """Four conversations; gore is proposed in c1, accidents (with doubt) in c2. Nothing is drawn for the audit."""
-    rows = [
-        dict.fromkeys(tables.CONVERSATIONS.columns)
-        | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
-        | {"turns": [{"role": "seeker", "text": text, "items": []}]}
-        for c, text in TEXTS.items()
-    ]
-    store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
-    claims = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
-    store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim(*c) for c in claims]))
-    review_settings(workspace.root, audit=0, held_back=0)
-    return store.Workspace.open(workspace.root)
-
-
-def claim(
-    subject: str, trait: str, verdict: str, quote: str, kind: str = "sensitivity", text: str | None = None
-) -> dict:
-    start = (text or TEXTS[subject]).index(quote)
-    spans = [{"turn": 0, "start": start, "end": start + len(quote), "quote": quote}]
-    row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": f"{subject}-{trait}", "kind": kind, "subject": subject}
-    row |= {"trait": trait, "verdict": verdict, "spans": spans, "proposer": "rules"}
-    row |= {"digest": f"d-{subject}" if text is None else tables.digest(text)}
-    return row | {"form": "explicit" if verdict == "present" else None}
+ws = review_world.ws
 
 
 @pytest.fixture
 def review(cli, ws):
     """review("push", ...) on the files tool; the JSON it printed."""
 
+    said = review_world.reviewing(cli, ws)
+
     def run(verb: str, *words: object) -> dict:
-        tool = () if verb == "status" else ("--tool", "files")
-        ran = cli("review", verb, *words, *tool, "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
-        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
-        return ran.json
+        told = said(verb, *words, *(() if verb == "status" else ("--tool", "files")))
+        assert told["in"] == told["out"] + sum(told["dropped"].values())
+        assert told["out"] == told["added"] + told["skipped"]
+        return told
 
     return run
 
@@ -95,7 +63,7 @@ def labels(ws) -> dict[tuple[str, str], tuple]:
 
 
 TAXONOMY = traits.load()
-SEVERE = frozenset(t.slug for t in TAXONOMY.traits if t.severe)
+SEVERE = TAXONOMY.severe
 
 
 def judged(**said: dict[str, str | None]) -> pl.DataFrame:

@@ -21,8 +21,6 @@ from tests.worlds import review_page, review_world
 from tests.worlds.model_replies import own_taxonomy
 from tests.worlds.review_page import NONCE, given, named, said
 
-ws = review_world.ws
-
 
 class SetBack(datetime):
     """A clock that somebody has set back."""
