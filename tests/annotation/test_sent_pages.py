@@ -11,7 +11,7 @@ from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict
 from tests.worlds.settings import review_settings
 
-ws, review = review_world.ws, review_world.review
+review = review_world.review
 
 
 def open_for(memory: Memory, name: str) -> list[str]:
@@ -105,6 +105,11 @@ def propose(ws: store.Workspace, subject: str, *claims: tuple[str, str]) -> None
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(rows))
 
 
+def of(memory: Memory, who: str, subject: str) -> str:
+    """Their task on this conversation."""
+    return next(n for n, (_, task, name) in memory.held.items() if (name, task["subject"]) == (who, subject))
+
+
 def asked(memory: Memory, subject: str) -> set[tuple[str, ...]]:
     """Who is asked about this conversation, and about which traits."""
     return {(who, *task["asked"]) for _, task, who in memory.held.values() if task["subject"] == subject}
@@ -115,8 +120,7 @@ def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
     never shown. Who has answered is not asked anew: what they said was asked twice until it was pulled."""
     review("push", *TWO)
     propose(ws, "c2", ("gore", "long way"))
-    answered = next(n for n, (_, task, who) in memory.held.items() if (who, task["subject"]) == ("ann", "c2"))
-    memory.answer(answered, Verdict())
+    memory.answer(of(memory, "ann", "c2"), Verdict())
     sent = review("push", *TWO)["sent"]
     assert sent["bo"] == {"added": 1, "skipped": 1, "taken_back": 1}
     assert sent["ann"] == {"added": 0, "skipped": 2}
@@ -130,31 +134,30 @@ def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
 def test_a_warning_reaches_a_task_that_is_open(ws, review, memory) -> None:
     """Gold that holds something severe came later: the tasks on the server stayed as they were, without a warning."""
     review("push", *ALL)
-    answered = next(n for n, (_, task, who) in memory.held.items() if (who, task["subject"]) == ("ann", "c3"))
-    memory.answer(answered, Verdict())
+    memory.answer(of(memory, "ann", "c3"), Verdict())
     (ws.root / "gold.jsonl").write_text('{"conversation": "c3", "traits": ["torture"]}\n')
     review_settings(ws.root, gold="gold.jsonl")
     assert [*review("push", *ALL)["sent"].values()] == [
         {"added": 0, "skipped": 4},
         {"added": 1, "skipped": 3, "taken_back": 1},
     ]
-    (ask,) = [task["ask"] for _, task, who in memory.held.values() if (who, task["subject"]) == ("bo", "c3")]
-    assert ask.startswith("May be hard to read. You may leave it.\n")
+    assert memory.held[of(memory, "bo", "c3")][1]["ask"].startswith("May be hard to read. You may leave it.\n")
     assert [*review("push", *ALL)["sent"].values()] == [{"added": 0, "skipped": 4}] * 2
 
 
 def test_a_task_with_more_cards_than_its_project_takes_lies_in_the_other_one_only(
     ws, review, memory, monkeypatch
 ) -> None:
-    """As on Argilla: up to three cards in one data set, up to eight in another."""
+    """As on Argilla: up to three cards in one data set, up to eight in another. ann has answered in the first."""
     monkeypatch.setattr(memory, "place", lambda mark, role, cards: f"{mark} {3 if cards <= 3 else 8}")
     propose(ws, "c1", ("spiders_snakes", "blood"), ("needles", "blood"))
     review("push", *TWO)
+    memory.answer(of(memory, "ann", "c1"), Verdict())
     propose(ws, "c1", ("horror_scares", "blood"))
     sent = review("push", *TWO)["sent"]
-    assert {name: (n["added"], n["taken_back"]) for name, n in sent.items()} == {"ann": (1, 1), "bo": (1, 1)}
-    four = ("gore", "horror_scares", "needles", "spiders_snakes")
-    assert asked(memory, "c1") == {("ann", *four), ("bo", *four)}
+    assert sent == {"ann": {"added": 0, "skipped": 2}, "bo": {"added": 1, "skipped": 1, "taken_back": 1}}
+    three = ("gore", "needles", "spiders_snakes")
+    assert asked(memory, "c1") == {("ann", *three), ("bo", *sorted([*three, "horror_scares"]))}
 
 
 def test_what_the_version_before_has_sent_is_asked_once(ws, review, memory, monkeypatch) -> None:
