@@ -128,65 +128,66 @@ def ask(
 
     url ends before /chat/completions. OPENAI_API_KEY is sent where it is set. A server that is busy or away is asked
     again some times; then the answers so far stay, and running it again goes on from them. A single request that is
-    refused is an answer without text, `refused` says with which status; a server that only refuses is an error, and so
-    is a key that it does not know.
+    refused is an answer without text, `refused` says with which status; a server that refuses all, or from some time on
+    what it had answered, is an error, and so is a key that it does not know.
     Who writes to the same path at the same time waits, and finds the answers there. progress: a step is a request.
     """
     _host(url)
     path.parent.mkdir(parents=True, exist_ok=True)
+    body = dict(how.body)
+
+    def send(row: Row) -> Answer:
+        return _one(url, {"model": model, "messages": messages(row, k, how)}, body, how, sleep)
+
     with held(path, f"{path}: another `evaluate`", wait=True):
         _drop_half_a_line(path)
-        _ask(url, model, table, k, path, sleep, how, progress)
+        _fill(path, table, send, url, progress)
 
 
-def _ask(
-    url: str,
-    model: str,
-    table: Sequence[Row],
-    k: int,
-    path: Path,
-    sleep: Callable[[float], None],
-    how: Asking,
-    progress: Progress | None,
-) -> None:
-    there = {row["id"] for _, row in jsonl(path)}
+def _fill(path: Path, table: Sequence[Row], send: Callable[[Row], Answer], url: str, progress: Progress | None) -> None:
+    there = {row["id"]: "refused" not in row for _, row in jsonl(path)}
     rows = [row for row in table if row["conversation"] not in there]
-    body = dict(how.body)
-    seen = shown(len(rows), progress)
-    with open(path, "a", encoding="utf-8") as file, ThreadPoolExecutor(AT_ONCE) as pool, seen as bar:
-        fixed = ({"model": model, "messages": messages(row, k, how)} for row in rows)
-        begun = [pool.submit(_one, url, one, body, how, sleep) for one in fixed]
-        asked = dict(zip(begun, (row["conversation"] for row in rows), strict=True))
+    answered = [row for row in table if there.get(row["conversation"])]
+    refused: list[tuple[Row, Answer]] = []
+    with (
+        open(path, "a", encoding="utf-8") as file,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+        shown(len(rows), progress) as bar,
+    ):
+        begun = {pool.submit(send, row): row for row in rows}
         kept: set[Future[Answer]] = set()
-        waiting: list[tuple[str, Answer]] = []  # refusals wait until another request was answered
 
-        def write() -> None:
-            lines = ({"id": name, **answer} for name, answer in waiting)
-            file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+        def keep(row: Row, answer: Answer) -> None:
+            file.write(json.dumps({"id": row["conversation"], **answer}, ensure_ascii=False) + "\n")
             file.flush()
-            waiting.clear()
 
-        def keep(done: Future[Answer]) -> None:
-            kept.add(done)
-            waiting.append((asked[done], done.result()))
-            if "refused" not in done.result():
-                there.add(asked[done])
-                write()
+        def keep_refused() -> None:
+            """They are the requests' own where one that was answered is answered again: a key may have reached its
+            limit."""
+            if refused and (not answered or "refused" in send(answered[0])):
+                raise _refusal(url, refused[0][1]["refused"])
+            for one in refused:
+                keep(*one)
+            refused.clear()
 
         try:
-            for done in as_completed(asked):
-                keep(done)
+            for done in as_completed(begun):
+                kept.add(done)
+                row, answer = begun[done], done.result()
+                if "refused" in answer:
+                    refused.append((row, answer))
+                else:
+                    keep(row, answer)
+                    answered.append(row)
                 bar.update()
-                if len(waiting) == AT_ONCE:
-                    raise _refusal(url, waiting[0][1]["refused"])
-            if waiting and not there:
-                raise _refusal(url, waiting[0][1]["refused"])
-            write()
+                if len(refused) == AT_ONCE:
+                    keep_refused()
+            keep_refused()
         except BaseException:
             pool.shutdown(cancel_futures=True)
-            for done in asked:  # what was on the way may have been paid for
-                if done not in kept and not done.cancelled() and done.exception() is None:
-                    keep(done)
+            for done in begun.keys() - kept:  # what was on the way may have been paid for
+                if not done.cancelled() and done.exception() is None and "refused" not in done.result():
+                    keep(begun[done], done.result())
             raise
 
 

@@ -1,5 +1,6 @@
 """evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
 
+import itertools
 import json
 import threading
 import time
@@ -268,6 +269,36 @@ def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: A
     assert {row["id"] for row in found} == {row["conversation"] for row in table}
     assert sorted(row["refused"] for row in found if "refused" in row) == [400, 403, 422]
     assert all((row["text"] == "") == ("refused" in row) for row in found)
+
+
+def test_refusals_of_a_key_at_its_limit_are_no_answers(rows: Any, tmp_path: Path) -> None:
+    """They were kept, and scored as silence by every later run."""
+    table, path = [{**rows[0], "conversation": f"c{n}"} for n in range(20)], tmp_path / "a.jsonl"
+    turn, late, refused = itertools.count(1), threading.Event(), range(5, 100)
+    text = json.dumps({"choices": [{"message": {"content": "1. Item D (2004)"}}]}).encode()
+
+    def answer(_: Asked) -> Reply:
+        n = next(turn)
+        if n == 4:
+            late.wait(5)  # it was on the way as the limit was reached, and is answered after the refusals
+        if n == 11:
+            late.set()
+        return Reply(403) if n in refused else Reply(200, text)
+
+    def kept() -> list[int | None]:
+        server.ask(url, "m", table, 4, path)
+        return [json.loads(line).get("refused") for line in path.read_text().splitlines()]
+
+    with serving(answer) as url:
+        with pytest.raises(TrainingError, match="refused with 403: check --model and the key"):
+            kept()
+        assert path.read_text().count("1. Item D") == path.read_text().count("\n") == 4
+        turn = itertools.count(1)
+        refused = range(16, 100)  # the last of sixteen, and who was answered before
+        with pytest.raises(TrainingError, match="refused with 403"):
+            kept()
+        turn, refused = itertools.count(1), range(1, 2)  # the key is good again, and the one that is left is moderated
+        assert kept() == [None] * 19 + [403]
 
 
 @pytest.mark.slow
