@@ -77,12 +77,14 @@ def places_of_lines(tokenizer: PreTrainedTokenizerBase, last: rewards.Batch) -> 
 
 
 def _lines(pieces: Sequence[str], entries: int) -> list[int]:
-    """The end of an answer and what pads it (empty) stand on no line: to stop concerns the whole answer."""
-    before = accumulate((piece.count("\n") for piece in pieces), initial=0)
-    found = [line if piece else NOWHERE for line, piece in zip(before, pieces, strict=False)]
-    written = "".join(pieces).strip("\n").split("\n")
-    whole = len(written) == entries and all(line.strip() for line in written)
-    return found if whole else [NOWHERE] * len(found)
+    """The end of an answer and what pads it (empty) stand on no line: to stop concerns the whole answer. Nor do line
+    breaks before the first line."""
+    text = "".join(pieces)
+    written = text.strip("\n").split("\n")
+    if len(written) != entries or not all(line.strip() for line in written):
+        return [NOWHERE] * len(pieces)
+    breaks = accumulate((piece.count("\n") for piece in pieces), initial=len(text.lstrip("\n")) - len(text))
+    return [max(line, NOWHERE) if piece else NOWHERE for line, piece in zip(breaks, pieces, strict=False)]
 
 
 def clipped(trainer: type[GRPOTrainer], most: float) -> type[GRPOTrainer]:

@@ -64,6 +64,7 @@ def test_tokens_of_items_have_their_rank_and_what_was_heard_has_none() -> None:
         (["Sure:", "\n", "1. Saw", "\n2. Heat"], 2, [-1, -1, -1, -1]),  # a line more than entries
         (["Saw, Heat"], 2, [-1]),
         (["1. Saw\n", "2. Heat", "\n", "", ""], 2, [0, 1, 1, -1, -1]),  # its end and the pads are on no line
+        (["\n\n", "1. Saw\n", "2. Heat"], 2, [-1, 0, 1]),  # each item had the credit of the next
     ],
 )
 def test_tokens_of_text_have_the_rank_of_their_line(pieces: list[str], entries: int, expected: list[int]) -> None:
