@@ -101,29 +101,27 @@ def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, fl
     prompt = tokens of the longest prompt.
     """
     own = "max_completion_length" if stage == "gdpo" else "max_length"
-    needed = ("per_device_train_batch_size", "gradient_checkpointing", own)
-    if without := [name for name in needed if settings.get(name) is None]:
-        raise TrainingError(f"{stage}: no {without[0]}: expected one in the settings, as a recipe has it")
-    options, rank = ours(settings), ours(settings).lora
-    if not rank:
+    given = {"gradient_accumulation_steps": 1, **settings, "--prompt": prompt}
+    for name in ("per_device_train_batch_size", "gradient_accumulation_steps", own, "--prompt"):
+        if not isinstance(value := given.get(name), int | float) or not value > 0:
+            raise TrainingError(f"{stage}: {name} = {value!r}: expected a number above 0, as a recipe has it")
+    options, layers, rows = ours(settings), of.num_hidden_layers, given["per_device_train_batch_size"]
+    if not options.lora:
         raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")
-    rows = settings["per_device_train_batch_size"]
-    answer = settings["max_completion_length"] if stage == "gdpo" else 0
-    tokens = rows * (prompt + answer if stage == "gdpo" else settings["max_length"])
-    layers = of.num_hidden_layers
-    checkpointed = 2 * of.hidden_size * layers + of.kept(rank)
+    length = given[own] + (prompt if stage == "gdpo" else 0)
+    layer = of.kept(options.lora)
+    kept = 2 * of.hidden_size * layers + layer if settings.get("gradient_checkpointing") else layers * layer
     found = {
         "weights": 2.0 * of.parameters,
-        "adapter": 16.0 * of.adapter(rank),
-        "activations": float(tokens * (checkpointed if settings["gradient_checkpointing"] else layers * of.kept(rank))),
+        "adapter": 16.0 * of.adapter(options.lora),
+        "activations": float(rows * length * kept),
         "logits": float(TILE[0] * min(TILE[1], of.vocab_size)),
         "cache": 0.0,
     }
     if stage == "gdpo":
         if options.items != "text":
-            found["logits"] = 16.0 * rows * (answer + 1) * of.vocab_size
-        drawn = rows * settings.get("gradient_accumulation_steps", 1)
-        found["cache"] = 4.0 * of.keys * layers * drawn * (prompt + answer)
+            found["logits"] = 16.0 * rows * (given[own] + 1) * of.vocab_size
+        found["cache"] = 4.0 * of.keys * layers * rows * given["gradient_accumulation_steps"] * length
     still = found["weights"] + found["adapter"]
     found["peak"] = still + max(found["activations"] + found["logits"], found["cache"])
     return {name: size / GB for name, size in found.items()}

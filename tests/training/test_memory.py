@@ -77,7 +77,10 @@ def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None
     for words, told in (
         (["--set", "saferec.lora=0"], "expected saferec.lora"),
         (["--config", "sft"], "no shape"),
-        (["--set", "max_length=null"], "sft: no max_length"),
+        (["--set", "max_length=null"], "sft: max_length = None: expected a number above 0"),
+        (["--prompt", "-5"], "--prompt = -5"),
+        # a line of a gigabyte, and a traceback: text times a number
+        (["--set", "per_device_train_batch_size=ab"], "per_device_train_batch_size = 'ab'"),
         # changed nothing, and said nothing: what `run` would take, and a slip of the pen
         (["--set", "gdpo.max_completion_length=128"], "expected one of per_device_train_batch_size"),
         (["--set", "per_device_batch_size=128"], "the plan does not depend on it"),
