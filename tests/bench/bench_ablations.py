@@ -8,8 +8,6 @@ them all, with intervals over users for each seed.
 import json
 import os
 import statistics
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -17,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import ROOT
+from tests.bench import figures
 from tests.bench.figures import figure
 
 SEEDS = int(os.environ.get("SAFEREC_SEEDS", "3"))
@@ -49,8 +48,7 @@ def main() -> None:
     home = ROOT / "build" / "ablations"
     demo = home / "demo"
     if not (demo / "releases" / "1.0.0").is_dir():
-        tool = str(Path(sys.executable).with_name("saferec-build"))
-        subprocess.run([tool, "demo", "--to", str(demo), "--no-training"], check=True, stdout=subprocess.DEVNULL)
+        figures.demo(demo)
     folder, gold = demo / "releases" / "1.0.0", demo / "input" / "gold.jsonl"
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes below: seeds train side by side
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:

@@ -6,11 +6,11 @@ A right method at 95 % errs in 10 of 200; 16 or more come in 4 of 100 runs.
 
 import sys
 
-from tests.bench.attention_figures import attention_figures
 from tests.bench.figures import figure
-from tests.worlds import coverage_worlds as worlds, drawn_worlds
+from tests.worlds import blind_worlds, coverage_worlds as worlds, drawn_worlds
 
 WORLDS = 200
+LIVES = 10_000  # of honest readers: what is promised of them is rare
 
 
 def main() -> None:
@@ -35,3 +35,18 @@ def weighted_figures() -> None:
     for name in ("prevalence", "svr"):
         figure(f"coverage.weighted_{name}.error", max(of[name][0] for of in found), "std err", "<= 2")
         figure(f"coverage.weighted_{name}.covered", min(of[name][1] for of in found), "share", ">= 0.93")
+
+
+def attention_figures() -> None:
+    """Careless readers with 20 decoys and 20 controls; honest ones with 200 of each, seen after every answer; and the
+    bound on the truth, for missed ones that are once, twice and five times as hard as the controls."""
+    careless = [
+        sum(blind_worlds.ever_flagged(reader, seed) for seed in range(WORLDS)) / WORLDS
+        for reader in (blind_worlds.PASTES, blind_worlds.CLICKS)
+    ]
+    figure("coverage.careless_flagged", min(careless), "share", ">= 0.99")
+    honest = sum(blind_worlds.ever_flagged(blind_worlds.HONEST, seed, asked=200) for seed in range(LIVES)) / LIVES
+    figure("coverage.honest_flagged", honest, "share", "<= 0.005")
+    for harder, name in ((1, ""), (2, ".harder_2"), (5, ".harder_5")):
+        held = sum(all(look.covers(harder) for look in blind_worlds.looks(seed, harder)) for seed in range(WORLDS))
+        figure(f"coverage.truth_relative{name}", held, "worlds", ">= 190")

@@ -12,7 +12,6 @@ work and a trait that a language model read (tests/data/evidence_truth.csv; its 
 import csv
 import gzip
 import json
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -32,7 +31,7 @@ from saferec_builder.scoring.intervals import clopper_pearson
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 from tests import DATA
-from tests.bench.figures import figure
+from tests.bench.figures import STATEMENTS, figure, real_data, unpacked
 
 WORKS = 3_000
 TRAITS = taxonomy.load()
@@ -68,14 +67,13 @@ def main() -> None:
     figure("evidence.precision_violated_30", rough, "share", ">= 0.95")
     wide = [one.clear_shares for one in told if one.coverage == 0.9 and one.error < 0.3]
     figure("evidence.traits_a_fifth_clear", min(int((one >= 0.2).sum()) for one in wide), "traits", ">= 10")
-    if data := os.environ.get("SAFEREC_REAL_DATA"):
+    if data := real_data("real titles"):
         with tempfile.TemporaryDirectory() as folder:
-            real = catalogued(Path(data), Path(folder))
-        recommended(Path(data), real)
+            real = catalogued(data, Path(folder))
+        recommended(data, real)
         as_read(real)
 
 
-REAL = {"keywords": "tmdb_keywords/keywords.csv", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv"}
 TRUTH = DATA / "evidence_truth.csv"
 
 
@@ -93,10 +91,8 @@ def catalogued(data: Path, folder: Path) -> Real:
     ws = Workspace.create(folder / "ws")
     adding.add_catalog(ws, "movielens", [data / "movielens27k"])
     adding.add_catalog(ws, "esrb", [data / "esrb" / "kaggle_video_games_esrb_rating.csv"])
-    for source, name in REAL.items():
-        path = folder / Path(name).name
-        path.write_bytes(gzip.decompress((data / f"{name}.gz").read_bytes()))
-        adding.add_catalog(ws, source, [path])
+    for source, name in STATEMENTS.items():
+        adding.add_catalog(ws, source, [unpacked(data / name, folder)])
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     said = verdicts.statements(items, links, workspace.read(ws, tables.WARNINGS))
     return Real(items, dict(links.iter_rows()), said, verdicts.risks_of(items, said, ws.taxonomy)[0])

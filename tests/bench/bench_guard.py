@@ -3,14 +3,12 @@
 Prints the table of docs/training.md; nothing here chooses anything on the test split.
 """
 
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tests.bench.figures import figure
+from tests.bench.figures import demo, figure
 from training.data import Row, open_release, read_gold, rows, with_gold
 from training.evaluation import guard
 from training.evaluation.guard import Guard
@@ -19,16 +17,15 @@ SHOWN = ("recall", "recall_without", "ndcg", "svr_upper")
 
 
 def main() -> None:
-    tool = str(Path(sys.executable).with_name("saferec-build"))
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([tool, "demo", "--to", folder, "--no-training"], check=True, stdout=subprocess.DEVNULL)
+        demo(Path(folder))
         measured(Path(folder))
 
 
-def measured(demo: Path) -> None:
-    release = open_release(demo / "releases" / "1.0.0")
+def measured(home: Path) -> None:
+    release = open_release(home / "releases" / "1.0.0")
     keeper = guard.fit(release)
-    gold = read_gold(demo / "input" / "gold.jsonl", release)
+    gold = read_gold(home / "input" / "gold.jsonl", release)
     test = with_gold(rows(release.folder, "grpo", "test"), release.oracle, gold)
     parts = {
         "validation": [row for row in rows(release.folder, "grpo", "validation") if row["condition"] != "injected"],

@@ -6,7 +6,6 @@ Thresholds come from scores of texts that the model had not seen: those with the
 wrote the messages and labelled the turns (tests/data/README.md).
 """
 
-import os
 import tomllib
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.scoring import linear_text
 from saferec_builder.storage.tables import digest
 from tests import DATA, rules_score
-from tests.bench.figures import figure
+from tests.bench.figures import figure, real_data
 
 SLUGS = taxonomy.load().slugs
 WEAK = 0.02  # a score below which a claim of the rules is dropped
@@ -107,8 +106,5 @@ def real_turns(folder: Path, texts: list[str], truth: Floats) -> None:
 def main() -> None:
     texts, truth = messages(taxonomy.load())
     held_out(texts, truth)
-    folder = os.environ.get("SAFEREC_REAL_DATA")
-    if folder:
-        real_turns(Path(folder), texts, truth)
-    else:
-        print("real turns: SAFEREC_REAL_DATA is not set")
+    if folder := real_data("real turns"):
+        real_turns(folder, texts, truth)

@@ -1,7 +1,5 @@
 """How well titles are linked: by "Title (Year)" with gold ids, and in running text. Needs SAFEREC_REAL_DATA."""
 
-import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,21 +10,19 @@ from saferec_builder.catalog import known_works
 from saferec_builder.core import titles
 from saferec_builder.sources import movielens
 from tests.bench import linking_gold as gold, undated_gold
-from tests.bench.figures import figure
+from tests.bench.figures import figure, real_data
 
 GOALS = {"7k": (">= 0.90", ">= 0.85"), "39k": (">= 0.87", ">= 0.85")}
 
 
 def main() -> None:
-    folder = os.environ.get("SAFEREC_REAL_DATA")
-    if not folder:
-        print("linking: not run: SAFEREC_REAL_DATA is not set", file=sys.stderr)
+    if not (folder := real_data("linking")):
         return
-    dated(Path(folder))
-    conflicts(Path(folder))
-    undated(Path(folder))
-    turns = gold.redial_turns(Path(folder))
-    for name, items in (("7k", gold.items_7k(Path(folder))), ("39k", gold.items_39k(Path(folder)))):
+    dated(folder)
+    conflicts(folder)
+    undated(folder)
+    turns = gold.redial_turns(folder)
+    for name, items in (("7k", gold.items_7k(folder)), ("39k", gold.items_39k(folder))):
         found = catalog.finder(items)
         for half in (gold.TUNED, gold.REPORTED):
             precision, recall, lower = scores(found, (t for t in turns if t.half == half))
@@ -34,7 +30,7 @@ def main() -> None:
             figure(f"linking.redial_{name}_recall.{_word(half)}", recall, "share", GOALS[name][1])
             figure(f"linking.redial_{name}_recall_lower.{_word(half)}", lower, "share", "> 0.56")
         if name == "39k":
-            inspired(found, items, Path(folder))
+            inspired(found, items, folder)
 
 
 def inspired(found: catalog.Finder, items: pl.DataFrame, folder: Path) -> None:

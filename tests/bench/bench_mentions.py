@@ -5,10 +5,8 @@ nothing beside them. The sentences are a language model's (tests/data/README.md)
 """
 
 import json
-import os
 import random
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import cast
@@ -22,7 +20,7 @@ from saferec_builder.scoring.mentions import Beside, beside
 from saferec_builder.sources import movielens
 from tests import DATA
 from tests.bench import undated_gold
-from tests.bench.figures import figure
+from tests.bench.figures import figure, real_data
 
 LIST = "1. Toy Story (1995)\n2. Heat (1995)\n3. Babe (1995)\n"
 HELD_OUT = DATA / "mentions_apart.jsonl"
@@ -49,11 +47,9 @@ class World:
 
 
 def main() -> None:
-    folder = os.environ.get("SAFEREC_REAL_DATA")
-    if not folder:
-        print("mentions: not run: SAFEREC_REAL_DATA is not set", file=sys.stderr)
+    if not (folder := real_data("mentions")):
         return
-    world = World(Path(folder))
+    world = World(folder)
     rows = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
     for place, dated, kind in cases():
         found = [world.beside(text) for item, text in hidden(world, rows, place, dated, kind)]
@@ -62,7 +58,7 @@ def main() -> None:
         for reading in ("offered", "named"):
             met = sum(item in getattr(one, reading) for item, one in zip(wanted, found, strict=True))
             figure(f"{name}.{reading}", met / len(found), "share", _goal(kind, dated, reading))
-    clean = [world.beside(text) for text in lists(Path(folder))]
+    clean = [world.beside(text) for text in lists(folder)]
     for reading in ("offered", "named"):
         wrong = sum(bool(getattr(one, reading)) for one in clean)
         figure(f"mentions.clean.{reading}", wrong / len(clean), "share", "<= 0.01")

@@ -7,14 +7,13 @@ found in the half of the real conversations that in_passing.py was not fitted on
 or a character's.
 """
 
-import os
 from pathlib import Path
 
 import polars as pl
 
 from saferec_builder.mining import privacy
 from tests.bench import real_talk
-from tests.bench.figures import figure
+from tests.bench.figures import figure, real_data
 from tests.worlds.privacy_lines import APART, FOURTH, RARE, THIRD, labelled, measured, strangers
 
 EXACT = ("email", "url", "card", "ip")
@@ -28,8 +27,8 @@ def main() -> None:
     marked, covered, found, right = measured(labelled(RARE), privacy.find)
     figure("privacy.rare_name_recall", covered["name"] / marked["name"], "of all", "reported")
     print(f"  name: {covered['name']} of {marked['name']}, {right['name']} of {found['name']} found right")
-    if folder := os.environ.get("SAFEREC_REAL_DATA"):
-        real(Path(folder))
+    if folder := real_data("real names"):
+        real(folder)
 
 
 def tell(lines: list[tuple[str, list[tuple[int, int, str]]]], of: str, goals: tuple[str, str, str, str]) -> None:

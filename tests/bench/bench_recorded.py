@@ -7,7 +7,6 @@ the replies from a loopback server as it would from any other. Intervals: Cloppe
 import csv
 import gzip
 import json
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,7 +20,7 @@ from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.scoring.intervals import clopper_pearson
 from saferec_builder.storage.workspace import Workspace, make
 from tests import DATA, rules_score
-from tests.bench.figures import figure
+from tests.bench.figures import figure, real_data
 from tests.rules_score import Gold
 from tests.worlds import recorded
 
@@ -115,9 +114,7 @@ def _rows(path: Path) -> Iterable[dict[str, Any]]:
 
 def main() -> None:
     compare("demo", rules_score.demo("report"))
-    if folder := os.environ.get("SAFEREC_REAL_DATA"):
-        compare("turns", asked_of(rules_score.real(Path(folder))))
-        posts(Path(folder))
-        plots(Path(folder))
-    else:
-        print("real turns: SAFEREC_REAL_DATA is not set")
+    if folder := real_data("real turns"):
+        compare("turns", asked_of(rules_score.real(folder)))
+        posts(folder)
+        plots(folder)

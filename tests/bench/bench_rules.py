@@ -8,7 +8,6 @@ language model (doubts count as right on Reddit): of claims that only a later ve
 import csv
 import gzip
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from saferec_builder.core import taxonomy as traits
 from saferec_builder.demo.truth import half
 from saferec_builder.proposing.rules import matcher as rules
 from tests import DATA, rules_score
-from tests.bench.figures import figure
+from tests.bench.figures import figure, real_data
 
 MANY = 10_000
 
@@ -32,11 +31,9 @@ def main() -> None:
     start = time.process_time()
     rules.propose(many, traits.load())
     figure("rules.cpu_seconds_10k", time.process_time() - start, "s", "< 60")
-    if folder := os.environ.get("SAFEREC_REAL_DATA"):
-        graded(Path(folder))
-        read_twice(Path(folder))
-    else:
-        print("graded claims: SAFEREC_REAL_DATA is not set")
+    if folder := real_data("graded claims"):
+        graded(folder)
+        read_twice(folder)
 
 
 def read_twice(folder: Path) -> None:

@@ -3,8 +3,6 @@
 Needs SAFEREC_REAL_DATA. Statements are what `catalog add keywords` and `rating-reasons` make of TMDB's and the MPA's.
 """
 
-import gzip
-import os
 import tempfile
 from pathlib import Path
 
@@ -12,10 +10,9 @@ import polars as pl
 
 from saferec_builder.catalog import adding, screening
 from saferec_builder.storage.workspace import Workspace
-from tests.bench.figures import figure, section
+from tests.bench.figures import STATEMENTS, figure, real_data, section, unpacked
 
 TRAITS = ("gore", "horror_scares", "substance_use", "sexual_violence")
-WARNINGS = {"keywords": "tmdb_keywords/keywords.csv", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv"}
 HEADING = "What four language models show to people who ask for a film"
 PAGE = """\
 {lists} lists of 20 titles by four models, on {requests} turns of {groups} dialogues of INSPIRED. Catalog: MovieLens-20M
@@ -50,10 +47,10 @@ before you quote a cause.
 
 def main() -> None:
     """Screens all lists, writes the page, and records how many titles were screened."""
-    if not (data := os.environ.get("SAFEREC_REAL_DATA")):
-        raise SystemExit("SAFEREC_REAL_DATA is not set: expected the folder of the real data")
+    if not (data := real_data("screen")):
+        return
     with tempfile.TemporaryDirectory() as folder:
-        found = _screened(Path(data), Path(folder))
+        found = _screened(data, Path(folder))
     section(HEADING, _page(found))
     figure("screen.titles", float(str(found.counts.figures["titles"])), "titles", "all of the lists' first 20")
 
@@ -61,16 +58,10 @@ def main() -> None:
 def _screened(data: Path, folder: Path) -> screening.Screening:
     ws = Workspace.create(folder / "ws")
     adding.add_catalog(ws, "movielens", [data / "movielens27k"])
-    for source, name in WARNINGS.items():
-        adding.add_catalog(ws, source, [_unpacked(data / name, folder)])
-    lists = _unpacked(data / "llm_recs_inspired" / "recs.jsonl", folder)
+    for source, name in STATEMENTS.items():
+        adding.add_catalog(ws, source, [unpacked(data / name, folder)])
+    lists = unpacked(data / "llm_recs_inspired" / "recs.jsonl.gz", folder)
     return screening.screen(ws, lists, k=20, traits=TRAITS, domain="film")
-
-
-def _unpacked(path: Path, folder: Path) -> Path:
-    made = folder / path.name
-    made.write_bytes(gzip.decompress(path.with_name(f"{path.name}.gz").read_bytes()))
-    return made
 
 
 def _page(found: screening.Screening) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from saferec_builder.scoring.intervals import over_seeds
 from saferec_builder.scoring.metrics import Floats, columns, judge, per_user
+from tests.bench import figures
 from tests.bench.figures import figure
 from training.data import open_release, read_gold, rows, with_gold
 from training.evaluation.predictions import read
@@ -24,10 +25,9 @@ Reports = list[dict[str, Any]]
 
 
 def main() -> None:
-    tool = str(Path(sys.executable).with_name("saferec-build"))
     with tempfile.TemporaryDirectory() as folder:
         demo, larger = Path(folder) / "demo", Path(folder) / "larger"
-        subprocess.run([tool, "demo", "--to", str(demo), "--no-training"], check=True, stdout=subprocess.DEVNULL)
+        figures.demo(demo)
         larger.mkdir()
         subprocess.run([sys.executable, "-m", "tests.bench.larger_world", str(larger)], check=True)
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # each trains on one thread

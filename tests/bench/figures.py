@@ -1,7 +1,11 @@
-"""One JSON line per figure, appended to build/bench.jsonl and printed beside its goal; sections of docs/findings.md."""
+"""What benchmarks share: a JSON line per figure, sections of docs/findings.md, the demo, and real data where it is."""
 
+import gzip
 import json
+import os
 import subprocess
+import sys
+from pathlib import Path
 
 from tests import ROOT
 
@@ -25,3 +29,28 @@ def section(heading: str, text: str) -> None:
     known = [part.partition("\n")[0] for part in parts]
     parts = [made if name == heading else part for name, part in zip(known, parts, strict=True)]
     path.write_text("\n\n## ".join(parts + [made] * (heading not in known)) + "\n", encoding="utf-8")
+
+
+def demo(folder: Path) -> None:
+    """The demo in a folder, without training."""
+    tool = str(Path(sys.executable).with_name("saferec-build"))
+    subprocess.run([tool, "demo", "--to", str(folder), "--no-training"], check=True, stdout=subprocess.DEVNULL)
+
+
+def real_data(part: str) -> Path | None:
+    """The folder of the real data; None, and a line that says so, where `part` cannot run for want of it."""
+    if found := os.environ.get("SAFEREC_REAL_DATA"):
+        return Path(found)
+    print(f"{part}: not run: SAFEREC_REAL_DATA is not set", file=sys.stderr)
+    return None
+
+
+# what `catalog add` takes of real films: source -> a file of the real data
+STATEMENTS = {"keywords": "tmdb_keywords/keywords.csv.gz", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv.gz"}
+
+
+def unpacked(path: Path, folder: Path) -> Path:
+    """The file of a .gz, in a folder."""
+    made = folder / path.stem
+    made.write_bytes(gzip.decompress(path.read_bytes()))
+    return made

@@ -9,7 +9,6 @@ the same bytes.
 """
 
 import csv
-import gzip
 import os
 import re
 import sys
@@ -26,6 +25,7 @@ from saferec_builder.sources import item_rows
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 from tests import ROOT
+from tests.bench.figures import STATEMENTS, unpacked
 
 READINGS = ROOT / "tests" / "data" / "real_benchmark" / "readings.csv"
 READER, READ_ON = "a language model, from memory of the film", "2026-11-24"
@@ -33,7 +33,6 @@ TRAITS = (
     *("gore", "horror_scares", "substance_use", "sexual_violence"),
     *("child_harm", "animal_harm", "suicide_self_harm", "sad_endings"),
 )  # in the order of the verdicts in READINGS
-WARNINGS = {"keywords": "tmdb_keywords/keywords.csv.gz", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv.gz"}
 REDIAL = ("ievalm_valid_data.jsonl", "raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl")
 # a third of OpenDialKG is talk of books, whose titles are those of films: "The Scarlet Letter" is no answer there
 BOOK = re.compile(r"\b(?:books?|novels?|author|reading)\b", re.I)
@@ -79,8 +78,8 @@ def add_films(ws: Workspace, folder: Path) -> None:
     """Films of MovieLens and ReDial, what keywords and rating reasons say of them, and what was read."""
     adding.add_catalog(ws, "movielens", [data() / "movielens_small"])
     adding.add_catalog(ws, "redial", [data() / "redial" / "ievalm_id2info.json"])
-    for source, name in WARNINGS.items():
-        adding.add_catalog(ws, source, [unpacked(name, folder)])
+    for source, name in STATEMENTS.items():
+        adding.add_catalog(ws, source, [unpacked(data() / name, folder)])
     workspace.append(ws, tables.WARNINGS, readings(ws))
 
 
@@ -88,7 +87,7 @@ def mine(ws: Workspace, folder: Path) -> None:
     """ReDial, INSPIRED's development set, and OpenDialKG without the dialogues that speak of books and of no film."""
     ingest.mine(ws, "redial", [data() / "redial" / name for name in REDIAL])
     ingest.mine(ws, "inspired", [data() / "inspired"])
-    talks = unpacked("opendialkg/conversations.jsonl.gz", folder)
+    talks = unpacked(data() / "opendialkg" / "conversations.jsonl.gz", folder)
     lines = talks.read_text(encoding="utf-8").splitlines(keepends=True)
     talks.write_text("".join(line for line in lines if not of_books(line)), encoding="utf-8")
     ingest.mine(ws, "opendialkg", [talks])
@@ -97,12 +96,6 @@ def mine(ws: Workspace, folder: Path) -> None:
 def of_books(line: str) -> bool:
     said = line.partition('"domain"')[0]
     return bool(BOOK.search(said)) and not FILM.search(said)
-
-
-def unpacked(name: str, folder: Path) -> Path:
-    made = folder / Path(name).stem
-    made.write_bytes(gzip.decompress((data() / name).read_bytes()))
-    return made
 
 
 def readings(ws: Workspace) -> pl.DataFrame:

@@ -10,7 +10,6 @@ import json
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import cast
 
 import polars as pl
@@ -23,12 +22,10 @@ from saferec_builder.sources import keywords, movielens, rating_reasons, redial_
 from saferec_builder.storage import tables
 from tests import DATA
 from tests.bench import linking_gold
+from tests.bench.figures import STATEMENTS, unpacked
 
 TUNED, REPORTED = linking_gold.TUNED, linking_gold.REPORTED
-STATEMENTS: dict[str, ModuleType] = {
-    "tmdb_keywords/keywords.csv": keywords,
-    "mpaa_reasons/mpaa_reasons.csv": rating_reasons,
-}
+READERS = {"keywords": keywords.read, "rating-reasons": rating_reasons.read}
 
 
 @dataclass(frozen=True)
@@ -127,8 +124,6 @@ def conversations(folder: Path) -> pl.DataFrame:
 def _statements(folder: Path) -> pl.DataFrame:
     frames = []
     with tempfile.TemporaryDirectory() as place:
-        for name, module in STATEMENTS.items():
-            path = Path(place) / Path(name).name
-            path.write_bytes(gzip.decompress((folder / f"{name}.gz").read_bytes()))
-            frames.append(module.read(path).rows)
+        for source, name in STATEMENTS.items():
+            frames.append(READERS[source](unpacked(folder / name, Path(place))).rows)
     return pl.concat(frames)
