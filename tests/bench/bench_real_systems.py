@@ -169,8 +169,10 @@ def untrained(world: World) -> dict[str, Given]:
         "BM25": lambda row: ranker.near(row) + 1e-6 * ranker.popular,
         "guard": ranker.relevance,
     }
-    for name, make in (("popularity", baselines.popularity), ("BM25", baselines.retrieval)):
-        far = make(train, release.items, table, wide)
+    for name, far in (
+        ("popularity", baselines.popularity(train, release.items, table, wide)),
+        ("BM25", baselines.retrieval(ranker, train, release.items, table, wide)),
+    ):
         near = chosen(world, among[name])
         found[name] = {user: listed[: release.k] for user, listed in far.items()}, near
         kept = baselines.oracle_filter([far[r["conversation"]] for r in table], table, release.oracle, release.k)

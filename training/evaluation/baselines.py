@@ -8,30 +8,28 @@ All rank more items than k, so that a filter behind them (`oracle_filter`) has s
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
-from saferec_builder.scoring.metrics import Floats, Ranked
+from saferec_builder.scoring.metrics import Ranked
 from training.data import Item, Label, Message, Row
+from training.evaluation.ranking import Ranker
 
 SPARE = 30  # times k: how many items a baseline ranks for the filter behind it
-NEAREST = 100  # training requests that retrieval listens to
-K1, B = 1.2, 0.75  # BM25's usual constants
 
 
 def popularity(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[Row], k: int) -> dict[str, list[str]]:
     """The k items that most training users took up, of the row's domain and not seen; ties by id."""
-    taken = Counter(item for row in train for item in row["truth"])
-    order = sorted(items, key=lambda item: (-taken[item], item))
+    order = _popular(train, items)
     return {row["conversation"]: _first(order, items, row, k) for row in table}
 
 
 def retrieval(
+    ranker: Ranker,
     train: Sequence[Row],
     items: Mapping[str, Item],
     table: Sequence[Row],
@@ -39,20 +37,17 @@ def retrieval(
     progress: Progress | None = None,
 ) -> dict[str, list[str]]:
     """The k items that weigh most among the users of the nearest requests, by likeness; then by popularity."""
-    taken = Counter(item for row in train for item in row["truth"])
-    order = sorted(items, key=lambda item: (-taken[item], item))
-    place = {item: n for n, item in enumerate(order)}
-    index = Index([request(row) for row in train])
-    found = {}
+    order, found = _popular(train, items), {}
+    places = [ranker.items[item] for item in order]
     for row in counted(table, progress):
-        likeness = index.scores(request(row))
-        weights: Counter[str] = Counter()
-        for n in nearest(likeness, NEAREST):
-            for item in train[n]["truth"]:
-                weights[item] += likeness[n]
-        ranked = sorted((i for i in weights if i in place), key=lambda item: (-weights[item], place[item]))
-        found[row["conversation"]] = _first(list(dict.fromkeys([*ranked, *order])), items, row, k)
+        best = np.argsort(-ranker.near(row)[places], kind="stable")  # which leaves ties in their order
+        found[row["conversation"]] = _first((order[n] for n in best), items, row, k)
     return found
+
+
+def _popular(train: Sequence[Row], items: Mapping[str, Item]) -> list[str]:
+    taken = Counter(item for row in train for item in row["truth"])
+    return sorted(items, key=lambda item: (-taken[item], item))
 
 
 def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = ()) -> list[Row]:
@@ -95,7 +90,7 @@ def _filtered(answer: Ranked, row: Row, oracle: Oracle) -> list[str | None]:
     return [item for item, code in zip(answer, codes, strict=True) if code == CLEAR]
 
 
-def _first(order: Sequence[str], items: Mapping[str, Item], row: Row, k: int) -> list[str]:
+def _first(order: Iterable[str], items: Mapping[str, Item], row: Row, k: int) -> list[str]:
     seen, found = set(row["seen"]), []
     for item in order:
         if item not in seen and row["domain"] in (None, items[item].domain):
@@ -105,58 +100,11 @@ def _first(order: Sequence[str], items: Mapping[str, Item], row: Row, k: int) ->
     return found
 
 
-# --- likeness of requests -------------------------------------------------------------------------------------------
-
-
-def request(row: Row) -> str:
-    """What the person said, without the answers between."""
-    return "\n".join(message["content"] for message in row["prompt"] if message["role"] == "user")
-
-
-def words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.casefold())
-
-
-def nearest(likeness: Floats, most: int) -> list[int]:
-    """The rows of most likeness, none without any; ties by their order."""
-    order = np.argsort(-likeness, kind="stable")[:most]
-    return [int(n) for n in order if likeness[n] > 0]
-
-
-class Index:
-    """BM25 over texts: `scores` gives each text's likeness to a query."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        counts = [Counter(words(text)) for text in texts]
-        lengths = np.array([sum(count.values()) for count in counts], float)
-        long = lengths / (lengths.mean() or 1.0) if len(lengths) else lengths
-        holders: dict[str, list[tuple[int, int]]] = {}
-        for n, count in enumerate(counts):
-            for word, often in count.items():
-                holders.setdefault(word, []).append((n, often))
-        self.size = len(texts)
-        self.postings: dict[str, tuple[NDArray[np.int64], Floats]] = {
-            word: self._weighed(np.array(held), long) for word, held in holders.items()
-        }
-
-    def _weighed(self, held: NDArray[np.int64], long: Floats) -> tuple[NDArray[np.int64], Floats]:
-        rows, often = held[:, 0], held[:, 1]
-        rare = np.log1p((self.size - len(rows) + 0.5) / (len(rows) + 0.5))
-        return rows, rare * often * (K1 + 1) / (often + K1 * (1 - B + B * long[rows]))
-
-    def scores(self, query: str) -> Floats:
-        found = np.zeros(self.size)
-        for word in dict.fromkeys(words(query)):
-            if word in self.postings:
-                rows, weights = self.postings[word]
-                found[rows] += weights
-        return found
-
-
 NAMES = ("retrieval", "retrieval_filter", "retrieval_blind", "popularity", "popularity_filter")
 
 
 def answers(
+    ranker: Ranker,
     train: Sequence[Row],
     items: Mapping[str, Item],
     table: Sequence[Row],
@@ -169,16 +117,16 @@ def answers(
 ) -> dict[str, Mapping[str, Ranked]]:
     """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests.
 
-    split: as `blind` has it.
+    ranker: fitted on the same rows. split: as `blind` has it.
     """
     # an injected row is the same person, and what they took up, once more
     train = [row for row in train if row["condition"] != "injected"]
     found: dict[str, Mapping[str, Ranked]] = {}
-    spares = {"retrieval": retrieval(train, items, table, SPARE * k, named("retrieval", "request"))}
+    spares = {"retrieval": retrieval(ranker, train, items, table, SPARE * k, named("retrieval", "request"))}
     spares["popularity"] = popularity(train, items, table, SPARE * k)
     for name, spare in spares.items():
         found[name] = {user: listed[:k] for user, listed in spare.items()}
         found[f"{name}_filter"] = oracle_filter([spare[row["conversation"]] for row in table], table, oracle, k)
     deaf = blind(table, labels, split)
-    found["retrieval_blind"] = retrieval(train, items, deaf, k, named("retrieval_blind", "request"))
+    found["retrieval_blind"] = retrieval(ranker, train, items, deaf, k, named("retrieval_blind", "request"))
     return {name: found[name] for name in NAMES}

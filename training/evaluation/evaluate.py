@@ -240,8 +240,10 @@ def without_models(release: Release, table: Sequence[Row], split: str = "test") 
     """What the guard and the baselines answer, fitted on the train and validation splits alone."""
     train, every = (rows(release.folder, "grpo", name) for name in ("train", split))
     labels, oracle, k = labels_of(release.folder, split), release.oracle, release.k
-    found: Systems = {GUARD: guard.fit(release, bar).answers(table, bar("guard, answers", "request"))}
-    return found | baselines.answers(train, release.items, table, labels, oracle, k, split=every, named=bar)
+    keeper = guard.fit(release, bar)
+    found: Systems = {GUARD: keeper.answers(table, bar("guard, answers", "request"))}
+    fixed = (keeper.ranker, train, release.items, table, labels, oracle, k)
+    return found | baselines.answers(*fixed, split=every, named=bar)
 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:

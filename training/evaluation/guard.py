@@ -31,8 +31,7 @@ from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked, columns, judge, per_user
 from training.data import Release, Row, listing, open_release, rows
 from training.evaluation import ranking
-from training.evaluation.baselines import request
-from training.evaluation.ranking import Ranker
+from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
 from training.harness.scoring import users_mean
 from training.release_from_hub import folder

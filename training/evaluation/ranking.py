@@ -9,6 +9,7 @@ co-occurrence how often who had seen the seen items took up the item, divided by
 Each is divided by its largest value; relevance is the mean of the three. Popularity decides ties.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +20,44 @@ from numpy.typing import NDArray
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.scoring.metrics import Floats
 from training.data import Row
-from training.evaluation.baselines import NEAREST, Index, nearest, request, words
 
 Places = NDArray[np.int64]
+NEAREST = 100  # training requests that are listened to
+K1, B = 1.2, 0.75  # BM25's usual constants
 FEATURES = 4000  # the most frequent words and seen items that the ridge regression knows: bounds time and memory
 PENALTY = 20.0
 FLAT = 0.3
 _BLOCK = 1000  # training rows at once
+
+
+class Index:
+    """BM25 over texts: `scores` gives each text's likeness to a query."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        counts = [Counter(words(text)) for text in texts]
+        lengths = np.array([sum(count.values()) for count in counts], float)
+        long = lengths / (lengths.mean() or 1.0) if len(lengths) else lengths
+        holders: dict[str, list[tuple[int, int]]] = {}
+        for n, count in enumerate(counts):
+            for word, often in count.items():
+                holders.setdefault(word, []).append((n, often))
+        self.size = len(texts)
+        self.postings: dict[str, tuple[Places, Floats]] = {
+            word: self._weighed(np.array(held), long) for word, held in holders.items()
+        }
+
+    def _weighed(self, held: NDArray[np.int64], long: Floats) -> tuple[Places, Floats]:
+        rows, often = held[:, 0], held[:, 1]
+        rare = np.log1p((self.size - len(rows) + 0.5) / (len(rows) + 0.5))
+        return rows, rare * often * (K1 + 1) / (often + K1 * (1 - B + B * long[rows]))
+
+    def scores(self, query: str) -> Floats:
+        found = np.zeros(self.size)
+        for word in dict.fromkeys(words(query)):
+            if word in self.postings:
+                rows, weights = self.postings[word]
+                found[rows] += weights
+        return found
 
 
 @dataclass(frozen=True)
@@ -107,3 +139,18 @@ def _named(row: Row) -> set[str]:
 def _scaled(score: Floats) -> Floats:
     top = score.max(initial=0.0)
     return score / top if top > 0 else np.zeros(len(score))
+
+
+def request(row: Row) -> str:
+    """What the person said, without the answers between."""
+    return "\n".join(message["content"] for message in row["prompt"] if message["role"] == "user")
+
+
+def words(text: str) -> list[str]:
+    return re.findall(r"\w+", text.casefold())
+
+
+def nearest(likeness: Floats, most: int) -> list[int]:
+    """The rows of most likeness, none without any; ties by their order."""
+    order = np.argsort(-likeness, kind="stable")[:most]
+    return [int(n) for n in order if likeness[n] > 0]

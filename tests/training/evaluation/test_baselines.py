@@ -1,10 +1,15 @@
 """Baselines on the small release: popularity, retrieval by text, requests without their evidence, and the filter."""
 
-import numpy as np
+import pytest
 
 from tests.worlds.small_release import listed
 from training import data
-from training.evaluation import baselines, evaluate
+from training.evaluation import baselines, evaluate, ranking
+
+
+@pytest.fixture
+def ranker(release, train):
+    return ranking.fit(train, {item: n for n, item in enumerate(release.items)})
 
 
 def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_domains(release, rows, train):
@@ -15,27 +20,17 @@ def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_do
     assert longer["u7"] == list("afbcdehij") and "d" not in longer["u8"]  # k and l are games
 
 
-def test_retrieval_gives_what_people_with_a_like_request_took_up(release, rows, train):
+def test_retrieval_gives_what_people_with_a_like_request_took_up(release, rows, train, ranker):
     # u7 says the words of u1 (a d f), who has also seen g; u8's "Something like Item D" is near to u1, u2 and u3
-    found = baselines.retrieval(train, release.items, rows, 4)
+    found = baselines.retrieval(ranker, train, release.items, rows, 4)
     assert set(found["u7"][:3]) == set("adf") and len(found["u7"]) == 4
     assert "g" not in found["u7"] and "d" not in found["u8"]  # seen
 
 
-def test_a_request_like_no_other_gets_what_is_popular(release, rows, train):
+def test_a_request_like_no_other_gets_what_is_popular(release, rows, train, ranker):
     strange = [rows[0] | {"prompt": [{"role": "user", "content": "Zzz?"}]}]
-    found = baselines.retrieval(train, release.items, strange, 4)
+    found = baselines.retrieval(ranker, train, release.items, strange, 4)
     assert found == baselines.popularity(train, release.items, strange, 4)
-
-
-def test_bm25_by_hand():
-    # three texts of 2, 1 and 3 words (mean 2); idf of "red", in two: log(1 + 1.5/2.5); of "cat": log(1 + 2.5/1.5)
-    index = baselines.Index(["Red cat", "red", "a blue dog"])
-    red, cat = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
-    long = [1.2 * (0.25 + 0.75 * length / 2) for length in (2, 1, 3)]
-    np.testing.assert_allclose(index.scores("red red?"), [red * 2.2 / (1 + long[0]), red * 2.2 / (1 + long[1]), 0])
-    np.testing.assert_allclose(index.scores("cat")[0], cat * 2.2 / (1 + long[0]))
-    assert baselines.nearest(index.scores("red cat"), 5) == [0, 1]  # none that shares no word
 
 
 def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
@@ -58,11 +53,13 @@ def test_a_blind_request_has_no_sentence_of_ours_either(rows):
     assert baselines.blind([injected], [], [plain, injected]) == deaf[1:]
 
 
-def test_nobody_tells_the_blind_baseline_where_the_own_request_is_left_out(release, rows, train):
+def test_nobody_tells_the_blind_baseline_where_the_own_request_is_left_out(release, rows, train, ranker):
     found, said = [], [{"role": "user", "content": f"I faint. {train[0]['prompt'][-1]['content']}"}]
     injected = rows[1] | {"conversation": "u8-gore", "made_from": "u8", "prompt": said, "condition": "injected"}
     for table in ([rows[1], injected], [injected]):
-        answers = baselines.answers(train, release.items, table, [], release.oracle, 4, split=[rows[1], injected])
+        answers = baselines.answers(
+            ranker, train, release.items, table, [], release.oracle, 4, split=[rows[1], injected]
+        )
         found.append(answers["retrieval_blind"]["u8-gore"])
     assert found[0] == found[1] != answers["retrieval"]["u8-gore"]
 
@@ -75,17 +72,17 @@ def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
     assert baselines.oracle_filter(short, rows, release.oracle, 4) == {"u7": ["d"], "u8": []}
 
 
-def test_an_injected_row_is_no_second_person(release, rows, train):
+def test_an_injected_row_is_no_second_person(release, rows, train, ranker):
     # u2 (a b) asks again with a sentence of ours: f, which two people took up, still comes before b
     again = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
     given = (release.items, rows, [], release.oracle, 4)
-    found = baselines.answers([*train, *again], *given)
-    assert found == baselines.answers(train, *given) and found["popularity"]["u7"] == list("afbc")
+    found = baselines.answers(ranker, [*train, *again], *given)
+    assert found == baselines.answers(ranker, train, *given) and found["popularity"]["u7"] == list("afbc")
 
 
-def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train):
+def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train, ranker):
     labels = data.rows(release.folder, "labels", "test")
-    found = baselines.answers(train, release.items, rows, labels, release.oracle, 4)
+    found = baselines.answers(ranker, train, release.items, rows, labels, release.oracle, 4)
     assert tuple(found) == baselines.NAMES and {len(a) for one in found.values() for a in one.values()} == {4}
     # clear for gore and not seen, a film: d e f h i
     for name in ("retrieval_filter", "popularity_filter"):

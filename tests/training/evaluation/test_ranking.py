@@ -47,3 +47,13 @@ def test_an_injected_row_is_no_second_person_and_one_without_text_teaches_nothin
     ours = [row("red I faint", "c", "b", "injected"), row("red", "c", "b") | {"prompt": []}]
     one, other = ranking.fit(train, ITEMS), ranking.fit([*train, *ours], ITEMS)
     np.testing.assert_array_equal(one.relevance(train[0]), other.relevance(train[0]))
+
+
+def test_bm25_by_hand():
+    # three texts of 2, 1 and 3 words (mean 2); idf of "red", in two: log(1 + 1.5/2.5); of "cat": log(1 + 2.5/1.5)
+    index = ranking.Index(["Red cat", "red", "a blue dog"])
+    red, cat = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
+    long = [1.2 * (0.25 + 0.75 * length / 2) for length in (2, 1, 3)]
+    np.testing.assert_allclose(index.scores("red red?"), [red * 2.2 / (1 + long[0]), red * 2.2 / (1 + long[1]), 0])
+    np.testing.assert_allclose(index.scores("cat")[0], cat * 2.2 / (1 + long[0]))
+    assert ranking.nearest(index.scores("red cat"), 5) == [0, 1]  # none that shares no word
