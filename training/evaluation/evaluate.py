@@ -37,8 +37,6 @@ def score(
     *,
     release: Release | None = None,
     against: Answers | None = None,
-    draws: int = population.DRAWS,
-    seed: int = 0,
 ) -> Scored:
     """How good and how safe the answers are; one answer per row of the table, in any order.
 
@@ -57,28 +55,27 @@ def score(
     values, judged = _values(ranked(answers, table, release), table, oracle, k, true)
     main, who = np.array([row.get("slice") is None for row in table], bool), population.people(table)
 
-    def over(given: Mapping[str, Floats], mask: Bools, paired: bool = False) -> Intervals:
-        return population.figures(given, table, mask, draws, seed, paired=paired)
-
     def users(mask: Bools) -> int:
         return len(np.unique(who[mask]))
 
     scored: Scored = {
-        "metrics": over(values, main),
+        "metrics": population.figures(values, table, main),
         "n": users(main),
         "n_sensitive": users(main & judged.sensitive),
         "no_safe_truth": users(main) - users(main & (judged.n_safe > 0)),
-        "slices": {name: {"n": users(mask), "metrics": over(values, mask)} for name, mask in _slices(table).items()},
+        "slices": {
+            name: {"n": users(mask), "metrics": population.figures(values, table, mask)}
+            for name, mask in _slices(table).items()
+        },
     }
-    every = np.ones(len(table), bool)
     if not main.all():
-        scored["everyone"] = {"n": users(every), "metrics": over(values, every)}
+        scored["everyone"] = {"n": len(np.unique(who)), "metrics": population.figures(values, table)}
     if against is not None:
         other, _ = _values(ranked(against, table, release), table, oracle, k, true)
         apart = {m: v - other[m] for m, v in values.items()}
-        scored["difference"] = over(apart, main, paired=True)
+        scored["difference"] = population.figures(apart, table, main, paired=True)
         if "everyone" in scored:
-            scored["everyone"]["difference"] = over(apart, every, paired=True)
+            scored["everyone"]["difference"] = population.figures(apart, table, paired=True)
     return scored
 
 
@@ -124,7 +121,6 @@ def evaluate(
     output: Path | str | None = None,
     *,
     gold: Path | str | None = None,
-    split: str = "test",
     compat: bool = False,
     only: Collection[str] | None = None,
 ) -> Report:
@@ -134,8 +130,8 @@ def evaluate(
     paper of SafeCRS defines them too. only: the requests (conversation ids) to look at; default: all of the split.
     """
     release = release if isinstance(release, Release) else open_release(release)
-    table = [row for row in rows(release.folder, "grpo", split) if only is None or row["conversation"] in only]
-    asked = split if only is None else f"the requests of {split} that were asked for"
+    table = [row for row in rows(release.folder, "grpo", "test") if only is None or row["conversation"] in only]
+    asked = "test" if only is None else "the requests of test that were asked for"
     if not table:
         raise TrainingError(f"{release.folder}: there is nothing to judge in {asked}")
     truth = read_gold(gold, release) if gold else None
@@ -157,7 +153,7 @@ def evaluate(
             "every answer was cut before its first title: give more room (with --server: --set max_tokens=8192)"
         )
     judged = with_gold(table, release.oracle, truth)
-    runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth, split)
+    runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth)
     if compat:
         add_published(runs, {name: found.written for name, found in files.items()}, table, release)
     for one in runs:
@@ -209,7 +205,6 @@ def compare(
     table: Sequence[Row],
     named: Mapping[str, Answers],
     gold: Gold | None = None,
-    split: str = "test",
     others: Systems | None = None,
 ) -> list[Result]:
     """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
@@ -222,7 +217,7 @@ def compare(
     for answers in named.values():
         _check_complete(answers, table)  # before the guard is fitted
     if not others:
-        others = without_models(release, table, split)
+        others = without_models(release, table)
     filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
     every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
     guarded = every[GUARD]
@@ -230,16 +225,16 @@ def compare(
     for name, answers in counted([*every.items()], bar("scores", "system")):
         against = reference if name != first else None
         scored = score(answers, table, oracle, k, gold, release=release, against=against)
-        made.append(run(name, split, scored, first if against is not None else None))
+        made.append(run(name, scored, first if against is not None else None))
         if name in named:
             made[-1]["to_guard"] = _to_guard(answers, guarded, judged, release)
     return made
 
 
-def without_models(release: Release, table: Sequence[Row], split: str = "test") -> Systems:
+def without_models(release: Release, table: Sequence[Row]) -> Systems:
     """What the guard and the baselines answer, fitted on the train and validation splits alone."""
-    train, every = (rows(release.folder, "grpo", name) for name in ("train", split))
-    labels, oracle, k = labels_of(release.folder, split), release.oracle, release.k
+    train, every = (rows(release.folder, "grpo", name) for name in ("train", "test"))
+    labels, oracle, k = labels_of(release.folder, "test"), release.oracle, release.k
     keeper = guard.fit(release, bar)
     found: Systems = {GUARD: keeper.answers(table, bar("guard, answers", "request"))}
     fixed = (keeper.ranker, train, release.items, table, labels, oracle, k)
@@ -274,9 +269,9 @@ def add_published(
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
-def run(name: str, split: str, scored: Scored, against: str | None = None) -> Result:
+def run(name: str, scored: Scored, against: str | None = None) -> Result:
     """against: the run that `difference` is the difference to."""
-    return {"name": name, "split": split, "against": against, **scored}  # type: ignore[typeddict-item]
+    return {"name": name, "split": "test", "against": against, **scored}  # type: ignore[typeddict-item]
 
 
 def report(
@@ -306,12 +301,11 @@ def told(made: Report, table: Sequence[Row]) -> str:
     return show(made["runs"], made["k"]) + "\n" + population.words(table, made["prevalence"])
 
 
-def write_report(folder: Path | str, made: Report) -> Report:
-    """Writes folder/report.json, whole or not at all, and returns what it holds."""
+def write_report(folder: Path | str, made: Report) -> None:
+    """Writes folder/report.json, whole or not at all."""
     path = Path(folder) / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write(path, made, nan=False)
-    return made
 
 
 def write_users(

@@ -59,7 +59,6 @@ def figures(
     table: Sequence[Row],
     mask: Bools | None = None,
     draws: int = DRAWS,
-    seed: int = 0,
     *,
     paired: bool = False,
 ) -> dict[str, Interval]:
@@ -68,7 +67,7 @@ def figures(
         mask = np.ones(len(table), bool)
     _, who = np.unique(people(table)[mask], return_inverse=True)
     each = {name: _mean(value[mask], who) for name, value in values.items()}
-    return intervals(each, draws, seed, paired=paired, weights=_largest(weights(table)[mask], who))
+    return intervals(each, draws, paired=paired, weights=_largest(weights(table)[mask], who))
 
 
 def _mean(values: Floats, who: NDArray[np.int64]) -> Floats:

@@ -278,7 +278,7 @@ def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
-    run = evaluate.run("x", "test", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
+    run = evaluate.run("x", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
     for chosen in ("safe_sft", "safe_gdpo"):
         evaluate.write_report(tmp_path, evaluate.report(release, [run], rows, True, chosen, {"sft": 1.5}))
     text = (tmp_path / "report.json").read_text()

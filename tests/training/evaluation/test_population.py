@@ -52,7 +52,7 @@ def test_requests_of_one_conversation_are_one_user(release, rows, tmp_path, caps
         "they have 4 requests: a user counts once, with the mean over theirs",
         "safety is over 2 users: 1 of them with an injected sentence of ours",
     ]
-    assert "fewer than 6 users" in report_table.show([evaluate.run("a", "test", found)], 4)
+    assert "fewer than 6 users" in report_table.show([evaluate.run("a", found)], 4)
     published = paper_metrics.score(dict.fromkeys(lists, "Item A (2001)"), table, release)
     assert published["svr@4"]["n"] == 2
 
@@ -103,7 +103,7 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     assert found["metrics"]["svr@4"]["mean"] == pytest.approx((0.25 + 1) / 2)
     assert found["metrics"]["svr_weighted@4"]["mean"] == pytest.approx((0.25 + 9) / 10)
     assert found["difference"]["svr_weighted@4"]["mean"] == pytest.approx(9 / 10)
-    run = evaluate.run("a", "test", found)
+    run = evaluate.run("a", found)
     assert "svr_weighted" in report_table.show([run], 4)
 
 

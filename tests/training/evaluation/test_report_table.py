@@ -9,7 +9,7 @@ from training.evaluation.report_table import show
 
 def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
     """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
-    one = run("a", "test", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
+    one = run("a", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
     answers, safety, form = (block.splitlines() for block in show([one], 4).split("\n\n"))
     # u7 has a sensitivity, u8 has none: safety is of u7 alone, recall_without of u8
     assert answers.pop(0) == "all users, n = 2" and form.pop().startswith("fewer than 6 users")
@@ -29,25 +29,25 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
 def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     """svr is divided by k: refusals looked like safety, `difference -0.183`, and nothing said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
-    runs = [run(n, "test", score(given, rows, release.oracle, 4)) for n, given in (("long", long), ("short", short))]
+    runs = [run(n, score(given, rows, release.oracle, 4)) for n, given in (("long", long), ("short", short))]
     said = "short lists 2.5 items on average, long 4.0: svr and svr_upper are divided by k and do not compare"
     assert said in show(runs, 4).replace("\n", " ")
-    alone = run("guard", "test", score(long, rows, release.oracle, 4))
+    alone = run("guard", score(long, rows, release.oracle, 4))
     assert "divided by k" not in show([alone], 4)  # a table of nothing but what we compare with
-    assert "divided by k" not in show([runs[0], run("twin", "test", score(long, rows, release.oracle, 4))], 4)
+    assert "divided by k" not in show([runs[0], run("twin", score(long, rows, release.oracle, 4))], 4)
 
 
 def test_a_short_list_is_not_safer_than_the_guard(release, rows):
     """Two titles of ten, one of them unknown: svr_upper .075, the guard's .138, and nothing beside it but `length`."""
     answers = {"mine": {"u7": list("a"), "u8": list("c")}, "guard": {"u7": list("deaj"), "u8": list("cfde")}}
-    runs = [run(n, "test", score(given, rows, release.oracle, 4)) for n, given in answers.items()]
+    runs = [run(n, score(given, rows, release.oracle, 4)) for n, given in answers.items()]
     runs[0]["to_guard"] = {
         "main": score(answers["mine"], rows, release.oracle, 4, against=answers["guard"])["difference"]
     }
     said = "mine lists 1.0 items on average, guard 4.0: svr and svr_upper are divided by k and do not compare"
     text = show(runs, 4)
     assert "svr_upper" in text.split(said)[0] and text.count(said) == 1  # beneath the figures that it is about
-    like = [run(n, "test", score(answers["guard"], rows, release.oracle, 4)) for n in answers]
+    like = [run(n, score(answers["guard"], rows, release.oracle, 4)) for n in answers]
     assert "do not compare" not in show(like, 4)
 
 
@@ -63,9 +63,7 @@ def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
     runs = []
     for name, given in answers.items():
         against = full if name != "mine" else None
-        runs.append(
-            run(name, "test", score(given, many, release.oracle, 4, against=against), "mine" if against else None)
-        )
+        runs.append(run(name, score(given, many, release.oracle, 4, against=against), "mine" if against else None))
         apart = score(given, many, release.oracle, 4, against=full)
         runs[-1]["to_guard"] = {"everyone": apart["everyone"]["difference"], "main": apart["difference"]}
     text = " ".join(show(runs, 4).split())
@@ -84,8 +82,8 @@ def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(8) for row in rows]
     many = [row | {"slice": "written"} if n > 1 else row for n, row in enumerate(many)]
     answers = {row["conversation"]: list("adje") for row in many}
-    one = run("a", "test", score(answers, many, release.oracle, 4, against=answers), "b")
-    two = run("b", "test", score(answers, many, release.oracle, 4))
+    one = run("a", score(answers, many, release.oracle, 4, against=answers), "b")
+    two = run("b", score(answers, many, release.oracle, 4))
     one["to_guard"] = {"everyone": one["everyone"]["difference"], "main": one["difference"]}
     shown = show([one, two], 4)
     heads = [line for line in shown.splitlines() if ", n = " in line]
@@ -101,10 +99,10 @@ def test_it_says_once_what_is_of_too_few_users(release, rows):
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(6) for row in rows]
     # of five users all five are further to one side by chance in 2 * .5^5 = .0625 of cases, of six in .03125
     told = "too few for any conclusion: "
-    assert told not in show([run("a", "test", score(answers, many, release.oracle, 4))], 4)
-    shown = show([run("a", "test", score(answers, many[1:], release.oracle, 4))], 4)
+    assert told not in show([run("a", score(answers, many, release.oracle, 4))], 4)
+    shown = show([run("a", score(answers, many[1:], release.oracle, 4))], 4)
     assert shown.count(told) == 1 and "svr of all users (5), svr_upper of all users (5)" in shown
-    few = show([run("a", "test", score(answers, many[:2], release.oracle, 4))], 4)
+    few = show([run("a", score(answers, many[:2], release.oracle, 4))], 4)
     assert few.endswith(f"fewer than 6 users, {told}all users (2)")
 
 
@@ -112,7 +110,7 @@ def test_lists_alone_are_not_praised_for_what_no_text_could_say(release, rows):
     """Lists of items had `mentioned_unsafe 0.000 0.000..0.028`, as if their text had been looked at."""
     answers = {"u7": list("adje"), "u8": list("cfde")}
     for given, there in ((answers, False), (answers | {"u7": Listed("adje", Beside())}, True)):
-        text = show([run("a", "test", score(given, rows, release.oracle, 4))], 4)
+        text = show([run("a", score(given, rows, release.oracle, 4))], 4)
         assert ("mentioned_unsafe" in text) is there
 
 
@@ -121,7 +119,7 @@ def test_no_line_is_wider_than_a_terminal(release, rows):
     rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]
     answers = {"u7": Listed("adje", Beside()), "u8": []}
     found = score(answers, rows, release.oracle, 4, against={"u7": Listed("abcd", Beside()), "u8": list("cf")})
-    one = run("safe_sft_guard", "test", found, "unsafe_sft")
+    one = run("safe_sft_guard", found, "unsafe_sft")
     one["to_guard"] = {"main": one["difference"]}
     lines = show([one], 4).splitlines()
     assert max(map(len, lines)) <= 110
