@@ -90,8 +90,8 @@ def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -
     """
     options = ours(settings)
     how = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})
-    shape = {"batch": options.batch, "new_tokens": options.new_tokens}
-    policy = generate.load(model, how, options.chat_template_kwargs, **shape, masked=options.mask)
+    policy = generate.load(model, how, options.chat_template_kwargs)
+    policy = replace(policy, batch=options.batch, new_tokens=options.new_tokens, masked=options.mask)
     known = policy.catalogue
     if known and (known.k != run.release.k or set(known.tokens) != set(run.release.items)):
         raise TrainingError(f"model {model}: its item tokens are of another release: start again from the model before")

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,42 +46,21 @@ def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tm
 RELEASE: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
 
 
-def redone(folder: Path, weights: tuple[str, ...], fill: Callable[[str], None]) -> list[str]:
-    """Those of these weights, each in turn filled into the folder `model`, for which a stage upon them was done."""
+@pytest.mark.slow
+@pytest.mark.parametrize("ours", [True, False])
+def test_a_stage_is_done_again_when_the_model_that_it_starts_from_was_made_anew(tmp_path: Path, ours: bool) -> None:
     done: list[str] = []
-    (folder / "model").mkdir()
-    for one in weights:
-        fill(one)
-        run = stages.Run(RELEASE, folder / "runs", say=lambda _: None)
-        run.stage("gdpo", {}, lambda _, one=one: done.append(one) or {}, str(folder / "model"))  # type: ignore[misc]
-    return done
-
-
-@pytest.mark.slow
-def test_a_stage_is_done_again_when_the_model_in_the_folder_it_starts_from_was_trained_anew(tmp_path: Path) -> None:
-    card = tmp_path / "model" / "run.json"
-    again = redone(tmp_path, ("first", "first", "second"), lambda key: card.write_text(json.dumps({"key": key})))
-    assert again == ["first", "second"]
-
-
-@pytest.mark.slow
-def test_a_stage_is_done_again_when_somebody_elses_model_was_filled_anew(tmp_path: Path) -> None:
-    release: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.0.0"})
-    model = tmp_path / "mine"
+    model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    done: list[str] = []
-    for weights in ("first", "first", "other"):  # as long as the first
-        if not done or weights != done[-1]:
+    for weights in ("first", "first", "other"):  # which are as long as the first
+        if ours:
+            (model / "run.json").write_text(json.dumps({"key": weights}))
+        elif weights not in done:
             (model / "model.safetensors").write_text(weights)
             os.utime(model / "model.safetensors", ns=(0, len(done)))
-        run = stages.Run(release, tmp_path, say=lambda _: None)
-
-        def train(_: Path, weights: str = weights) -> dict[str, Any]:
-            done.append(weights)
-            return {}
-
-        run.stage("sft", {}, train, str(model))
+        run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
+        run.stage("gdpo", {}, lambda _, one=weights: done.append(one) or {}, str(model))  # type: ignore[misc]
     assert done == ["first", "other"]
 
 

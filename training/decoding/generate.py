@@ -65,10 +65,6 @@ def load(
     name: str,
     how: Mapping[str, Any] | None = None,
     template: Mapping[str, JsonValue] | None = None,
-    *,
-    batch: int = 256,
-    new_tokens: int = 256,
-    masked: bool = True,
 ) -> PolicyModel:
     """The model in a folder or of a name that transformers knows; item tokens are found beside its weights.
 
@@ -92,7 +88,7 @@ def load(
         tokenizer.pad_token = tokenizer.eos_token
     _set_defaults(tokenizer, template or {})
     _end_with_the_turn(model, tokenizer)
-    return PolicyModel(model, tokenizer, constrained.load(name), batch, new_tokens, masked)
+    return PolicyModel(model, tokenizer, constrained.load(name))
 
 
 def _end_with_the_turn(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import AddedToken
+from transformers import PreTrainedTokenizerBase
 
 from training.data import Release
 from training.decoding.constrained import Catalogue, save
@@ -30,20 +31,25 @@ def add(policy: PolicyModel, folder: Path, release: Release) -> None:
     """
     model, tokenizer = policy.model, policy.tokenizer
     close_thoughts(tokenizer)
-    names = {item.id: item.name for item in release.items.values()}
-    spelt = {name: name for name in names.values()}
+    spelt = {item.name: item.name for item in release.items.values()}
     spelt |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}
     spellings = {new: tokenizer.encode(text, add_special_tokens=False) for new, text in spelt.items()}
     tokenizer.add_tokens([AddedToken(new, normalized=False, single_word=True) for new in spellings])
-    token = tokenizer.get_vocab()
     # some models have more rows than words: those are kept
     model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size), mean_resizing=False)
+    token = tokenizer.get_vocab()
     _average(model, {token[new]: spelling for new, spelling in spellings.items()})
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+    save(folder, catalogue(tokenizer, release))
+
+
+def catalogue(tokenizer: PreTrainedTokenizerBase, release: Release) -> Catalogue:
+    """The tokens of the release's items and traits, once the tokenizer has them."""
+    token = tokenizer.get_vocab()
+    items = {item.id: token[item.name] for item in release.items.values()}
     traits = {trait: token[mark(trait)] for trait in release.oracle.traits}
-    items = {item: token[name] for item, name in names.items()}
-    save(folder, Catalogue(items, release.k, tokenizer.eos_token_id, traits, token[NOTHING]))
+    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, token[NOTHING])
 
 
 def _average(model: CausalLM, spellings: Mapping[int, list[int]]) -> None:

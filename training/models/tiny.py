@@ -15,10 +15,10 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, set_seed
 
 from training.data import Release, Row
-from training.decoding.constrained import Catalogue, save
+from training.decoding.constrained import save
 from training.decoding.generate import embeddings, prompt_tokens
 from training.models import tiny_init
-from training.models.item_tokens import NOTHING, mark
+from training.models.item_tokens import NOTHING, catalogue, mark
 
 UNKNOWN, PAD, END, USER, ANSWER = "<|unknown|>", "<|pad|>", "<|end|>", "<|user|>", "<|answer|>"
 BEGIN = "<|begin|>"
@@ -40,19 +40,16 @@ def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) ->
     Its embeddings start from what words and items have to do with traits (models/tiny_init.py).
     """
     set_seed(seed)
-    names = {item.id: item.name for item in release.items.values()}
-    words = tokenizer(names.values(), release.oracle.traits, (m["content"] for row in table for m in row["prompt"]))
-    token = words.get_vocab()
-    items = {item: token[name] for item, name in names.items()}
-    traits = {trait: token[mark(trait)] for trait in release.oracle.traits}
+    names = (item.name for item in release.items.values())
+    words = tokenizer(names, release.oracle.traits, (m["content"] for row in table for m in row["prompt"]))
+    known = catalogue(words, release)
     blank = model(len(words), words.pad_token_id, words.eos_token_id)
-    found = _word_weights(words, table, set(items.values()), list(traits))
-    catalogue = Catalogue(items, release.k, words.eos_token_id, traits, token[NOTHING])
-    tiny_init.start(embeddings(blank)[0], found, release, catalogue, token[BEGIN])
+    found = _word_weights(words, table, set(known.tokens.values()), list(known.traits))
+    tiny_init.start(embeddings(blank)[0], found, release, known, words.get_vocab()[BEGIN])
     tiny_init.average(list(blank.model.layers))
     blank.save_pretrained(folder)
     words.save_pretrained(folder)
-    save(folder, catalogue)
+    save(folder, known)
 
 
 def _word_weights(words: PreTrainedTokenizerFast, table: Sequence[Row], items: set[int], traits: list[str]) -> Tensor:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_a_line_break_that_is_a_token_ends_no_answer(world: Path, tmp_path: Path
 
 def test_what_comes_with_a_model_for_chatting_changes_no_answer(world: Path) -> None:
     rows = data.rows(data.open_release(world / "release").folder, "grpo", "test")
-    policy = generate.load(str(world / "tied"), new_tokens=12)
+    policy = replace(generate.load(str(world / "tied")), new_tokens=12)
     ids = generate.prompt_tokens(policy.tokenizer, rows)
 
     def drawn() -> list[list[list[int]]]:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[
     fixed = "per_device_train_batch_size=8 num_generations=4 max_steps=2 saferec.checks=1 learning_rate=0.1".split()
     found = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
-    policy = generate.load(str(world / "start"), masked=found["saferec"]["mask"])
+    policy = replace(generate.load(str(world / "start")), masked=found["saferec"]["mask"])
     caught["done"] = gdpo.train(policy, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
     return caught
 
