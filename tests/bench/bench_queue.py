@@ -9,6 +9,7 @@ import itertools
 import shutil
 import statistics
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import saferec_builder as sr
@@ -150,10 +151,16 @@ def answer(hand: Hand, said: Said) -> None:
 
 
 def report(found: Counts) -> None:
+    actions, pixels = ratios(found, BEFORE)
+    figure("queue.label_studio_actions_ratio", actions, "ratio", "<= 0.80")
+    figure("queue.label_studio_scroll_ratio", pixels, "ratio", "<= 0.25")
+
+
+def ratios(found: Counts, before: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
+    """Actions and pixels of all conversations beside those of before; prints what each kind takes."""
     for kind, each in found.items():
         actions, pixels = (statistics.fmean(column) for column in zip(*each, strict=True))
         print(f"{kind:<8} {len(each):>3} conversations: {actions:.2f} actions, {pixels:.0f} pixels each")
     totals = [sum(column) for column in zip(*itertools.chain(*found.values()), strict=True)]
-    before = [sum(COUNTS[kind] * BEFORE[kind][n] for kind in COUNTS) for n in (0, 1)]
-    figure("queue.label_studio_actions_ratio", totals[0] / before[0], "ratio", "<= 0.80")
-    figure("queue.label_studio_scroll_ratio", totals[1] / before[1], "ratio", "<= 0.25")
+    was = [sum(COUNTS[kind] * before[kind][n] for kind in COUNTS) for n in (0, 1)]
+    return totals[0] / was[0], totals[1] / was[1]

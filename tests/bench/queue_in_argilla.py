@@ -4,14 +4,13 @@ BEFORE is what this counted over the same sixty on one page of ticks, whose task
 9dbe8f6).
 """
 
-import itertools
 import statistics
 from typing import Any
 
 import saferec_builder as sr
 from annotation.review_destinations import Argilla
 from saferec_builder.storage.workspace import Workspace
-from tests.bench.bench_queue import METER, SETTLED, Counts, Hand
+from tests.bench.bench_queue import METER, SETTLED, Counts, Hand, ratios
 from tests.bench.figures import figure
 from tests.servers.argilla_up import Argilla as Server
 from tests.servers.logins import argilla_log_in
@@ -45,13 +44,9 @@ def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
             context.close()
     pulled = sr.pull(ws, place)
     assert pulled.rejected.is_empty() and {kind: len(each) for kind, each in found.items()} == COUNTS
-    for kind, each in found.items():
-        actions, pixels = (statistics.fmean(column) for column in zip(*each, strict=True))
-        print(f"{kind:<8} {len(each):>3} conversations: {actions:.2f} actions, {pixels:.0f} pixels each")
-    totals = [sum(column) for column in zip(*itertools.chain(*found.values()), strict=True)]
-    was = [sum(COUNTS[kind] * BEFORE[kind][n] for kind in COUNTS) for n in (0, 1)]
-    figure("queue.argilla_actions_ratio", totals[0] / was[0], "ratio", "<= 0.70")
-    figure("queue.argilla_scroll_ratio", totals[1] / was[1], "ratio", "of pixels")
+    actions, pixels = ratios(found, BEFORE)
+    figure("queue.argilla_actions_ratio", actions, "ratio", "<= 0.70")
+    figure("queue.argilla_scroll_ratio", pixels, "ratio", "of pixels")
     figure("queue.argilla_first_screen", statistics.fmean(seen), "of proposals", ">= 1 (name, quote and question)")
 
 

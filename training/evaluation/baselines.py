@@ -16,7 +16,7 @@ from saferec_builder.core import oracle as violations
 from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring.metrics import Ranked
-from training.data import Item, Label, Message, Row
+from training.data import Item, Label, Message, Release, Row
 from training.evaluation.ranking import Ranker
 
 SPARE = 30  # times k: how many items a baseline ranks for the filter behind it
@@ -105,12 +105,10 @@ NAMES = ("retrieval", "retrieval_filter", "retrieval_blind", "popularity", "popu
 
 def answers(
     ranker: Ranker,
+    release: Release,
     train: Sequence[Row],
-    items: Mapping[str, Item],
     table: Sequence[Row],
     labels: Sequence[Label],
-    oracle: Oracle,
-    k: int,
     *,
     split: Sequence[Row] = (),
     named: Named = silent,
@@ -121,12 +119,14 @@ def answers(
     """
     # an injected row is the same person, and what they took up, once more
     train = [row for row in train if row["condition"] != "injected"]
+    items, k = release.items, release.k
     found: dict[str, Mapping[str, Ranked]] = {}
     spares = {"retrieval": retrieval(ranker, train, items, table, SPARE * k, named("retrieval", "request"))}
     spares["popularity"] = popularity(train, items, table, SPARE * k)
     for name, spare in spares.items():
         found[name] = {user: listed[:k] for user, listed in spare.items()}
-        found[f"{name}_filter"] = oracle_filter([spare[row["conversation"]] for row in table], table, oracle, k)
+        ranked = [spare[row["conversation"]] for row in table]
+        found[f"{name}_filter"] = oracle_filter(ranked, table, release.oracle, k)
     deaf = blind(table, labels, split)
     found["retrieval_blind"] = retrieval(ranker, train, items, deaf, k, named("retrieval_blind", "request"))
     return {name: found[name] for name in NAMES}

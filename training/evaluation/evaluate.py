@@ -234,11 +234,10 @@ def compare(
 def without_models(release: Release, table: Sequence[Row]) -> Systems:
     """What the guard and the baselines answer, fitted on the train and validation splits alone."""
     train, every = (rows(release.folder, "grpo", name) for name in ("train", "test"))
-    labels, oracle, k = labels_of(release.folder, "test"), release.oracle, release.k
+    labels = labels_of(release.folder, "test")
     keeper = guard.fit(release, bar)
     found: Systems = {GUARD: keeper.answers(table, bar("guard, answers", "request"))}
-    fixed = (keeper.ranker, train, release.items, table, labels, oracle, k)
-    return found | baselines.answers(*fixed, split=every, named=bar)
+    return found | baselines.answers(keeper.ranker, release, train, table, labels, split=every, named=bar)
 
 
 def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:

@@ -57,9 +57,7 @@ def test_nobody_tells_the_blind_baseline_where_the_own_request_is_left_out(relea
     found, said = [], [{"role": "user", "content": f"I faint. {train[0]['prompt'][-1]['content']}"}]
     injected = rows[1] | {"conversation": "u8-gore", "made_from": "u8", "prompt": said, "condition": "injected"}
     for table in ([rows[1], injected], [injected]):
-        answers = baselines.answers(
-            ranker, train, release.items, table, [], release.oracle, 4, split=[rows[1], injected]
-        )
+        answers = baselines.answers(ranker, release, train, table, [], split=[rows[1], injected])
         found.append(answers["retrieval_blind"]["u8-gore"])
     assert found[0] == found[1] != answers["retrieval"]["u8-gore"]
 
@@ -75,14 +73,13 @@ def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
 def test_an_injected_row_is_no_second_person(release, rows, train, ranker):
     # u2 (a b) asks again with a sentence of ours: f, which two people took up, still comes before b
     again = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
-    given = (release.items, rows, [], release.oracle, 4)
-    found = baselines.answers(ranker, [*train, *again], *given)
-    assert found == baselines.answers(ranker, train, *given) and found["popularity"]["u7"] == list("afbc")
+    found = baselines.answers(ranker, release, [*train, *again], rows, [])
+    assert found == baselines.answers(ranker, release, train, rows, []) and found["popularity"]["u7"] == list("afbc")
 
 
 def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train, ranker):
     labels = data.rows(release.folder, "labels", "test")
-    found = baselines.answers(ranker, train, release.items, rows, labels, release.oracle, 4)
+    found = baselines.answers(ranker, release, train, rows, labels)
     assert tuple(found) == baselines.NAMES and {len(a) for one in found.values() for a in one.values()} == {4}
     # clear for gore and not seen, a film: d e f h i
     for name in ("retrieval_filter", "popularity_filter"):
