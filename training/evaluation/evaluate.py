@@ -185,11 +185,9 @@ def _say_what_was_not_read(files: Mapping[str, Predictions], release: Release, a
             )
         for reason, number in sorted(found.problems.items()):
             print(f"{plain(name)}: nothing read ({reason}): {number} answers")
-        titles = [item for ranked in found.answers.values() for item in ranked]
+        titles = [item for ranked in found.answers.values() for item in ranked if item is not None]
         if titles and not any(item in release.items for item in titles):
-            print(
-                f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(str(titles[0]))}"
-            )
+            print(f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(titles[0])}")
         if found.strange:
             print(f"left out: {found.strange} answers to conversations outside {asked}")
 

@@ -203,12 +203,12 @@ def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path
     """Ids, as the guard takes them, were titles that no catalog holds: svr 0 of a list of nothing."""
     named = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
     made = []
-    for n, items in enumerate((list("adje"), named, ["7 Strange", "8 Stranger"])):
+    for n, items in enumerate((list("adje"), named, [{"item": None}, "7 Strange", "8 Stranger"])):
         (path := tmp_path / f"p{n}.jsonl").write_text(
             "".join(json.dumps({"id": name, "items": items}) + "\n" for name in ("u7", "u8"))
         )
         made.append(means(evaluate.evaluate(release, [path])["runs"][0]))
-    assert made[0] == made[1] and made[2]["not_in_catalog@4"] == 2 / 4
+    assert made[0] == made[1] and made[2]["not_in_catalog@4"] == 3 / 4
     told = "p2: none of 4 titles is in the catalog, the first is "
     out = capsys.readouterr().out
     assert out.count("titles is in the catalog") == 1 and told in out and "7 strange" in out.lower()
