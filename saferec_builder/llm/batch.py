@@ -36,7 +36,7 @@ class Entry:
     state: str
     remote: str
     requests: int
-    usd: float = 0.0  # the most that it can cost, where an earlier run has submitted it
+    usd: float = 0.0  # the most that it can cost; 0 where an older program has submitted it
     billed: bool = False
 
     @property
@@ -91,7 +91,7 @@ async def replies(
         made = []
         for part in _parts(server, missing, budget, failed):
             ledger.about([(name, n) for n, name in enumerate(names) if name in part])
-            made.append(await batches.submit(part, sum(budget.held[name] for name in part)))
+            made.append(await batches.submit(part))
         await batches.settle(made, poll)
     given: set[str] = set()  # of texts that are there twice, the first is what was asked
     for n, request in enumerate(names):
@@ -156,6 +156,15 @@ class _Taken:
             self.ledger.bill(entry)
         for reply in found.values():
             self._keep(reply)
+        self.done(entry)
+
+    def lose(self, entry: Entry) -> None:
+        """A batch whose answers nobody can fetch: it was paid for, and the most that it can have cost is billed."""
+        if not entry.billed:
+            self.ledger.bill()
+            self.budget.pay_sum(entry.usd)
+            self.ledger.bill(entry)
+        self.done(entry)
 
     def done(self, entry: Entry) -> None:
         self.ledger.note(replace(entry, state="done"))
@@ -213,13 +222,13 @@ class _Batches:
         self.client, self.once = wire.client, wire.client.with_options(max_retries=0)  # once: never done twice
         self.why = ""  # what the server answers about a batch that failed as a whole
 
-    async def submit(self, part: dict[str, bytes], usd: float) -> Entry:
+    async def submit(self, part: dict[str, bytes]) -> Entry:
         name = digest("batch", sorted(part))
         lines = (f"{name}.jsonl", b"".join(part.values()), "application/jsonl")
         file = (await self._checked("upload", self.once.files.create(file=lines, purpose="batch"))).id
-        entry = Entry(name, "uploaded", file, len(part), usd)
-        self.note(entry)
-        return await self._start(replace(entry, usd=0.0))  # in this run each of its requests is held by itself
+        return await self._start(
+            self._noted(Entry(name, "uploaded", file, len(part), self.taken.budget.hold_as_one(part)))
+        )
 
     async def _start(self, entry: Entry) -> Entry:
         start = self.once.batches.create(
@@ -268,12 +277,11 @@ class _Batches:
         try:
             replies = [reply for file in files for reply in await self._fetched(file)]
         except _Gone:  # deleted there, and nobody's other key finds it: the batch itself is known
-            self.taken.done(entry)
+            self.taken.lose(entry)
             raise
-        self.taken.take(entry, replies)
         for fault in getattr(batch.errors, "data", None) or []:
             self.why = f", {batch.status}: {str(getattr(fault, 'message', fault))[:200]}"
-        self.taken.done(entry)
+        self.taken.take(entry, replies)
         return True
 
     async def _found(self, entry: Entry) -> Entry | None:

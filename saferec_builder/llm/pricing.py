@@ -3,6 +3,7 @@
 No answer that comes takes a budget further than it goes. What a server bills for a request that timed out is not known.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from saferec_builder.llm.requests_and_replies import Body, Reply, Server
@@ -72,6 +73,10 @@ class Budget:
         self.held[request] = worst
         return True
 
+    def hold_as_one(self, requests: Iterable[str]) -> float:
+        """What is held for these requests, from now on as one sum: whoever takes it from `aside` knows how much."""
+        return sum(self.held.pop(request) for request in requests)
+
     def pay(self, reply: Reply, sent: int, *, price: Price | None = None, most: float = 0.0) -> None:
         """What came back for a request that was sent: billed by its tokens, or for nothing where no answer came.
 
@@ -95,7 +100,11 @@ class Budget:
 
     def pay_probe(self, reply: Reply) -> None:
         """The question at the start costs what its server says, and is none of the requests."""
-        usd = self.price.of(reply.tokens_in or 0, reply.tokens_out or 0, reply.tokens_cached) if self.price else 0.0
+        if self.price:
+            self.pay_sum(self.price.of(reply.tokens_in or 0, reply.tokens_out or 0, reply.tokens_cached))
+
+    def pay_sum(self, usd: float) -> None:
+        """Something that is none of the requests, or of which no request is known."""
         if usd:
             self.spent += usd
             self.bill["usd"] = self.bill.get("usd", 0) + usd

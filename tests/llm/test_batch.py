@@ -379,14 +379,25 @@ def test_a_batch_that_the_server_has_no_more_holds_nobody_up(out: Any, workspace
     assert store.read(workspace, tables.BATCHES)["state"][-1] == "done"  # the batch is known: its answers were deleted
 
 
-def test_a_batch_whose_answers_were_deleted_holds_no_budget_for_ever(
+def test_a_batch_whose_answers_were_deleted_costs_what_was_reserved_and_holds_no_more(
     out: Any, workspace, double: Batches, monkeypatch
 ) -> None:
-    """Every run of every model ended with "budget reached", and the next command that was named was refused."""
+    """It held its budget for ever; then it was in no bill, though it was paid for."""
     killed_at("_fetched", out, monkeypatch)
     del double.files["file-1"]
     (most,) = store.read(workspace, tables.RESERVED)["usd"]
-    assert out("--proposer", "openai:m", "--budget-usd", str(2 * most)).json["requests"] == 5
+    assert out("--proposer", "openai:m", "--budget-usd", str(4 * most)).json["requests"] == 5
+    bill = store.read(workspace, tables.SPEND).filter(way="batch")
+    assert (bill["requests"].to_list(), bill["usd"].to_list()) == ([0], [pytest.approx(most)])
+
+
+def test_a_batch_whose_answers_were_deleted_is_billed_in_its_own_run_too(ask: Any, workspace, double: Batches) -> None:
+    settle = double.settle
+    double.settle = lambda batch: (settle(batch), double.files.pop(batch["output_file_id"]))
+    assert ask().code == 1
+    (most,) = store.read(workspace, tables.RESERVED)["usd"]
+    assert store.read(workspace, tables.SPEND)["usd"].sum() == pytest.approx(most)
+    assert ask("--budget-usd", str(1.1 * most)).json["dropped"] == {"budget reached": len(TEXTS)}
 
 
 def test_an_answer_without_tokens_costs_what_its_batch_had_reserved(out: Any, workspace, double: Batches) -> None:
