@@ -73,21 +73,24 @@ def _estimate(job: Job) -> None:
     check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
     replies = workspace.read(job.ws, tables.REPLIES)
     paid = paid_answers.settled(replies, check, retries=job.step.retries_failed)
-    waiting = open_batches.of(job.ws, server)
-    asked = set() if waiting.is_empty() else set(workspace.read(job.ws, tables.REQUESTS)["request"])
-    if asked:
-        job.figures["in_open_batches"] = int(waiting["requests"].sum())
+    out = int(open_batches.of(job.ws, server)["requests"].sum())
+    if out:
+        job.figures["in_open_batches"] = out
+    noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if out else {}
+    unpaid: list[tuple[int, int]] = []  # when it was noted (-1: never), tokens
     for body in runner.bodies(job):
         request = server.name(body)
-        if request in asked and request not in paid:
-            continue
         if request in paid:
             job.figures["already_paid"] += 1
         else:
-            job.figures["requests"] += 1
-            job.figures["estimated_tokens_in"] += round(habit.tokens_in(server, body))
-            job.figures["estimated_tokens_out"] += round(habit.tokens_out)
-        paid.add(request)
+            paid.add(request)
+            unpaid.append((noted.get(request, -1), round(habit.tokens_in(server, body))))
+    # what was noted last is in the open batches; what others have left unanswered was noted before
+    unpaid.sort()
+    asked = unpaid[: len(unpaid) - min(out, sum(n >= 0 for n, _ in unpaid))]
+    job.figures["requests"] = len(asked)
+    job.figures["estimated_tokens_in"] = sum(tokens for _, tokens in asked)
+    job.figures["estimated_tokens_out"] = len(asked) * round(habit.tokens_out)
     if price:
         usd = price.of(job.figures["estimated_tokens_in"], job.figures["estimated_tokens_out"])
         job.estimated_usd = round(usd, 4)

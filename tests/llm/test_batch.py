@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -357,6 +358,23 @@ def test_a_model_is_not_asked_directly_for_what_is_in_a_batch(out: Any, workspac
     bill = store.read(workspace, tables.SPEND)
     assert (bill["requests"].sum(), bill["way"].to_list()) == (5, ["batch"])
     assert ran["usd"] == bill["usd"].sum() == pytest.approx(5 * 26 / 1e6 / 2)
+
+
+def test_what_another_batch_left_unanswered_is_not_in_the_one_that_is_out(
+    ask: Any, double: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dry run took whatever was ever asked, and not answered, for a part of the open batch: it told of no request."""
+    double.refuses = "the file holds a model that your account lacks"
+    assert ask("--limit", "2").json["dropped"] == {"not answered": 2}
+    double.refuses = ""
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(stage._Batches, "_settled", Mock(side_effect=Killed))
+        ask("--limit", "2")
+    told = ask("--dry-run").json
+    assert (told["requests"], told["in_open_batches"]) == (3, 2)  # two were refused, one was never sent
+    one = told["estimated_tokens_in"] / 3
+    assert told["estimated_tokens_out"] == 3 * 150 and 500 < one < 5_000
+    assert ask("--dry-run", "--limit", "2").json["requests"] == 0
 
 
 def test_a_batch_is_billed_where_nothing_is_left_to_read(out: Any, workspace, stub: Stub, double: Batches) -> None:
