@@ -5,6 +5,8 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import polars as pl
+
 from saferec_builder.llm import Reply, Server, batch
 from saferec_builder.proposing import open_batches
 from saferec_builder.storage import tables, workspace
@@ -46,7 +48,8 @@ class _Ledger:
     noted: Keyed  # tables.REQUESTS
 
     def open(self) -> list[batch.Entry]:
-        rows = open_batches.of(self.ws, self.server).select("batch", "state", "remote", "requests", "usd")
+        usd = pl.col("usd").fill_null(0.0)
+        rows = open_batches.of(self.ws, self.server).select("batch", "state", "remote", "requests", usd)
         made = [batch.Entry(*row) for row in rows.iter_rows()]
         billed = set(workspace.read(self.ws, tables.SPEND)["run"])
         return [replace(entry, billed=entry.mark in billed) for entry in made]

@@ -10,11 +10,11 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def waiting(ws: Workspace) -> pl.DataFrame:
-    """The last row of tables.BATCHES of each that is not done, with `usd`, the most that it can cost (0 where an older
-    program has submitted it)."""
+    """The last row of tables.BATCHES of each that is not done, with `usd`, the most that it can cost (null where an
+    older program has submitted it)."""
     open_ = tables.last(workspace.read(ws, tables.BATCHES), "batch").filter(pl.col("state") != "done")
     most = tables.last(workspace.read(ws, tables.RESERVED), "batch").select("batch", "usd")
-    return open_.join(most, "batch", "left", maintain_order="left").with_columns(pl.col("usd").fill_null(0.0))
+    return open_.join(most, "batch", "left", maintain_order="left")
 
 
 def of(ws: Workspace, server: Server) -> pl.DataFrame:

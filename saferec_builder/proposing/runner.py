@@ -133,6 +133,7 @@ async def _asked(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies
             with suppress(StoreError):  # the last one, at the end, is heard
                 settle("")
 
+    _note_unnoted(job)
     clock = asyncio.create_task(settling())
     try:
         if job.step.way != "batch":
@@ -226,6 +227,17 @@ def _note(job: Job, asked: list[tuple[str, Subject]]) -> None:
 
 def _note_places(job: Job, asked: list[tuple[str, int]]) -> None:
     _note(job, [(request, job.todo[n][1]) for request, n in asked])
+
+
+def _note_unnoted(job: Job) -> None:
+    """An older program has submitted batches of which nobody noted whose texts they ask about: all that are unread may
+    be, also beyond the limit of this run. An answer that nobody noted is taken for that of somebody who was erased."""
+    server = job.step.server
+    assert server is not None, "the rules are not asked"
+    if open_batches.of(job.ws, server)["usd"].has_nulls():
+        unread = jobs.unread(job.corpus, job.step, job.budget)
+        named = zip(bodies(unread), unread.todo, strict=True)
+        _note(job, [(server.name(body), subject) for body, (_, subject, _) in named])
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:

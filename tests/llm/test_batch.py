@@ -1,6 +1,7 @@
 """`--proposer batch` against a double of the Batch endpoints: half the price, and nothing is submitted twice."""
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -375,6 +376,23 @@ def test_what_another_batch_left_unanswered_is_not_in_the_one_that_is_out(
     one = told["estimated_tokens_in"] / 3
     assert told["estimated_tokens_out"] == 3 * 150 and 500 < one < 5_000
     assert ask("--dry-run", "--limit", "2").json["requests"] == 0
+
+
+def test_what_an_older_program_has_submitted_is_kept_beyond_the_limit(
+    out: Any, cli: Cli, workspace, double: Batches
+) -> None:
+    """It had noted neither whose texts they are nor the price: the answers were billed and dropped, all but one."""
+    with sqlite3.connect(workspace.root / "workspace.db") as db:
+        db.execute("DELETE FROM requests")
+        db.execute("DELETE FROM reserved")
+    assert cli("forget", "c2", "-C", workspace.root).code == 0
+    ran = out("--limit", "1").json
+    assert (ran["added"], len(double.batches)) == (1, 1)
+    kept = store.read(workspace, tables.REPLIES)["body"].to_list()
+    assert len(kept) == len(TEXTS) - 1  # without that of c2, who was erased
+    assert cli("forget", "c0", "-C", workspace.root).code == 0
+    assert store.read(workspace, tables.REPLIES).height == len(TEXTS) - 2  # and each is somebody's
+    assert out().json["already_paid"] == len(TEXTS) - 2 and len(double.batches) == 1
 
 
 def test_a_batch_is_billed_where_nothing_is_left_to_read(out: Any, workspace, stub: Stub, double: Batches) -> None:
