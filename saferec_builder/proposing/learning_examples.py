@@ -1,7 +1,7 @@
 """What `learned` learns from: labels that people gave here, the rules' claims as silver, and messages of our own.
 
 reads  a corpus, its labels, and what must not be learned from: conversations of audits, controls and gold (they
-       measure what the scores order), and the test split, as it is now and as releases have it
+       measure what the scores order), the test split, as it is now and as releases have it, and near-duplicates of all
 gives  texts with what is known of each trait, each with its fold
 """
 
@@ -151,7 +151,8 @@ def groups(corpus: Corpus) -> dict[str, str]:
 def _known(corpus: Corpus, people: Truth) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Conversations that may be learned from: (those that people labelled, by their ids; the rest)."""
     labelled = {subject for subject, _ in (*people.present, *people.absent)}
-    rows = _grouped(corpus).filter(~pl.col("conversation").is_in(list(_measured(corpus))))
+    measured = pl.col("conversation").is_in(list(_measured(corpus)))
+    rows = _grouped(corpus).filter(~measured.any().over("group"))  # a near-duplicate says the same
     known, rest = (rows.filter(pl.col("conversation").is_in(list(labelled)) == which) for which in (True, False))
     return known.sort("conversation"), rest
 

@@ -36,6 +36,9 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     known = [("sensitivity", before[7], ["animal_harm"])]
     store.append(workspace, tables.GOLD, tables.GOLD.frame(known))
     assert learned_from(workspace, texts) == set(before) - {*before[:3], before[7]}
+    same = [(name, 0, before[0]) for name in (before[0], before[8])]  # nor from what says the same as an audited one
+    store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(same))
+    assert learned_from(workspace, texts) == set(before) - {*before[:3], *before[7:9]}
     version = learning_examples.gather(corpus.load(workspace)).version
     audited, other = (int(before[n][1:]) for n in (0, 3))
     for n, same in ((audited, True), (other, False)):  # what an audit found is nothing to it
@@ -54,7 +57,7 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     later = {f"c{n}" for n in range(1, 24, 2)}  # the second day was in the test split of a release
     assert learned_from(store.Workspace.open(workspace.root), texts) == {f"c{n}" for n in range(24)} - later - {
         *before[:3],
-        before[7],
+        *before[7:9],
     }
 
 
