@@ -52,9 +52,10 @@ class Job:
 
     @cached_property
     def there(self) -> pl.DataFrame:
-        """Proposals that were there when this job saved its first."""
-        parts = workspace.parts(self.ws, tables.PROPOSALS, *tables.PROPOSALS.key)
-        return pl.concat([tables.PROPOSALS.empty.select("proposal"), *parts])
+        """This proposer's proposals that were there when this job saved its first."""
+        parts = workspace.parts(self.ws, tables.PROPOSALS, "kind", "proposer", "version")
+        mine = {"kind": self.corpus.kind, "proposer": self.name, "version": self.made_by}
+        return pl.concat(part.filter(**mine).select("proposal") for part in (tables.PROPOSALS.empty, *parts))
 
     @property
     def spent(self) -> float:
@@ -63,6 +64,7 @@ class Job:
 
     def counts(self) -> Counts:
         figures: dict[str, JsonValue] = dict(self.figures)
+        figures |= {"proposals_before": self.there.height} if self.there.height else {}
         figures |= {"estimated_usd": self.estimated_usd} if self.estimated_usd is not None else {}
         figures |= {"usd": round(self.spent, 6)} if self.budget.price else {}
         figures |= {"claims_rejected": dict(self.rejected)} if self.rejected else {}

@@ -55,6 +55,9 @@ def test_what_was_read_is_not_read_again(ask: Any, workspace: store.Workspace, s
     again = ask("--json").json
     assert (again["in"], again["added"], again["skipped"]) == (3, 0, 3)
     assert len(stub.asked) == asked and all(f.equals(before[n]) for n, f in contents(workspace).items())
+    ruled = ask("--proposer", "rules", "--json").json
+    told = [run.get("proposals_before") for run in (first, again, ruled)]
+    assert told == [None, 2, None]  # "proposals: 0" alone read as if none stood; another's are no one else's
 
 
 def test_a_changed_text_is_read_anew(ask: Any, workspace: store.Workspace) -> None:
