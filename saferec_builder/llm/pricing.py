@@ -6,7 +6,7 @@ No answer that comes takes a budget further than it goes. What a server bills fo
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from saferec_builder.llm.requests_and_replies import Body, Reply, Server
+from saferec_builder.llm.requests_and_replies import Reply, Server
 
 BYTES_PER_TOKEN = 4.0  # until this workspace has bills of its own to go by
 TOKENS_OUT = 150.0  # of an answer, until then
@@ -37,9 +37,6 @@ class Habit:
 
     bytes_per_token: float = BYTES_PER_TOKEN
     tokens_out: float = TOKENS_OUT
-
-    def tokens_in(self, server: Server, body: Body) -> float:
-        return len(server.payload(body)) / self.bytes_per_token
 
 
 @dataclass

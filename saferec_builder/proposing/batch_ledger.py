@@ -1,13 +1,11 @@
 """The ledger of batches in workspace.db, for the proposer `batch`, and for who asks its model directly."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import polars as pl
 
-from saferec_builder.llm import Reply, Server, batch
+from saferec_builder.llm import Server, batch
 from saferec_builder.proposing import open_batches
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
@@ -17,30 +15,10 @@ About = Callable[[list[tuple[str, int]]], None]  # notes whose texts these reque
 Bill = Callable[[str], None]  # writes what was paid since the last call: as this batch's, or as the run's where ""
 
 
-async def replies(
-    ws: Workspace, server: Server, about: About, bill: Bill, **how: Any
-) -> AsyncGenerator[tuple[int, Reply]]:
-    """llm.batch.replies of this server, with the workspace's ledger of its batches."""
-    with _ledger(ws, server, about, bill) as ledger:
-        async with aclosing(batch.replies(server, ledger=ledger, poll=ws.config.propose.batch_poll, **how)) as stream:
-            async for found in stream:
-                yield found
-
-
-async def fetch(ws: Workspace, server: Server, about: About, bill: Bill, **how: Any) -> int:
-    """llm.batch.fetch of this server, with the same ledger."""
-    with _ledger(ws, server, about, bill) as ledger:
-        return await batch.fetch(server, ledger=ledger, **how)
-
-
-@contextmanager
-def _ledger(ws: Workspace, server: Server, about: About, bill: Bill) -> Iterator["_Ledger"]:
-    with workspace.keyed(ws, tables.REQUESTS) as noted:
-        yield _Ledger(ws, server, about, bill, noted)
-
-
 @dataclass(frozen=True)
-class _Ledger:
+class BatchLedger:
+    """llm.batch.Ledger of one server and model."""
+
     ws: Workspace
     server: Server
     about: About

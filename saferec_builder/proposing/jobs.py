@@ -1,16 +1,16 @@
 """A job: what one proposer has not read yet, what came of it so far, and how that is saved."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import polars as pl
 
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.llm import Budget
+from saferec_builder.llm import Body, Budget, Server
 from saferec_builder.llm.requests_and_replies import UNSENT
 from saferec_builder.proposing import model_answers, pending, prompting, text_units as subjects
 from saferec_builder.proposing.corpus import Corpus
@@ -18,6 +18,7 @@ from saferec_builder.proposing.paid_answers import PaidAnswers
 from saferec_builder.proposing.proposers import Step
 from saferec_builder.proposing.text_units import Subject
 from saferec_builder.storage import tables, workspace
+from saferec_builder.storage.database import Keyed
 from saferec_builder.storage.workspace import Workspace
 
 Todo = tuple[int, Subject, Taxonomy]  # row of the corpus's frame, its text, the part of the taxonomy to ask for
@@ -49,6 +50,22 @@ class Job:
     @property
     def ws(self) -> Workspace:
         return self.corpus.ws
+
+    @property
+    def server(self) -> Server:
+        assert self.step.server is not None, "the rules are not asked"
+        return self.step.server
+
+    def bodies(self, todo: Iterable[Todo] | None = None) -> Iterator[Body]:
+        """The requests of these texts, or of all that is to be read, in their order."""
+        for _, subject, part in self.todo if todo is None else todo:
+            yield prompting.build_request(subject, part, self.corpus.prompt)
+
+    def off_schema(self, content: str) -> str | None:
+        return model_answers.off_schema(content, self.corpus.taxonomy)
+
+    def paid_answers(self, replies: Keyed) -> PaidAnswers:
+        return PaidAnswers(replies, self.off_schema, retries=self.step.retries_failed)
 
     @cached_property
     def there(self) -> pl.DataFrame:
@@ -116,15 +133,12 @@ def _dropped(job: Job) -> set[str]:
     return {place for part in mine for place in part.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]}
 
 
-def _paid(job: Job, todo: Iterable[Todo]) -> list[Todo]:
+def _paid(job: Job, todo: Sequence[Todo]) -> list[Todo]:
     """Those of which an answer is kept, so that nothing is asked."""
-    server = job.step.server
-    assert server is not None, "the rules are not asked"
-    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
     with workspace.keyed(job.ws, tables.REPLIES) as replies:
-        kept = PaidAnswers(replies, check, retries=job.step.retries_failed)
-        prompt = job.corpus.prompt
-        return [one for one in todo if kept.get(server.name(prompting.build_request(*one[1:], prompt))) is not None]
+        kept = job.paid_answers(replies)
+        asked = zip(todo, job.bodies(todo), strict=True)
+        return [one for one, body in asked if kept.get(job.server.name(body)) is not None]
 
 
 def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxonomy]]) -> None:

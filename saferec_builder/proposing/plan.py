@@ -2,11 +2,10 @@
 
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 
 from saferec_builder.llm import Budget
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import jobs, model_answers, open_batches, paid_answers, runner
+from saferec_builder.proposing import jobs, open_batches, paid_answers
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -67,24 +66,23 @@ def texts_to_send(plan: Plan) -> int:
 
 def _estimate(job: Job) -> None:
     job.figures = Counter(requests=0, already_paid=0, estimated_tokens_in=0, estimated_tokens_out=0)
-    server, price, habit = job.step.server, job.step.price, job.budget.habit
-    if server is None:
+    if job.step.server is None:
         return
-    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
+    price, habit = job.step.price, job.budget.habit
     replies = workspace.read(job.ws, tables.REPLIES)
-    paid = paid_answers.settled(replies, check, retries=job.step.retries_failed)
-    out = int(open_batches.of(job.ws, server)["requests"].sum())
+    paid = paid_answers.settled(replies, job.off_schema, retries=job.step.retries_failed)
+    out = int(open_batches.of(job.ws, job.server)["requests"].sum())
     if out:
         job.figures["in_open_batches"] = out
     noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if out else {}
     unpaid: list[tuple[int, int]] = []  # when it was noted (-1: never), tokens
-    for body in runner.bodies(job):
-        request = server.name(body)
+    for body in job.bodies():
+        request = job.server.name(body)
         if request in paid:
             job.figures["already_paid"] += 1
         else:
             paid.add(request)
-            unpaid.append((noted.get(request, -1), round(habit.tokens_in(server, body))))
+            unpaid.append((noted.get(request, -1), round(len(job.server.payload(body)) / habit.bytes_per_token)))
     # what was noted last is in the open batches; what others have left unanswered was noted before
     unpaid.sort()
     asked = unpaid[: len(unpaid) - min(out, sum(n >= 0 for n, _ in unpaid))]

@@ -8,19 +8,22 @@ from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saferec_builder import llm
 from saferec_builder.core.errors import ProposerError, StoreError
 from saferec_builder.core.taxonomy import Taxonomy
-from saferec_builder.proposing import jobs, known_ways, model_answers, open_batches, prompting
+from saferec_builder.proposing import jobs, known_ways, open_batches, prompting
 from saferec_builder.proposing.jobs import Job, Todo
-from saferec_builder.proposing.paid_answers import PaidAnswers, attempts
+from saferec_builder.proposing.paid_answers import attempts
 from saferec_builder.proposing.prompting import Reading
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.proposing.text_units import Subject, orders
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
+
+if TYPE_CHECKING:
+    from saferec_builder.proposing.batch_ledger import BatchLedger
 
 CHUNK = 1_000
 
@@ -134,57 +137,58 @@ async def _asked(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies
                 settle("")
 
     _note_unnoted(job)
+    kept = job.paid_answers(paid)
+    how = {"get": kept.get, "put": kept.put, "check": kept.check, "budget": job.budget}
     clock = asyncio.create_task(settling())
     try:
         if job.step.way != "batch":
-            await _fetched(job, paid, settle)
-        async with aclosing(_replies(job, paid, settle)) as stream:
+            await _fetched(job, settle, how)
+        async with aclosing(_replies(job, settle, how)) as stream:
             yield stream
     finally:
         clock.cancel()
 
 
-def _replies(job: Job, paid: Keyed, settle: Settle) -> Replies:
+def _replies(job: Job, settle: Settle, how: dict[str, Any]) -> Replies:
     """Asked of the server at once, or in batches; what was paid for is not asked again."""
-    server, how = _how(job, paid)
-    how |= {"found": partial(known_ways.note, job.ws)}
-    if job.step.way != "batch":
-        return llm.replies(server, **how)
-    from saferec_builder.proposing import batch_ledger
-
-    return batch_ledger.replies(job.ws, server, partial(_note_places, job), settle, **how)
+    how = how | {"found": partial(known_ways.note, job.ws)}
+    return _in_batches(job, settle, how) if job.step.way == "batch" else llm.replies(job.server, job.bodies(), **how)
 
 
-async def _fetched(job: Job, paid: Keyed, settle: Settle) -> None:
+async def _in_batches(job: Job, settle: Settle, how: dict[str, Any]) -> Replies:
+    from saferec_builder.llm import batch
+
+    poll = job.ws.config.propose.batch_poll
+    with _ledger(job, settle) as ledger:
+        async with aclosing(batch.replies(job.server, job.bodies(), ledger=ledger, poll=poll, **how)) as stream:
+            async for found in stream:
+                yield found
+
+
+async def _fetched(job: Job, settle: Settle, how: dict[str, Any]) -> None:
     """Before a model is asked directly: takes what it has answered in batches. ProposerError where one is not over:
     what is in it would be paid for twice."""
-    server, how = _how(job, paid)
-    if open_batches.of(job.ws, server).is_empty():
+    if open_batches.of(job.ws, job.server).is_empty():
         return
-    from saferec_builder.proposing import batch_ledger
+    from saferec_builder.llm import batch
 
     price = job.step.price.times(job.ws.config.propose.batch_factor) if job.step.price else None
-    left = await batch_ledger.fetch(job.ws, server, partial(_note_places, job), settle, price=price, **how)
+    with _ledger(job, settle) as ledger:
+        left = await batch.fetch(job.server, job.bodies(), ledger=ledger, price=price, **how)
     if left and job.todo:
         raise ProposerError(
-            f"{server.base_url}: {left:,} requests to {server.model} are in a batch that is not over, and would be paid"
-            f" for twice: wait for it with --proposer batch:{job.step.named}, or cancel it there and run this again"
+            f"{job.server.base_url}: {left:,} requests to {job.server.model} are in a batch that is not over, and would"
+            f" be paid for twice: wait for it with --proposer batch:{job.step.named}, or cancel it there and run this"
+            " again"
         )
 
 
-def _how(job: Job, paid: Keyed) -> tuple[llm.Server, dict[str, Any]]:
-    """(server, what it is asked and with which means)."""
-    server = job.step.server
-    assert server is not None, "the rules are not asked"
-    check = partial(model_answers.off_schema, taxonomy=job.corpus.taxonomy)
-    ours = PaidAnswers(paid, check, retries=job.step.retries_failed)
-    return server, {"bodies": bodies(job), "get": ours.get, "put": ours.put, "check": check, "budget": job.budget}
+@contextmanager
+def _ledger(job: Job, settle: Settle) -> Iterator["BatchLedger"]:
+    from saferec_builder.proposing.batch_ledger import BatchLedger  # loads openai
 
-
-def bodies(job: Job) -> Iterator[llm.Body]:
-    """The requests of a job in its order."""
-    for _, subject, part in job.todo:
-        yield prompting.build_request(subject, part, job.corpus.prompt)
+    with workspace.keyed(job.ws, tables.REQUESTS) as noted:
+        yield BatchLedger(job.ws, job.server, partial(_note_places, job), settle, noted)
 
 
 def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
@@ -232,12 +236,10 @@ def _note_places(job: Job, asked: list[tuple[str, int]]) -> None:
 def _note_unnoted(job: Job) -> None:
     """An older program has submitted batches of which nobody noted whose texts they ask about: all that are unread may
     be, also beyond the limit of this run. An answer that nobody noted is taken for that of somebody who was erased."""
-    server = job.step.server
-    assert server is not None, "the rules are not asked"
-    if open_batches.of(job.ws, server)["usd"].has_nulls():
+    if open_batches.of(job.ws, job.server)["usd"].has_nulls():
         unread = jobs.unread(job.corpus, job.step, job.budget)
-        named = zip(bodies(unread), unread.todo, strict=True)
-        _note(job, [(server.name(body), subject) for body, (_, subject, _) in named])
+        named = zip(unread.bodies(), unread.todo, strict=True)
+        _note(job, [(job.server.name(body), subject) for body, (_, subject, _) in named])
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
