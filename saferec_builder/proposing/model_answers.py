@@ -47,18 +47,26 @@ class Claims:
 
 def read(content: str, taxonomy: Taxonomy) -> Claims:
     """The claims of an answer. One that is off the schema as a whole has an error; a claim that is, is counted."""
-    try:
-        claims = Answer.model_validate_json(content).claims
-        if fault_of(content) is None and all(claim.trait in taxonomy.slugs for claim in claims):
-            return Claims(claims)
-        fault = f"answer: {fault_of(content)}"
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        fault = f"{'.'.join(str(p) for p in first['loc']) or 'answer'}: {first['msg']}"
     rows = _rows(json_in(content))
     if rows is None:
-        return Claims(error=f"off schema: {fault}")
-    return _mended(rows, taxonomy)
+        return Claims(error=f"off schema: answer: {fault_of(content) or 'no list of claims in it'}")
+    kept: list[Claim] = []
+    rejected: Counter[str] = Counter()
+    last, shares = "", _shares(rows)
+    for row in rows:
+        try:
+            claim = Claim.model_validate(_as_asked(row, taxonomy, shares=shares))
+        except ValidationError as error:
+            rejected["off schema"] += 1
+            first = error.errors(include_url=False, include_input=False)[0]
+            last = f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
+            continue
+        if claim.trait in taxonomy.slugs:
+            kept.append(claim)
+        else:
+            rejected["not in the taxonomy"] += 1
+            last = f"trait {claim.trait[:60]!r} is not in the taxonomy"
+    return Claims(kept, rejected, f"off schema: {last}" if rows and not kept else None)
 
 
 def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
@@ -83,40 +91,26 @@ def _rows(found: Any) -> list[Any] | None:
     return found if isinstance(found, list) else None
 
 
-def _mended(rows: list[Any], taxonomy: Taxonomy) -> Claims:
-    slugs = {_folded(name): t.slug for t in taxonomy.traits for name in (t.name, t.slug)}
-    kept: list[Claim] = []
-    rejected: Counter[str] = Counter()
-    last, shares = "", _shares(rows)
-    for row in rows:
-        try:
-            claim = Claim.model_validate(_as_asked(row, slugs, shares=shares))
-        except ValidationError as error:
-            rejected["off schema"] += 1
-            first = error.errors(include_url=False, include_input=False)[0]
-            last = f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
-            continue
-        if claim.trait in taxonomy.slugs:
-            kept.append(claim)
-        else:
-            rejected["not in the taxonomy"] += 1
-            last = f"trait {claim.trait[:60]!r} is not in the taxonomy"
-    return Claims(kept, rejected, f"off schema: {last}" if rows and not kept else None)
-
-
-def _as_asked(row: Any, slugs: dict[str, str], *, shares: bool) -> Any:
+def _as_asked(row: Any, taxonomy: Taxonomy, *, shares: bool) -> Any:
     """A claim in the form that was asked for, as far as it says the same: other words, names and numbers stay."""
     if not isinstance(row, dict):
         return row
-    trait, quotes = row.get("trait"), row.get("evidence") or []
+    quotes = row.get("evidence") or []
     quotes = quotes if isinstance(quotes, list) else [quotes]
     return {
-        "trait": slugs.get(_folded(trait), trait) if isinstance(trait, str) else trait,
+        "trait": _slug(row.get("trait"), taxonomy),
         "evidence": [_quote(quote) for quote in quotes[:MOST_QUOTES]],
         "form": _word(row.get("form") or "none"),
         "verdict": _word(row.get("verdict")),
         "confidence": _percent(row.get("confidence"), shares=shares),
     }
+
+
+def _slug(trait: Any, taxonomy: Taxonomy) -> Any:
+    if not isinstance(trait, str) or trait in taxonomy.slugs:
+        return trait
+    said = _folded(trait)
+    return next((t.slug for t in taxonomy.traits if said in (_folded(t.name), _folded(t.slug))), trait)
 
 
 def _quote(quote: Any) -> Any:

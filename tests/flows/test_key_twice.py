@@ -200,5 +200,4 @@ def test_nothing_else_parses_json() -> None:
         "annotation/tools/task_conversion.py: json.loads",  # of what was parsed just before
         "exports/report/page.py: model_validate_json",
         "saferec_builder/llm/requests_and_replies.py: validate_json",
-        "saferec_builder/proposing/model_answers.py: model_validate_json",
     }
