@@ -99,8 +99,9 @@ def read_removals(path: Path) -> Removals:
     if not path.exists():
         return Removals()
     try:
-        file = io.StringIO(read_plain(path).decode("utf-8-sig"), newline="")
-        return _wishes(path, csv.DictReader(file, strict=True))
+        text = read_plain(path).decode("utf-8-sig")
+        mark = max(",;\t", key=text.split("\n", 1)[0].count)  # spreadsheets of some languages save semicolons
+        return _wishes(path, csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise UsageError(f"{path}: cannot be read ({fault}): expected source,source_id,author in UTF-8") from None
 
@@ -114,8 +115,8 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
         source = source.lower()
         if None in row or any("\n" in cell or "\r" in cell for cell in (source, post, who)):
             raise UsageError(
-                f"{path}:{rows.line_num}: expected as many cells as the header has, each in one line: is a comma not"
-                " quoted, or a quote not closed?"
+                f"{path}:{rows.line_num}: expected as many cells as the header has, each in one line: is a comma (or"
+                " semicolon) not quoted, or a quote not closed?"
             )
         if not post and not who:
             raise UsageError(f"{path}:{rows.line_num}: expected a source_id or an author in each row")

@@ -26,6 +26,13 @@ def test_a_wish_is_honoured_however_its_source_is_spelt(tmp_path):
     assert wishes.of(wishes.ids, "messages") == {"everywhere"}
 
 
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_a_spreadsheet_may_have_saved_it_with_another_mark(tmp_path, mark):
+    path = tmp_path / "removals.csv"
+    path.write_text("\ufeffsource,source_id,author\r\nreddit,,Somebody\r\n".replace(",", mark), encoding="utf-8")
+    assert removals.read_removals(path).authors >= {("reddit", "somebody")}
+
+
 @pytest.mark.parametrize("who", ["U/Some_Body", "/u/some_body/", "user/Some_Body", "@some_body", " some_body "])
 def test_a_wish_is_honoured_however_the_author_is_written(tmp_path, who):
     wishes = wished(tmp_path, f"reddit,,{who}")
