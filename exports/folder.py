@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
+from exports.checks import VERSION
 from exports.digests import RowDigest
 from exports.manifest_types import CHECKED, Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json
@@ -229,6 +230,6 @@ def facts_of(folder: Path) -> Facts:
 
 
 def versions(releases: Path) -> Iterator[str]:
-    """The finished releases in this folder; a copy that somebody put there under another name is none."""
+    """The finished releases in this folder; a copy that somebody put there under another name is none, be it a day."""
     names = sorted(path.parent.name for path in releases.glob("[!.]*/" + MANIFEST))
-    yield from (name for name in names if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", name))
+    yield from filter(VERSION.fullmatch, names)

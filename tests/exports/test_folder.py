@@ -25,3 +25,11 @@ def test_a_build_without_room_says_so_once(tmp_path, monkeypatch):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, most)
     assert told == []
+
+
+def test_a_copy_of_a_release_that_is_named_by_its_day_is_no_version(tmp_path):
+    """Every command on releases ended with `version '2024.01.15'`: nobody had asked for that one."""
+    for name in ("1.0.0", "10.2.3", "2024.01.15", "1.0.0-old", "01.0.0"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / write.MANIFEST).touch()
+    assert [*write.versions(tmp_path)] == ["1.0.0", "10.2.3"]
