@@ -33,6 +33,7 @@ KNOWN = {
     "student": "Student of the guard",
 }
 RAW = "sft"  # what the others are compared with
+NO_RUNS = "Nothing was trained, or no results were given, so nothing is shown."
 BASELINES = {  # as training names them
     "guard": "Guard",
     "oracle_filter": "Oracle filter",
@@ -96,6 +97,7 @@ class Page:
     bytes: int
     new: bool  # False where the same page was there
     doubts: tuple[str, ...] = ()  # the release was withdrawn, or is not what it was made as: it stands at the top
+    lost_runs: bool = False  # the page that was there showed results of models, and this one shows none
 
 
 @shared
@@ -105,12 +107,13 @@ def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) 
     figures = gather(ws, version)
     html = render({**figures, "runs": given}).encode()
     path = ws.root / PAGE
-    new = not path.is_file() or path.read_bytes() != html
-    if new:
+    old = path.read_bytes() if path.is_file() else None
+    if new := old != html:
         with replacing(path) as tmp:
             tmp.write_bytes(html)
     version = figures["release"]["version"] if figures["release"] else None
-    return Page(path, version, len(html), new, tuple(figures["doubts"]))
+    lost = not given and old is not None and NO_RUNS.encode() not in old
+    return Page(path, version, len(html), new, tuple(figures["doubts"]), lost)
 
 
 def read_runs(folder: Path) -> Report:
@@ -163,6 +166,7 @@ def _template() -> jinja2.Template:
     )
     room.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
     room.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
+    room.globals["NO_RUNS"] = NO_RUNS
     return room.get_template("report.html")
 
 

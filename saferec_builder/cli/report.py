@@ -25,6 +25,8 @@ def report(
     made = page.write(ws, release, runs or ())
     for doubt in made.doubts:
         typer.echo(f"warning: {line(doubt)}", err=True)
+    if made.lost_runs:
+        typer.echo("warning: the page before showed results of models, this one none: give --runs again", err=True)
     figures = {"report": str(made.path), "release": made.release, "bytes": made.bytes, "runs": len(runs or ())}
     say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "pages")
     if not made.release:

@@ -227,6 +227,12 @@ def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: sto
     assert "of no slice" not in (workspace.root / "report.html").read_text()
 
 
+def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: store.Workspace, cli: Cli) -> None:
+    words = ["report", "-C", workspace.root]
+    assert cli(*words).err == cli(*words, "--runs", results(workspace.root / "runs", run("mine"))).err == ""
+    assert "this one none: give --runs again" in cli(*words).err and cli(*words).err == ""
+
+
 def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
     from training.evaluation import evaluate
 
