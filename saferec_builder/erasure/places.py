@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from exports import released_ids
 from exports.folder import facts_of
+from exports.report import PAGE
 from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import ReleaseError, SafeRecError
 from saferec_builder.core.progress import Progress, counted
@@ -30,7 +31,7 @@ DATA, EMPTIED = "data", ".emptied"  # of a release; and while it is being delete
 _BLOCK, _EDGE = 8 << 20, 64  # bytes that are searched at once, and how far two pieces overlap
 _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
 _PACKED = (".7z", ".bz2", ".gz", ".ods", ".xlsx", ".xz", ".zip", ".zst")
-_MADE = ("label-studio", "mining", "releases", "review")  # folders of ours: a source's names are in no file of these
+_MADE = ("label-studio", "mining", "releases", "review", PAGE)  # of ours: a source's names are in no file of these
 _ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 _TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
 _BETWEEN = re.compile(r"([:=|/\\])")  # in a name, or between two

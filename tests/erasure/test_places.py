@@ -112,6 +112,12 @@ def test_a_dump_of_reddit_that_names_them_is_listed(
     assert "RS.ndjson: the file" in ran.json["do_1"] and "dumps of comments" in ran.json["do_2"]
 
 
+def test_the_report_is_not_listed_for_a_word_that_somebody_is_called(mined: store.Workspace, cli: Cli) -> None:
+    """The page has no name of a source in it, and a dry run said to look there for `person4`."""
+    (mined.root / "report.html").write_text("<p>What person4 means to recommenders</p>")
+    assert "files" not in cli("forget", "person4", "--dry-run", "-C", mined.root, "--json").json
+
+
 def test_what_nobody_can_read_is_listed_and_stops_nothing(mined: store.Workspace, cli: Cli) -> None:
     """It ended with a traceback after the intent was written: from then on every other command refused."""
     (mined.root / "half.parquet").write_bytes(b"PAR1 half of a download")
