@@ -9,13 +9,13 @@ from uuid import UUID
 
 from exports.manifest_types import Facts
 from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.core.plain_files import PARQUET, packed_as
 from saferec_builder.sources import opened
 from saferec_builder.storage.schema import keyed_digest
 from saferec_builder.storage.workspace import Workspace
 
 _GUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CHUNK = 1 << 20  # bytes
-_PACKED = {b"PAR1": "parquet", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zX": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
 
 
 def guid(ws: Workspace, dataset: str) -> str:
@@ -43,9 +43,7 @@ def found(guid: str, file: Path) -> bool:
     with opened(file) as text:
         before = b""
         while chunk := text.read(_CHUNK):
-            if not before and (
-                packed := next((name for head, name in _PACKED.items() if chunk.startswith(head)), None)
-            ):
+            if not before and (packed := "parquet" if chunk.startswith(PARQUET) else packed_as(chunk)):
                 raise UsageError(f"{file}: packed ({packed}), which nobody can search: give its text, plain or gzipped")
             here = (before + chunk).lower()
             if any(mark in here for mark in marks):

@@ -11,3 +11,23 @@ def read_plain(path: Path) -> bytes:
     if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # what a folder is, opening it says
         raise OSError(errno.ESPIPE, "a pipe or device, expected a plain file", str(path))
     return path.read_bytes()
+
+
+# ---- files whose bytes are no text
+
+PARQUET = b"PAR1"
+_PACKED = {
+    b"PK\x03\x04": "zip",  # and what spreadsheets and word processors save
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zX": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"7z\xbc\xaf": "7z",
+    b"Rar!": "rar",
+    b"%PDF": "pdf",
+}
+
+
+def packed_as(head: bytes) -> str | None:
+    """How a file that begins so is packed; None where its bytes can be searched, or are parquet."""
+    return next((name for mark, name in _PACKED.items() if head.startswith(mark)), None)

@@ -19,6 +19,7 @@ from exports.folder import facts_of
 from exports.report import PAGE
 from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import ReleaseError, SafeRecError
+from saferec_builder.core.plain_files import PARQUET, packed_as
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.erasure.people import Gone, releases
 from saferec_builder.mining import removals as wishes
@@ -30,7 +31,6 @@ from saferec_builder.storage.workspace import Workspace
 DATA, EMPTIED = "data", ".emptied"  # of a release; and while it is being deleted
 _BLOCK, _EDGE = 8 << 20, 64  # bytes that are searched at once, and how far two pieces overlap
 _LISTS, _TABLES = (".jsonl", ".ndjson"), (".csv", ".tsv")
-_PACKED = (".7z", ".bz2", ".gz", ".ods", ".xlsx", ".xz", ".zip", ".zst")
 _MADE = ("label-studio", "mining", "releases", "review", PAGE)  # of ours: a source's names are in no file of these
 _ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 _TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
@@ -115,8 +115,17 @@ def _words(text: str) -> set[str]:
 
 
 def packed(root: Path) -> list[Path]:
-    """The files that nobody looks into."""
-    return [path for path in files(root) if path.suffix.lower() in _PACKED]
+    """The files that nobody looks into, whatever they are called."""
+    found = list[Path]()
+    for path in files(root):
+        with suppress(OSError):  # one may not read it: `holding` tells of it
+            found += [path] * (packed_as(_head(path)) is not None)
+    return found
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(16)
 
 
 def links(root: Path) -> list[Path]:
@@ -131,7 +140,7 @@ def _said(block: bytes, names: Sequence[str]) -> bool:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    if path.suffix == ".parquet":
+    if _head(path).startswith(PARQUET):
         for batch in pq.ParquetFile(path).iter_batches():
             yield from (b"\n".join(_values(column)) for column in batch.columns)
         return

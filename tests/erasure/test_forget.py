@@ -229,7 +229,7 @@ def test_who_ends_a_broken_off_erasure_erases_nobody_else_and_hears_all_that_is_
         patch.setattr(stage.database, "scrub", lambda place: (_ for _ in ()).throw(KeyboardInterrupt))
         stage.forget(ws, [ID])
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")  # removed, not forgotten
-    (ws.root / "notes.zip").touch()
+    (ws.root / "notes.zip").write_bytes(b"PK\x03\x04")
     ran = cli("forget", *names, "-C", ws.root, "--json")
     assert ran.code == 0 and ran.json["resumed"] == 1 and ran.json["releases"] == ["published", "releases/1.0.0"]
     told = "\n".join(str(ran.json[name]) for name in ran.json if name.startswith("do_"))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import tarfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -227,8 +228,18 @@ def test_a_table_is_searched_in_whatever_kind_its_columns_are(mined: store.Works
     }
     for name, column in kinds.items():
         column.to_frame("x").write_parquet(mined.root / f"{name}.parquet")
+    (mined.root / "plain.parquet").rename(mined.root / "plain.parquet.bak")
     ran = cli("forget", "person4", "-C", mined.root, "--json")
-    assert ran.code == 1 and ran.json["still_in"] == ["category.parquet", "nested.parquet", "plain.parquet"]
+    assert ran.code == 1 and ran.json["still_in"] == ["category.parquet", "nested.parquet", "plain.parquet.bak"]
+
+
+def test_what_is_packed_is_told_whatever_it_is_called(mined: store.Workspace, cli: Cli) -> None:
+    """A backup.tgz held their words, and no line named it."""
+    with tarfile.open(mined.root / "backup.tgz", "w:gz") as archive:
+        archive.add(mined.root / "tables")
+    (mined.root / "notes.docx").write_bytes(b"PK\x03\x04")
+    told = cli("forget", "person4", "-C", mined.root, "--json").json
+    assert told["do_2"].startswith("backup.tgz, notes.docx: packed, so nobody looked into it")
 
 
 def test_what_a_link_leads_to_is_told(mined: store.Workspace, tmp_path: Path, cli: Cli) -> None:
