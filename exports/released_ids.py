@@ -134,17 +134,15 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
         ) from None
 
 
-def erase(path: Path, whole: list[str], revisions: list[tuple[str, str]]) -> None:
-    """The key file without these conversations of the workspace, and without these revisions (conversation, digest).
-    ReleaseError where it is none."""
-    read(path)
-    table = pq.read_table(path)
-    known = pl.DataFrame(pl.from_arrow(table.select(["subject", "digest"])))
-    pairs = known["subject"] + known["digest"]
-    gone = known["subject"].is_in(whole) | pairs.is_in([one + digest for one, digest in revisions])
+def erase(path: Path, names: list[str], revisions: list[tuple[str, str]]) -> None:
+    """The key file without these conversations of the workspace and these seekers of the release, and without these
+    revisions (conversation, digest). ReleaseError where it is none."""
+    pairs = (pl.col("subject") + pl.col("digest")).is_in([one + digest for one, digest in revisions])
+    theirs = pl.any_horizontal(pl.col("subject", "seeker").is_in(names), pairs).fill_null(False)
+    gone = read(path).select(theirs=theirs)["theirs"]
     if gone.any():
         buffer = io.BytesIO()
-        pq.write_table(table.filter((~gone).to_arrow()), buffer, compression="zstd")
+        pq.write_table(pq.read_table(path).filter((~gone).to_arrow()), buffer, compression="zstd")
         write_private(path, buffer.getvalue())
 
 

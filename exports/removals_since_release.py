@@ -24,7 +24,7 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
         return []
     there, key = versions.table((home, manifest), "conversations", _SEEN), released_ids.path_of(home)
     held_back = released_ids.read(key) if key.exists() else pl.DataFrame(schema=released_ids.KEY)
-    there = there.join(held_back.select("subject", *_KEYED), on="conversation", how="left", suffix="_key")
+    there = there.join(held_back.select("subject", "source_id", *_KEYED), on="conversation", how="left", suffix="_key")
     there = there.with_columns(pl.coalesce(name, f"{name}_key").alias(name) for name in _KEYED[1:])
     gone = withheld.erased(ws)
     wished = pl.concat([gone, gone.with_columns(_released(ws, manifest["name"], gone["conversation"]))])
@@ -42,6 +42,8 @@ def still_in(ws: Workspace, home: Path) -> list[str]:
             raise ReleaseError(f"{key}: missing, and nobody else can tell who is in it: put your copy of it back")
         named = pl.any_horizontal(pl.col("conversation", "subject").is_in(ids).fill_null(False))
         named |= pl.col("seeker").is_in(people).fill_null(False)
+        post = pl.col("source_id").str.strip_chars()  # the only trace of an id that was erased: tables have it no more
+        named |= post.is_in(removals.ids_in(source, there["source_id"].str.strip_chars())).fill_null(False)
         held += there.filter((pl.col("source") == source) & named)["conversation"].to_list()
     return sorted(set(held))
 

@@ -38,13 +38,14 @@ class Gone:
     ids: list[Pair] = field(default_factory=list)  # of these in their sources, as in `forgotten`; for nobody to keep
     inputs: list[Pair] = field(default_factory=list)  # source and name of each file that they were read from
     others: list[str] = field(default_factory=list)  # further names: released ids, tasks, pseudonyms
+    before: list[str] = field(default_factory=list)  # names of those who were erased before: files may be back
     tasks: list[str] = field(default_factory=list)  # ids of tasks about the revisions
     tombstones: list[dict[str, Any]] = field(default_factory=list)  # rows of TOMBSTONES
 
     @property
     def names(self) -> list[str]:
         """All that names them in a file, and nobody else."""
-        return sorted({*self.whole, *self.others, *self.tasks})
+        return sorted({*self.whole, *self.others, *self.before, *self.tasks})
 
     def facts(self) -> dict[str, Any]:
         return asdict(self)
@@ -184,7 +185,6 @@ def _gone(
     posts = ends.select("source", "source_id").drop_nulls()
     datasets = _datasets(ws)
     others = [released_ids.released(ws, name, one) for name in datasets for one in whole]
-    others += sorted(once_called.difference(stays["conversation"], stays["seeker"]))
     others += [*seekers, *(formats.pseudonym(name, one) for name in datasets for one in seekers)]
     design, given, labels, reviews = (
         workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
@@ -198,6 +198,7 @@ def _gone(
         whole={one: f"gone-{secrets.token_hex(8)}" for one in whole},
         inputs=about.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
         others=others,
+        before=sorted(once_called.difference(stays["conversation"], stays["seeker"])),
         tasks=_tasks(ws, given, revisions),
         tombstones=sampling_design.tombstones(design, given, labels, reviews, whole).to_dicts(),
     )

@@ -293,7 +293,7 @@ def empty_releases(ws: Workspace, gone: Gone, *, again: bool) -> list[Path]:
             emptied.append(home)
         shutil.rmtree(home / EMPTIED, ignore_errors=True)
     for key in ws.releases.glob("*.key.parquet"):
-        released_ids.erase(key, list(gone.whole), gone.revisions)
+        released_ids.erase(key, [*gone.whole, *gone.before], gone.revisions)
     for draft in ws.releases.glob(".*.tmp"):  # of a build that was killed
         shutil.rmtree(draft, ignore_errors=True)
     return emptied
@@ -307,20 +307,25 @@ def held(ws: Workspace, gone: Gone) -> list[Path]:
 
 
 def holds(ws: Workspace, home: Path, gone: Gone) -> bool:
-    """Whether one of the revisions is in this release, as far as its key file tells; else the conversation."""
+    """Whether one of the revisions is in this release, as far as its key file tells, else the conversation; or somebody
+    who was erased before, where it was put back."""
     dataset, key = facts_of(home)["name"], released_ids.path_of(home)
     named = {released_ids.released(ws, dataset, one): one for one, _ in gone.revisions}
     named |= {one: one for one, _ in gone.revisions}  # of an older program
     paths = sorted((home / DATA / "conversations").glob("*.parquet"))
     try:
-        there = [pl.read_parquet(path, columns=["conversation", "digest"], glob=False) for path in paths]
+        there = [pl.read_parquet(path, columns=["conversation", "digest", "seeker"], glob=False) for path in paths]
     except (pl.exceptions.PolarsError, OSError) as fault:
         why = f"{home}: {DATA}/conversations cannot be read ({str(fault).splitlines()[0]})"
         raise ReleaseError(f"{why}: put your copy of it back, or delete the folder") from None
-    rows = pl.concat(there).filter(pl.col("conversation").is_in(list(named))) if there else pl.DataFrame()
-    if rows.is_empty():
+    if not there:
         return False
-    digests = dict(released_ids.read(key).select("conversation", "digest").iter_rows()) if key.exists() else {}
+    rows = pl.concat(there)
+    held = released_ids.read(key) if key.exists() else pl.DataFrame(schema=released_ids.KEY)
+    if not {*gone.before}.isdisjoint([*rows["conversation"], *rows["seeker"], *held["subject"], *held["seeker"]]):
+        return True
+    digests = dict(held.select("conversation", "digest").iter_rows())
+    theirs = rows.filter(pl.col("conversation").is_in(list(named))).select("conversation", "digest").iter_rows()
+    each = ((named[one], digests.get(one, digest)) for one, digest in theirs)
     gone_now = set(gone.revisions)
-    each = ((named[one], digests.get(one, digest)) for one, digest in rows.iter_rows())
     return any(digest is None or (subject, digest) in gone_now for subject, digest in each)

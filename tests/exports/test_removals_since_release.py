@@ -132,6 +132,20 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
         assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
 
 
+@pytest.mark.parametrize("wish", ["c007", "p7"])
+def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptied_again(ws, cli, tmp_path, wish):
+    """Of an erased id nothing but a digest is left here: such a release was published, and its data stayed."""
+    shutil.copytree(ws.releases, tmp_path / "backup")
+    assert cli("forget", wish, "-C", ws.root).code == 0
+    shutil.rmtree(ws.releases)
+    shutil.copytree(tmp_path / "backup", ws.releases)
+    assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+    ran = cli("forget", wish, "-C", ws.root, "--json")
+    assert ran.code == 0 and ran.json["releases"] == ["releases/1.0.0"], ran.err
+    assert not (ws.releases / "1.0.0" / "data").exists()
+    assert "c007" not in released_ids.read(released_ids.path_of(ws.releases / "1.0.0"))["source_id"]
+
+
 def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     row = store.read(ws, tables.CONVERSATIONS).filter(source_id="c009").to_dicts()[0]
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
