@@ -194,7 +194,8 @@ def _erase(
 ) -> Forgotten:
     """Each step can be done again; the intent goes with the last, when all that is to be told is known."""
     # first: whatever comes, mining leaves them out
-    workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(gone.forgotten))
+    kept = [*gone.forgotten, *(wishes.task_key(task, ws.secret) for task in gone.tasks)]
+    workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(kept))
     tasks = set(gone.tasks)
     counts = {"tasks": review_server.erase_here(ws, tasks)}
     if to:

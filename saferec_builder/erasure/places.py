@@ -35,6 +35,7 @@ _MADE = ("label-studio", "mining", "releases", "review", PAGE)  # of ours: a sou
 _ONE_VALUE = re.compile(rb"\x1f\x8b|(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 _TOKEN = re.compile(r"""[^\s"',;(){}\[\]<>]+""")
 _BETWEEN = re.compile(r"([:=|/\\])")  # in a name, or between two
+_TASK = re.compile(r"task-[0-9a-f]{16}")  # tasks_and_answers.task_id
 _LONGEST, _EDGES = 3, ".!?@*`"  # parts of a name; and what stands around one
 _KNOWN = 1_000_000  # words that are remembered as nobody's
 _DATABASE = ("workspace.db", "workspace.db-wal", "workspace.db-shm", "workspace.db-journal")
@@ -187,7 +188,7 @@ def clean_lists(
     ws: Workspace, gone: Gone, *, dry: bool = False, progress: Progress | None = None
 ) -> tuple[int, list[Path]]:
     """Takes the lines about them out of JSON lines and CSV files, and out of copies of input under any name: (how many
-    that were, the copies of input that hold something of theirs still). dry: counts alone."""
+    that were, the copies of input that hold something of theirs still). dry: counts alone, and all files are told."""
     known = workspace.read(ws, tables.FORGOTTEN).iter_rows()  # a copy may have been put back
     erased = wishes.Removals(forgotten=frozenset((*gone.forgotten, *gone.ids, *known)), secret=ws.secret)
     lines, left, homes = 0, list[Path](), releases(ws)
@@ -198,9 +199,9 @@ def clean_lists(
         with suppress(OSError):  # one may not read it, or not write there: `holding` tells of it
             theirs = Theirs() if homes.intersection(path.parents) else _theirs(path, erased)
             listed = path.suffix in (*_LISTS, *_TABLES) or theirs.lines or theirs.ids
-            taken = _clean(path, gone.names, theirs, dry=dry) if listed else 0
+            taken = _clean(path, gone.names, theirs, erased, dry=dry) if listed else 0
         lines += taken
-        if theirs.found and (dry or not taken):
+        if (theirs.found and not taken) or (dry and taken):
             left.append(path)
     return lines, left
 
@@ -227,14 +228,16 @@ def _is_one_value(path: Path) -> bool:
         return bool(_ONE_VALUE.match(file.read(1_000)))
 
 
-def _clean(path: Path, names: Sequence[str], theirs: Theirs, *, dry: bool) -> int:
+def _clean(path: Path, names: Sequence[str], theirs: Theirs, erased: wishes.Removals, *, dry: bool) -> int:
     raw = path.read_bytes()
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 has no lines of bytes: `holding` tells of it
         return 0
     in_lines = path.suffix in _LISTS or bool(theirs.lines)
-    records = _records(raw.decode("latin-1"), theirs.ids, in_lines=in_lines)
+    text = raw.decode("latin-1")
+    back = [task for task in {*_TASK.findall(text)} if wishes.task_key(task, erased.secret) in erased.forgotten]
+    records = _records(text, theirs.ids, in_lines=in_lines)
     texts = pl.Series([text for text, _ in records], dtype=pl.String)
-    doomed = texts.str.contains_any(list(names)) if names else pl.repeat(False, len(texts), eager=True)
+    doomed = texts.str.contains_any([*names, *back]) if names or back else pl.repeat(False, len(texts), eager=True)
     if in_lines:
         doomed |= pl.Series([n in theirs.lines for n in range(1, len(records) + 1)], dtype=pl.Boolean)
     else:

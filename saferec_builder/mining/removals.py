@@ -23,6 +23,7 @@ from saferec_builder.storage.workspace import Workspace
 
 FILE = "removals.csv"
 REMOVED = "removed on request"
+TASK = "review task"  # in place of a source
 Key = Callable[[str, str, bytes], str]  # source, name, secret
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # what people write around a name on Reddit
 
@@ -200,6 +201,11 @@ def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: byt
 def id_key(source: str, name: str, secret: bytes) -> str:
     """An id and an author of one name are two; no author has a line break."""
     return pseudonym(source, f"\n{name}", secret)
+
+
+def task_key(task: str, secret: bytes) -> tuple[str, str]:
+    """Row of FORGOTTEN of a task about somebody who is erased: a reviewer's file has no other name of theirs."""
+    return TASK, pseudonym(TASK, task, secret)
 
 
 def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFrame:
