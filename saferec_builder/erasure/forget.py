@@ -203,6 +203,8 @@ def _erase(
     counts["lines"], copies = places.clean_lists(ws, gone, progress=progress)
     outbox.erase(ws, set(gone.revisions))
     emptied = places.empty_releases(ws, gone, again=again)
+    moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, gone), strict=True)
+    database.replace(ws.database, moved)  # while the texts are there
     counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
     new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(gone.tombstones))]
     counts |= database.erase(ws.database, rows.in_database(ws, gone), new)

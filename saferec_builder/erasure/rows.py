@@ -4,16 +4,16 @@ from collections.abc import Callable
 
 import polars as pl
 
+from annotation import review_history
 from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.erasure.people import Gone
 from saferec_builder.mining.conversations import AGAIN, MUTE
-from saferec_builder.storage import database, tables, texts_on_disk, workspace
+from saferec_builder.storage import database, evidence_check, tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 _BULK = (tables.DROPS, tables.STATED, tables.MARKS, tables.CLUSTERS, tables.PROPOSALS, tables.READINGS, tables.ORIGINS)
 _BY_SUBJECT = (tables.ASSIGNMENTS, tables.DESIGN, tables.GOLD, tables.DECOYS, tables.REVIEWS, tables.LABELS)
-_BY_TEXT = (tables.ASSIGNMENTS, tables.REVIEWS, tables.LABELS)
 _WORDS = 3  # in a row: a note on an answer that has so many of theirs goes too, whomever it is about
 
 
@@ -34,19 +34,47 @@ def changes(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, Change]]:
     return [(table, without(theirs)) for table, theirs in _theirs(ws, gone)]
 
 
+def moved(ws: Workspace, gone: Gone) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Of conversations that stay, ASSIGNMENTS on a text that goes, which are for all texts of one, and REVIEWS that
+    stand in the text that is left: both as they are on that, without notes, which may be about the other."""
+    old = _texts(gone).filter(~pl.col("subject").is_in(list(gone.whole)))
+    said = texts_on_disk.turns(ws, old["subject"].unique())
+    left = said.join(old, on=["subject", "digest"], how="anti").unique("subject", keep="last")
+    now = left.select("subject", now="digest")
+    given, reviews = (
+        workspace.read(ws, table).filter(kind="sensitivity").join(now, on="subject", how="semi", maintain_order="left")
+        for table in (tables.ASSIGNMENTS, tables.REVIEWS)
+    )
+    given = given.join(old, on=["subject", "digest"], how="semi", maintain_order="left").join(now, on="subject")
+    current = pl.col("digest") == pl.col("now")
+    texts = said.join(now, on="subject").with_columns(kind=pl.lit("sensitivity"), current=current)
+    judged, _ = review_history.standing(reviews, texts, ws.taxonomy)
+    fallen = pl.col("out").is_in([review_history.STALE, evidence_check.UNFOUNDED]).fill_null(False)
+    theirs = reviews.join(old, on=["subject", "digest"], how="semi").select("review")
+    stay = judged.filter(~fallen).join(theirs, on="review", how="semi", maintain_order="left")
+    note = pl.when(pl.col("verdict").is_null()).then("note")  # of what was taken back: it says why
+    moved_ones = given.with_columns(digest="now").select(list(tables.ASSIGNMENTS.columns))
+    return moved_ones, stay.with_columns(note=note).select(list(tables.REVIEWS.columns))
+
+
+def _texts(gone: Gone) -> pl.DataFrame:
+    return pl.DataFrame(gone.revisions, schema={"subject": pl.String, "digest": pl.String}, orient="row")
+
+
 def in_database(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, pl.DataFrame]]:
     """Rows of the database that go, named by some of their columns. A reply of which nobody has noted whose it is
     goes, too: an older program, or one that was killed, has asked for it."""
     whole = pl.DataFrame({"subject": list(gone.whole)}, schema={"subject": pl.String})
-    texts = pl.DataFrame(gone.revisions, schema={"subject": pl.String, "digest": pl.String}, orient="row")
-    texts = texts.join(whole, on="subject", how="anti")
+    texts = _texts(gone).join(whole, on="subject", how="anti")
     kind = pl.lit("sensitivity").alias("kind")
     asked = workspace.read(ws, tables.REQUESTS)
     about = pl.concat([asked.join(texts, ["subject", "digest"], "semi"), asked.join(whole, "subject", "semi")])
     unknown = database.orphans(ws.database, tables.REPLIES, tables.REQUESTS, "request")
     requests = pl.DataFrame({"request": [*about["request"], *unknown]}, schema={"request": pl.String}).unique()
     named = [(table, whole.select(kind, "subject")) for table in _BY_SUBJECT]
-    named += [(table, texts.select(kind, "subject", "digest")) for table in _BY_TEXT]
+    named.append((tables.LABELS, texts.select(kind, "subject", "digest")))
+    fallen = workspace.read(ws, tables.REVIEWS).filter(kind="sensitivity").join(texts, ["subject", "digest"], "semi")
+    named.append((tables.REVIEWS, fallen.join(moved(ws, gone)[1], on="review", how="anti").select("review")))
     tasks = set(gone.tasks)
     for table in (tables.SENT, tables.KEYED, tables.TASK_PAGES, tables.REJECTED):
         keys = workspace.read(ws, table)["task"].unique()
@@ -88,7 +116,7 @@ def _plain(text: pl.Expr) -> pl.Expr:
 
 def _phrases(ws: Workspace, gone: Gone) -> pl.Series:
     """Some words in a row of all that was said there."""
-    theirs = pl.DataFrame(gone.revisions, schema={"subject": pl.String, "digest": pl.String}, orient="row")
+    theirs = _texts(gone)
     said = texts_on_disk.turns(ws, theirs["subject"].unique()).join(theirs, on=["subject", "digest"], how="semi")
     texts = said.explode("turns").select(_plain(pl.col("turns").struct.field("text"))).drop_nulls().to_series()
     words = [text.split(" ") for text in texts]

@@ -256,6 +256,17 @@ def erase(
     return counts
 
 
+def replace(place: Place, rows: Iterable[tuple[tables.Table, pl.DataFrame]]) -> None:
+    """Puts whole rows in the places of those with the same key, in one transaction; other rows are nowhere added."""
+    with _connection(place) as db:
+        for table, frame in rows:
+            sql, as_text = _sql_table(table), _as_text(table)
+            _make(db, sql)
+            change = sa.update(sql).where(*(sql.c[c] == sa.bindparam(f"key_{c}") for c in table.key))
+            for row in frame.iter_rows(named=True):
+                db.execute(change, _as_sql(row, *as_text) | {f"key_{c}": row[c] for c in table.key})
+
+
 def orphans(place: Place, table: tables.Table, of: tables.Table, column: str) -> list[str]:
     """What `table` holds in this column, and `of` does not."""
     ours, theirs = _sql_table(table), _sql_table(of)

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
-from saferec_builder.mining.conversations import AGAIN, MUTE
+from saferec_builder.mining.conversations import AGAIN, MUTE, pseudonym
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
+from tests.worlds import release_world as world
 from tests.worlds.source_lines import chat
 
 SILENT = {"id": "talk-mute", "user": "person4", "messages": [{"role": "assistant", "content": "Which film?"}]}
@@ -37,3 +38,40 @@ def test_a_reply_of_which_nobody_noted_whose_it_is_goes_with_a_second_erasure(
     store.append(workspace, tables.REPLIES, tables.REPLIES.frame([reply]))
     assert cli("forget", "person4", "-C", workspace.root).code == 0
     assert store.count(workspace, tables.REPLIES) == 0
+
+
+def test_whoever_stood_in_an_older_text_takes_no_review_that_stands_in_the_present_one(
+    workspace: store.Workspace, cli: Cli
+) -> None:
+    """Of a thread whose comment was deleted since: `ann` read the older text, and her answers on the seeker's words and
+    her task went with it; what the quotes of `di` stand in is gone, so hers does."""
+    ask, more = "I faint at blood, what next?", "And no needles."
+    old, new = (
+        world.conversation("c1", *turns, source="reddit", seeker="p1")
+        for turns in ((ask, "Try Film A", more), (ask, "[deleted]", "Thanks!"))
+    )
+    leaver = pseudonym("reddit", "leaver", workspace.secret)
+    post = {"conversation": "c1", "digest": old["digest"], "turn": 1, "source_id": "t1_x", "author": leaver}
+    quotes = {"ann": ask[8:16], "di": more}
+    words = {who: world.label(old, quote=quote)["spans"] for who, quote in quotes.items()}
+    given = {"kind": "sensitivity", "subject": "c1", "role": "reviewer", "why": "proposed", "batch": "b"}
+    people = [("ann", old), ("bo", new), ("di", old)]
+    said = [
+        world.review(text, who, verdict="present", note="of leaver", spans=words.get(who, [])) for who, text in people
+    ]
+    for table, rows in (
+        (tables.CONVERSATIONS, [old, new]),
+        (tables.ORIGINS, [post]),
+        (tables.ASSIGNMENTS, [given | {"reviewer": who, "digest": text["digest"]} for who, text in people]),
+        (tables.REVIEWS, said),
+    ):
+        store.append(workspace, table, table.frame(rows))
+    looked, ran = (cli("forget", "leaver", *dry, "-C", workspace.root, "--json") for dry in (["--dry-run"], []))
+    assert ran.code == 0 and ran.json["where"] == looked.json["where"] and ran.json["where"]["reviews"] == 1
+    reviews, tasks = (store.read(workspace, table) for table in (tables.REVIEWS, tables.ASSIGNMENTS))
+    assert reviews.select("reviewer", "digest", "note").rows() == [
+        ("ann", new["digest"], None),
+        ("bo", new["digest"], "of leaver"),
+    ]
+    assert reviews["spans"].to_list()[0] == words["ann"]
+    assert tasks.select("reviewer", "digest").rows() == [(who, new["digest"]) for who in ("ann", "bo", "di")]
