@@ -11,9 +11,7 @@ import polars as pl
 from annotation import (
     aggregation,
     agreement,
-    precision_bounds,
     progress,
-    recall_bounds,
     review_state as desk,
     reviewer_opt_outs as opt_outs,
 )
@@ -89,7 +87,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
         "agreement": figures.agreement(agreement.alphas(apart), taxonomy),
-        "missed": workload.missed(bounds, taxonomy, recall_bounds.words, precision_bounds.words),
+        "missed": workload.missed(bounds, taxonomy),
         "effort": workload.effort(state.standing, labels),
         "load": workload.load(tasks, state.standing, taxonomy, _pseudonym(ws)),
         "flips": _flips(ws, manifest, taxonomy),

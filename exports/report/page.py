@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from exports.card import percent
 from exports.report import PAGE, plots
 from exports.report.gather import Figures, gather
 from saferec_builder.core.errors import ReleaseError, UsageError, fault_of, plain
@@ -181,13 +182,8 @@ def _hash(template: str, tag: str) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """12 %, and never 0 % or 100 % of what is not none or all."""
-    if not whole:
-        return "–"
-    percent = 100 * part / whole
-    if 0 < percent < 0.5:
-        return "<1%"
-    return "99%" if 99.5 <= percent < 100 else f"{percent:.0f}%"
+    """As card.percent; a dash of nothing."""
+    return percent(part / whole) if whole else "–"
 
 
 def number(value: float | None, digits: int = 2) -> str:

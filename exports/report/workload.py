@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
-from annotation import controls
-from annotation.confidence_bounds import Bound, FalseShare
+from annotation import controls, precision_bounds, recall_bounds
+from annotation.confidence_bounds import Bound
 from annotation.progress import TASK
 from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
@@ -57,23 +57,21 @@ def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
     return {"read": len(read), "found": found, "points": points}
 
 
-def missed(
-    bounds: LabelBounds, taxonomy: Taxonomy, words: Callable[[Bound], str], false_words: Callable[[FalseShare], str]
-) -> Row:
+def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
     """{pooled, truth, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
 
     `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
     """
     names = {t.slug: t.name for t in taxonomy.traits}
-    false = {slug: false_words(share) for slug, share in bounds.false.items()}
+    false = {slug: precision_bounds.words(share) for slug, share in bounds.false.items()}
     rows = [
-        _bound(names[slug], bound, words) | {"false": false.get(slug)}
+        _bound(names[slug], bound) | {"false": false.get(slug)}
         for slug, bound in bounds.traits.items()
         if slug in names
     ]
     return {
-        "false": None if bounds.false_pooled is None else false_words(bounds.false_pooled),
-        "pooled": _bound("Any sensitivity", bounds.pooled, words),
+        "false": None if bounds.false_pooled is None else precision_bounds.words(bounds.false_pooled),
+        "pooled": _bound("Any sensitivity", bounds.pooled),
         "truth": controls.words(bounds.apart, bounds.blind),
         "together": [names[slug] for slug in bounds.together],
         "gold": bounds.gold,
@@ -81,11 +79,8 @@ def missed(
     }
 
 
-def _bound(name: str, bound: Bound, words: Callable[[Bound], str]) -> Row:
-    facts = {"share": bound.share, "audited": bound.audited, "zone": bound.zone}
-    facts |= {
-        "held": bound.misses - bound.holes,
-        "holes": bound.holes,
-        "open": bound.open,
-    }  # nobody knows what an unlabelled one holds
-    return {"name": name, "words": words(bound), "found": bound.found, "certified": bound.certified} | facts
+def _bound(name: str, bound: Bound) -> Row:
+    """`held`: what was missed as far as somebody knows; of one without a label nobody does."""
+    names = ("share", "audited", "zone", "holes", "open", "found", "certified")
+    facts = {field: getattr(bound, field) for field in names}
+    return {"name": name, "words": recall_bounds.words(bound), "held": bound.misses - bound.holes} | facts

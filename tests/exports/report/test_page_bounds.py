@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from annotation import confidence_bounds as certificates, precision_bounds as precision, recall_bounds as bounds
+from annotation import confidence_bounds as certificates, recall_bounds as bounds
 from exports.report import page, workload
 from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
@@ -24,7 +24,7 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
     # 5 of 50 audited count as missed: two are positives, three have no label
     bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
     told = bounds.LabelBounds({}, bound, [], {"units_present": 0, "units_absent": 0})
-    missed = workload.missed(told, traits.load(), bounds.words, precision.words)
+    missed = workload.missed(told, traits.load())
     text = text_of(page.render(gather(workspace) | {"runs": [], "missed": missed}))
     assert "50 of 100 unsent conversations were audited, 2 of them held something." in text
     assert "In 3 that were proposed or drawn none is found and not all is sure yet" in text
@@ -61,7 +61,7 @@ def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace
     sure = bounds.LabelBounds(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
     sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
     figures = gather(world(workspace))
-    figures |= {"runs": [], "missed": workload.missed(sure, traits.load(), bounds.words, precision.words)}
+    figures |= {"runs": [], "missed": workload.missed(sure, traits.load())}
     one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
     figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one})
     seen = probe(page.render(figures), width, tmp_path)

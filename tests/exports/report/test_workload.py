@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from annotation import precision_bounds as precision, recall_bounds as bounds
+from annotation import recall_bounds as bounds
 from annotation.progress import TASK
 from exports.report import workload
 from saferec_builder.core import taxonomy as traits
@@ -70,8 +70,6 @@ def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     told = workload.missed(
         bounds.bounds(design, ids, sent, made, tables.GOLD.empty, TAXONOMY.slugs),
         TAXONOMY,
-        bounds.words,
-        precision.words,
     )
     assert told["pooled"]["zone"] == 1 and told["pooled"]["found"] == 3 and told["pooled"]["audited"] == 0
     assert len(told["traits"]) == 20 and all(row["share"] is None for row in told["traits"])
