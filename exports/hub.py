@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from exports.card import bannered
 from exports.checks import VERSION, refuse_older
-from exports.folder import CARD, SIGNATURE
+from exports.folder import CARD, SIGNATURE, facts_of
 from exports.manifest_types import Facts
-from saferec_builder.core.errors import HubError, ReleaseError, UsageError, strict_json, whole_object
+from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
 from saferec_builder.core.release_files import WITHDRAWN, sha256
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
 
     The token comes from HF_TOKEN or the Hub's own login; HF_ENDPOINT is honoured.
     """
-    facts = strict_json((folder / "manifest.json").read_text(encoding="utf-8"))
+    facts = facts_of(folder)
     refuse(facts)
     api, tag = client(), f"v{facts['version']}"
     with explained(repo):
@@ -63,7 +63,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
         before = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
         local = _files(folder)
         added, stale = _changes(api, repo, before, local)
-        commit = _commit(api, repo, folder, before, added, stale) if added or stale else before
+        commit = _commit(api, repo, folder, before, tag, added, stale) if added or stale else before
         _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
         _tag(api, repo, tag, commit)
         _say_withdrawn(api, repo)
@@ -148,14 +148,14 @@ def _blob(path: Path) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _tags(api: "HfApi", repo: str) -> dict[str, str]:
+def tags_of(api: "HfApi", repo: str) -> dict[str, str]:
     return {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
 
 
 def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
     """The commit that holds this version already; stops where it holds other content, the version was withdrawn, or a
     newer one is there."""
-    version, gone, tags = tag.removeprefix("v"), withdrawn(api, repo), _tags(api, repo)
+    version, gone, tags = tag.removeprefix("v"), withdrawn(api, repo), tags_of(api, repo)
     if version in gone:
         raise HubError(f"{repo}: {tag} was withdrawn there: {gone[version]}; publish another version")
     commit = tags.get(tag)
@@ -181,11 +181,10 @@ def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str,
 # ---- what is changed
 
 
-def _commit(api: "HfApi", repo: str, folder: Path, parent: str, added: list[str], stale: list[str]) -> str:
+def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], stale: list[str]) -> str:
     """The commit's oid; where its reply was lost, the repository itself is asked whether it landed."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    facts = strict_json((folder / "manifest.json").read_text(encoding="utf-8"))
     mark = f"SHA256SUMS {sha256(folder / 'SHA256SUMS')}"
     additions = [CommitOperationAdd(path, folder / path) for path in added]
     try:
@@ -199,7 +198,7 @@ def _commit(api: "HfApi", repo: str, folder: Path, parent: str, added: list[str]
                 repo_type=KIND,
                 revision="main",
                 parent_commit=parent,
-                commit_message=f"Release {facts['version']}",
+                commit_message=f"Release {tag.removeprefix('v')}",
                 commit_description=mark,
             ).oid
         )
@@ -229,9 +228,9 @@ def _tag(api: "HfApi", repo: str, tag: str, commit: str) -> None:
     try:
         api.create_tag(repo, repo_type=KIND, tag=tag, revision=commit)
     except _broken():
-        if tag not in _tags(api, repo):  # else: the reply was lost or someone was faster; the target decides
+        if tag not in tags_of(api, repo):  # else: the reply was lost or someone was faster; the target decides
             raise
-    target = _tags(api, repo).get(tag)
+    target = tags_of(api, repo).get(tag)
     if target != commit:
         raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, expected {commit[:8]}: choose a higher version")
 

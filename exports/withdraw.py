@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from exports.card import bannered
 from exports.folder import CARD, versions
-from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, explained, on_main, withdrawn
+from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, explained, on_main, tags_of, withdrawn
 from exports.signing import WITHDRAWAL, signature
 from saferec_builder.core import release_files
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
@@ -89,9 +89,9 @@ def on_hub(
     api = client()
     done: list[str] = []
     with explained(repo):
-        refs = {tag.name: tag.target_commit for tag in api.list_repo_refs(repo, repo_type=KIND).tags}
-        if f"v{version}" not in refs and version not in withdrawn(api, repo):
-            raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(refs)) or 'none'}")
+        tags = tags_of(api, repo)
+        if f"v{version}" not in tags and version not in withdrawn(api, repo):
+            raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(tags)) or 'none'}")
         if _commit(api, repo, version, reason, erase, sign, ours or {}):
             done.append("marked on the card")
         if erase:
