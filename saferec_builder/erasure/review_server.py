@@ -1,5 +1,6 @@
 """Tasks about people who are erased, in the database of the workspace's own Label Studio and on a team's server."""
 
+import json
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
@@ -15,6 +16,8 @@ from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.core.errors import whole_object
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
+
+_IDS = "(SELECT value FROM json_each(?))"  # SQLite takes only so many values one by one
 
 
 def elsewhere(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
@@ -80,16 +83,6 @@ def _delete(db: sqlite3.Connection, table: str, ids: list[int]) -> None:
     for name in names:
         for reference in db.execute(f'PRAGMA foreign_key_list("{name}")').fetchall():
             if reference[2] == table:
-                _delete(db, name, _rows(db, name, reference[3], ids))
-    for start in range(0, len(ids), 500):
-        part = ids[start : start + 500]
-        db.execute(f'DELETE FROM "{table}" WHERE rowid IN ({",".join("?" * len(part))})', part)
-
-
-def _rows(db: sqlite3.Connection, table: str, column: str, ids: list[int]) -> list[int]:
-    found: list[int] = []
-    for start in range(0, len(ids), 500):
-        part = ids[start : start + 500]
-        marks = ",".join("?" * len(part))
-        found += [n for (n,) in db.execute(f'SELECT rowid FROM "{table}" WHERE "{column}" IN ({marks})', part)]
-    return found
+                theirs = db.execute(f'SELECT rowid FROM "{name}" WHERE "{reference[3]}" IN {_IDS}', [json.dumps(ids)])
+                _delete(db, name, [n for (n,) in theirs])
+    db.execute(f'DELETE FROM "{table}" WHERE rowid IN {_IDS}', [json.dumps(ids)])
