@@ -100,6 +100,12 @@ class Page:
     doubts: tuple[str, ...] = ()  # the release was withdrawn, or is not what it was made as: it stands at the top
     lost_runs: bool = False  # the page that was there showed results of models, and this one shows none
 
+    @property
+    def warnings(self) -> list[str]:
+        """What somebody has to know of it beside what it shows."""
+        lost = "the page before showed results of models, this one none: give --runs again"
+        return [*self.doubts, *[lost] * self.lost_runs]
+
 
 @shared
 def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> Page:

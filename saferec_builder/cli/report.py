@@ -23,10 +23,8 @@ def report(
     """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
     ws = Workspace.open(folder)
     made = page.write(ws, release, runs or ())
-    for doubt in made.doubts:
+    for doubt in made.warnings:
         typer.echo(f"warning: {line(doubt)}", err=True)
-    if made.lost_runs:
-        typer.echo("warning: the page before showed results of models, this one none: give --runs again", err=True)
     figures = {"report": str(made.path), "release": made.release, "bytes": made.bytes, "runs": len(runs or ())}
     say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "pages")
     if not made.release:
