@@ -163,6 +163,6 @@ def _releases(ws: Workspace) -> list[str]:
 def _asked(ws: Workspace) -> list[tuple[str, str]]:
     """Values of _TOOLS where people were asked so far; of the page of `review serve` there is nothing to pull."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
-    tools |= {"files"} if any((ws.root / "review").glob("*.csv")) else set()
+    tools |= {"files"} if any((ws.root / "review").glob("*.[cC][sS][vV]")) else set()
     asked = [words for tool, words in _TOOLS.items() if tool in tools]
     return asked or [_ELSEWHERE] * bool(workspace.count(ws, tables.ASSIGNMENTS))

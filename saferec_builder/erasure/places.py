@@ -198,7 +198,7 @@ def clean_lists(
         theirs, taken = Theirs(), 0
         with suppress(OSError):  # one may not read it, or not write there: `holding` tells of it
             theirs = Theirs() if homes.intersection(path.parents) else _theirs(path, erased)
-            listed = path.suffix in (*_LISTS, *_TABLES) or theirs.lines or theirs.ids
+            listed = path.suffix.lower() in (*_LISTS, *_TABLES) or theirs.lines or theirs.ids
             taken = _clean(path, gone.names, theirs, erased, dry=dry) if listed else 0
         lines += taken
         if (theirs.found and not taken) or (dry and taken):
@@ -232,7 +232,7 @@ def _clean(path: Path, names: Sequence[str], theirs: Theirs, erased: wishes.Remo
     raw = path.read_bytes()
     if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 has no lines of bytes: `holding` tells of it
         return 0
-    in_lines = path.suffix in _LISTS or bool(theirs.lines)
+    in_lines = path.suffix.lower() in _LISTS or bool(theirs.lines)
     text = raw.decode("latin-1")
     back = [task for task in {*_TASK.findall(text)} if wishes.task_key(task, erased.secret) in erased.forgotten]
     records = _records(text, theirs.ids, in_lines=in_lines)

@@ -306,14 +306,16 @@ def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
     assert (ws.root / path).read_bytes().decode() == "".join([f"task{mark}text\r\n", rows[0], rows[2]])
 
 
-@pytest.mark.parametrize("wish", [ID, USER])
-def test_a_reviewers_file_that_is_put_back_loses_their_rows_again(ws: store.Workspace, cli: Cli, wish: str) -> None:
+@pytest.mark.parametrize(("wish", "name"), [(ID, "ann.csv"), (USER, "ANN.CSV")])
+def test_a_reviewers_file_that_is_put_back_loses_their_rows_again(
+    ws: store.Workspace, cli: Cli, wish: str, name: str
+) -> None:
     """It has no name of theirs but the task, which nothing in the workspace led to any more."""
-    path, rows = ws.root / "review" / "ann.csv", ["task,text", f"{task_of(ws, 'ann')}-csv,theirs", "task-0a,mine"]
+    path, rows = ws.root / "review" / name, ["task,text", f"{task_of(ws, 'ann')}-csv,theirs", "task-0a,mine"]
     assert cli("forget", wish, "-C", ws.root).code == 0
     path.write_text("\n".join(rows))
     looked = cli("forget", wish, "--dry-run", "-C", ws.root, "--json").json
-    assert looked["files"] == ["review/ann.csv"] and path.read_text() == "\n".join(rows)
+    assert looked["files"] == [f"review/{name}"] and path.read_text() == "\n".join(rows)
     ran = cli("forget", wish, "-C", ws.root, "--json")
     assert ran.code == 0 and ran.json["where"] == looked["where"] == {"lines": 1}
     assert path.read_text() == f"{rows[0]}\n{rows[2]}"
