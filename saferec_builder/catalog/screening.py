@@ -25,6 +25,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle, as_named, worst
 from saferec_builder.core.progress import Progress, counted
 from saferec_builder.scoring.intervals import detectable, mean_share, paired_shares
+from saferec_builder.scoring.list_entry_parser import year_in
 from saferec_builder.sources import Left, Row, refs
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
@@ -134,11 +135,13 @@ def _one(place: str, row: Row) -> list[_List]:
         )
     if not any(kept := [title.strip() for title in shown]):
         raise Left("empty list", "a list without a title shows nothing")
-    request = row.get("id", row.get("context"))
-    request = None if request is None else str(request)
-    group = row.get("group", row.get("dialog_id"))
-    own = request or f"line {place}"
-    return [_List(str(row.get("model", "lists")), request, own if group is None else str(group), kept)]
+    request, group = _name(row, "id", "context"), _name(row, "group", "dialog_id")
+    return [_List(_name(row, "model") or "lists", request, group or request or f"line {place}", kept)]
+
+
+def _name(row: Row, *fields: str) -> str | None:
+    """What the first of these fields says; one that is null or empty names nothing, as where it is left out."""
+    return next((str(row[field]) for field in fields if row.get(field) not in (None, "")), None)
 
 
 def _written(one: JsonValue) -> JsonValue:
@@ -147,7 +150,7 @@ def _written(one: JsonValue) -> JsonValue:
     if not isinstance(one, dict):
         return one
     if isinstance(one.get("title"), str):
-        return titles.shown(one)
+        return titles.shown({**one, "year": year_in(one.get("year"))})
     return (one["item"] or "") if isinstance(one.get("item", False), str | None) else one
 
 

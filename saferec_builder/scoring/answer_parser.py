@@ -16,7 +16,18 @@ from typing import Any
 from saferec_builder.core.errors import KeyTwice
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring import json_in_text
-from saferec_builder.scoring.list_entry_parser import CLOSE, GROUP, OPEN, YEAR, Entry, Find, Look, entry_of, finder
+from saferec_builder.scoring.list_entry_parser import (
+    CLOSE,
+    GROUP,
+    OPEN,
+    YEAR,
+    Entry,
+    Find,
+    Look,
+    entry_of,
+    finder,
+    year_in,
+)
 from saferec_builder.scoring.lists_in_text import listed, names
 from saferec_builder.scoring.titles_in_prose import unlisted
 
@@ -183,11 +194,10 @@ def _object(item: Any, look: Look) -> Entry | None:
     title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
     if not isinstance(title, str | int) or isinstance(title, bool):
         return None
-    year = re.match(rf"\s*({YEAR})\b", str(next((fields[k] for k in _YEAR_KEYS if k in fields), "")))
-    plain = str(title).strip()
-    if year and (item_id := look(plain, int(year[1]))):
-        return Entry(plain, int(year[1]), item_id)
-    return entry_of(f"{plain} ({year[1]})" if year and not GROUP.search(plain) else plain, look)
+    year, plain = year_in(next((fields[k] for k in _YEAR_KEYS if k in fields), None)), str(title).strip()
+    if year and (item_id := look(plain, year)):
+        return Entry(plain, year, item_id)
+    return entry_of(f"{plain} ({year})" if year and not GROUP.search(plain) else plain, look)
 
 
 def _table(lines: Sequence[str], look: Look) -> list[Entry]:

@@ -197,5 +197,11 @@ def named(name: str, look: Look) -> Entry:
     return Entry(name, None, item)
 
 
+def year_in(value: object) -> int | None:
+    """The year that a field begins with: 1999, "1999-10-15", or 1999.0 of a table with gaps."""
+    found = re.match(rf"\s*({YEAR})\b", str(value))
+    return int(found[1]) if found else None
+
+
 def year_of(group: re.Match[str]) -> int:
     return int(next(g for g in group.groups() if g))

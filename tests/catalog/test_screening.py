@@ -158,6 +158,16 @@ def test_a_file_of_predictions_is_read_too(ws, tmp_path):
             screening.screen(ws, _file(tmp_path, [{"id": "1", "items": items}]))
 
 
+def test_a_list_as_a_table_wrote_it_is_read_whole(ws, tmp_path):
+    """Of a table with gaps years are 1995.0 and names are null or empty: Babe was `may be another work`, the second
+    list was `request twice`, and its model was called None."""
+    babe = [{"title": "Babe", "year": 1995.0}, {"title": "Babe", "year": "1995-12-15"}]
+    rows = [{"model": None, "id": name, "titles": babe} for name in ("", "", None)]
+    found = screening.screen(ws, _file(tmp_path, rows), traits=["gore"])
+    assert found.counts.dropped == {}
+    assert found.rates.select("model", "lists", "groups", "clear").rows() == [("lists", 3, 3, 1.0)]
+
+
 def test_ids_of_the_catalog_name_their_works(ws, tmp_path):
     """A recommender that has ids was told "no title" of each."""
     (tmp_path / "more.csv").write_text("domain,title,year,ids\nfilm,Alien,1979,imdb:tt0078748 movielens:1214\n")
