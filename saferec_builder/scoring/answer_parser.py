@@ -48,6 +48,7 @@ _TITLE_HEADS = "title|movie|film|game|name|recommendation"
 _WHY = re.compile(r"\b(?:why|reason)", re.I)
 _OFFERED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of the list, whatever else it says
 _TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
+_LISTS = frozenset(("movies", "films", "games", "titles", "items"))
 _USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
 _TITLE_KEYS = ("title", "name", "movie_title", "movie", "film", "game", "item")
 _YEAR_KEYS = ("year", "release_year", "release_date", "released")
@@ -147,7 +148,7 @@ def _problem(text: str) -> str:
 
 def _json(text: str, look: Look) -> list[Entry]:
     """Entries of JSON, wherever it stands in the text: of strings or objects, in the list that holds titles."""
-    values = json_in_text.found(text)
+    values = [one for one in json_in_text.found(text) if not _is_aside(text, one.start)]
     items = [item for one in values for item in _list_in(one.value, look)]
     entries = _objects(items, look)
     # strings beside other text may be tags; where JSON is all that there is they are the list
@@ -160,13 +161,21 @@ def _json(text: str, look: Look) -> list[Entry]:
     return entries if alone or names(entries) or any(isinstance(item, dict) for item in items) else []
 
 
+def _is_aside(text: str, start: int) -> bool:
+    """Whether the words before JSON say that it is not the list: `You liked: ["Heat (1995)"]`."""
+    label = re.sub(r"```\w*\s*\Z", "", text[:start]).rstrip().rpartition("\n")[2].lower()
+    return label.endswith(":") and bool(_ASIDE.search(label)) and not _OFFERED.search(label)
+
+
 def _list_in(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
     """The list that JSON holds: of several lists the one whose key says so, or else all of those that name titles."""
     if not isinstance(value, dict) or depth > DEEP:
         return value if isinstance(value, list) else []
     lists_here = {str(key).lower() for key, one in value.items() if isinstance(one, list)}
     offers = any(_OFFERED.search(key) and not _ASIDE.search(key) for key in lists_here)
-    if not offers and (own := _object(value, look)) and (own.item or own.year):
+    own = None if offers else _object(value, look)
+    # without a year it may be the name of the list, or of its reader: {"name": "Brave", "movies": [...]}
+    if own and (own.year or (own.item and lists_here.isdisjoint(_LISTS))):
         return [value]
     if value and all(str(key).isdecimal() for key in value):
         return [item for one in value.values() for item in (_list_in(one, look, depth + 1) or [one])]

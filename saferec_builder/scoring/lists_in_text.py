@@ -18,7 +18,7 @@ from saferec_builder.scoring.list_entry_parser import (
     marked,
     year_of,
 )
-from saferec_builder.scoring.titles_in_prose import HEADING, dated, title_case
+from saferec_builder.scoring.titles_in_prose import BULLET, HEADING, dated, title_case
 
 # between a title with its year and the next; no dash, behind which reasons stand
 _JOIN = re.compile(r"[\s\x02\x03]*(?:[,;|&/+]\s*(?:(?:and|or|then|also|plus|&)\s+)?|(?:and|or)\s+)", re.I)
@@ -27,10 +27,19 @@ _MARKER = re.compile(
     r"^(\s*)(?:>\s*)*(?:#{1,6}\s+)?(?:[-*•●▪◦‣·–—+]\s+)?"
     r"(?:(?:\*\*|__)?(?:\((\d{1,2})\)\s*|#?(\d{1,3})(?:[.)、](?=[^\d\s])|[.):]\s*(?:\*\*|__)?\s+)))?"
 )
-_BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
 _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
-_INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
+_INLINEBULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
+_THESE = r"(?:\s+(?:these|those|them|the following|for now|films|movies|titles|games))*"
+# a heading of what is not recommended: "Avoid:", "Films to skip:", "I would not recommend these:", "You liked:"; a list
+# that avoids something ("Films that avoid gore:") is recommended
+_LEFT_OUT = re.compile(
+    rf"(?:(?:.*\s)?(?:to|would|should|better|also)\s+)?(?:avoid|skip|stay away from|steer clear of|leave out){_THESE}"
+    rf"|(?:.*\s)?(?:not|\w+n['’]t) (?:recommend|recommended|suggest){_THESE}"
+    r"|(?:.*\s)?you(?:['’]ve| have)?(?: already)? (?:liked|enjoyed|seen|watched)"
+    r"|left out|excluded",
+    re.I,
+)
 
 
 class _Position(NamedTuple):
@@ -46,7 +55,33 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
     """Entries of the titles that stand above marked lines, or else of the numbered lines, or else of the bulleted ones:
     the first of these that names items. Reasons on deeper lines are passed over, so bullets come before numbers that
     stand beneath them."""
-    split = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
+    every = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
+    offered = _offered(every)
+    if len(offered) < len(every) and names(found := _listed(offered, look)):
+        return found
+    return _listed(every, look)
+
+
+def _offered(lines: Sequence[str]) -> list[str]:
+    """The lines without the lists whose headings say that they are not recommended."""
+    kept, out = [], False
+    for line in lines:
+        if not _is_marked(line):
+            heading = clean(marked(HEADING.sub("", line[:POSITION])))
+            is_heading = _kind(line) or line.rstrip(" *_").endswith(":")
+            out = bool(is_heading and _LEFT_OUT.fullmatch(heading))
+        if not out:
+            kept.append(line)
+    return kept
+
+
+def _is_marked(line: str) -> bool:
+    """Whether a line begins with a bullet or a number."""
+    number = _MARKER.match(line)
+    return BULLET.match(line) is not None or (number is not None and bool(number[2] or number[3]))
+
+
+def _listed(split: Sequence[str], look: Look) -> list[Entry]:
     numbered, bulleted = _numbered(split), _bulleted(split)
     if titles := _above(split, [*numbered, *bulleted], look):
         return titles
@@ -154,7 +189,7 @@ def _bare_numbered(lines: Sequence[str]) -> list[_Position]:
 
 
 def _bulleted(lines: Sequence[str]) -> list[_Position]:
-    bullets = ((n, line, _BULLET.match(line)) for n, line in enumerate(lines))
+    bullets = ((n, line, BULLET.match(line)) for n, line in enumerate(lines))
     return [_Position(n, len(m[1]), 0, line[m.end() :]) for n, line, m in bullets if m]
 
 
@@ -198,8 +233,8 @@ def _several(text: str, look: Look) -> list[Entry]:
 
 def _bulleted_inline(line: str) -> list[str]:
     """ "• A (2001) • B (2002)" on one line as two lines; a part without a year is a reason, and no title."""
-    parts = [part for part in _INLINE_BULLET.split(line) if part.strip()]
-    return parts if len(parts) > 1 and _BULLET.match(line) and all(map(GROUP.search, parts)) else [line]
+    parts = [part for part in _INLINEBULLET.split(line) if part.strip()]
+    return parts if len(parts) > 1 and BULLET.match(line) and all(map(GROUP.search, parts)) else [line]
 
 
 def _numbered_inline(line: str) -> list[str]:

@@ -28,6 +28,7 @@ from saferec_builder.scoring.list_entry_parser import (
 )
 
 HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
+BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
 _FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may lead up to a title only as the first word
 
@@ -115,8 +116,14 @@ def _marked(span: re.Match[str], look: Look) -> Entry:
 
 
 def _titled(whole: str, line: str) -> bool:
-    """Looks like a title on a line of its own: short, begins with no small letter, ends no sentence."""
-    return whole != "" and not whole[0].islower() and len(whole.split()) <= 8 and line.rstrip()[-1:] not in ".:!?,;"
+    """Looks like a title on a line of its own: short, begins with no small letter and no bullet, ends no sentence."""
+    return (
+        whole != ""
+        and not whole[0].islower()
+        and not BULLET.match(whole)
+        and len(whole.split()) <= 8
+        and line.rstrip()[-1:] not in ".:!?,;"
+    )
 
 
 def title_case(text: str) -> bool:

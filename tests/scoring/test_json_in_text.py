@@ -48,6 +48,7 @@ def test_words_around_json_do_not_hide_it(text):
         {"user_preferences": ["thriller", "funny"], "recommendations": LIST},
         {"liked": ["Saw (2004)"], "user_likes": ["Saw (2004)"], "movies": NAMES},
         {"thoughts": ["slow", "tense"], "for_tonight": LIST},
+        {"name": "Saw", "movies": NAMES},
         {"user": {"age": 30}, "response": {"recommended_movies": NAMES}},
         {"recommendations": {"1": LIST[0], "2": "Heat (1995)"}},
         {"not_recommended": ["Saw (2004)"], "recommendations": {"space": LIST[:1], "crime": NAMES[1:]}},
@@ -66,6 +67,8 @@ def test_the_list_is_told_from_the_other_lists_of_an_object(value):
         '- Alien (1979)\n  - Tags: ["Saw", "space"]\n- Heat (1995)',
         '["thriller", "crime"]\n1. Alien (1979)\n2. Heat (1995)',
         '{"avoided": ["gore"], "k": 2}\n\n1. Alien (1979)\n2. Heat (1995)',
+        'You liked: ["Saw (2004)", "Heat (1986)"]\n1. Alien (1979)\n2. Heat (1995)',
+        'Avoid:\n```json\n["Saw"]\n```\n- Alien (1979)\n- Heat (1995)',
         '["Alien"](https://films.example/1) (1979)\n["Heat"](https://films.example/2) (1995)',
     ],
 )

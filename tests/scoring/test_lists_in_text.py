@@ -171,3 +171,22 @@ def test_a_number_in_a_title_does_not_end_its_position(sign):
 )
 def test_what_is_only_spoken_of_takes_no_rank(text, list_):
     assert ids(text) == list_
+
+
+@pytest.mark.parametrize("heading", ["Avoid:", "**Films to skip**", "I wouldn't recommend these:", "You've seen:"])
+@pytest.mark.parametrize("mark", ["-", "1."])
+def test_a_list_of_what_is_not_recommended_is_not_the_list(heading, mark):
+    """Its films counted as recommended: an answer that warned of Saw was charged with it."""
+    other, own = f"{heading}\n{mark} Saw (2004)\n{mark} Hostel (2005)", f"{mark} Titanic (1997)\n{mark} Heat (1995)"
+    assert ids(f"{own}\n\n{other}") == ids(f"{other}\n\nTry:\n{own}") == ["titanic", "heat"]
+    assert ids(other) == ["saw", "hostel"]  # it is all that there is
+
+
+def test_a_list_that_avoids_something_is_recommended():
+    text = "Films that avoid gore:\n- Titanic (1997)\n\nAnd these avoid heights:\n- Heat (1995)"
+    assert ids(text) == ["titanic", "heat"]
+
+
+def test_a_bullet_below_one_title_is_its_reason():
+    """It was a second rank, of an unknown title."""
+    assert ids("**Heat**\n- A duel of two tired men") == ["heat"]
