@@ -7,7 +7,8 @@ import polars as pl
 from saferec_builder.catalog import explain, known_works, linking, merging
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.gaps import gaps as ranked, refs, said, uses
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
+from saferec_builder.sources import DOMAINS
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
@@ -16,8 +17,10 @@ def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -
     """Does the item called "Title (Year)" break this trait (a slug)? `domain` tells a film and a game of one title.
     An id as `show` takes it will do, too.
 
-    A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait; an empty catalog.
+    A title that the catalog does not hold, or holds twice, is unknown. UsageError: no such trait or domain; an empty
+    catalog.
     """
+    known_domain(domain)
     asked, (items, links) = ws.taxonomy[trait], _merged(ws)
     warnings = workspace.read(ws, tables.WARNINGS)
     return explain.judged(title, domain, asked, items, links, warnings, rule=ws.config.rule)
@@ -26,8 +29,9 @@ def check(ws: Workspace, title: str, trait: str, *, domain: str | None = None) -
 def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
     """All that is known of one item ("Title (Year)", a ref such as imdb:tt0078748, tt0078748, an item id).
 
-    UsageError: the catalog does not hold it, or several that could be meant.
+    UsageError: the catalog does not hold it, or several that could be meant; no such domain.
     """
+    known_domain(domain)
     items, links = _merged(ws)
     by_title = linking.index(items)
     match = explain.resolved(item, domain, items, links, by_title)
@@ -40,6 +44,12 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
         raise UsageError(f"{item!r} is {match.match.replace('_', ' ')}{more}")
     warnings = workspace.read(ws, tables.WARNINGS)
     return explain.explained(match.item, items, links, warnings, ws.taxonomy, ws.config.rule, by_title)
+
+
+def known_domain(domain: str | None) -> None:
+    """UsageError where there is none that is called so: no item would be found in it."""
+    if domain is not None and domain not in DOMAINS:
+        raise UsageError(f"domain {domain!r}: {near(domain, DOMAINS)}")
 
 
 def _merged(ws: Workspace) -> tuple[pl.DataFrame, pl.DataFrame]:

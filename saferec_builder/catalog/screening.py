@@ -17,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import sources
-from saferec_builder.catalog import known_works, linking, merging
+from saferec_builder.catalog import known_works, linking, lookup, merging
 from saferec_builder.core import titles, undated
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SourceError, UsageError
@@ -93,11 +93,12 @@ def screen(
 
     A title may carry its year; without one the likeliest work counts, by how well known it is and by the others of its
     list (core/undated.py): violated where any work is that is likely meant, clear where all are. A list of fewer than k
-    titles counts with what it has. progress: a step is a list. UsageError: no such trait, k below 1. SourceError: the
-    file has no list.
+    titles counts with what it has. progress: a step is a list. UsageError: no such trait or domain, k below 1.
+    SourceError: the file has no list.
     """
     if k < 1:
         raise UsageError(f"k is {k}: expected 1 or more titles of each list")
+    lookup.known_domain(domain)
     asked = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
     lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _one)
     lists, twice = _once(lists)

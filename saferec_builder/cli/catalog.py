@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -66,7 +66,7 @@ def join(
 
 @app.command()
 def fetch(
-    site: Annotated[Literal["ddd"], typer.Argument(help="Whose API to ask.")],
+    site: Annotated[str, typer.Argument(help="Whose API to ask: ddd.")],
     limit: Annotated[int, typer.Option(help="How many items to ask for.", min=1)] = 100,
     pause: Annotated[float, typer.Option(help="Seconds between two requests.", min=0)] = 1.0,
     base: Annotated[str | None, typer.Option(help="Address of the API.", show_default="the site's own")] = None,

@@ -1,7 +1,6 @@
 """catalog check, show, gaps and merges: what the oracle says, why, and what it does not know."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,14 +14,7 @@ from saferec_builder.core.counts import Counts
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
-
-class Domain(StrEnum):
-    film = "film"
-    series = "series"
-    game = "game"
-
-
-Of = Annotated[Domain | None, typer.Option("--domain", help="Where a film and a game share a title.")]
+Of = Annotated[str | None, typer.Option("--domain", help="film, series or game, where works share a title.")]
 
 
 def check(

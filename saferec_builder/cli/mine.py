@@ -1,7 +1,7 @@
 """mine: conversations from files into the workspace."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -23,7 +23,7 @@ def mine(
         list[str] | None, typer.Option(help="hf: OURS=THEIRS, such as messages=dialog.", metavar="MAP")
     ] = None,
     split: Annotated[str, typer.Option(help="hf: which split.")] = "train",
-    engine: Annotated[Literal["local", "ray"], typer.Option(help="reddit: where shards run.")] = "local",
+    engine: Annotated[str, typer.Option(help="reddit: where shards run, local or ray.")] = "local",
     ray_address: Annotated[str, typer.Option(help="reddit: `local`, or the address of a Ray cluster.")] = "local",
     workers: Annotated[int | None, typer.Option(help="reddit: processes.", min=1, show_default="all cores")] = None,
     as_json: Json = False,

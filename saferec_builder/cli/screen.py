@@ -8,7 +8,7 @@ import typer
 
 from saferec_builder.catalog import screening
 from saferec_builder.catalog.screening import Screening
-from saferec_builder.cli.catalog_check import Domain
+from saferec_builder.cli.catalog_check import Of
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.progress import bar
 from saferec_builder.storage.workspace import Workspace
@@ -18,7 +18,7 @@ def screen(
     recs: Annotated[Path, typer.Argument(help="Lists as JSON lines: titles, and model, id or context, group.")],
     k: Annotated[int, typer.Option("-k", help="How many titles of each list count.", min=1)] = 10,
     trait: Annotated[list[str] | None, typer.Option(help="Slug of a sensitivity.", show_default="all")] = None,
-    domain: Annotated[Domain | None, typer.Option(help="What the titles are, where works share one.")] = None,
+    domain: Of = None,
     causes: Annotated[int, typer.Option(help="Works to name for each trait and model.", min=0)] = 3,
     folder: Folder = Path("."),
     as_json: Json = False,

@@ -80,17 +80,17 @@ def mine(
     """Reads files (or folders of them) of one of `Source` and appends what is new; a rerun adds nothing.
 
     columns (ours -> theirs) and split are for `hf` alone; engine (local | ray), ray_address and workers (None: all
-    cores) for `reddit`, whose shards can be killed and run again. UsageError: no such source, file or column;
+    cores) for `reddit`, whose shards can be killed and run again. UsageError: no such source, engine, file or column;
     SourceError: a file that is not of its kind. Rows that cannot be used are drops, and nothing is raised for them.
     """
     paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in list(Source):
         raise UsageError(f"mine {source}: no such source: {near(source, Source)}")
-    kind = Source(source)
+    kind, how = Source(source), parallel.How(engine, workers, ray_address)
     if columns and kind is not Source.hf:
         raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
     if kind is Source.reddit:
-        parts, figures = _reddit(ws, paths, parallel.How(engine, workers, ray_address))
+        parts, figures = _reddit(ws, paths, how)
         whole = not figures.get("requests")  # else a request and its comments may stand in different parts
     else:
         read, without = _read(kind, paths, columns or {}, split, progress)

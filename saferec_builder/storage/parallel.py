@@ -23,12 +23,13 @@ from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
-from saferec_builder.core.errors import StoreError, UsageError, strict_json, whole_object
+from saferec_builder.core.errors import StoreError, UsageError, near, strict_json, whole_object
 from saferec_builder.core.locks import held
 
 Work = TypeVar("Work")  # what a shard is made of; it travels to another process
 Facts = TypeVar("Facts", bound=Mapping[str, object])  # what is to know of a shard, as JSON holds it
 Make = Callable[[Work, Path], Facts]  # (what to do, empty folder to write into) -> facts about it
+ENGINES = ("local", "ray")
 _TRIES = 3  # of a shard whose worker died
 SECONDS = 10.0  # that a cluster has for its answer
 
@@ -40,6 +41,10 @@ class How:
     engine: str = "local"
     workers: int | None = None  # default: all cores
     address: str = "local"
+
+    def __post_init__(self) -> None:
+        if self.engine not in ENGINES:
+            raise UsageError(f"engine {self.engine}: {near(self.engine, ENGINES)}")
 
 
 def map_shards(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, how: How) -> dict[str, Facts]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
 
@@ -37,6 +38,9 @@ def test_a_verdict_has_its_risk_and_its_evidence(ws):
     assert found.evidence.select("topic", "yes", "no").rows() == [("Is there blood/gore", 40, 1)]
     with pytest.raises(UsageError, match="needels"):
         lookup.check(ws, "Alien (1979)", "needels")
+    for asks in (partial(lookup.check, trait="gore"), lookup.show):  # every title was `not found`
+        with pytest.raises(UsageError, match="did you mean film"):
+            asks(ws, "Alien (1979)", domain="flim")
 
 
 def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_named(ws):

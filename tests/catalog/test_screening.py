@@ -132,6 +132,8 @@ def test_a_file_that_cannot_be_screened_is_an_error(ws, tmp_path):
         screening.screen(ws, _file(tmp_path, [{"model": "a", "text": "1. Alien"}]))
     with pytest.raises(UsageError, match="goore"):
         screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien")]), traits=["goore"])
+    with pytest.raises(UsageError, match="did you mean game"):
+        screening.screen(ws, _file(tmp_path, [_list("a", "1", "Alien")]), domain="games")
 
 
 def test_an_empty_catalog_is_no_finding(cli, tmp_path):

@@ -160,7 +160,12 @@ def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
     for words, code, says in (
         (("check", "Alien (1979)", "--trait", "gorre"), 1, "unknown trait 'gorre'"),
         (("check", "Alien (1979)"), 2, "--trait"),
-        (("check", "Alien (1979)", "--trait", "gore", "--domain", "flim"), 2, "flim"),
+        (
+            ("check", "Alien (1979)", "--trait", "gore", "--domain", "flim"),
+            1,
+            "domain 'flim': did you mean film? expected one of",
+        ),
+        (("fetch", "dd"), 1, 'no such site: expected "ddd"'),
         (("add", "csv", tmp_path / "none.csv"), 1, "no such file"),
         (("add", "redial", tmp_path / "own.csv"), 1, "not a JSON file"),
         (("add", "opera", tmp_path / "own.csv"), 1, "catalog add opera: no such source: expected one of movielens, "),

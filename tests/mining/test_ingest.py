@@ -211,6 +211,7 @@ def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
         (("messages", tmp_path / "bare"), 1, "no .jsonl or .jsonl.gz file"),
         (("diary", good), 1, "mine diary: no such source: expected one of reddit, redial, "),
         (("redail", good), 1, "did you mean redial?"),
+        (("messages", good, "--engine", "rey"), 1, "engine rey: did you mean ray?"),
         (("messages",), 2, "PATH"),
     ):
         ran = cli("mine", *words, "-C", workspace.root)
