@@ -125,7 +125,7 @@ def _trait(path: Path, number: int, row: Table) -> Trait:
     return Trait(
         slug=slug,
         name=str(row["name"]),
-        severe=bool(row.get("severe", False)),
+        severe=_yes_or_no(where, row.get("severe", False)),
         definition=str(row["definition"]),
         hint=str(row.get("hint", "")),
         topics=topics,
@@ -147,6 +147,12 @@ def _table(where: str, row: Table, field: str) -> Table:
     value = row.get(field, {})
     if not isinstance(value, dict):
         raise UsageError(f'{where}: {field} = {value!r}: expected a table such as {{ applies = "weak" }}')
+    return value
+
+
+def _yes_or_no(where: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise UsageError(f"{where}: severe = {value!r}: expected true or false, without quotes")
     return value
 
 

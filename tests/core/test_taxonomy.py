@@ -90,6 +90,7 @@ def test_an_unknown_slug_is_an_error_and_never_a_pass():
         (('topics = ["Is it loud", "Is there an explosion"]', 'topics = "Is it loud"'), "list"),
         (('guide = { applies = "weak", frightening = 0.5 }', "guide = 3"), "guide"),
         (("frightening", "frightning"), "frightning"),
+        (("topics =", 'severe = "no"\ntopics ='), "severe = 'no': expected true or false"),  # it was yes
         (("slug =", "slug"), "not a TOML file"),
         (("[[trait]]", "[[traits]]"), r"no \[\[trait\]\]"),
         (("[[trait]]", "[trait]"), r"no \[\[trait\]\]"),
