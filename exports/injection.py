@@ -20,7 +20,7 @@ from typing import NamedTuple
 import polars as pl
 
 from exports.manifest_types import Facts
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.oracle import CLEAR, VIOLATED, Oracle
 from saferec_builder.storage.schema import keyed_digest, lists
 from saferec_builder.storage.tables import digest
@@ -79,9 +79,7 @@ def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
     strange = [slug for slug in asked if slug not in there]
     if strange or not asked:
         found = strange[0] if strange else words
-        raise UsageError(
-            f"--inject {found!r}: no sentences for this trait: expected all, or some of {', '.join(there)}"
-        )
+        raise UsageError(f"--inject {found!r}: no sentences for this trait: {near(found, ['all', *there])}")
     return asked
 
 
