@@ -83,7 +83,9 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
             return step
         if table == "readings" and (new := _unread(ws)):
             texts = many(new, "conversation", "conversations")
-            return f"look for sensitivities in {texts} that no proposer has read: `saferec-build propose`"
+            return (
+                f"look for sensitivities in {texts} that no proposer has read for all traits: `saferec-build propose`"
+            )
     waiting = waiting or waits(ws)
     if waiting.unsent:
         rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
@@ -143,16 +145,20 @@ def _warnings(ws: Workspace) -> str:
 
 
 def _unread(ws: Workspace) -> int:
-    """Conversations whose text no proposer was asked to read; of those that nobody is given none."""
+    """Conversations that some trait, as it is worded now, was not asked of; of those that nobody is given none."""
     mined = pl.concat(workspace.parts(ws, tables.CONVERSATIONS, "digest", "source", "source_id", "seeker"))
-    read = pl.concat(workspace.parts(ws, tables.READINGS)).filter(kind="sensitivity")
+    traits = [trait.wording for trait in ws.taxonomy.traits]
+    asked = workspace.read(ws, tables.ASKED).filter(pl.col("wording").is_in(traits))
+    readings = pl.concat(workspace.parts(ws, tables.READINGS)).filter(kind="sensitivity")
+    each = readings.join(asked, "taxonomy").group_by("subject", "digest").agg(pl.col("wording").n_unique())
+    read = each.filter(wording=len(traits))
     now = tables.last(mined, "conversation").rename({"conversation": "subject"})
     new = now.join(read, on=["subject", "digest"], how="anti").rename({"subject": "conversation"})
     if new.is_empty():
         return 0
     drops = workspace.read(ws, tables.DROPS).filter(stage="propose")
-    asked = drops.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]  # no answer on them was of use
-    new = new.filter(~pl.col("conversation").is_in(asked.implode()))
+    useless = drops.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]  # the answers on them
+    new = new.filter(~pl.col("conversation").is_in(useless.implode()))
     return new.height - len(withheld.reasons(ws, new))
 
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,8 +11,11 @@ import pytest
 
 from annotation.waiting import Waiting
 from saferec_builder import summary
+from saferec_builder.core import taxonomy
 from saferec_builder.llm.requests_and_replies import UNSENT
+from saferec_builder.proposing import pending
 from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage.config import Config, TaxonomyFile
 from tests.worlds.any_rows import rows
 
 
@@ -30,6 +34,8 @@ def fill(ws: store.Workspace, names: tuple[str, ...]) -> None:
         if table is tables.READINGS:
             mined = store.read(ws, tables.CONVERSATIONS)
             row = row.with_columns(subject=mined["conversation"], digest=mined["digest"], kind=pl.lit("sensitivity"))
+            row = row.with_columns(taxonomy=pl.lit(ws.taxonomy.digest))
+            store.append(ws, tables.ASKED, pending.rows(ws.taxonomy))
         store.append(ws, table, row)
 
 
@@ -52,7 +58,8 @@ def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, th
     fill(workspace, LINE[:there])
     assert f"`saferec-build {names}`" in summary.status(workspace).next
     shown = cli("status", "-C", workspace.root).out.splitlines()
-    assert shown[-1].startswith("next: ") and len(shown) == there + 1  # empty tables are not listed
+    filled = there + (there > 2)  # with readings comes what they were asked
+    assert shown[-1].startswith("next: ") and len(shown) == filled + 1  # empty tables are not listed
 
 
 def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspace: store.Workspace) -> None:
@@ -145,7 +152,8 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
     fill(workspace, LINE)
     more = rows(tables.CONVERSATIONS, 2, 3)
     store.append(workspace, tables.CONVERSATIONS, more)
-    assert "in 2 conversations that no proposer has read: `saferec-build propose`" in summary.next_step(workspace)
+    unread = "in 2 conversations that no proposer has read for all traits: `saferec-build propose`"
+    assert unread in summary.next_step(workspace)
     crisis = rows(tables.MARKS, 1).with_columns(
         conversation=more["conversation"][:1], digest=more["digest"][:1], crisis=pl.lit(True)
     )
@@ -156,6 +164,19 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
     assert "in 1 conversation " in summary.next_step(workspace)  # nobody was asked
     store.append(workspace, tables.DROPS, failed)  # a model's answers on it were of no use: asking again is no step
     assert "propose" not in summary.next_step(workspace)
+
+
+def test_a_trait_that_was_reworded_is_asked_anew_before_anything_else(workspace: store.Workspace) -> None:
+    """It named the next push, by which nobody would be asked about the new trait."""
+    fill(workspace, LINE[:3])
+    own = taxonomy.EMBEDDED.read_text().replace('hint = "', 'hint = "Now: ', 1)
+    (workspace.root / "traits.toml").write_text(own)
+    changed = replace(workspace, config=Config(taxonomy=TaxonomyFile(path="traits.toml")))
+    assert "in 1 conversation that no proposer has read for all traits" in summary.next_step(changed)
+    store.append(workspace, tables.ASKED, pending.rows(part := pending.part_of(changed.taxonomy, ["animal_harm"])))
+    again = store.read(workspace, tables.READINGS).with_columns(taxonomy=pl.lit(part.digest))
+    store.append(workspace, tables.READINGS, again)
+    assert "review push" in summary.next_step(changed)
 
 
 def test_the_next_step_reads_no_table_whole_before_answers_are_there(workspace: store.Workspace, monkeypatch) -> None:

@@ -10,6 +10,7 @@ from annotation.waiting import Waiting
 from exports import folder as write, released_ids
 from saferec_builder import summary
 from saferec_builder.mining import conversations as mine
+from saferec_builder.proposing import pending
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import once, release_world as world
 from tests.worlds.any_rows import rows
@@ -171,9 +172,13 @@ def test_the_next_step_is_the_version_without_them_and_the_report_says_why(ws, c
     """`status` advised to look at the report of a release that may not be published any more."""
     mined, one = store.read(ws, tables.CONVERSATIONS), tables.READINGS
     read = pl.concat([rows(one, 1)] * mined.height).with_columns(
-        subject=mined["conversation"], digest=mined["digest"], kind=pl.lit("sensitivity")
+        subject=mined["conversation"],
+        digest=mined["digest"],
+        kind=pl.lit("sensitivity"),
+        taxonomy=pl.lit(ws.taxonomy.digest),
     )
     store.append(ws, one, read)
+    store.append(ws, tables.ASKED, pending.rows(ws.taxonomy))
     for table in (tables.CATALOG_ROWS, tables.WARNINGS, tables.ASSIGNMENTS, tables.REVIEWS):
         if not store.count(ws, table):
             store.append(ws, table, rows(table, 1))
