@@ -240,10 +240,12 @@ def _unanswered(seen: _Forecast) -> str | None:
     if open_.is_empty():
         return None  # `_untold` says why
     if answers.is_empty():
+        add = "`saferec-build catalog add`"
+        if (open_["source"] == "redial").any():  # its turns name films by ids of its own
+            add += ", of ReDial `saferec-build catalog add redial` with the files that were mined"
         return (
             f"0 of {open_['place'].n_unique():,} conversations have an answer among the catalog's {seen.items.height:,}"
-            ' items: add items that they name (`saferec-build catalog add`), or set [release] titles = "any" where'
-            " nobody writes a year"
+            f' items: add items that they name ({add}), or set [release] titles = "any" where nobody writes a year'
         )
     if not (seen.oracle.codes[seen.oracle.rows(answers.unique())] == CLEAR).any():
         return (

@@ -103,6 +103,17 @@ def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace):
     assert first[-1] == world.film("I") and found.lookups["waiting"].arg_max() == len(first) - 1
 
 
+def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):
+    """Only `catalog gaps` said it: the warning advised items "that they name", and their ids are ReDial's own."""
+    requests, _ = world.requests(9)
+    mined = world.conversations(*requests)
+    store.append(workspace, tables.CONVERSATIONS, mined.with_columns(source=pl.lit("redial")))
+    assert (
+        "(`saferec-build catalog add`, of ReDial `saferec-build catalog add redial` with"
+        in sr.plan(workspace).shortfalls[1]
+    )
+
+
 WORLDS = [  # what is missing, and the number with what to do
     ("catalog", "0 of 40 conversations have an answer among the catalog's 0 items: add items"),
     ("warnings", "0 of the 12 items in answers are clear for any trait, and"),
