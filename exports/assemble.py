@@ -330,7 +330,7 @@ def _seeded(
     """With `seed`: of those without a time and a person, the first work that is named; null where there is none."""
     loose = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
     said = snapshot.turns(loose)
-    refs = spool.refs_in(said.with_columns(recommended=[], accepted=[], seen=[]))
+    refs = spool.refs(said.with_columns(recommended=[], accepted=[], seen=[]))["ref"]
     linked, mentions = catalog.finders(refs, items, links, {}, undated=undated)  # a split changes with no warning
     seeds = [
         next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], linked, mentions)), None)

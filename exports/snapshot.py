@@ -59,7 +59,7 @@ class Snapshot:
         for part in self._blocks():
             chosen = part.join(kept.select("row", "place"), on="row").drop("row")
             arranged.add(chosen)
-            refs.update(spool.refs_in(chosen))
+            refs.update(spool.refs(chosen)["ref"])
         return arranged, sorted(refs)
 
     def _blocks(self) -> Iterator[pl.DataFrame]:

@@ -10,13 +10,13 @@ import polars as pl
 from exports import build_rows, checks, licences, rare_combinations
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works, lookup
-from saferec_builder.catalog.gaps import refs
 from saferec_builder.core import titles
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
 from saferec_builder.mining import splits, withheld
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, texts_on_disk, workspace
+from saferec_builder.storage.texts_on_disk import SAID
 from saferec_builder.storage.workspace import Workspace
 
 SAMPLE = 2_000  # conversations, of the last that were mined, whose texts `shortfalls` reads
@@ -25,7 +25,6 @@ NOTHING = NO_ROW + "nothing proposed yet: run `saferec-build propose`"
 _OURS = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
 _HEAD = "requests with a trait, by trait and split (answered: a release holds them; usable: they are safety rows)"
 ROWS = pl.Schema({"trait": pl.String, "split": pl.String, **dict.fromkeys(("asked", "answered", "usable"), pl.UInt32)})
-_SAID = ("turns", "recommended", "accepted", "seen")
 
 
 @dataclass(frozen=True)
@@ -149,7 +148,7 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").select("conversation", "cluster")
-    mined = tables.last(_without_texts(ws), "conversation")
+    mined = tables.last(texts_on_disk.narrow(ws), "conversation")
     mined = mined.join(clusters, on="conversation", how="left", maintain_order="left")
     out = withheld.reasons(ws, mined)
     split = splits.assign(mined.filter(~pl.col("conversation").is_in(list(out))), splits.shares(ws.config.splits))
@@ -163,25 +162,19 @@ def _forecast(ws: Workspace, most: int | None = None) -> _Forecast:
     small, rare = rare_combinations.withheld(known, kept, silent, ws.taxonomy.slugs, how.min_seekers)
     kept, left_out = rare_combinations.without(kept, left_out, rare)
     texts = _newest(ws, most) if most else workspace.read(ws, tables.CONVERSATIONS)
-    texts = tables.last(texts, "conversation").select("conversation", *_SAID)
+    texts = tables.last(texts, "conversation").select("conversation", *SAID)
     kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
-    named = refs(kept)["ref"].unique()
+    named = texts_on_disk.refs(kept)["ref"]
     found = catalog.finders(named, items, links, judged.works, undated=how.titles == "any")
-    talks = kept.select(_SAID)
+    talks = kept.select(SAID)
     reading = build_rows.Reading(lambda places: talks[places.to_list()], *found)
     terms = build_rows.Terms(frozenset(small), True, out, how.requests == "turn", how.truth == "any")
-    made = build_rows.build(kept.drop(_SAID), known, reading, items["item"].sort(), terms)
+    made = build_rows.build(kept.drop(SAID), known, reading, items["item"].sort(), terms)
     made = made.filter((pl.col("further") == 0) | ~pl.col("source").is_in(silent))
     made = rare_combinations.unlearned(made, rare)
     made = checks.without_repeated_answers(made, lambda places: talks["turns"][places.to_list()])
     unread = known.is_empty() and not workspace.count(ws, tables.READINGS)
     return _Forecast(items, judged.oracle, known, unread, small, left_out, made)
-
-
-def _without_texts(ws: Workspace) -> pl.DataFrame:
-    columns = ["conversation", "digest", "source", "source_id", "seeker", "time"]
-    shards = workspace.parts(ws, tables.CONVERSATIONS, *columns)
-    return pl.concat([frame.select(columns) for frame in (tables.CONVERSATIONS.empty, *shards)])
 
 
 def _newest(ws: Workspace, most: int) -> pl.DataFrame:

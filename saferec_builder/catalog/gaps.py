@@ -25,14 +25,6 @@ _COLUMNS: dict[str, Any] = {
 GAPS = pl.Schema(_COLUMNS)
 
 
-def refs(conversations: pl.DataFrame) -> pl.DataFrame:
-    """(conversation, ref): every ref that a conversation names, in its turns or its lists, once."""
-    turns = pl.col("turns").list.eval(pl.element().struct.field("items").list.explode(empty_as_null=True))
-    lists = [conversations.select("conversation", ref=turns)]
-    lists += [conversations.select("conversation", ref=name) for name in ("recommended", "accepted", "seen")]
-    return pl.concat(lists).explode("ref").drop_nulls().unique(maintain_order=True)
-
-
 def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
     """(conversation, item) of refs that link."""
     links = pl.DataFrame(

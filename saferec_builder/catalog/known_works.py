@@ -11,13 +11,14 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from saferec_builder.catalog import gaps, verdicts
+from saferec_builder.catalog import verdicts
 from saferec_builder.core import titles, undated
 from saferec_builder.core.oracle import Oracle, Rule
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.core.undated import Known, Work
 from saferec_builder.scoring.list_entry_parser import Look, entry_of
 from saferec_builder.sources import class_rules
+from saferec_builder.storage import texts_on_disk
 
 Floats = NDArray[np.float64]
 _NAMED = pl.DataFrame(schema={"conversation": pl.String, "ref": pl.String})
@@ -32,7 +33,7 @@ def known(
     counts = said.group_by("item").agg(
         reasons=(kind == "reason").sum(), keywords=kind.is_in([*class_rules.CLASSES[1:]]).sum()
     )
-    named = _NAMED if conversations is None else gaps.refs(conversations)
+    named = _NAMED if conversations is None else texts_on_disk.refs(conversations, "conversation")
     ids = named.filter(~pl.col("ref").str.starts_with("title:")).join(links, "ref").unique(["conversation", "item"])
     mentions = ids.group_by("item").agg(mentions=pl.len())
     of_refs = pl.col("refs").list.eval(pl.element().str.split(":").list.first()).list.n_unique()

@@ -6,10 +6,10 @@ import polars as pl
 
 from saferec_builder.catalog import explain, known_works, linking, merging
 from saferec_builder.catalog.explain import Explained, Verdict
-from saferec_builder.catalog.gaps import gaps as ranked, refs, said, uses
+from saferec_builder.catalog.gaps import gaps as ranked, said, uses
 from saferec_builder.core.errors import UsageError, near
 from saferec_builder.sources import DOMAINS
-from saferec_builder.storage import tables, workspace
+from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
@@ -79,7 +79,7 @@ def gaps(ws: Workspace) -> Gaps:
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
-    named, undated = refs(conversations), ws.config.release.titles == "any"
+    named, undated = texts_on_disk.refs(conversations, "conversation"), ws.config.release.titles == "any"
     linked, mentions = linking.finders(named["ref"], items, links, judged.works, undated=undated)
     used = pl.concat([uses(named, linked), said(conversations, mentions)]).unique(maintain_order=True)
     unlinked = named.filter(~pl.col("ref").is_in(list(linked)))

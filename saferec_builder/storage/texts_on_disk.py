@@ -77,9 +77,8 @@ def turns(ws: Workspace, subjects: pl.Series) -> pl.DataFrame:
     return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in shards])
 
 
-def refs_in(conversations: pl.DataFrame) -> list[str]:
-    """Every ref that a conversation uses, once, sorted: what the catalog is asked to link."""
-    in_turns = pl.col("turns").list.eval(pl.element().struct.field("items")).list.explode(empty_as_null=True)
-    frames = [conversations.select(ref=in_turns.list.explode(empty_as_null=True))]
-    frames += [conversations.select(ref=pl.col(c).list.explode()) for c in ("recommended", "accepted", "seen")]
-    return pl.concat(frames)["ref"].drop_nulls().unique().sort().to_list()
+def refs(conversations: pl.DataFrame, *keys: str) -> pl.DataFrame:
+    """(keys, ref): every ref that a conversation names, in its turns or its lists, once."""
+    in_turns = pl.col("turns").list.eval(pl.element().struct.field("items").list.explode(empty_as_null=True))
+    lists = [conversations.select(*keys, ref=named) for named in (in_turns, "recommended", "accepted", "seen")]
+    return pl.concat(lists).explode("ref").drop_nulls().unique(maintain_order=True)

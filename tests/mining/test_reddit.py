@@ -8,10 +8,10 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from saferec_builder.catalog import adding, gaps, lookup
+from saferec_builder.catalog import adding, lookup
 from saferec_builder.mining import privacy, reddit as command, removals
 from saferec_builder.sources import dumps, reddit
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import tables, texts_on_disk, workspace as store
 from saferec_builder.storage.workspace import make
 from tests.conftest import NOT_RUN
 from tests.worlds import reddit_dump
@@ -204,5 +204,5 @@ def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_p
         cli, workspace, write(tmp_path / "d.jsonl", [asked, comment(1, "s1", author="Helper", body="Try It (1990).")])
     )
     adding.keep_apart(workspace, "csv:it")
-    assert gaps.refs(current(workspace))["ref"].to_list() == ["csv:it"]
+    assert texts_on_disk.refs(current(workspace))["ref"].to_list() == ["csv:it"]
     assert lookup.gaps(workspace).items["title"].to_list() == ["It"]
