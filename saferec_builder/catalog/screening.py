@@ -119,7 +119,7 @@ def screen(
     shown = [replace(each, titles=each.titles[:k]) for each in lists]
     read = _resolved(shown, partial(_meant, index, ids, domain), judged.oracle, asked, progress)
     counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
-    names = {item: f"{title} ({year})" if year else title for item, title, year in _named(items)}
+    names = {row["item"]: titles.shown(row) for row in items.select("item", "title", "year").to_dicts()}
     return Screening(
         counts, _rates(read, asked), _unknown(read, asked), _causes(read, asked, names), _differences(read, asked)
     )
@@ -160,10 +160,6 @@ def _once(lists: Sequence[_List]) -> tuple[list[_List], int]:
     first = {(x.model, x.request if x.request is not None else n): x for n, x in reversed(list(enumerate(lists)))}
     kept = list(reversed(first.values()))
     return kept, len(lists) - len(kept)
-
-
-def _named(items: pl.DataFrame) -> list[tuple[str, str, int | None]]:
-    return items.select("item", "title", "year").rows()
 
 
 def _meant(

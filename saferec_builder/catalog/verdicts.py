@@ -262,5 +262,4 @@ def reviewed(said: pl.DataFrame, trait: Trait, n: int) -> NDArray[np.int8]:
 
 def unasked(warnings: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """The votes and answers on topics that no trait asks about."""
-    known = pl.DataFrame({"topic": list(taxonomy.topics)}).select(topic_key())["topic"]
-    return warnings.filter(pl.col("kind") == "topic").filter(~topic_key().is_in(known.implode()))
+    return warnings.filter(~topic_key().is_in(keys(taxonomy.topics)), kind="topic")
