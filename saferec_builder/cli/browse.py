@@ -9,7 +9,7 @@ import typer
 from annotation import browsing
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.cli.workspace import onward
-from saferec_builder.core.counts import Counts
+from saferec_builder.core.counts import Counts, many
 from saferec_builder.storage.workspace import Workspace
 
 AROUND = 120  # characters of a turn on each side of a quote
@@ -33,7 +33,7 @@ def browse(
     shown = found.head(limit)
     if as_json:
         return say(Counts("browse", skipped=found.height, figures={"rows": shown.to_dicts()}), as_json)
-    count = f"{stage} that say {verdict}: {found.height:,} quotes, {shown.height:,} shown (--limit)"
+    count = f"{stage} that say {verdict}: {many(found.height, 'quote', 'quotes')}, {shown.height:,} shown (--limit)"
     typer.echo("\n".join([*_lines(shown), count]))
     if found.is_empty():
         onward(ws, as_json)

@@ -10,7 +10,7 @@ import typer
 from saferec_builder.catalog import arithmetic, lookup
 from saferec_builder.cli.output import Folder, Json, line, say
 from saferec_builder.core import titles
-from saferec_builder.core.counts import Counts
+from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.storage.workspace import Workspace
 
@@ -83,7 +83,8 @@ def gaps(
         lines.append(f"ids of ReDial that have a title become items by {command}, the files that you mined")
     if rows:
         lines.append("waiting: pairs of a conversation and a trait of its seeker that the item is unknown for")
-    lines.append(f"catalog gaps: {found.items.height:,} items that conversations name have unknown traits")
+    open_ = many(found.items.height, "item that conversations name has", "items that conversations name have")
+    lines.append(f"catalog gaps: {open_} unknown traits")
     figures: dict[str, JsonValue] = {"waiting": int(found.items["waiting"].sum()), "gaps": rows}
     figures["no_item"] = {"names": len(names), "conversations": touched, "such": such}
     _say(lines, Counts("catalog gaps", skipped=found.items.height, figures=figures), as_json)

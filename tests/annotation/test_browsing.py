@@ -49,4 +49,4 @@ def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, c
     found = browse(ws, "labels", trait="gore").to_dicts()
     assert {(row["by"], row["text"][row["start"] : row["end"]]) for row in found} == {("agreed", "blood")}
     printed = cli("browse", "labels", "--trait", "gore", "-C", ws.root).out
-    assert "I faint when I see »blood«. Something funny?" in printed and "1 quotes, 1 shown" in printed
+    assert "I faint when I see »blood«. Something funny?" in printed and "1 quote, 1 shown" in printed
