@@ -54,6 +54,8 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     assert not set(ours["conversation"]) & set(labels["conversation"])
     with pytest.raises(UsageError, match="'mice'"):
         inject.chosen("gore,mice", SLUGS, BANKS)
+    with pytest.raises(UsageError, match=r"did you mean gore\?"):
+        inject.chosen("gor", SLUGS, BANKS)
     assert conversations(*world.requests()[0]).height == 40
 
 
