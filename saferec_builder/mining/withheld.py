@@ -75,7 +75,8 @@ def unmet(ws: Workspace) -> str | None:
 def _unmet(wish: wishes.Wish, ids: pl.DataFrame) -> str:
     if not wish.post:  # authors are kept as pseudonyms, which tell nothing of their spelling
         return f"line {wish.line}, an author (is it the source's spelling?)"
-    here = ids["name"].filter([wish.source in wishes.spelt(source) for source in ids["source"]])
+    meant = [wish.source in wishes.spelt(source) for source in ids["source"]]
+    here = ids["name"].filter(pl.Series(meant, dtype=pl.Boolean))
     near = wishes.nearest(wish, here) or wishes.nearest(wish, ids["name"])
     return f"line {wish.line}, {wish.post[:60]!r} (nearest: {', '.join(near) or 'none is like it'})"
 

@@ -129,3 +129,11 @@ def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli)
     remove(crisis, "c007")
     after = label_bounds(gather(crisis))
     assert (after.pooled.zone, after.undrawn, after.pooled.open) == (9, 0, 0)
+
+
+def test_a_removal_that_names_nobody_is_told_where_nothing_was_mined_at_all(workspace, cli, tmp_path) -> None:
+    """It ended in a traceback: a list without a row is no mask for polars."""
+    remove(workspace, "a9")
+    (tmp_path / "said.jsonl").write_text('{"id": "a1"}\n')
+    ran = cli("mine", "messages", tmp_path / "said.jsonl", "-C", workspace.root)
+    assert ran.code == 1 and "line 2, 'a9' (nearest: none is like it)" in ran.err
