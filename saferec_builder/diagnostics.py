@@ -200,7 +200,7 @@ def _files(ws: Workspace) -> Iterator[Finding]:
         except (SafeRecError, OSError) as fault:
             yield Finding("taxonomy", MISSING, " ".join(str(fault).split()), "correct [taxonomy] path or the file")
     with suppress(SafeRecError):  # a database that cannot be read is named below
-        if lost := workspace.without_secret(ws):
+        if lost := workspace.cut_short(ws.root / ".secret") or workspace.without_secret(ws):
             yield Finding("secret", MISSING, f".secret: {lost}", workspace.NO_SECRET)
     if name := ws.config.propose.prompt:
         there = (ws.root / name).is_file()
@@ -215,7 +215,8 @@ def _database(ws: Workspace) -> Finding:
         rows, older = workspace.read(ws, tables.REVIEWS).height, min(workspace.schemas(ws), default=migrations.newest())
     except SafeRecError as fault:
         found = " ".join(str(fault).split())
-        return Finding(what, MISSING, found[:200], "start the server, or correct [store] url")
+        remedy = "start the server, or correct [store] url" if ws.config.store.url else "docs/how-to/bad-day.md"
+        return Finding(what, MISSING, found[:200], remedy)
     newest, old = migrations.newest(), f", shards from schema {older} on, brought up to date as they are read"
     return Finding(what, OK, f"{rows:,} reviews, schema {newest}{old if older < newest else ''}")
 

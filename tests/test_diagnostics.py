@@ -42,6 +42,19 @@ def checks(ran: Ran) -> dict[str, dict[str, str]]:
     return {one["what"]: one for one in ran.json["checks"]}
 
 
+def test_a_secret_that_was_cut_short_is_named(workspace: store.Workspace, cli: Cli) -> None:
+    (workspace.root / ".secret").write_bytes(bytes(10))
+    found = checks(cli("doctor", "-C", workspace.root, "--json"))["secret"]
+    assert found["state"] == "missing" and "10 bytes, expected 32" in found["found"]
+    assert found["remedy"] == store.NO_SECRET
+
+
+def test_a_damaged_database_of_the_workspace_has_no_server_to_start(workspace: store.Workspace, cli: Cli) -> None:
+    (workspace.root / "workspace.db").write_bytes(b"no database " * 400)
+    found = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]
+    assert found["state"] == "missing" and found["remedy"] == "docs/how-to/bad-day.md"
+
+
 def test_a_new_workspace_lacks_nothing(workspace: store.Workspace, cli: Cli) -> None:
     ran = cli("doctor", "-C", workspace.root)
     assert ran.code == 0, ran.out

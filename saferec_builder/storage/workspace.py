@@ -74,10 +74,9 @@ class Workspace:
                     if lost := without_secret(self):
                         raise StoreError(f"{path}: {lost}: {NO_SECRET}")
                     write_private(path, DEMO_SECRET if self.config.demo else os.urandom(SECRET))
-        found = path.read_bytes()
-        if len(found) < SECRET:  # pseudonyms made with it could be guessed, and would fit no earlier one
-            raise StoreError(f"{path}: {len(found)} bytes, expected {SECRET}: it is damaged: put your copy of it back")
-        return found
+        if short := cut_short(path):
+            raise StoreError(f"{path}: {short}: {NO_SECRET}")
+        return path.read_bytes()
 
     @property
     def database(self) -> database.Place:
@@ -173,6 +172,12 @@ def schemas(ws: Workspace) -> set[int]:
     """The schema numbers found in the workspace: the database's and those of its shards."""
     found = database.schema(ws.database)
     return shards.schemas(ws.root) | ({found} if found else set())
+
+
+def cut_short(secret: Path) -> str | None:
+    """Why no pseudonym is made with this one: it could be guessed, and would fit no earlier one."""
+    there = secret.stat().st_size if secret.exists() else SECRET
+    return f"{there} bytes, expected {SECRET}: it is damaged" if there < SECRET else None
 
 
 def without_secret(ws: Workspace) -> str | None:
