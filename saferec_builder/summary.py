@@ -115,7 +115,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         return "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
     if _is_newer(ws.root / PAGE, newest):
         train = f"`saferec-train run --release {shlex.quote(str(newest))} --output runs`"
-        return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} --hub --repo NAMESPACE/NAME`"
+        to = "--to FOLDER" if ws.config.demo else "--hub --repo NAMESPACE/NAME"  # which refuses what is invented
+        return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} {to}`"
     return "look at the result: `saferec-build report`"
 
 

@@ -126,6 +126,15 @@ def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> Non
     assert step().startswith(f"train on it (`saferec-train run --release {home} --output runs`), or share it: ")
 
 
+def test_a_demo_is_not_told_to_go_to_the_hub(workspace: store.Workspace) -> None:
+    """The Hub refuses it."""
+    released(workspace, "report.html")
+    (workspace.root / "report.html").touch()
+    (workspace.root / "saferec.toml").write_text('demo = true\n[dataset]\nname = "d"\n')
+    told = summary.next_step(store.Workspace.open(workspace.root), Waiting(0, 0, 0, 0, 0))
+    assert told.endswith("or share it: `saferec-build publish 1.0.0 --to FOLDER`")
+
+
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
     """All that stood there was "look at the report", of releases without data."""
     fill(workspace, LINE)
