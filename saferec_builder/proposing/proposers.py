@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from saferec_builder import llm
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.proposing import known_ways
@@ -75,7 +75,9 @@ def proposer(ws: Workspace, word: str, model: str | None, base_url: str | None) 
     """One word of `--proposer` by saferec.toml alone: no table is read."""
     way, _, name = word.partition(":")
     if way not in WAYS:
-        raise UsageError(f"--proposer {word}: expected {', '.join(WAYS)}, several with commas, or jury")
+        named = f"did you mean openai:{word}? expected one of {', '.join(WAYS)}"
+        known = named if word in ws.config.propose.models else near(way, WAYS)
+        raise UsageError(f"--proposer {word}: {known}, several with commas, or jury")
     if way in ("rules", "learned"):
         return Step(way)
     if name and model and name != model:

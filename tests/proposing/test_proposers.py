@@ -59,3 +59,11 @@ def test_an_address_that_is_none_is_named_as_it_is(ask: Any, url: str) -> None:
     ran = ask("--proposer", "openai:small", "--base-url", url, "--allow-remote")
     assert ran.code == 1 and ran.err.count("\n") == 1
     assert f"base_url {url!r}: no address" in ran.err and "http://127.0.0.1:8000/v1" in ran.err
+
+
+@pytest.mark.parametrize(("word", "meant"), [("small", "openai:small"), ("rule", "rules")])
+def test_a_proposer_that_is_none_is_told_which_one_is_near(ask: Any, workspace, word: str, meant: str) -> None:
+    toml = workspace.root / "saferec.toml"
+    toml.write_text(toml.read_text() + '[propose.models.small]\nmodel = "m"\n')
+    ran = ask("--proposer", word)
+    assert ran.code == 1 and f"--proposer {word}: did you mean {meant}? expected one of rules, learned" in ran.err
