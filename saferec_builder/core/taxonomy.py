@@ -8,6 +8,7 @@ import re
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,6 +17,14 @@ from saferec_builder.core.plain_files import read_plain
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
 APPLIES = ("strong", "weak", "none")
+ESRB = (  # what its raters name; "mild", "strong" or "intense" may stand before each
+    *("alcohol_reference", "animated_blood", "blood", "blood_and_gore", "cartoon_violence", "comic_mischief"),
+    *("crude_humor", "drug_reference", "fantasy_violence", "gambling", "language", "lyrics", "mature_humor", "nudity"),
+    *("partial_nudity", "real_gambling", "sexual_content", "sexual_themes", "sexual_violence", "simulated_gambling"),
+    *("suggestive_themes", "tobacco_reference", "use_of_alcohol", "use_of_alcohol_and_tobacco", "use_of_drugs"),
+    *("use_of_drugs_and_alcohol", "use_of_tobacco", "violence", "violent_references"),
+)
+DEGREE = re.compile(r"(?:mild_|strong_|intense_)?")
 FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
 Table = dict[str, object]  # of a TOML file, as somebody wrote it
 EMBEDDED = Path(__file__).with_name("traits.toml")
@@ -133,7 +142,7 @@ def _trait(path: Path, number: int, row: Table) -> Trait:
         guide_applies=_applies(where, guide.get("applies", "none")),
         guide=tuple(_weight(where, guide.get(c, 0.0)) for c in GUIDE),
         esrb_applies=_applies(where, row.get("esrb_applies", "none")),
-        esrb={descriptor(k): _weight(where, v) for k, v in esrb.items()},
+        esrb={_descriptor(where, k): _weight(where, v) for k, v in esrb.items()},
         safecrs=str(row.get("safecrs", row["name"])),
     )
 
@@ -141,6 +150,16 @@ def _trait(path: Path, number: int, row: Table) -> Trait:
 def descriptor(name: str) -> str:
     """One spelling: "Blood and Gore" is blood_and_gore, or a game that has it would count as one that has none."""
     return "_".join(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+def _descriptor(where: str, said: str) -> str:
+    """One that is spelt nearly as one of ESRB's is a slip: games that have it would be cleared."""
+    name = descriptor(said)
+    degree = DEGREE.match(name)[0]  # type: ignore[index]  # it matches always
+    close = get_close_matches(name[len(degree) :], ESRB, 1, 0.85)
+    if close and name[len(degree) :] not in ESRB:
+        raise UsageError(f"{where}: esrb: descriptor {said!r}: did you mean {degree}{close[0]}?")
+    return name
 
 
 def _table(where: str, row: Table, field: str) -> Table:

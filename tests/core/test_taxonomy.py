@@ -62,6 +62,14 @@ def test_descriptors_may_be_spelt_as_esrb_does(tmp_path):
     assert own.traits[0].esrb == {"blood_and_gore": 1.0, "mild_blood": 0.33}
 
 
+@pytest.mark.parametrize(("slip", "meant"), [("real_gamblin", "real_gambling"), ("Mild Bloood", "mild_blood")])
+def test_a_misspelt_descriptor_is_refused_for_it_would_clear_the_games_that_have_it(tmp_path, slip, meant):
+    with pytest.raises(UsageError, match=f"descriptor {slip!r}: did you mean {meant}"):
+        load(tmp_path, GOOD + f'esrb_applies = "strong"\nesrb = {{ "{slip}" = 1.0 }}\n')
+    other = load(tmp_path, GOOD + 'esrb = { "Loud music" = 1.0, strong_lyrics = 0.5, mild_sexual_content = 0.1 }\n')
+    assert list(other.traits[0].esrb) == ["loud_music", "strong_lyrics", "mild_sexual_content"]
+
+
 def test_the_digest_is_of_what_people_and_models_are_told(tmp_path):
     """A comment or a weight must not make a whole reading (`*`) of every reviewer stale; a definition must."""
     told = load(tmp_path, GOOD).digest
