@@ -65,7 +65,8 @@ def explained(url: str, doing: str, *refusals: type[Exception], hide: str = "") 
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise ReviewError(f"--url {url}: this is no address: expected one like https://labels.example.org") from None
     except httpx.ConnectError:
-        raise ReviewError(f"{url} does not answer: start it (`saferec-build review up`) or check --url") from None
+        own = "`saferec-build review up` starts the workspace's own Label Studio"
+        raise ReviewError(f"{url} does not answer: check --url, and whether it runs ({own})") from None
     except httpx.HTTPStatusError as fault:
         raise _of_status(fault.response.status_code, _without(hide, fault.response.text), where) from None
     except httpx.HTTPError as fault:

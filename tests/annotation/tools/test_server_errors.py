@@ -71,7 +71,10 @@ def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
 
 
 @TOOLS
-@pytest.mark.parametrize(("url", "says"), [("http://127.0.0.1:9", "does not answer"), ("labels", "this is no address")])
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("http://127.0.0.1:9", "starts the workspace's own Label Studio"), ("labels", "this is no address")],
+)
 def test_a_server_that_is_not_there_is_one_line(tool, url, says):
     assert says in str(fault(tool, url))
 
