@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -162,9 +163,12 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
     """An SFTConfig or GRPOConfig of these settings; an argument that it does not know is an error of one line."""
     # TRL would pass the second over: it is about a model that it loads itself, and ours is loaded by then
     named: Settings = {k: _value(v) for k, v in settings.items() if k not in ("saferec", "model_init_kwargs")}
-    strange = [key for key in named if key not in {f.name for f in fields(kind)}]
-    if strange:
-        raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: see its documentation")
+    known = [f.name for f in fields(kind)]
+    if strange := [key for key in named if key not in known]:
+        close, part = get_close_matches(strange[0], known, 1), strange[0].rpartition(".")[2]
+        hint = f"did you mean {close[0]}?" if close else "see its documentation"
+        hint = f"only `run` takes a stage before it: say {part}" if part in known else hint
+        raise TrainingError(f"argument {strange[0]!r} is not one of trl.{kind.__name__}: {hint}")
     # TRL takes a word for a number or a switch, and fails when it counts with it
     for one in fields(kind):
         if isinstance(one.default, int | float) and isinstance(given := named.get(one.name), str):

@@ -40,3 +40,11 @@ def test_a_word_for_one_of_trls_numbers_is_said(tmp_path: Path, said: str) -> No
     trl = pytest.importorskip("trl")
     with pytest.raises(TrainingError, match=f"{said.split('=')[0]} = .*: expected a value like"):
         settings.trl_arguments(trl.SFTConfig, settings.read("sft", [said]), tmp_path, 0)
+
+
+@pytest.mark.parametrize(("key", "says"), [("gdpo.use_cpu", "say use_cpu"), ("learnin_rate", "mean learning_rate")])
+def test_an_argument_that_trl_does_not_know_is_told_what_is_meant(key: str, says: str, tmp_path: Path) -> None:
+    from trl import SFTConfig
+
+    with pytest.raises(TrainingError, match=says):
+        settings.trl_arguments(SFTConfig, {key: 1}, tmp_path, 0)
