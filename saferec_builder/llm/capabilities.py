@@ -59,6 +59,10 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
             return made
         told = " ".join((reply.content or "").split())[:60]
         faults[way] = reply.error or f"ignores it (found {told!r})"
+        if reply.reason == "connection failed":
+            raise ProposerError(
+                f"{server.base_url}: no server answers there ({reply.error}): start it, or correct base_url"
+            )
         if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
             break  # the next way would end alike
     ways = {why: ", ".join(way for way, other in faults.items() if other == why) for why in faults.values()}

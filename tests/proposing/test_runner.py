@@ -175,7 +175,7 @@ def test_the_key_is_never_shown(ask: Any, workspace: store.Workspace, stub: Stub
     [
         (("--proposer", "magic"), "expected rules, learned, openai"),
         (("--proposer", "openai"), "which model?"),
-        (("--proposer", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "connection failed"),
+        (("--proposer", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "no server answers there"),
     ],
 )
 def test_a_mistake_is_one_line(cli: Cli, workspace: store.Workspace, words: Any, said: str) -> None:
