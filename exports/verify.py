@@ -264,7 +264,8 @@ def _there(folder: Path, target: Path, manifest: Manifest, gone: Collection[str]
     try:
         found, _ = verify(target)
     except ReleaseError as fault:
-        raise ReleaseError(f"{target}: will not be overwritten: {fault}; give an empty or a new folder") from None
+        why = fault if (target / MANIFEST).exists() else "it holds something else"
+        raise ReleaseError(f"{target}: will not be overwritten: {why}; give an empty or a new folder") from None
     if found.name != manifest.name:
         raise ReleaseError(f"{target}: holds the dataset {found.name!r}, not {manifest.name!r}: give another folder")
     refuse_older(manifest.version, {found.version} - {*gone}, str(target))

@@ -14,6 +14,7 @@ from pathlib import Path
 from annotation import outbox
 from annotation.review_destinations import Argilla, LabelStudio
 from exports.report import PAGE
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReviewError, StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress
@@ -62,7 +63,8 @@ class Forgotten:
         for receipt in self.receipts:
             more = f" (the same people have {receipt.more} more)" if receipt.more else ""
             known = ", known before" if receipt.before else ""
-            told[receipt.wish] = f"{len(receipt.conversations)} conversations{more}{known}"
+            held = many(len(receipt.conversations), "conversation", "conversations")
+            told[receipt.wish] = f"{held}{more}{known}"
         files = ("files" if self.dry else "still_in", self.files)
         for name, paths in (("releases", self.emptied), files, ("not_read", self.unread)):
             told |= {name: [str(path.relative_to(root)) for path in paths]} if paths else {}
@@ -74,7 +76,7 @@ class Forgotten:
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
             then = "would leave" if self.dry else "will leave"
             return (
-                f"forget: nobody here is called {', '.join(unmet[:5])}: if that is how a source or release spells it,"
+                f"forget: nobody here is meant by {', '.join(unmet[:5])}: if that is how a source or release spells it,"
                 f" mining {then} them out; if not, run it again with the right spelling (a name that nobody has does no"
                 " harm)"
             )

@@ -342,7 +342,7 @@ def test_of_a_hundred_wishes_each_receipt_is_right(workspace: store.Workspace) -
 
 def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli) -> None:
     ran = cli("forget", "c0l1", "c001", "--source", "messages", "-C", ws.root)
-    assert ran.code == 1 and "nobody here is called c0l1" in ran.err and "c001: 1 conversations" in ran.out
+    assert ran.code == 1 and "nobody here is meant by c0l1" in ran.err and "c001: 1 conversation\n" in ran.out
     ran = cli("forget", "c002", "--source", "mesages", "-C", ws.root)
     assert ran.code == 1 and "--source mesages: no such source: did you mean messages?" in ran.err
     left = store.read(ws, tables.CONVERSATIONS)["source_id"]

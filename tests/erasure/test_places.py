@@ -176,7 +176,7 @@ def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
     ran = cli("forget", "7", "-C", workspace.root)
     assert ran.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in ran.err
     assert "expected id or author" in cli("forget", "7", "--only", "name", "-C", workspace.root).err
-    assert "c3: 1 conversations" in cli("forget", "c3", "--dry-run", "-C", workspace.root).out  # both are one
+    assert "c3: 1 conversation\n" in cli("forget", "c3", "--dry-run", "-C", workspace.root).out  # both are one
     assert cli("forget", "7", "--only", only, "-C", workspace.root).code == 0
     assert sorted(store.read(workspace, tables.CONVERSATIONS)["source_id"]) == left
 

@@ -173,7 +173,7 @@ def test_the_key_is_never_shown(ask: Any, workspace: store.Workspace, stub: Stub
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "magic"), "expected rules, learned, openai"),
+        (("--proposer", "magic"), "expected one of rules, learned, openai"),
         (("--proposer", "openai"), "which model?"),
         (("--proposer", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1"), "no server answers there"),
     ],
