@@ -151,7 +151,8 @@ def _written(one: JsonValue) -> JsonValue:
     if not isinstance(one, dict):
         return one
     if isinstance(one.get("title"), str):
-        return titles.shown({**one, "year": year_in(one.get("year"))})
+        year = year_in(one.get("year"))
+        return titles.shown(one if year is None else {**one, "year": year})
     return (one["item"] or "") if isinstance(one.get("item", False), str | None) else one
 
 

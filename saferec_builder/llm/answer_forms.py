@@ -87,7 +87,15 @@ def json_in(text: str) -> dict[str, Any] | list[Any] | None:
 
     None where there is none, or where a key comes twice in one object: which of the two counts is anybody's guess.
     """
-    text = _THOUGHT.sub("", text[:LONGEST]).lstrip("\ufeff").strip()
+    whole = text.lstrip("\ufeff").strip()
+    try:  # as it stands: the quote in it may be of a text that has thoughts, too
+        if isinstance(found := strict_json(whole), dict | list):
+            return found
+    except KeyTwice:
+        return None
+    except (ValueError, RecursionError):
+        pass
+    text = _THOUGHT.sub("", whole[:LONGEST]).strip()
     starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
     amid = text[min(starts) : max(text.rfind("}"), text.rfind("]")) + 1] if starts else ""
     alone = text[text.find("{") : text.rfind("}") + 1]  # where the prose has brackets of its own

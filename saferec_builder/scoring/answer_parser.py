@@ -28,7 +28,7 @@ from saferec_builder.scoring.list_entry_parser import (
     finder,
     year_in,
 )
-from saferec_builder.scoring.lists_in_text import listed, names
+from saferec_builder.scoring.lists_in_text import left_out, listed, names
 from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
@@ -164,7 +164,7 @@ def _json(text: str, look: Look) -> list[Entry]:
 def _is_aside(text: str, start: int) -> bool:
     """Whether the words before JSON say that it is not the list: `You liked: ["Heat (1995)"]`."""
     label = re.sub(r"```\w*\s*\Z", "", text[:start]).rstrip().rpartition("\n")[2].lower()
-    return label.endswith(":") and bool(_ASIDE.search(label)) and not _OFFERED.search(label)
+    return label.endswith(":") and left_out(label)
 
 
 def _list_in(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
@@ -175,7 +175,8 @@ def _list_in(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
     offers = any(_OFFERED.search(key) and not _ASIDE.search(key) for key in lists_here)
     own = None if offers else _object(value, look)
     # without a year it may be the name of the list, or of its reader: {"name": "Brave", "movies": [...]}
-    if own and (own.year or (own.item and lists_here.isdisjoint(_LISTS))):
+    inner = [item for key, one in value.items() if str(key).lower() in _LISTS and isinstance(one, list) for item in one]
+    if own and (own.year or (own.item and not names(_objects(inner, look)))):
         return [value]
     if value and all(str(key).isdecimal() for key in value):
         return [item for one in value.values() for item in (_list_in(one, look, depth + 1) or [one])]

@@ -33,10 +33,12 @@ _INLINEBULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 _THESE = r"(?:\s+(?:these|those|them|the following|for now|films|movies|titles|games))*"
 # a heading of what is not recommended: "Avoid:", "Films to skip:", "I would not recommend these:", "You liked:"; a list
 # that avoids something ("Films that avoid gore:") is recommended
+_WHAT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
+_TO = r"(?:(?:to|you should|you may want to|better|also|i(?:['’]d| would))\s+)*"
 _LEFT_OUT = re.compile(
-    rf"(?:(?:.*\s)?(?:to|would|should|better|also)\s+)?(?:avoid|skip|stay away from|steer clear of|leave out){_THESE}"
-    rf"|(?:.*\s)?(?:not|\w+n['’]t) (?:recommend|recommended|suggest){_THESE}"
-    r"|(?:.*\s)?you(?:['’]ve| have)?(?: already)? (?:liked|enjoyed|seen|watched)"
+    rf"{_WHAT}{_TO}(?:avoid|skip|stay away from|steer clear of|leave out){_THESE}"
+    rf"|{_WHAT}(?:i\s+)?(?:(?:would|do|can) ?not|\w+n['’]t|not) (?:recommend|recommended|suggest){_THESE}"
+    rf"|{_WHAT}you(?:['’]ve| have)?(?: already)? (?:liked|enjoyed|seen|watched)"
     r"|left out|excluded",
     re.I,
 )
@@ -62,14 +64,22 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
     return _listed(every, look)
 
 
+def left_out(heading: str) -> bool:
+    """Whether a line says of the list beneath it that it is not recommended."""
+    return bool(_LEFT_OUT.fullmatch(clean(marked(HEADING.sub("", heading[:POSITION])))))
+
+
 def _offered(lines: Sequence[str]) -> list[str]:
     """The lines without the lists whose headings say that they are not recommended."""
-    kept, out = [], False
+    kept, out, form = list[str](), False, None
     for line in lines:
         if not _is_marked(line):
-            heading = clean(marked(HEADING.sub("", line[:POSITION])))
             is_heading = _kind(line) or line.rstrip(" *_").endswith(":")
-            out = bool(is_heading and _LEFT_OUT.fullmatch(heading))
+            out, form = bool(is_heading and left_out(line)), None
+        elif out:  # a list ends where another of marks begins: "2. Heat" behind "- the last scene"
+            now = (len(line) - len(line.lstrip()), BULLET.match(line) is None)
+            form = form or now
+            out = now == form or now[0] > form[0]
         if not out:
             kept.append(line)
     return kept

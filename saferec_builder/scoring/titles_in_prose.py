@@ -116,14 +116,8 @@ def _marked(span: re.Match[str], look: Look) -> Entry:
 
 
 def _titled(whole: str, line: str) -> bool:
-    """Looks like a title on a line of its own: short, begins with no small letter and no bullet, ends no sentence."""
-    return (
-        whole != ""
-        and not whole[0].islower()
-        and not BULLET.match(whole)
-        and len(whole.split()) <= 8
-        and line.rstrip()[-1:] not in ".:!?,;"
-    )
+    """Looks like a title on a line of its own: short, begins with no small letter, ends no sentence."""
+    return whole != "" and not whole[0].islower() and len(whole.split()) <= 8 and line.rstrip()[-1:] not in ".:!?,;"
 
 
 def title_case(text: str) -> bool:

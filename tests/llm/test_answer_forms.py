@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from saferec_builder import llm
-from saferec_builder.llm.answer_forms import WAYS, json_in
+from saferec_builder.llm.answer_forms import LONGEST, WAYS, json_in
 from saferec_builder.llm.requests_and_replies import read_body
 
 SCHEMA = {"type": "object", "properties": {"word": {"type": "string"}}}
@@ -57,6 +57,12 @@ WORD = '{"word": "a \\"b\\" {c}"}'
 )
 def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
     assert json_in(text) == {"word": 'a "b" {c}'}
+
+
+def test_an_answer_that_is_json_is_read_as_it_stands() -> None:
+    """What ends thoughts, and more than what is searched for JSON, may stand in a quote of a text."""
+    for quote in ("I wrote </think> there", "a" * (LONGEST + 1)):
+        assert json_in(json.dumps({"claims": [{"quote": quote}]})) == {"claims": [{"quote": quote}]}
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--proposer", "jury2"), "expected rules, learned, openai"),
+        (("--proposer", "jury2"), "expected one of rules, learned, openai"),
         (("--proposer", "rules,rules"), "stands twice"),
         (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
     ],

@@ -97,3 +97,22 @@ def test_tags_beside_a_list_and_a_seed_beside_recommendations_are_not_the_list()
     seeded = {"movie": "Heat (1995)", "recommendations": ["Alien (1979)", "Saw (2004)"]}
     assert ids(json.dumps(seeded)) == ["alien", "saw"]
     assert ids('1. Heat (1995)\n2. Alien (1979)\nDebug: {"a": 1, "a": 2}') == ["heat", "alien"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Here are movies that avoid gore:",
+        "Since you liked Jaws, three movies:",
+        "A list that respects your sensitivities:",
+    ],
+)
+@pytest.mark.parametrize("fence", ["{}", "```json\n{}\n```"])
+def test_words_of_what_is_avoided_do_not_hide_the_json_below_them(words, fence):
+    """The film that a reason names is none of the list, and the one that no catalogue holds keeps its rank."""
+    rows = [{"title": "Heat", "year": 1995, "reason": "Like Saw (2004), but calm"}, {"title": "Zed and Zoe"}]
+    assert ids(f"{words}\n{fence.format(json.dumps(rows))}") == ["heat", None]
+
+
+def test_a_film_with_a_list_of_other_things_is_that_film():
+    assert ids(json.dumps({"title": "Alien", "items": ["a knife", "money"]})) == ["alien"]

@@ -173,6 +173,9 @@ def test_what_is_only_spoken_of_takes_no_rank(text, list_):
     assert ids(text) == list_
 
 
+FILMS = ("Titanic (1997)", "Heat (1995)")
+
+
 @pytest.mark.parametrize("heading", ["Avoid:", "**Films to skip**", "I wouldn't recommend these:", "You've seen:"])
 @pytest.mark.parametrize("mark", ["-", "1."])
 def test_a_list_of_what_is_not_recommended_is_not_the_list(heading, mark):
@@ -187,6 +190,21 @@ def test_a_list_that_avoids_something_is_recommended():
     assert ids(text) == ["titanic", "heat"]
 
 
-def test_a_bullet_below_one_title_is_its_reason():
-    """It was a second rank, of an unknown title."""
-    assert ids("**Heat**\n- A duel of two tired men") == ["heat"]
+@pytest.mark.parametrize(
+    "heading",
+    [
+        *("Based on what you liked:", "**Because you liked**", "Even better than those you liked:"),
+        *("Similar to what you've seen:", "Have you seen:", "Hidden gems I doubt you've seen:"),
+        *("Free of everything you want to avoid:", "Films without what you'd like to avoid:"),
+        *("Too good to skip:", "You will not want to skip:", "Why not recommend:", "Movies to avoid boredom:"),
+    ],
+)
+def test_a_heading_that_speaks_of_what_is_left_out_heads_a_list_all_the_same(heading):
+    """Titanic stands below it, and Heat below another one: no heading but that of a list to avoid takes a list away."""
+    assert ids(f"{heading}\n- Titanic (1997)\n\nAnd:\n- Heat (1995)") == ["titanic", "heat"]
+
+
+def test_a_note_below_a_title_does_not_end_the_list():
+    """What is to be skipped are scenes, and the list goes on behind them."""
+    lines = [f"{n}. **{film}**\n   Scenes to skip:\n   - the drowning" for n, film in enumerate(FILMS, 1)]
+    assert ids("\n".join(lines)) == ["titanic", "heat"]
