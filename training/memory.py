@@ -105,12 +105,16 @@ def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, fl
     for name in ("per_device_train_batch_size", "gradient_accumulation_steps", own, "--prompt"):
         if not isinstance(value := given.get(name), int | float) or not value > 0:
             raise TrainingError(f"{stage}: {name} = {value!r}: expected a number above 0, as a recipe has it")
+    if not isinstance(checkpointed := settings.get("gradient_checkpointing"), bool):
+        raise TrainingError(
+            f"{stage}: gradient_checkpointing = {checkpointed!r}: expected true or false, as a recipe has it"
+        )
     options, layers, rows = ours(settings), of.num_hidden_layers, given["per_device_train_batch_size"]
     if not options.lora:
         raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")
     length = given[own] + (prompt if stage == "gdpo" else 0)
     layer = of.kept(options.lora)
-    kept = 2 * of.hidden_size * layers + layer if settings.get("gradient_checkpointing") else layers * layer
+    kept = 2 * of.hidden_size * layers + layer if checkpointed else layers * layer
     found = {
         "weights": 2.0 * of.parameters,
         "adapter": 16.0 * of.adapter(options.lora),

@@ -48,7 +48,9 @@ def passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValu
 
 def places(files: list[Path]) -> list[tuple[Path, str]]:
     """(file, what its rows are placed by: its name, with folders where two files have one name)."""
-    of_name = {name: [path.absolute() for path in files if path.name == name] for name in {p.name for p in files}}
+    of_name: dict[str, list[Path]] = {}
+    for path in files:
+        of_name.setdefault(path.name, []).append(path.absolute())
     common = {name: os.path.commonpath([path.parent for path in paths]) for name, paths in of_name.items()}
     return [(path, os.path.relpath(path.absolute(), common[path.name])) for path in files]
 

@@ -79,6 +79,7 @@ def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None
         (["--config", "sft"], "no shape"),
         (["--set", "max_length=null"], "sft: max_length = None: expected a number above 0"),
         (["--prompt", "-5"], "--prompt = -5"),
+        (["--set", "gradient_checkpointing=null"], "gradient_checkpointing = None: expected true or false"),
         # a line of a gigabyte, and a traceback: text times a number
         (["--set", "per_device_train_batch_size=ab"], "per_device_train_batch_size = 'ab'"),
         # changed nothing, and said nothing: what `run` would take, and a slip of the pen
