@@ -33,7 +33,7 @@ def linkage(
         figures[of] = dict(rows.select("attack", "found").iter_rows())
     dropped = {attack.ELSEWHERE: made.elsewhere} if made.elsewhere else {}
     compared = made.conversations - made.elsewhere
-    say(Counts("linkage", compared, dropped=dropped, figures=figures), as_json, "conversations")
+    say(Counts("linkage", compared, dropped=dropped, figures=figures), as_json, "")
 
 
 def diff(

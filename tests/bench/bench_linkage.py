@@ -75,8 +75,8 @@ def _world(folder: Path) -> tuple[Workspace, dict[str, str]]:
 
 
 def _report(name: str, ws: Workspace, home: Path) -> None:
-    rows, source = linkage.joined(ws, home)
-    attacks = linkage.attacks(rows, source)
+    both = linkage.joined(ws, home)
+    rows, source, attacks = both.rows, both.source, linkage.attacks(both)
     wanted, drawn = _by_injection(rows, source, home)
     attacks["wanted"] = wanted
     goal, days = ("1", "told: by days and people") if name else ("0", "0")
