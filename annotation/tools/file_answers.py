@@ -78,7 +78,9 @@ def pull(
 
     for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished: set[str] = set()
-        own = {(line.cell("task"), line.trait) for line in rows}
+        own: dict[str, set[str]] = {}  # task cell -> the traits that have a row
+        for line in rows:
+            own.setdefault(line.cell("task"), set()).add(line.trait)
         for line in rows:
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
@@ -170,14 +172,14 @@ def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy
 
 
 def _whole(
-    line: Line, task: Task, spans: Spans, own: set[tuple[str, str]], known: Answered, taxonomy: Taxonomy
+    line: Line, task: Task, spans: Spans, own: Mapping[str, Collection[str]], known: Answered, taxonomy: Taxonomy
 ) -> list[dict[str, Any]]:
     """`_answers`; with a `*` also `absent` for traits of an earlier `*` that neither this one names nor a row of its
     own. A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
     answers = _answers(line, task, spans, taxonomy)
     if not line.is_rest:
         return answers
-    rows = {trait for key, trait in own if key == line.cell("task")}
+    rows = own[line.cell("task")]
     earlier = {t: lists for t, lists in _earlier(known, task).items() if t in taxonomy.slugs and t not in rows}
     shown = _SHOWN.fullmatch(line.cell("shown"))
     asked = (shown[3] or "").split() if shown else []

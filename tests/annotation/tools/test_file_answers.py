@@ -244,6 +244,31 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
     ]
 
 
+def test_twice_the_tasks_are_twice_the_work(tmp_path, monkeypatch):
+    """Each `*` looked at every row of its file: a file of 1,000 tasks took ten times as long."""
+    looks, cell = [0], files.Line.cell
+
+    def counted(line, name):
+        looks[0] += 1
+        return cell(line, name)
+
+    monkeypatch.setattr(files.Line, "cell", counted)
+    turns = [{"role": "seeker", "text": "no blood", "items": []}]
+
+    def work(n: int) -> int:
+        names, looks[0] = [f"c{each}" for each in range(n)], 0
+        rows = [dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": name} for name in names]
+        text = texts(tables.CONVERSATIONS.frame([row | {"digest": "d1", "turns": turns} for row in rows]))
+        sent = [("sensitivity", name, "ann", "reviewer", "d1", "proposed", "push-1") for name in names]
+        units = [unit(trait, subject=name) for name in names for trait in ("gore", "*")]
+        path = fill(write(tmp_path / "ann.csv", *units, text=text), *[{"verdict": "absent"}] * len(units))
+        found = pull([path], tables.ASSIGNMENTS.frame(sent), text, TAXONOMY, guideline(), locate)
+        assert len(found.answers) == len(units) and not found.drops
+        return looks[0]
+
+    assert work(160) < 2.2 * work(80)
+
+
 def test_text_that_looks_like_a_formula_is_guarded_and_its_quote_found(pushed, tmp_path):
     evil = unit("gore", verdict="present", spans=[{"turn": 0, "start": 47, "end": 54, "quote": "=SUM(A1)"}])
     path = write(tmp_path / "bo.csv", evil)
