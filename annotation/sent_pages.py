@@ -3,6 +3,7 @@
 keep      before a task is sent
 as_sent   tasks under the keys that the server knows them by
 answered  those that an answer on the server speaks for
+refuse    after a pull: those with an answer that counts for nobody, or was rejected
 outdated  what is asked there no more
 note      before a project is made or mended
 edited    the projects whose page is none that was sent: whoever logs in to an open Label Studio may change it, and with
@@ -21,12 +22,13 @@ import polars as pl
 from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
-from annotation.tools.tasks_and_answers import Pulled, Task, base_id
+from annotation.tools.tasks_and_answers import SAID_AGAIN, Pulled, Task, base_id
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 EDITED = "edited"  # stands where a page's digest does; no digest is like it
+REFUSED = "refused"  # stands there beside it
 OTHER_TASK = "somebody changed the text or the question"
 OTHER_PAGE = "somebody edited the interface or the guidelines of its project"
 
@@ -54,17 +56,28 @@ def as_sent(ws: Workspace, made: list[Sheet], there: Collection[str]) -> list[Sh
 def answered(ws: Workspace, made: list[Sheet], there: Collection[str], taxonomy: Taxonomy) -> set[str]:
     """The keys of those of `made` that an answer on the server speaks for already; `there`: the keys of the answered
     tasks. A reader has read the whole text, whatever was proposed since; an adjudicator ruled on what they were asked.
-    What was rejected, or answered under another taxonomy, is asked again."""
-    keyed = workspace.read(ws, tables.KEYED).filter(pl.col("task").is_in([*there]), taxonomy=taxonomy.digest)
+    What was rejected, answered by somebody else or under another taxonomy, is asked again."""
+    refused = {key for key, pages in _pages(ws).items() if REFUSED in pages}
+    noted, told = {*map(base_id, refused)}, {*there} - refused
+    keyed = workspace.read(ws, tables.KEYED).filter(pl.col("task").is_in(told), taxonomy=taxonomy.digest)
     asked: dict[str, list[set[str]]] = {}
     for key, traits in keyed.select("task", "asked").iter_rows():
         asked.setdefault(base_id(key), []).append({*traits})
 
     def spoken_for(sheet: Sheet) -> bool:
-        before = [] if sheet.rejected else asked.get(base_id(sheet.key), [])
+        base = base_id(sheet.key)
+        # in a file, or by a version that did not note it: nobody knows which answer it was
+        before = [] if sheet.rejected and base not in noted else asked.get(base, [])
         return any(sheet.task.role != "adjudicator" or {*sheet.asked} <= traits for traits in before)
 
-    return {sheet.key for sheet in made if sheet.key in there or spoken_for(sheet)}
+    return {sheet.key for sheet in made if sheet.key in told or spoken_for(sheet)}
+
+
+def refuse(ws: Workspace, found: Iterable[Response], pulled: Pulled) -> None:
+    """Writes down which tasks have an answer that this pull has rejected, or that is not their reader's."""
+    kept = {row for row in pulled.returned if row[3] == sheets.SKIPPED}  # who skips their own is not asked again
+    places = {row[2] for row in pulled.drops if row not in kept and row[3] != SAID_AGAIN}
+    _write(ws, [(each.key, REFUSED) for each in found if each.place in places])
 
 
 def outdated(
@@ -118,7 +131,8 @@ def as_asked(
     sent = set(workspace.read(ws, tables.SENT).filter(tool=tool)["task"])
     pages = _pages(ws)
     for each in found:
-        other = each.key in pages and each.page not in pages[each.key]
+        sent_as = pages.get(each.key, set()) - {REFUSED}
+        other = bool(sent_as) and each.page not in sent_as
         each.changed = OTHER_PAGE if each.project in closed else OTHER_TASK if other else ""
         if row := keyed.get(each.key):
             facts = {"asked": row["asked"], "shown": frozenset(row["shown"])}

@@ -306,6 +306,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     if only is None:
         pulled.vanished = losses.answers(desk, server.tool, projects, seen)
     _take(pulled, every, outbox.adopted(desk, seen=seen), ours)
+    sent_pages.refuse(desk.ws, every, pulled)
     return pulled
 
 

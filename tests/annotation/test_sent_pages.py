@@ -131,6 +131,38 @@ def test_an_open_task_shows_what_was_proposed_since(ws, review, memory) -> None:
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
 
 
+def test_who_answers_a_task_of_somebody_else_speaks_for_nobody(ws, review, memory) -> None:
+    """The owner of the server answered a task of ann's: what was proposed in that text later never reached her."""
+    review("push", *TWO)
+    first = of(memory, "ann", "c2")
+    memory.words[first] = {"who": "boss"}
+    memory.answer(first, Verdict())
+    assert review("pull")["dropped"] == {"not assigned": 1}
+    propose(ws, "c2", ("gore", "long way"))
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "skipped": 1}
+    (again,) = [n for n in open_for(memory, "ann") if memory.held[n][1]["subject"] == "c2"]
+    memory.answer(again, Verdict())
+    propose(ws, "c2", ("needles", "crash"))
+    assert review("push", *TWO)["sent"]["ann"]["added"] == 0  # this one is her own
+    assert review("pull")["dropped"] == {"not assigned": 1}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+
+
+def test_an_answer_after_one_that_was_rejected_is_not_asked_again(ws, review, memory) -> None:
+    """Answered anew but not pulled yet, the task was sent a third time once something else was proposed."""
+    review("push", *TWO)
+    first = of(memory, "ann", "c2")
+    memory.answer(first, Verdict(outcome=""))
+    assert review("pull")["dropped"] == {"not finished": 1}
+    assert review("push", *TWO)["sent"]["ann"]["added"] == 1
+    (again,) = [n for n in open_for(memory, "ann") if memory.held[n][1]["subject"] == "c2"]
+    memory.answer(again, Verdict())
+    propose(ws, "c2", ("gore", "long way"))
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}
+    assert review("pull")["dropped"] == {}
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+
+
 def test_a_warning_reaches_a_task_that_is_open(ws, review, memory) -> None:
     """Gold that holds something severe came later: the tasks on the server stayed as they were, without a warning."""
     review("push", *ALL)
