@@ -158,7 +158,7 @@ class Tasks:
         if task is None:
             return
         theirs = _theirs(task)
-        times = set(self._reviews.filter(theirs)["time"])
+        times = set(self._reviews.filter(theirs, digest=task.digest)["time"])
         answers = sum(time is None or time - THEN not in times for time in times)
         if not 1 <= answers <= given.n <= OFTEN:
             return

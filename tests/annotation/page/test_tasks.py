@@ -276,6 +276,21 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     assert rows["verdict"].to_list() == ["absent", "present"]
 
 
+def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
+    """What was answered in the text of before was counted with it: the page said that the answer stands."""
+    page = review_page.tasks(ws, "ann", "bo")
+    answer(page, named(page.first("ann")["tasks"], "c2"))
+    turns = [{"role": "seeker", "text": f"{review_world.TEXTS['c2']} No snakes, they scare me.", "items": []}]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c2", "digest": "d-c2b", "turns": turns}
+    row |= {"source": "messages", "source_id": "c2"}
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
+    page = Tasks(ws)
+    task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
+    answer(page, task, nonce=NONCE(2))
+    answer(Tasks(ws), task, n=1, nonce=NONCE(3), verdict="absent")
+    assert said(ws)["c2", "accidents_disasters"] == ("absent", [])
+
+
 def test_what_one_adjudicator_has_settled_no_other_is_asked(ws) -> None:
     """cy is away, and di rules too: cy's page still asked, and that answer turned the label round."""
     page = disputed(ws, "cy", "di")
