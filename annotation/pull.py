@@ -14,7 +14,7 @@ from annotation.review_state import Desk, gather, open_units
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
-from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, shown
+from annotation.tools.tasks_and_answers import SHEET, TASK, Pulled, Task, base_id, shown
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -88,10 +88,13 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
 
 
 def _waiting(desk: Desk, pulled: Pulled) -> int:
-    """Rows of files without an answer; not those whose task is open no more: answered elsewhere, or taken back."""
+    """Rows of files without an answer; not those whose task is open no more: answered elsewhere, or by what was just
+    pulled, or taken back."""
     who = ("kind", "subject", "reviewer", "role")
     still = set(open_units(desk, frozenset()).select(who).iter_rows()) if pulled.empty else set()
-    return sum(task is None or attrgetter(*who)(task) in still for task in pulled.empty)
+    stars = (a for a in pulled.answers.values() if a["trait"] == "*" and a["taxonomy"] == desk.taxonomy.digest)
+    read = {Task(*(answer[name] for name in TASK)) for answer in stars}
+    return sum(task is None or (attrgetter(*who)(task) in still and task not in read) for task in pulled.empty)
 
 
 def _leave_out(desk: Desk, pulled: Pulled) -> None:

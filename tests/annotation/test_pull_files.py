@@ -1,5 +1,7 @@
 """Answers come in: each once, in its turn, by its last word."""
 
+import shutil
+
 import polars as pl
 import pytest
 
@@ -46,6 +48,17 @@ def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
     pulled = review("pull")
     assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (4, 4)  # bo's rows, and ann's
     assert review("pull", ws.root / "review" / "bo.csv").get("not_asked_any_more") is None
+
+
+def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
+    """It was counted as not answered yet by the very pull that took the answers, and by no later one."""
+    review("push", *TWO)
+    file = ws.root / "review" / "ann.csv"
+    shutil.copy(file, file.with_name("ann (1).csv"))
+    edit(file, no)
+    for _ in range(2):
+        pulled = review("pull")
+        assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (4, 4)  # bo's rows, and those of the copy
 
 
 @pytest.mark.slow
