@@ -137,8 +137,11 @@ def up(home: Path, say: Say) -> tuple[Facts, bool]:
     with _alone(home):
         facts = state(home)
         if facts and alive(home, facts):
-            if facts.get("settings") == _settings() and _answers(facts["url"], partial(alive, home, facts)):
-                return facts, False
+            if facts.get("settings") == _settings():
+                if not (there := healthy(facts["url"])):
+                    say(f"Label Studio at {facts['url']} does not answer yet: waiting up to {START:.0f} s for it")
+                if there or _answers(facts["url"], partial(alive, home, facts)):
+                    return facts, False
             say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
             _down(home)
         return _start(home, facts or Facts(), say), True

@@ -89,8 +89,11 @@ def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, mo
     )
     facts = {"url": f"http://127.0.0.1:{port}", "port": port, "email": "e", "password": "p", "token": "t"}
     managed.save(home, facts | {"accounts": {}, "settings": managed._settings(), "pid": slow.pid})
+    told: list[str] = []
     try:
-        assert managed.up(home, lambda line: None)[1] is False and slow.poll() is None
+        assert managed.up(home, told.append)[1] is False and slow.poll() is None
+        assert told == [f"Label Studio at {facts['url']} does not answer yet: waiting up to 300 s for it"]
+        assert managed.up(home, told.append)[1] is False and len(told) == 1
         managed.save(home, (managed.state(home) or {}) | {"url": "http://127.0.0.1:9", "pid": dead.pid})
         monkeypatch.setattr(managed, "START", 5.0)
         assert managed.up(home, lambda line: None)[1] is True and dead.wait(10) < 0
