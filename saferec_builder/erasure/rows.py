@@ -36,7 +36,7 @@ def changes(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, Change]]:
 
 def moved(ws: Workspace, gone: Gone) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Of conversations that stay, ASSIGNMENTS on a text that goes, which are for all texts of one, and REVIEWS that
-    stand in the text that is left: both as they are on that, without notes, which may be about the other."""
+    stand in the text that is left: both as they are on that, without notes and quotes, which may be of the other."""
     old = _texts(gone).filter(~pl.col("subject").is_in(list(gone.whole)))
     said = texts_on_disk.turns(ws, old["subject"].unique())
     left = said.join(old, on=["subject", "digest"], how="anti").unique("subject", keep="last")
@@ -52,9 +52,12 @@ def moved(ws: Workspace, gone: Gone) -> tuple[pl.DataFrame, pl.DataFrame]:
     fallen = pl.col("out").is_in([review_history.STALE, evidence_check.UNFOUNDED]).fill_null(False)
     theirs = reviews.join(old, on=["subject", "digest"], how="semi").select("review")
     stay = judged.filter(~fallen).join(theirs, on="review", how="semi", maintain_order="left")
-    note = pl.when(pl.col("verdict").is_null()).then("note")  # of what was taken back: it says why
+    # of what was set aside the owner's reason stays, and its quotes, which nobody looked for in the text of today, go
+    aside, back = pl.col("verdict").is_null(), pl.lit(tables.HANDED_BACK)
+    note = pl.when(review_history.BACK).then(back).when(aside).then("note")
+    spans = pl.when(aside).then(pl.lit([], pl.List(tables.SPAN))).otherwise("spans")
     moved_ones = given.with_columns(digest="now").select(list(tables.ASSIGNMENTS.columns))
-    return moved_ones, stay.with_columns(note=note).select(list(tables.REVIEWS.columns))
+    return moved_ones, stay.with_columns(note=note, spans=spans).select(list(tables.REVIEWS.columns))
 
 
 def _texts(gone: Gone) -> pl.DataFrame:

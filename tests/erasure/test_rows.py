@@ -2,7 +2,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from annotation import review_history
 from saferec_builder.mining.conversations import AGAIN, MUTE, pseudonym
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
@@ -40,32 +44,46 @@ def test_a_reply_of_which_nobody_noted_whose_it_is_goes_with_a_second_erasure(
     assert store.count(workspace, tables.REPLIES) == 0
 
 
-def test_whoever_stood_in_an_older_text_takes_no_review_that_stands_in_the_present_one(
-    workspace: store.Workspace, cli: Cli
-) -> None:
-    """Of a thread whose comment was deleted since: `ann` read the older text, and her answers on the seeker's words and
-    her task went with it; what the quotes of `di` stand in is gone, so hers does."""
-    ask, more = "I faint at blood, what next?", "And no needles."
+ASK, MORE = "I faint at blood, what next?", "And no needles."
+Texts = tuple[dict[str, Any], dict[str, Any]]
+
+
+@pytest.fixture
+def texts(workspace: store.Workspace) -> Texts:
+    """The older text of a thread, in which the comment of `leaver` stands, and that of today, without it."""
     old, new = (
         world.conversation("c1", *turns, source="reddit", seeker="p1")
-        for turns in ((ask, "Try Film A", more), (ask, "[deleted]", "Thanks!"))
+        for turns in ((ASK, "Try Film A", MORE), (ASK, "[deleted]", "Thanks!"))
     )
     leaver = pseudonym("reddit", "leaver", workspace.secret)
     post = {"conversation": "c1", "digest": old["digest"], "turn": 1, "source_id": "t1_x", "author": leaver}
-    quotes = {"ann": ask[8:16], "di": more}
-    words = {who: world.label(old, quote=quote)["spans"] for who, quote in quotes.items()}
-    given = {"kind": "sensitivity", "subject": "c1", "role": "reviewer", "why": "proposed", "batch": "b"}
-    people = [("ann", old), ("bo", new), ("di", old)]
-    said = [
-        world.review(text, who, verdict="present", note="of leaver", spans=words.get(who, [])) for who, text in people
-    ]
-    for table, rows in (
-        (tables.CONVERSATIONS, [old, new]),
-        (tables.ORIGINS, [post]),
-        (tables.ASSIGNMENTS, [given | {"reviewer": who, "digest": text["digest"]} for who, text in people]),
-        (tables.REVIEWS, said),
-    ):
+    for table, rows in ((tables.CONVERSATIONS, [old, new]), (tables.ORIGINS, [post])):
         store.append(workspace, table, table.frame(rows))
+    return old, new
+
+
+def give(ws: store.Workspace, **texts: dict[str, Any]) -> None:
+    """The task of each of these people."""
+    given = {"kind": "sensitivity", "subject": "c1", "role": "reviewer", "why": "proposed", "batch": "b"}
+    rows = [given | {"reviewer": who, "digest": text["digest"]} for who, text in texts.items()]
+    store.append(ws, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame(rows))
+
+
+def test_whoever_stood_in_an_older_text_takes_no_review_that_stands_in_the_present_one(
+    workspace: store.Workspace, cli: Cli, texts: Texts
+) -> None:
+    """Of a thread whose comment was deleted since: `ann` read the older text, and her answers on the seeker's words and
+    her task went with it; what the quotes of `di` stand in is gone, so hers does."""
+    old, new = texts
+    quotes = {"ann": ASK[8:16], "di": MORE}
+    words = {who: world.label(old, quote=quote)["spans"] for who, quote in quotes.items()}
+    people = {"ann": old, "bo": new, "di": old}
+    give(workspace, **people)
+    said = [
+        world.review(text, who, verdict="present", note="of leaver", spans=words.get(who, []))
+        for who, text in people.items()
+    ]
+    store.append(workspace, tables.REVIEWS, tables.REVIEWS.frame(said))
     looked, ran = (cli("forget", "leaver", *dry, "-C", workspace.root, "--json") for dry in (["--dry-run"], []))
     assert ran.code == 0 and ran.json["where"] == looked.json["where"] and ran.json["where"]["reviews"] == 1
     reviews, tasks = (store.read(workspace, table) for table in (tables.REVIEWS, tables.ASSIGNMENTS))
@@ -75,3 +93,32 @@ def test_whoever_stood_in_an_older_text_takes_no_review_that_stands_in_the_prese
     ]
     assert reviews["spans"].to_list()[0] == words["ann"]
     assert tasks.select("reviewer", "digest").rows() == [(who, new["digest"]) for who in ("ann", "bo", "di")]
+
+
+def test_what_was_set_aside_or_handed_back_of_an_older_text_keeps_no_word_of_it(
+    workspace: store.Workspace, cli: Cli, texts: Texts
+) -> None:
+    """A quote of the erased text stayed with what was set aside, and with what was handed back what its reader wrote of
+    it; that `cy` was asked to is nobody's note."""
+    old, new = texts
+    give(workspace, ann=old, bo=old, cy=old)
+    said = world.review(old, "ann", verdict="present", note="of leaver", spans=world.label(old, quote=MORE)["spans"])
+    back = {"trait": "*", "verdict": None}
+    ours = tables.REVIEWS.frame(
+        [
+            said,
+            world.review(old, "bo", note=f"{tables.HANDED_BACK_WITH}leaver wants no needles", **back),
+            world.review(old, "cy", note=tables.HANDED_BACK, **back),
+        ]
+    )
+    for rows in (ours, review_history.set_aside(ours, "ann", "careless")):
+        store.append(workspace, tables.REVIEWS, rows)
+    assert cli("forget", "leaver", "-C", workspace.root).code == 0
+    kept = store.read(workspace, tables.REVIEWS).sort("reviewer")
+    assert kept.select("reviewer", "digest", "verdict", "note").rows() == [
+        ("ann", new["digest"], None, "careless"),
+        ("bo", new["digest"], None, tables.HANDED_BACK),
+        ("cy", new["digest"], None, tables.HANDED_BACK),
+    ]
+    assert kept["spans"].to_list() == [[], [], []]
+    assert b"needles" not in (workspace.root / "workspace.db").read_bytes()
