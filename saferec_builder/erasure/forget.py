@@ -208,7 +208,7 @@ def _erase(
     moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, gone), strict=True)
     database.replace(ws.database, moved)  # while the texts are there
     counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
-    new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(gone.tombstones))]
+    new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(gone.tombstones)), (tables.KEYED, rows.had_keys(ws, gone))]
     counts |= database.erase(ws.database, rows.in_database(ws, gone), new)
     database.scrub(ws.database)
     for left in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):

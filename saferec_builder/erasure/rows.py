@@ -5,7 +5,7 @@ from collections.abc import Callable
 import polars as pl
 
 from annotation import review_history
-from annotation.tools.tasks_and_answers import base_id
+from annotation.tools.tasks_and_answers import SHEET, base_id
 from saferec_builder.erasure.people import Gone
 from saferec_builder.mining.conversations import AGAIN, MUTE
 from saferec_builder.storage import database, evidence_check, tables, texts_on_disk, workspace
@@ -14,6 +14,7 @@ from saferec_builder.storage.workspace import Workspace
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 _BULK = (tables.DROPS, tables.STATED, tables.MARKS, tables.CLUSTERS, tables.PROPOSALS, tables.READINGS, tables.ORIGINS)
 _BY_SUBJECT = (tables.ASSIGNMENTS, tables.DESIGN, tables.GOLD, tables.DECOYS, tables.REVIEWS, tables.LABELS)
+_ERASED = f"task-erased{SHEET}"  # in KEYED: sheets had keys
 _WORDS = 3  # in a row: a note on an answer that has so many of theirs goes too, whomever it is about
 
 
@@ -84,6 +85,14 @@ def in_database(ws: Workspace, gone: Gone) -> list[tuple[tables.Table, pl.DataFr
         theirs = pl.Series([base_id(key) in tasks for key in keys], dtype=pl.Boolean)
         named.append((table, keys.filter(theirs).to_frame("task")))
     return [*named, (tables.REPLIES, requests), (tables.REQUESTS, requests)]
+
+
+def had_keys(ws: Workspace, gone: Gone) -> pl.DataFrame:
+    """A row of KEYED in place of the keys of sheets that go: else nobody knows with the last that sheets have keys, and
+    a task that stays would be answered by whoever makes its id."""
+    keys, tasks = workspace.read(ws, tables.KEYED)["task"], set(gone.tasks)
+    go = any(key.endswith(SHEET) and base_id(key) in tasks for key in keys)
+    return tables.KEYED.frame([(_ERASED, [], [], "", "")] if go else [])
 
 
 def counted(ws: Workspace, gone: Gone) -> dict[str, int]:

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from annotation import review_history
+from annotation import pull, review_history
+from annotation.review_state import gather
+from annotation.tools.tasks_and_answers import shown, task_id
 from saferec_builder.mining.conversations import AGAIN, MUTE, pseudonym
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
@@ -122,3 +124,17 @@ def test_what_was_set_aside_or_handed_back_of_an_older_text_keeps_no_word_of_it(
     ]
     assert kept["spans"].to_list() == [[], [], []]
     assert b"needles" not in (workspace.root / "workspace.db").read_bytes()
+
+
+def test_no_task_that_stays_is_answered_without_its_key(workspace: store.Workspace, cli: Cli, texts: Texts) -> None:
+    """With the last key of a sheet nobody knew that there had been keys: the id of a task, which anybody can make who
+    knows the text, was taken for a sheet of the version before keys."""
+    old, new = texts
+    give(workspace, ann=old, bo=old)
+    tasks = {text["digest"]: task_id("sensitivity", "c1", text["digest"], "ann", "reviewer") for text in (old, new)}
+    key = f"{tasks[old['digest']]}-0123456789abcdef-csv"
+    store.append(workspace, tables.KEYED, tables.KEYED.frame([(key, [], [], "", "")]))
+    assert cli("forget", "leaver", "-C", workspace.root).code == 0
+    desk = gather(workspace)
+    assert tasks[new["digest"]] in shown(desk.assignments, desk.known) and pull.unkeyed(desk) == set()
+    assert store.read(workspace, tables.KEYED)["task"].to_list() == ["task-erased-csv"]
