@@ -22,9 +22,11 @@ _PACKED = {
     b"BZh": "bzip2",
     b"\xfd7zX": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
+    **{bytes([first]) + b"*M\x18": "zstd" for first in range(0x50, 0x60)},  # with a frame to skip, as pzstd writes it
     b"7z\xbc\xaf": "7z",
     b"Rar!": "rar",
     b"%PDF": "pdf",
+    b"\xd0\xcf\x11\xe0": "Office before 2007, or with a password",
 }
 
 

@@ -1,11 +1,11 @@
-"""What never ends is not read."""
+"""What never ends is not read, and what is packed is known by its first bytes."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from saferec_builder.core.plain_files import read_plain
+from saferec_builder.core.plain_files import packed_as, read_plain
 
 
 def test_a_pipe_or_a_device_is_refused_before_it_is_opened(tmp_path: Path) -> None:
@@ -14,3 +14,18 @@ def test_a_pipe_or_a_device_is_refused_before_it_is_opened(tmp_path: Path) -> No
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(OSError, match="expected a plain file"):
             read_plain(path)
+
+
+@pytest.mark.parametrize(
+    ("head", "how"),
+    [
+        (bytes.fromhex("d0cf11e0a1b11ae1"), "Office before 2007, or with a password"),  # a workbook with one
+        (bytes.fromhex("502a4d1804000000"), "zstd"),  # pzstd begins each file with a frame to skip
+        (bytes.fromhex("5f2a4d1804000000"), "zstd"),
+        (bytes.fromhex("602a4d1804000000"), None),
+        (b"P*M is text", None),
+    ],
+)
+def test_what_is_packed_is_known_by_its_first_bytes(head: bytes, how: str | None) -> None:
+    """Both were searched as they lay, and nobody was told that nothing could be found in them."""
+    assert packed_as(head) == how
