@@ -141,7 +141,7 @@ def _said(block: bytes, names: Sequence[str]) -> bool:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    if _head(path).startswith(PARQUET):
+    if path.suffix.lower() == ".parquet" or _head(path).startswith(PARQUET):  # without these bytes it is damaged
         for batch in pq.ParquetFile(path).iter_batches():
             yield from (b"\n".join(_values(column)) for column in batch.columns)
         return

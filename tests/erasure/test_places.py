@@ -132,6 +132,14 @@ def test_what_nobody_can_read_is_listed_and_stops_nothing(mined: store.Workspace
     assert cli("propose", "-C", mined.root).code == 0
 
 
+@pytest.mark.parametrize("head", [b"\0\0\0\0", b"PARE", b""])
+def test_a_table_that_does_not_begin_as_one_cannot_be_read(mined: store.Workspace, cli: Cli, head: bytes) -> None:
+    """Damaged or encrypted, it was searched as it lay, where no name stands in clear, and counted as clean."""
+    (mined.root / "other.PARQUET").write_bytes(head + bytes(300))
+    ran = cli("forget", "person4", "-C", mined.root, "--json")
+    assert ran.code == 1 and ran.json["not_read"] == ["other.PARQUET"]
+
+
 def test_a_file_that_one_may_not_read_is_listed(
     mined: store.Workspace, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
