@@ -75,11 +75,13 @@ def banks() -> Banks:
 def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
     """The traits of `--inject`: `all`, or slugs with commas between them."""
     there = [slug for slug in slugs if slug in known.sentences]
-    asked = there if words == "all" else [word.strip() for word in words.split(",") if word.strip()]
-    strange = [slug for slug in asked if slug not in there]
-    if strange or not asked:
-        found = strange[0] if strange else words
-        raise UsageError(f"--inject {found!r}: no sentences for this trait: {near(found, ['all', *there])}")
+    said = [word.strip() for word in words.split(",") if word.strip()]
+    asked = there if said == ["all"] else said
+    if "all" in asked or not asked:
+        raise UsageError(f"--inject {words!r}: expected `all` alone, or some of {', '.join(there)}")
+    if strange := [slug for slug in asked if slug not in there]:
+        known_words = there if asked[1:] else ["all", *there]
+        raise UsageError(f"--inject {strange[0]!r}: no sentences for this trait: {near(strange[0], known_words)}")
     return asked
 
 

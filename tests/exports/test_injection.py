@@ -54,9 +54,25 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     assert not set(ours["conversation"]) & set(labels["conversation"])
     with pytest.raises(UsageError, match="'mice'"):
         inject.chosen("gore,mice", SLUGS, BANKS)
-    with pytest.raises(UsageError, match=r"did you mean gore\?"):
-        inject.chosen("gor", SLUGS, BANKS)
     assert conversations(*world.requests()[0]).height == 40
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("gor", "'gor': no sentences for this trait: did you mean gore? expected one of all, "),
+        ("needles,gor", "'gor': no sentences for this trait: did you mean gore? expected one of "),
+        ("All", "'All': no sentences for this trait: did you mean all? expected one of all, "),
+        ("all,gore", "'all,gore': expected `all` alone, or some of "),
+        (" , ", "' , ': expected `all` alone, or some of "),
+    ],
+)
+def test_a_choice_that_is_none_is_told_what_would_be(words, told):
+    """Of `all,gore` it was said: did you mean all? expected one of all."""
+    with pytest.raises(UsageError) as fault:
+        inject.chosen(words, SLUGS, BANKS)
+    assert str(fault.value).startswith(f"--inject {told}") and "gore, " in str(fault.value)
+    assert inject.chosen(" all", SLUGS, BANKS) == [slug for slug in SLUGS if slug in BANKS.sentences]
 
 
 @pytest.mark.parametrize("verdict", ["present", "unsure"])
