@@ -20,7 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from exports.checks import VERSION
 from exports.digests import RowDigest
 from exports.manifest_types import CHECKED, Facts, FileEntry
-from saferec_builder.core.errors import ReleaseError, strict_json
+from saferec_builder.core.errors import ReleaseError, strict_json, whole_object
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.release_files import SUMS, sha256
 
@@ -230,6 +230,17 @@ def facts_of(folder: Path) -> Facts:
 
 
 def versions(releases: Path) -> Iterator[str]:
-    """The finished releases in this folder; a copy that somebody put there under another name is none, be it a day."""
-    names = sorted(path.parent.name for path in releases.glob("[!.]*/" + MANIFEST))
-    yield from filter(VERSION.fullmatch, names)
+    """The finished releases in this folder, and those whose manifest nobody can read, which `read_manifest` names; a
+    copy that somebody put there under another name is none, be it a day."""
+    for path in sorted(releases.glob("[!.]*/" + MANIFEST)):
+        name = path.parent.name
+        if VERSION.fullmatch(name) and _version(path) in (name, None):
+            yield name
+
+
+def _version(manifest: Path) -> object:
+    """What it says; None where it says nothing."""
+    try:
+        return (whole_object(read_plain(manifest)) or {}).get("version")
+    except OSError:
+        return None

@@ -1,6 +1,7 @@
 """The folder of a release."""
 
 import gc
+import json
 import resource
 import sys
 
@@ -28,8 +29,18 @@ def test_a_build_without_room_says_so_once(tmp_path, monkeypatch):
 
 
 def test_a_copy_of_a_release_that_is_named_by_its_day_is_no_version(tmp_path):
-    """Every command on releases ended with `version '2024.01.15'`: nobody had asked for that one."""
-    for name in ("1.0.0", "10.2.3", "2024.01.15", "1.0.0-old", "01.0.0"):
+    """Every command on releases ended with `version '2024.01.15'`: nobody had asked for that one. From October on a day
+    is written as a version, and what was copied then was taken for the newest."""
+    for name in ("1.0.0", "10.2.3", "2024.01.15", "2024.11.15", "1.0.0-old", "01.0.0"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / write.MANIFEST).touch()
+        said = name if name.startswith("1") else "1.0.0"
+        (tmp_path / name / write.MANIFEST).write_text(json.dumps({"version": said}))
     assert [*write.versions(tmp_path)] == ["1.0.0", "10.2.3"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": "2.0.0'])
+def test_a_release_whose_manifest_is_damaged_is_not_passed_over(tmp_path, text):
+    """Else the one before would be taken for the newest."""
+    (tmp_path / "2.0.0").mkdir()
+    (tmp_path / "2.0.0" / write.MANIFEST).write_text(text)
+    assert [*write.versions(tmp_path)] == ["2.0.0"]
