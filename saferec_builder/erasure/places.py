@@ -58,16 +58,20 @@ def files(root: Path) -> Iterator[Path]:
 def holding(
     ws: Workspace, gone: Gone, copies: Collection[Path], progress: Progress | None = None
 ) -> tuple[list[Path], list[Path]]:
-    """(The files in which any of their names here stands, as UTF-8 or UTF-16 (of parquet among the values), or as a
-    word a name that the source has for them, and `copies`, of input with a row of theirs; what cannot be read). Nothing
-    is unpacked."""
+    """(The files in which any of their names here stands, or a task of whoever was erased before, as UTF-8 or UTF-16
+    (of parquet among the values), or as a word a name that the source has for them, and `copies`, of input with a row
+    of theirs; what cannot be read). Nothing is unpacked."""
     names, homes, spelt = gone.names, releases(ws), Spelt(ws, (*gone.forgotten, *gone.ids))
+    erased = _erased(ws, gone)
     found, unread = list[Path](), [path for path in sorted(ws.root.rglob("*")) if _is_closed(path)]
     for path in counted([*files(ws.root)], progress):
         made = path.relative_to(ws.root).parts[0] in _MADE or not homes.isdisjoint(path.parents)
         try:
             blocks = () if path in copies else _blocks(path)
-            told = any((names and _said(one, names)) or (not made and spelt.stands_in(one)) for one in blocks)
+            told = any(
+                (names and _said(one, names)) or _tasks(_plain(one), erased) or (not made and spelt.stands_in(one))
+                for one in blocks
+            )
         except (OSError, pa.ArrowException):
             unread.append(path)
         else:
@@ -136,8 +140,25 @@ def links(root: Path) -> list[Path]:
 
 
 def _said(block: bytes, names: Sequence[str]) -> bool:
-    texts = pl.Series([block.decode("latin-1"), block.replace(b"\0", b"").decode("latin-1")])
+    texts = pl.Series([block.decode("latin-1"), _plain(block)])
     return bool(texts.str.contains_any(list(names)).any())
+
+
+def _plain(block: bytes) -> str:
+    """Without the bytes that UTF-16 has between letters."""
+    return block.replace(b"\0", b"").decode("latin-1")
+
+
+def _erased(ws: Workspace, gone: Gone) -> wishes.Removals:
+    """Who goes, and who went before: a copy of theirs may have been put back."""
+    known = workspace.read(ws, tables.FORGOTTEN).iter_rows()
+    return wishes.Removals(forgotten=frozenset((*gone.forgotten, *gone.ids, *known)), secret=ws.secret)
+
+
+def _tasks(text: str, erased: wishes.Removals) -> list[str]:
+    """The tasks in it that were about somebody who is erased."""
+    found = set(_TASK.findall(text)) if erased.forgotten else ()
+    return [task for task in found if wishes.task_key(task, erased.secret) in erased.forgotten]
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -189,9 +210,7 @@ def clean_lists(
 ) -> tuple[int, list[Path]]:
     """Takes the lines about them out of JSON lines and CSV files, and out of copies of input under any name: (how many
     that were, the copies of input that hold something of theirs still). dry: counts alone, and all files are told."""
-    known = workspace.read(ws, tables.FORGOTTEN).iter_rows()  # a copy may have been put back
-    erased = wishes.Removals(forgotten=frozenset((*gone.forgotten, *gone.ids, *known)), secret=ws.secret)
-    lines, left, homes = 0, list[Path](), releases(ws)
+    lines, left, homes, erased = 0, list[Path](), releases(ws), _erased(ws, gone)
     for path in counted([*files(ws.root)], progress):
         if path.relative_to(ws.root).parts[0] == "label-studio":
             continue
@@ -234,7 +253,7 @@ def _clean(path: Path, names: Sequence[str], theirs: Theirs, erased: wishes.Remo
         return 0
     in_lines = path.suffix.lower() in _LISTS or bool(theirs.lines)
     text = raw.decode("latin-1")
-    back = [task for task in {*_TASK.findall(text)} if wishes.task_key(task, erased.secret) in erased.forgotten]
+    back = _tasks(text, erased)
     records = _records(text, theirs.ids, in_lines=in_lines)
     texts = pl.Series([text for text, _ in records], dtype=pl.String)
     doomed = texts.str.contains_any([*names, *back]) if names or back else pl.repeat(False, len(texts), eager=True)

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from annotation.tools.tasks_and_answers import task_id
 from exports import formats
 from saferec_builder.core.progress import Bar
 from saferec_builder.erasure import forget as stage, places
@@ -294,6 +295,23 @@ def test_who_is_forgotten_is_looked_for_again(mined: store.Workspace, cli: Cli, 
     assert ran.json["where"] == looked["where"] == {"lines": 1 + len(back)}
     assert (mined.root / "own.jsonl").read_text() == jsonl(OTHER)
     assert (mined.root / "answers.jsonl").read_text() == jsonl({"id": "x"})
+
+
+def test_a_reviewers_file_is_found_again_whatever_it_was_saved_as(mined: store.Workspace, cli: Cli) -> None:
+    """Their tasks were looked for in rows alone: the second time, in a file without any, they were passed over."""
+    row = store.read(mined, tables.CONVERSATIONS).filter(conversation=tables.digest("messages", "talk-person4"))
+    text = row.select("conversation", "digest").row(0)
+    given = {"kind": "sensitivity", "subject": text[0], "digest": text[1], "reviewer": "ann", "role": "reviewer"}
+    store.append(mined, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame([given | {"why": "proposed", "batch": "b"}]))
+    assert cli("forget", "person4", "-C", mined.root).code == 0
+    sheet = f"task,text\n{task_id('sensitivity', *text, 'ann', 'reviewer')}-0123-csv,theirs\n"
+    (mined.root / "review").mkdir()
+    for name, code, end in (("a.txt", "utf-8", ""), ("b.csv", "utf-16", ""), ("c.csv", "utf-8", '"open\n')):
+        (mined.root / "review" / name).write_text(sheet + end, code)
+    (mined.root / "review" / "d.txt").write_text("task-0123456789abcdef-0123-csv,another")
+    looked, ran = (cli("forget", "person4", *dry, "-C", mined.root, "--json") for dry in (["--dry-run"], []))
+    assert looked.json["files"] == ran.json["still_in"] == ["review/a.txt", "review/b.csv", "review/c.csv"]
+    assert ran.code == 1
 
 
 def test_a_dry_run_and_the_run_say_the_same_of_rows_and_lines(mined: store.Workspace, cli: Cli) -> None:
