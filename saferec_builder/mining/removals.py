@@ -23,6 +23,7 @@ from saferec_builder.storage.workspace import Workspace
 
 FILE = "removals.csv"
 REMOVED = "removed on request"
+_COLUMNS = {"source", "source_id", "author"}
 TASK = "review task"  # in place of a source
 Key = Callable[[str, str, bytes], str]  # source, name, secret
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # what people write around a name on Reddit
@@ -101,15 +102,20 @@ def read_removals(path: Path) -> Removals:
         return Removals()
     try:
         text = read_plain(path).decode("utf-8-sig")
-        mark = max(",;\t", key=text.split("\n", 1)[0].count)  # spreadsheets of some languages save semicolons
-        return _wishes(path, csv.DictReader(io.StringIO(text, newline=""), delimiter=mark, strict=True))
+        return _wishes(path, csv.DictReader(io.StringIO(text, newline=""), delimiter=_mark(text), strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as fault:
         raise UsageError(f"{path}: cannot be read ({fault}): expected source,source_id,author in UTF-8") from None
 
 
+def _mark(text: str) -> str:
+    """What parts the cells, by the header: spreadsheets of some languages save semicolons."""
+    header = next(iter(text.splitlines()), "")
+    return max(",;\t", key=lambda mark: ({*next(csv.reader([header], delimiter=mark))} >= _COLUMNS, header.count(mark)))
+
+
 def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
     wishes = list[Wish]()
-    if not {"source", "source_id", "author"} <= set(rows.fieldnames or ()):
+    if not set(rows.fieldnames or ()) >= _COLUMNS:
         raise UsageError(f"{path}: found columns {rows.fieldnames}, expected source,source_id,author")
     for row in rows:
         source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))

@@ -33,6 +33,28 @@ def test_a_spreadsheet_may_have_saved_it_with_another_mark(tmp_path, mark):
     assert removals.read_removals(path).authors >= {("reddit", "somebody")}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "source,source_id,author\rreddit,,somebody; a; b; c; d; e\r",  # lines as old spreadsheets end them
+        'source,source_id,author,"why; by whom; when; where; how"\nreddit,,somebody,\n',
+        "source;source_id;author;a,b,c,d,e\nreddit;;somebody;\n",
+    ],
+)
+def test_what_parts_its_cells_is_known_by_the_names_of_the_columns(tmp_path, text):
+    """The most frequent mark of the first line was taken for it: both files were refused."""
+    path = tmp_path / "removals.csv"
+    path.write_text(text, newline="")
+    assert any(who.startswith("somebody") for _, who in removals.read_removals(path).authors)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "a;b\n"])
+def test_a_file_without_these_columns_is_refused(tmp_path, text):
+    (tmp_path / "removals.csv").write_text(text)
+    with pytest.raises(UsageError, match="expected source,source_id,author"):
+        removals.read_removals(tmp_path / "removals.csv")
+
+
 @pytest.mark.parametrize("who", ["U/Some_Body", "/u/some_body/", "user/Some_Body", "@some_body", " some_body "])
 def test_a_wish_is_honoured_however_the_author_is_written(tmp_path, who):
     wishes = wished(tmp_path, f"reddit,,{who}")
