@@ -233,6 +233,13 @@ def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: 
     assert "this one none: give --runs again" in cli(*words).err and cli(*words).err == ""
 
 
+@pytest.mark.parametrize("text", ["", "<p>Notes of ours</p>"])
+def test_a_file_of_that_name_that_shows_no_models_loses_none(workspace: store.Workspace, cli: Cli, text: str) -> None:
+    """Whatever lacked one sentence of ours was said to have shown results of models, be it an empty file."""
+    (workspace.root / "report.html").write_text(text)
+    assert cli("report", "-C", workspace.root).err == ""
+
+
 def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store.Workspace, tmp_path: Path) -> None:
     from training.evaluation import evaluate
 
