@@ -167,6 +167,7 @@ def after_review(home: Path, answers: Path) -> Iterator[tuple[int | None, list[o
     yield 0, ["release", "1.0.0"]
     yield 0, ["publish", "1.0.0", "--to", home / "published"]
     yield 0, ["verify", home / "published"]
+    yield 0, ["linkage", home / "releases/1.0.0"]
     yield 0, ["diff", "1.0.0", "1.0.0"]
     yield None, ["rebuild", home / "published", "--to", home / "rebuilt"]
     yield 0, ["train", "evaluate", "--release", home / "published", "--predictions", answers, "--output", home / "runs"]
