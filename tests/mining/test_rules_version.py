@@ -31,7 +31,7 @@ from tests.worlds.reddit_dump import comment, submission, write
 HERE = Path(__file__).parent
 PARTS = [import_module(f"{privacy.__name__}.{found.name}") for found in iter_modules(privacy.__path__)]
 MODULES = {module.__name__.rpartition(".")[2]: module for module in (privacy, *PARTS, language)}
-LONG = ("privacy", "names", "in_passing", "spoken", "folding")
+LONG = ("privacy", "numbers", "names", "in_passing", "spoken", "folding")
 # of the rule of the commits before versions.py, when a name was a digest of the source; that of the search has changed
 FORMER = (privacy.rules(), "ab4db975678e99c6")
 
