@@ -93,4 +93,4 @@ def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([review_world.claim("c2", "gore", "present", "crash")]))
     assert push(ws, ("ann", "bo"), to=ReviewPage()).counts.added == 0
     asked = {tuple(card["trait"] for card in task["cards"]) for task in page.first("ann")["tasks"]}
-    assert asked == {("gore",), ("accidents_disasters", "gore")}
+    assert asked - {()} == {("gore",), ("accidents_disasters", "gore")}  # audits, which are drawn, have no card
