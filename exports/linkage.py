@@ -240,8 +240,12 @@ def _evidence(rows: pl.DataFrame, revisions: pl.DataFrame) -> Attack:
     def stands(turn: int, start: int, end: int, quote: str) -> Left:
         text = turns.list.get(turn, null_on_oob=True)
         cut = text.str.slice(start, end - start)
-        same = cut == quote if quote else (cut.str.len_chars() == end - start) & (cut == cut.str.strip_chars())
-        return same.fill_null(False).to_numpy()
+        if quote:
+            return (cut == quote).fill_null(False).to_numpy()
+        whole = (cut.str.len_chars() == end - start) & (cut == cut.str.strip_chars())
+        for at in (start - 1, end):
+            whole &= ~text.str.slice(at, 1).str.contains(r"\w") if at >= 0 else True
+        return whole.fill_null(False).to_numpy()
 
     def left(n: int) -> Left | None:
         said = [stands(one["turn"], one["start"], one["end"], one["quote"]) for one in spans[n] or ()]

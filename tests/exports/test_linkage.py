@@ -156,7 +156,8 @@ def test_each_source_has_an_order_of_its_own(ws: store.Workspace) -> None:
 
 
 def test_evidence_without_its_words_still_tells_where_it_stands(ws: store.Workspace) -> None:
-    """`I faint ...` stands at 2 to 32 of each second text; in one alone here it stands elsewhere."""
+    """`I faint ...` stands at 2 to 29 of each second text; in one alone here it stands elsewhere. Without its words any
+    others may stand there, from border to border: in the other texts a word is cut there."""
     rows, source = joined(ws)
     quote, place = "faint at the sight of blood", 5
     assert source["turns"][place][0]["text"].find(quote) == 2
@@ -168,7 +169,8 @@ def test_evidence_without_its_words_still_tells_where_it_stands(ws: store.Worksp
     one = rows.filter(truth=place).with_columns(spans=pl.Series([[span]], dtype=rows.schema["spans"]))
     assert hits(one, there, "evidence") == 1
     bare = pl.Series([[span | {"quote": ""}]], dtype=rows.schema["spans"])
-    assert len([n for n in range(40) if attacks(one.with_columns(spans=bare), there)["evidence"](0)[n]]) > 0
+    left = attacks(one.with_columns(spans=bare), there)["evidence"](0)
+    assert left.nonzero()[0].tolist() == [place]
 
 
 def test_items_count_where_they_are_released(ws: store.Workspace) -> None:
