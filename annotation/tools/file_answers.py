@@ -77,10 +77,7 @@ def pull(
         return tasks.get(base) if ours else None
 
     for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
-        unfinished: set[str] = set()
-        own: dict[str, set[str]] = {}  # task cell -> the traits that have a row
-        for line in rows:
-            own.setdefault(line.cell("task"), set()).add(line.trait)
+        unfinished, own = set[str](), _traits(rows)
         for line in rows:
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
@@ -100,6 +97,14 @@ def pull(
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
+
+
+def _traits(rows: Sequence[Line]) -> dict[str, set[str]]:
+    """Task cell -> the traits that have a row: gathered once, as each `*` asks for them."""
+    own: dict[str, set[str]] = {}
+    for line in rows:
+        own.setdefault(line.cell("task"), set()).add(line.trait)
+    return own
 
 
 def _evidence(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str], Spans]:

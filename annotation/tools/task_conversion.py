@@ -298,13 +298,10 @@ def take(
     ruling = task.role == "adjudicator"
     own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
     earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in own.items() if a}
-    if response.outcome == RATHER_NOT:  # of what they gave the note alone is taken
-        note = f"{HANDED_BACK_WITH}{response.note}" if response.note else HANDED_BACK
-        back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
-        for trait in sorted(t for t, lists in earlier.items() if fixed["taxonomy"] in lists):
-            if trait in response.asked or not ruling:  # an adjudicator gives back what they were asked alone
-                pulled.add(response.place, back | {"trait": trait})
-        pulled.add(response.place, back | {"note": note})
+    if response.outcome == RATHER_NOT:
+        answered = {t for t, lists in earlier.items() if fixed["taxonomy"] in lists}
+        # an adjudicator gives back what they were asked alone
+        _take_back(pulled, response, fixed, answered & {*response.asked} if ruling else answered)
         return
     if response.changed:
         when = f" (answered {response.time.isoformat(timespec='seconds')})" if response.time else ""
@@ -326,6 +323,15 @@ def take(
         pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
     if not faults and not ruling:
         pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
+
+
+def _take_back(pulled: Pulled, response: Response, fixed: dict[str, Any], answered: set[str]) -> None:
+    """Adds that nothing of these traits counts, and of what the hand-back itself says the note alone."""
+    back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
+    for trait in sorted(answered):
+        pulled.add(response.place, back | {"trait": trait})
+    note = f"{HANDED_BACK_WITH}{response.note}" if response.note else HANDED_BACK
+    pulled.add(response.place, back | {"note": note})
 
 
 def _faults(

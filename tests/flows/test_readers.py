@@ -84,6 +84,21 @@ def line(readers: int, tool: str) -> Any:
     return pytest.param(readers, tool, marks=soak if tool == "label-studio" else ())
 
 
+def released_as_voted(ws: store.Workspace, cli: Any, readers: int, soft: Any) -> None:
+    """The votes of each label and their share, as they were given and as crowd-kit has it."""
+    ran = cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root)
+    assert ran.code == 0, ran.err
+    found = [pl.read_parquet(path) for path in sorted((ws.releases / "1.0.0/data/labels").glob("*.parquet"))]
+    assert bool(found) == (readers > 1)  # a trait that no label says of anybody is withheld
+    rows = pl.concat([tables.LABELS.empty, *found], how="diagonal_relaxed")
+    ids = dict(zip(world.released(ws, "c001", "c003"), ("c001", "c003"), strict=True))
+    for row in rows.filter(trait="gore").iter_rows(named=True):
+        counts = votes(readers)[ids[row["conversation"]]]
+        assert (row["votes_present"], row["votes_absent"], row["votes_unsure"]) == counts
+        assert row["soft_label"] == pytest.approx(counts[0] / readers)
+        assert row["soft_label"] == pytest.approx(soft[ids[row["conversation"]]])
+
+
 @pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
 @pytest.mark.parametrize(
     ("readers", "where"), [line(n, tool) for tool in ("files", "label-studio") for n in (1, 2, 3, 5, 10)]
@@ -144,18 +159,7 @@ def test_so_many_readers_through_the_line(request, ws, cli, readers, where):
         review("pull")
         assert cli("adjudicate", "-C", ws.root, "--json").json["adjudicated"] == 1
 
-    words = ("--allow", "no-safety", "-C", ws.root)
-    ran = cli("release", "1.0.0", *words)
-    assert ran.code == 0, ran.err
+    released_as_voted(ws, cli, readers, soft)
     home = ws.releases / "1.0.0"
-    found = [pl.read_parquet(path) for path in sorted((home / "data/labels").glob("*.parquet"))]
-    assert bool(found) == (readers > 1)  # a trait that no label says of anybody is withheld
-    rows = pl.concat([tables.LABELS.empty, *found], how="diagonal_relaxed")
-    ids = dict(zip(world.released(ws, "c001", "c003"), ("c001", "c003"), strict=True))
-    for row in rows.filter(trait="gore").iter_rows(named=True):
-        counts = votes(readers)[ids[row["conversation"]]]
-        assert (row["votes_present"], row["votes_absent"], row["votes_unsure"]) == counts
-        assert row["soft_label"] == pytest.approx(counts[0] / readers)
-        assert row["soft_label"] == pytest.approx(soft[ids[row["conversation"]]])
     assert not any(name in (home / "README.md").read_text("utf-8") for name in people)
     assert not any(bound["certified"] for bound in folder.facts_of(home)["missed"].values())

@@ -75,6 +75,9 @@ class Proxy:
         return thread
 
 
+HOPS = ("host", "connection", "content-length")  # headers that each hop has of its own
+
+
 def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *args: Any) -> None:
@@ -119,8 +122,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             return proxy.told[self.path]
 
         def _pass_on(self, body: bytes) -> Any:
-            ours = ("host", "connection", "content-length")
-            headers = {k: v for k, v in self.headers.items() if k.lower() not in ours}
+            headers = {k: v for k, v in self.headers.items() if k.lower() not in HOPS}
             return httpx2.request(self.command, proxy.target + self.path, content=body, headers=headers, timeout=120)
 
         def _reply(self, status: int, content: bytes, kind: str = "text/plain") -> None:
