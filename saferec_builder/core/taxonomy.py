@@ -24,7 +24,7 @@ ESRB = (  # what its raters name; "mild", "strong" or "intense" may stand before
     *("suggestive_themes", "tobacco_reference", "use_of_alcohol", "use_of_alcohol_and_tobacco", "use_of_drugs"),
     *("use_of_drugs_and_alcohol", "use_of_tobacco", "violence", "violent_references"),
 )
-DEGREE = re.compile(r"(?:mild_|strong_|intense_)?")
+DEGREE = re.compile(r"^(?:mild|strong|intense)_")
 FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
 Table = dict[str, object]  # of a TOML file, as somebody wrote it
 EMBEDDED = Path(__file__).with_name("traits.toml")
@@ -155,10 +155,10 @@ def descriptor(name: str) -> str:
 def _descriptor(where: str, said: str) -> str:
     """One that is spelt nearly as one of ESRB's is a slip: games that have it would be cleared."""
     name = descriptor(said)
-    degree = DEGREE.match(name)[0]  # type: ignore[index]  # it matches always
-    close = get_close_matches(name[len(degree) :], ESRB, 1, 0.85)
-    if close and name[len(degree) :] not in ESRB:
-        raise UsageError(f"{where}: esrb: descriptor {said!r}: did you mean {degree}{close[0]}?")
+    bare = DEGREE.sub("", name)
+    close = get_close_matches(bare, ESRB, 1, 0.85)
+    if close and bare not in ESRB:
+        raise UsageError(f"{where}: esrb: descriptor {said!r}: did you mean {name.removesuffix(bare)}{close[0]}?")
     return name
 
 

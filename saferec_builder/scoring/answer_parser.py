@@ -163,7 +163,7 @@ def _json(text: str, look: Look) -> list[Entry]:
 
 def _is_aside(text: str, start: int) -> bool:
     """Whether the words before JSON say that it is not the list: `You liked: ["Heat (1995)"]`."""
-    label = re.sub(r"```\w*\s*\Z", "", text[:start]).rstrip().rpartition("\n")[2].lower()
+    label = re.sub(r"```\w*\s*\Z", "", text[:start]).rstrip().rpartition("\n")[2]
     return label.endswith(":") and left_out(label)
 
 

@@ -60,7 +60,12 @@ def test_a_stage_is_done_again_when_the_model_that_it_starts_from_was_made_anew(
             (model / "model.safetensors").write_text(weights)
             os.utime(model / "model.safetensors", ns=(0, len(done)))
         run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
-        run.stage("gdpo", {}, lambda _, one=weights: done.append(one) or {}, str(model))  # type: ignore[misc]
+
+        def train(_: Path, weights: str = weights) -> dict[str, Any]:
+            done.append(weights)
+            return {}
+
+        run.stage("gdpo", {}, train, str(model))
     assert done == ["first", "other"]
 
 
