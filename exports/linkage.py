@@ -19,6 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from exports import released_ids, verify
+from exports.checks import VERSION
 from exports.folder import facts_of
 from exports.required_version_bump import table
 from saferec_builder.core.errors import ReleaseError
@@ -61,10 +62,12 @@ class Joined:
 def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Linkage:
     """Holds a release against what the workspace has mined of its sources.
 
-    release: a folder, or NAMESPACE/NAME@VERSION of the Hub. key: its key file, which says who is right; the one beside
-    the folder if None. ReleaseError where there is none, or nothing of the release is mined here.
+    release: a version of the workspace, a folder, or NAMESPACE/NAME@VERSION of the Hub. key: its key file, which says
+    who is right; the one beside the folder if None. ReleaseError where there is none, or nothing of the release is
+    mined here.
     """
-    with verify.at_hand(release) as home:
+    here = ws.releases / release if VERSION.fullmatch(str(release)) else release
+    with verify.at_hand(here) as home:
         both = joined(ws, home, key)
         if both.rows.is_empty():
             raise ReleaseError(f"{release}: none of its conversations is mined in {ws.root}: mine its sources first")

@@ -15,7 +15,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def linkage(
-    release: Annotated[str, typer.Argument(help="Folder of a release, or NAMESPACE/NAME@VERSION (Hub).")],
+    release: Annotated[str, typer.Argument(help="Folder or version of a release, or NAMESPACE/NAME@VERSION (Hub).")],
     *,
     key: Annotated[Path | None, typer.Option(help="Its key file.", show_default="beside the folder")] = None,
     folder: Folder = Path("."),
