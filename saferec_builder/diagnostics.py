@@ -1,7 +1,7 @@
-"""What `doctor` looks at: each check gives one line or a few, and a fault in one never hides the others.
+"""The checks of `doctor`: each gives one finding or a few, and a failing check never hides the others.
 
-A finding is `ok`, `note` (nothing that saferec.toml asks for) or `missing` (it asks for this). No key is ever part
-of one: of keys and tokens only the name of the variable and whether it is set.
+A finding is `ok`, `note` (saferec.toml does not need it) or `missing` (saferec.toml needs it). A finding never holds a
+key or token, only the name of its variable and whether it is set.
 """
 
 import os
@@ -28,8 +28,8 @@ from saferec_builder.storage import config, migrations, tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 OK, NOTE, MISSING = "ok", "note", "missing"
-SECONDS = 5.0  # that a server has for its answer
-ROOM = 2 << 30  # bytes of disk and of memory under which a remedy is named
+SECONDS = 5.0  # until a server must have answered
+ROOM = 2 << 30  # bytes of free disk and memory; with less, the finding names a remedy
 FOR = {
     "label-studio": "reviews in Label Studio",
     "argilla": "reviews in Argilla",
@@ -51,27 +51,27 @@ class Finding:
 
 @dataclass(frozen=True)
 class Examination:
-    """What this machine and a workspace have and lack, each finding with its remedy."""
+    """What this machine and a workspace have and what they lack, each finding with its remedy."""
 
     checks: tuple[Finding, ...]
 
     @property
     def missing(self) -> int:
-        return sum(one.state == MISSING for one in self.checks)
+        return sum(check.state == MISSING for check in self.checks)
 
 
 def examine(folder: Path | str = ".") -> Examination:
-    """The machine, and what saferec.toml in this folder asks for; a fault in it is a finding, never an error."""
-    place = Path(folder)
-    found = list(machine(place))
-    if (place / config.FILE).exists():
+    """Checks the machine and what saferec.toml in this folder needs; a fault in that file is a finding, no error."""
+    root = Path(folder)
+    findings = list(machine(root))
+    if (root / config.FILE).exists():
         try:
-            found += asked(Workspace.open(place))
-        except UsageError as fault:  # the machine was looked at all the same
-            found.append(Finding("saferec.toml", MISSING, " ".join(str(fault).split()), "correct it"))
+            findings += configured(Workspace.open(root))
+        except UsageError as fault:  # the findings about the machine stay
+            findings.append(Finding("saferec.toml", MISSING, " ".join(str(fault).split()), "correct it"))
     else:
-        found.append(Finding("workspace", NOTE, "none here", "saferec-build init DIR, then cd DIR"))
-    return Examination(tuple(found))
+        findings.append(Finding("workspace", NOTE, "none here", "saferec-build init DIR, then cd DIR"))
+    return Examination(tuple(findings))
 
 
 # ---- the machine
@@ -89,21 +89,21 @@ def machine(folder: Path) -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """The program with what it needs, then each extra."""
+    """The program and the packages that it needs, then each extra."""
     needed: dict[str, list[str]] = {}
     for line in metadata.requires("saferec-builder") or []:
         name, _, marker = line.partition(";")
-        named = re.search(r"extra == ['\"]([\w-]+)", marker)
-        if named or "sys_platform" not in marker or sys.platform != "win32":
-            needed.setdefault(named[1] if named else "", []).append(name.strip())
+        extra_of = re.search(r"extra == ['\"]([\w-]+)", marker)
+        if extra_of or "sys_platform" not in marker or sys.platform != "win32":
+            needed.setdefault(extra_of[1] if extra_of else "", []).append(name.strip())
     for extra, lines in needed.items():
         if extra == "all":
             continue
         faults = [fault for fault in map(_fault, lines) if fault]
         if not extra:
-            found = f"{metadata.version('saferec-builder')}; {len(lines)} packages as required"
-            again = "pip install --upgrade saferec-builder"
-            state = (MISSING, "; ".join(faults), again) if faults else (OK, found, "")
+            summary = f"{metadata.version('saferec-builder')}; {len(lines)} packages as required"
+            remedy = "pip install --upgrade saferec-builder"
+            state = (MISSING, "; ".join(faults), remedy) if faults else (OK, summary, "")
             yield Finding("saferec-builder", *state)
         elif faults:
             yield Finding(f"extra {extra}", NOTE, "; ".join(faults), f"for {FOR.get(extra, extra)}: {pip(extra)}")
@@ -116,15 +116,15 @@ def pip(extra: str) -> str:
 
 
 def _fault(line: str) -> str | None:
-    """What is wrong with an installed package, measured by `name[extra]>=1.2,<2`."""
+    """What is wrong with the installed package of a requirement such as `name[extra]>=1.2,<2`; None if nothing is."""
     name = _name(line)
     try:
-        found = metadata.version(name)
+        installed = metadata.version(name)
     except metadata.PackageNotFoundError:
         return f"{name} is not installed"
     bounds = re.findall(r"(>=|<)([\d.]+)", line)
-    fits = all((_numbers(found) >= _numbers(bound)) == (sign == ">=") for sign, bound in bounds)
-    return None if fits else f"{name} {found}, expected {', '.join(sign + bound for sign, bound in bounds)}"
+    fits = all((_numbers(installed) >= _numbers(bound)) == (sign == ">=") for sign, bound in bounds)
+    return None if fits else f"{name} {installed}, expected {', '.join(sign + bound for sign, bound in bounds)}"
 
 
 def _name(line: str) -> str:
@@ -140,8 +140,8 @@ def _versioned(line: str) -> str:
 
 
 def _disk(folder: Path) -> Finding:
-    there = next(place for place in (folder, *folder.resolve().parents) if place.exists())
-    free = shutil.disk_usage(there).free
+    existing = next(path for path in (folder, *folder.resolve().parents) if path.exists())
+    free = shutil.disk_usage(existing).free
     return _room("disk", free, "make room, or move the workspace")
 
 
@@ -155,23 +155,23 @@ def _memory() -> Finding:
 
 
 def _room(what: str, free: int, remedy: str) -> Finding:
-    found = f"{free / (1 << 30):.1f} GiB free"
-    return Finding(what, NOTE, found, remedy) if free < ROOM else Finding(what, OK, found)
+    amount = f"{free / (1 << 30):.1f} GiB free"
+    return Finding(what, NOTE, amount, remedy) if free < ROOM else Finding(what, OK, amount)
 
 
 def _gpu() -> Finding:
-    words = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
+    command = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader"]
     try:
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=True)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return Finding("gpu", NOTE, "none found", "only large models need one: docs/how-to/gpu.md")
-    return Finding("gpu", OK, "; ".join(ran.stdout.split("\n")).strip("; "))
+    return Finding("gpu", OK, "; ".join(result.stdout.split("\n")).strip("; "))
 
 
-# ---- what saferec.toml asks for
+# ---- what saferec.toml needs
 
 
-def asked(ws: Workspace) -> Iterator[Finding]:
+def configured(ws: Workspace) -> Iterator[Finding]:
     """Everything that the workspace's saferec.toml names."""
     yield _writable(ws.root)
     yield from _files(ws)
@@ -195,16 +195,16 @@ def _writable(root: Path) -> Finding:
 def _files(ws: Workspace) -> Iterator[Finding]:
     if ws.config.taxonomy.path:
         try:
-            found = len(traits.load(ws.root / ws.config.taxonomy.path).traits)
-            yield Finding("taxonomy", OK, f"{ws.config.taxonomy.path}: {found} traits")
+            count = len(traits.load(ws.root / ws.config.taxonomy.path).traits)
+            yield Finding("taxonomy", OK, f"{ws.config.taxonomy.path}: {count} traits")
         except (SafeRecError, OSError) as fault:
             yield Finding("taxonomy", MISSING, " ".join(str(fault).split()), "correct [taxonomy] path or the file")
-    with suppress(SafeRecError):  # a database that cannot be read is named below
-        if lost := workspace.cut_short(ws.root / ".secret") or workspace.without_secret(ws):
-            yield Finding("secret", MISSING, f".secret: {lost}", workspace.NO_SECRET)
+    with suppress(SafeRecError):  # _database reports a database that cannot be read
+        if problem := workspace.cut_short(ws.root / ".secret") or workspace.without_secret(ws):
+            yield Finding("secret", MISSING, f".secret: {problem}", workspace.NO_SECRET)
     if name := ws.config.propose.prompt:
-        there = (ws.root / name).is_file()
-        yield Finding("prompt", *((OK, name) if there else (MISSING, f"{name}: no such file", "see [propose] prompt")))
+        exists = (ws.root / name).is_file()
+        yield Finding("prompt", *((OK, name) if exists else (MISSING, f"{name}: no such file", "see [propose] prompt")))
 
 
 def _database(ws: Workspace) -> Finding:
@@ -214,56 +214,58 @@ def _database(ws: Workspace) -> Finding:
     try:
         rows, older = workspace.read(ws, tables.REVIEWS).height, min(workspace.schemas(ws), default=migrations.newest())
     except SafeRecError as fault:
-        found = " ".join(str(fault).split())
+        message = " ".join(str(fault).split())
         remedy = "start the server, or correct [store] url" if ws.config.store.url else "docs/how-to/bad-day.md"
-        return Finding(what, MISSING, found[:200], remedy)
+        return Finding(what, MISSING, message[:200], remedy)
     newest, old = migrations.newest(), f", shards from schema {older} on, brought up to date as they are read"
     return Finding(what, OK, f"{rows:,} reviews, schema {newest}{old if older < newest else ''}")
 
 
 def _models(ws: Workspace) -> Iterator[Finding]:
     section = ws.config.propose
-    words = [f"openai:{name}" for name in section.models]
-    words += ["openai"] if section.model else []
-    for word in dict.fromkeys([*words, *section.jury]):
+    names = [f"openai:{name}" for name in section.models]
+    names += ["openai"] if section.model else []
+    for proposer in dict.fromkeys([*names, *section.jury]):
         try:
-            step = proposers.proposer(ws, word, None, None)
+            step = proposers.proposer(ws, proposer, None, None)
         except SafeRecError as fault:
-            yield Finding(f"model {word}", MISSING, " ".join(str(fault).split()), "correct [propose] in saferec.toml")
+            yield Finding(
+                f"model {proposer}", MISSING, " ".join(str(fault).split()), "correct [propose] in saferec.toml"
+            )
             continue
         if step.server is not None:
-            name = word.partition(":")[2]
-            yield from _model(word, step.server, section.models.get(name), section.allow_remote)
+            name = proposer.partition(":")[2]
+            yield from _model(proposer, step.server, section.models.get(name), section.allow_remote)
 
 
-def _model(word: str, server: llm.Server, named: config.Model | None, allowed: bool) -> Iterator[Finding]:
-    """Its key where it is not on this machine, then whether it answers; a key goes out only with the user's consent."""
+def _model(proposer: str, server: llm.Server, model: config.Model | None, allowed: bool) -> Iterator[Finding]:
+    """The key of a remote server, then whether the server answers; a key is sent only with the user's consent."""
     remote = not server.is_loopback
-    variable = named.key_env if named else "OPENAI_API_KEY"
+    variable = model.key_env if model else "OPENAI_API_KEY"
     if remote:
         state = (OK, "set") if server.key else (MISSING, "not set", f"export {variable}=… (its server is remote)")
-        yield Finding(f"key {variable} of {word}", *state)
-    yield _answers(f"server of {word}", server.base_url + "/models", server.key if allowed or not remote else "")
+        yield Finding(f"key {variable} of {proposer}", *state)
+    yield _answers(f"server of {proposer}", server.base_url + "/models", server.key if allowed or not remote else "")
     if remote and not allowed:
-        yield Finding(f"consent for {word}", NOTE, "allow_remote = false", "commands will want --allow-remote")
+        yield Finding(f"consent for {proposer}", NOTE, "allow_remote = false", "commands will want --allow-remote")
 
 
 def _answers(what: str, url: str, key: str = "", remedy: str = "") -> Finding:
-    """Whether something speaks HTTP there, and takes the key; nothing but the request line and the key is sent."""
-    where = _place(url)
+    """Whether a server answers at this URL and accepts the key; only the request line and the key are sent."""
+    address = _place(url)
     try:
-        # an address on this machine is asked directly, whatever proxy the environment names
+        # a server on this machine is asked directly, without the proxy of the environment
         with httpx2.Client(timeout=SECONDS, trust_env=not llm.Server("", url).is_loopback) as client:
-            found = client.get(url, headers={"Authorization": f"Bearer {key}"} if key else {}).status_code
+            status = client.get(url, headers={"Authorization": f"Bearer {key}"} if key else {}).status_code
     except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as fault:
-        return Finding(what, MISSING, f"{where}: {type(fault).__name__}", remedy or "start it, or correct base_url")
-    if found in (401, 403) and key:
-        return Finding(what, MISSING, f"{where} refuses the key ({found})", "put a valid key into the variable")
-    return Finding(what, OK, f"{where} answers ({found})")
+        return Finding(what, MISSING, f"{address}: {type(fault).__name__}", remedy or "start it, or correct base_url")
+    if status in (401, 403) and key:
+        return Finding(what, MISSING, f"{address} refuses the key ({status})", "put a valid key into the variable")
+    return Finding(what, OK, f"{address} answers ({status})")
 
 
 def _place(url: str) -> str:
-    """Host and port; never what stands before an @, nor a query."""
+    """Host and port, without user, password, path and query."""
     try:
         parts = urlsplit(url)
         return f"{parts.hostname or '?'}{f':{parts.port}' if parts.port else ''}"
@@ -278,20 +280,20 @@ def _review(ws: Workspace) -> Iterator[Finding]:
         yield Finding("label studio", MISSING, " ".join(str(fault).split()), "put your copy of it back")
         return
     if facts:
-        up = managed.healthy(facts["url"])
-        state = (OK, f"{_place(facts['url'])} answers") if up else (NOTE, "not running", "saferec-build review up")
+        running = managed.healthy(facts["url"])
+        state = (OK, f"{_place(facts['url'])} answers") if running else (NOTE, "not running", "saferec-build review up")
         yield Finding("label studio", *state)
         if len(facts["accounts"]) > 1:
-            say = f"{len(facts['accounts'])} people share it, and each can change what the others have there"
+            shared = f"{len(facts['accounts'])} people share it, and each can change what the others have there"
             yield Finding(
-                "label studio", NOTE, say, "`review pull` names what was changed; `review serve` keeps them apart"
+                "label studio", NOTE, shared, "`review pull` names what was changed; `review serve` keeps them apart"
             )
     elif not managed.installed():
         yield Finding("label studio", NOTE, "not installed", "`saferec-build review up` installs and starts one")
     if ws.config.review.accounts:
         name = "SAFEREC_REVIEW_TOKEN"
-        found = (OK, "set") if os.environ.get(name) else (NOTE, "not set", "export it, or give --token to review push")
-        yield Finding(f"key {name}", *found)
+        token = (OK, "set") if os.environ.get(name) else (NOTE, "not set", "export it, or give --token to review push")
+        yield Finding(f"key {name}", *token)
 
 
 def _hub(ws: Workspace) -> Iterator[Finding]:
