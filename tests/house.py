@@ -7,6 +7,7 @@ command_body_worst         lines of the longest function in a file of commands, 
 prints_below_cli           calls of print and typer.echo in the packages but for cli/ and training/
 any_share_worst            the package with the largest share of annotations with `Any`, training apart
 function_import_share_worst  the package with the largest share of imports that stand inside functions
+vague_share_worst          the package with the largest share of names that do not say what they hold (VAGUE)
 product_lines, test_lines  lines of Python
 """
 
@@ -20,6 +21,9 @@ from saferec_builder.cli.app import COMMANDS
 from tests import ROOT
 from tests.layers import LATE, PACKAGES, allowed, files, imports, name_of, parsed, room, statements
 
+# of variables, parameters and functions
+VAGUE = frozenset("asked desk found gone handed heard held here known made said shown such there told wanted".split())
+
 
 def main() -> None:
     found = figures()
@@ -30,7 +34,7 @@ def main() -> None:
         print(f"{name:<32}{value:>10.3f}" if isinstance(value, float) else f"{name:<32}{value:>10,}")
     for package in packages():
         loose, late = any_share(package), function_import_share(package)
-        print(f"  {package:<28} Any {loose:.3f}   imports in functions {late:.3f}")
+        print(f"  {package:<28} Any {loose:.3f}   imports in functions {late:.3f}   vague {vague_share(package):.3f}")
 
 
 def figures() -> dict[str, int | float]:
@@ -44,6 +48,7 @@ def figures() -> dict[str, int | float]:
         "any_share_worst": max(map(any_share, of_data)),
         "any_share_training": any_share("training"),
         "function_import_share_worst": max(map(function_import_share, packages())),
+        "vague_share_worst": max(map(vague_share, packages())),
         "product_lines": lines(files()),
         "test_lines": lines(sorted((ROOT / "tests").rglob("*.py"))),
     }
@@ -121,6 +126,22 @@ def function_import_share(package: str) -> float:
         found = [node for node in statements(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
         every, within = every + len(found), within + sum(id(node) in of_functions for node in found)
     return within / every if every else 0.0
+
+
+def vague_share(package: str) -> float:
+    names = [name for path in inside(package) for name in bound(parsed(path))]
+    return sum(name.strip("_") in VAGUE for name in names) / len(names) if names else 0.0
+
+
+def bound(tree: ast.AST) -> Iterator[str]:
+    """Every name that an assignment, a loop, a parameter or a function gives, as often as it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
 
 
 if __name__ == "__main__":
