@@ -1,7 +1,7 @@
 """One client for every OpenAI-compatible server: each request ends as a reply or as an error with its reason.
 
-A reply that was paid for is never bought again (get, put); what a server says is kept as it came; no key is ever in it.
-Reasons stand before the first colon of an error, so that they can be counted.
+A reply that was paid for is never paid for again (`get`, `put`). A reply's body is kept as it came, without any key.
+The part of an error before its first colon is its reason, by which errors are counted.
 """
 
 from saferec_builder.llm.client import replies, run

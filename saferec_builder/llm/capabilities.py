@@ -1,4 +1,4 @@
-"""Before the first text is sent: how does this model give an answer of a schema, and what does its server refuse?"""
+"""Probes a server before the first text is sent: how it gives answers of a schema, and which parameters it refuses."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 Found = Callable[[Server], None]
 
 _WORD = "zephyr-42"
-_SEA = "Write one short sentence about the sea. Plain prose, no JSON."  # only a schema that is enforced overrules it
-_ASKS = "Give the word that the schema allows."
-_SCHEMA: Body = {  # with what the schema of an answer has: some servers refuse a part of it
+_PROSE = "Write one short sentence about the sea. Plain prose, no JSON."  # only an enforced schema overrules it
+_ASK_WORD = "Give the word that the schema allows."
+_SCHEMA: Body = {  # has every feature of the schema of claims: some servers refuse one of them
     "type": "object",
     "properties": {
         "word": {"type": "string", "enum": [_WORD]},
@@ -26,18 +26,18 @@ _SCHEMA: Body = {  # with what the schema of an answer has: some servers refuse 
     "required": ["word", "places"],
     "additionalProperties": False,
 }
-_FORM: Body = {"type": "json_schema", "json_schema": {"name": "probe", "strict": True, "schema": _SCHEMA}}
-_REFUSED: dict[str, tuple[str, ...]] = {  # what a parameter is known by in the words of a server that refuses it
+_RESPONSE_FORMAT: Body = {"type": "json_schema", "json_schema": {"name": "probe", "strict": True, "schema": _SCHEMA}}
+_REFUSAL_WORDS: dict[str, tuple[str, ...]] = {  # parameter -> words of a server's refusal that name it
     "temperature": ("temperature",),
     "max_completion_tokens": ("max_completion_tokens",),
     "system": ("system", "role"),
 }
-_CHECK = "no way of asking gave an answer of a schema: check the address, the model's name and the key"
+_ADVICE = "no way of asking gave an answer of a schema: check the address, the model's name and the key"
 _TRY_ANOTHER_WAY = ("bad request", "server error", "empty answer", "no choices", "refused")
 
 
 async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Reply:
-    """One answer."""
+    """Sends one request and reads its reply."""
     error, text = await wire.post(server.path, payload)
     if error is not None:
         return Reply(request, server.model, error=error, body=text)
@@ -45,55 +45,57 @@ async def post(wire: "Wire", server: Server, request: str, payload: bytes) -> Re
 
 
 async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | None = None) -> Server:
-    """The server with the strictest way of asking that it answers, and without the parameters that it refuses.
+    """Returns the server with the strictest way of asking that it answers, without the parameters that it refuses.
 
-    The way that it has is tried first. `found` is called with what is returned; requests keep their names, so what was
-    paid for stays found. Raises ProposerError where no way gives an answer.
+    Its present way is tried first. `found` is called with the result. Requests keep their names, so replies that were
+    paid for are still found. Raises ProposerError if no way gives an answer.
     """
     faults: dict[str, str] = {}
     for way in dict.fromkeys((server.way, *WAYS)):
-        made, reply = await _tried(wire, replace(server, way=way), budget)
-        if made:
+        working, reply = await _try_way(wire, replace(server, way=way), budget)
+        if working:
             if found:
-                found(made)
-            return made
-        told = " ".join((reply.content or "").split())[:60]
-        faults[way] = reply.error or f"ignores it (found {told!r})"
+                found(working)
+            return working
+        answer = " ".join((reply.content or "").split())[:60]
+        faults[way] = reply.error or f"ignores it (found {answer!r})"
         if reply.reason == "connection failed":
             raise ProposerError(
                 f"{server.base_url}: no server answers there ({reply.error}): start it, or correct base_url"
             )
         if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
-            break  # the next way would end alike
-    ways = {why: ", ".join(way for way, other in faults.items() if other == why) for why in faults.values()}
-    tried = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {why}' for why, way in ways.items())}: "
-    raise ProposerError(tried + ("raise [propose] max_tokens" if reply.reason == "cut off" else _CHECK))
+            break  # the next way would end in the same way
+    ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}
+    message = (
+        f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
+    )
+    raise ProposerError(message + ("raise [propose] max_tokens" if reply.reason == "cut off" else _ADVICE))
 
 
-async def _tried(wire: "Wire", server: Server, budget: Budget) -> tuple[Server | None, Reply]:
-    """(the server as it answers this way, or None; its last reply): each refusal names one parameter."""
-    words = _SEA if server.way == WAYS[0] else _ASKS
+async def _try_way(wire: "Wire", server: Server, budget: Budget) -> tuple[Server | None, Reply]:
+    """Returns (the server if it answers this way, else None; its last reply). Each refusal names one parameter."""
+    question = _PROSE if server.way == WAYS[0] else _ASK_WORD
     system: Body = {"role": "system", "content": "You answer one question."}
-    body: Body = {"messages": [system, {"role": "user", "content": words}], "response_format": _FORM}
+    body: Body = {"messages": [system, {"role": "user", "content": question}], "response_format": _RESPONSE_FORMAT}
     while True:
         payload = server.payload(body)
         if not budget.affords(server, len(payload)):
             return None, Reply("probe", server.model, error="budget reached before the first text")
         reply = await post(wire, server, "probe", payload)
         budget.pay_probe(reply)
-        refused = _refused(server, reply)
-        if refused is None:
+        parameter = _refused_parameter(server, reply)
+        if parameter is None:
             break
-        server = replace(server, refuses=(*server.refuses, refused))
-    said = json_in(reply.content) if reply.content else None
-    whole = isinstance(said, dict) and said.get("word") == _WORD
-    return (server if whole else None), reply
+        server = replace(server, refuses=(*server.refuses, parameter))
+    answer = json_in(reply.content) if reply.content else None
+    is_valid = isinstance(answer, dict) and answer.get("word") == _WORD
+    return (server if is_valid else None), reply
 
 
-def _refused(server: Server, reply: Reply) -> str | None:
-    """The first parameter, not left out yet, that a refusal names."""
+def _refused_parameter(server: Server, reply: Reply) -> str | None:
+    """The first parameter that a refusal names and that is not left out yet."""
     if reply.reason != "bad request":
         return None
-    words = reply.body.lower()
-    new = (name for name in _REFUSED if name not in server.refuses)
-    return next((name for name in new if all(part in words for part in _REFUSED[name])), None)
+    text = reply.body.lower()
+    remaining = (name for name in _REFUSAL_WORDS if name not in server.refuses)
+    return next((name for name in remaining if all(word in text for word in _REFUSAL_WORDS[name])), None)

@@ -1,4 +1,4 @@
-"""Sends many requests to a model server at once: within its limits and the budget, and each only once."""
+"""Sends many requests to a model server at once, within its limits and the budget, and each request only once."""
 
 import asyncio
 import sys
@@ -13,32 +13,33 @@ from saferec_builder.llm.pricing import Budget
 from saferec_builder.llm.rate_limit import Pace
 from saferec_builder.llm.requests_and_replies import UNSENT, Body, Reply, Server, read_body
 
-FATAL = ("quota exhausted", "key refused")  # the next request would end in the same way
-GIVE_UP_AFTER = 20  # replies in a row that never came, or were refused
-_GONE = ("timeout", "connection failed", "server error", "web page instead of JSON", "redirected")
-SILENT = dict.fromkeys(_GONE, "server gone")
-SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}  # what so many in a row say
+FATAL = ("quota exhausted", "key refused")  # every further request would end in the same way
+GIVE_UP_AFTER = 20  # requests in a row that got no reply, were refused, or got an unusable answer
+_UNREACHABLE = ("timeout", "connection failed", "server error", "web page instead of JSON", "redirected")
+SILENT = dict.fromkeys(_UNREACHABLE, "server gone")
+# reason of a request's error -> why a run stops after GIVE_UP_AFTER of them in a row
+SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
-LAST, A_THIRD = 100, 34
-NO_USE = "answers of no use (raise [propose] max_tokens, or name another model)"  # so many of them, one after the other
+RECENT, MOST_UNUSABLE = 100, 34  # a run stops at 34 unusable answers among the last 100
+ONLY_UNUSABLE = "answers of no use (raise [propose] max_tokens, or name another model)"
 
-Get = Callable[[str], str | None]  # what was put in this run it gives, too
+Get = Callable[[str], str | None]  # also returns what was put in this run
 Put = Callable[[Reply], None]
 Check = Callable[[str], str | None]
-Ended = asyncio.Queue[Reply | Exception]
+Results = asyncio.Queue[Reply | Exception]
 T = TypeVar("T")
 
 
-def run(work: Coroutine[Any, Any, T]) -> T:
-    """asyncio.run on uvloop, where there is one: half the CPU of a request."""
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine as asyncio.run does, on uvloop where it exists: that halves the CPU time of a request."""
     factory = None
     if sys.platform != "win32":
         import uvloop
 
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(work)
+        return runner.run(coroutine)
 
 
 async def replies(
@@ -51,48 +52,48 @@ async def replies(
     budget: Budget | None = None,
     found: Found | None = None,
 ) -> AsyncGenerator[tuple[int, Reply]]:
-    """(place, reply) of every body, in the order in which they end; a body that comes twice is asked once.
+    """Yields (place, reply) of every body, in the order in which they end; a body that occurs twice is sent once.
 
-    check: what is wrong with an answer's text, or None. put: called as soon as an answer is there that costs something,
-    of use or not, also where nobody reads on. found: called with the server as it wants to be asked.
-    Raises ProposerError before the first request where the server cannot be used at all; what `check` or `put` raises.
+    check: returns what is wrong with an answer's text, or None. put: called as soon as an answer arrives that costs
+    something, usable or not, even if the caller stops reading. found: called with the server as it must be asked.
+    Raises ProposerError before the first request if the server cannot be used at all, and what `check` or `put` raises.
     """
-    budget, broke = budget or Budget(), False
+    budget, exhausted = budget or Budget(), False
     async with AsyncExitStack() as stack:
         talk: _Talk | None = None
-        ended: Ended = asyncio.Queue()
+        results: Results = asyncio.Queue()
         waiting: dict[str, list[int]] = {}
-        todo = iter(enumerate(bodies))
-        kept: list[tuple[int, Body]] = []  # one that the budget cannot pay before others are settled
+        upcoming = iter(enumerate(bodies))
+        postponed: list[tuple[int, Body]] = []  # at most one, which the budget cannot pay until others have ended
         while True:
-            while talk is None or len(waiting) < talk.room:
-                n, body = kept.pop() if kept else next(todo, (-1, None))
+            while talk is None or len(waiting) < talk.capacity:
+                place, body = postponed.pop() if postponed else next(upcoming, (-1, None))
                 if body is None:
                     break
                 request = server.name(body)
-                paid = get(request)
-                if paid is not None:
-                    yield n, checked(replace(read_body(request, server.model, paid), cached=True), check)
+                stored = get(request)
+                if stored is not None:
+                    yield place, checked(replace(read_body(request, server.model, stored), cached=True), check)
                 elif request in waiting:
-                    waiting[request].append(n)
-                elif broke or (talk is None and not budget.affords(server, len(server.payload(body)))):
-                    broke = True  # and nothing is sent, not even the question at the start
-                    yield n, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
+                    waiting[request].append(place)
+                elif exhausted or (talk is None and not budget.affords(server, len(server.payload(body)))):
+                    exhausted = True  # nothing is sent, not even the probe
+                    yield place, Reply(request, server.model, error=f"{NO_MONEY}{UNSENT}")
                 else:
                     if talk is None:
-                        talk = await stack.enter_async_context(_Talk(server, check, put, ended, budget, found))
+                        talk = await stack.enter_async_context(_Talk(server, check, put, results, budget, found))
                     if not talk.start(request, body, alone=not waiting):
-                        kept.append((n, body))
+                        postponed.append((place, body))
                         break
-                    waiting[request] = [n]
-                    await asyncio.sleep(0)  # it leaves now: a burst that waits for its last stays one for ever
+                    waiting[request] = [place]
+                    await asyncio.sleep(0)  # sends it now: requests that leave together would go on to come in bursts
             if not waiting:
                 return
-            reply = await ended.get()
+            reply = await results.get()
             if isinstance(reply, Exception):
                 raise reply
-            for again, n in enumerate(waiting.pop(reply.request)):
-                yield n, replace(reply, cached=True) if again else reply
+            for repeats, place in enumerate(waiting.pop(reply.request)):
+                yield place, replace(reply, cached=True) if repeats else reply
 
 
 def checked(reply: Reply, check: Check) -> Reply:
@@ -101,22 +102,22 @@ def checked(reply: Reply, check: Check) -> Reply:
 
 
 class _Talk:
-    """The open connection of one run: probed at its start, requests in flight cancelled at its end."""
+    """The connection of one run: probes the server at its start, cancels requests in flight at its end."""
 
     def __init__(
-        self, server: Server, check: Check, put: Put, ended: Ended, budget: Budget, found: Found | None
+        self, server: Server, check: Check, put: Put, results: Results, budget: Budget, found: Found | None
     ) -> None:
         from saferec_builder.llm.transport import Wire  # openai is loaded when the first request is sent
 
-        self.server, self.check, self.put, self.ended, self.budget = server, check, put, ended, budget
+        self.server, self.check, self.put, self.results, self.budget = server, check, put, results, budget
         self.found = found
         self.pace = Pace(server.concurrency)
         self.wire = Wire(server, self.pace)
-        self.flying: set[asyncio.Task[None]] = set()
-        self.stopped: str | None = None
-        self.silent = self.useless = 0
-        self.proven = False  # whether an answer was of use
-        self.paid: deque[bool] = deque(maxlen=LAST)  # of the last answers, which were of no use
+        self.in_flight: set[asyncio.Task[None]] = set()
+        self.stop_reason: str | None = None
+        self.silent_in_row = self.unusable_in_row = 0
+        self.has_usable = False  # whether any answer was usable
+        self.recent_unusable: deque[bool] = deque(maxlen=RECENT)  # which of the last answers were unusable
 
     async def __aenter__(self) -> "_Talk":
         await self.wire.__aenter__()
@@ -128,63 +129,63 @@ class _Talk:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for task in self.flying:
+        for task in self.in_flight:
             task.cancel()
         try:
-            await asyncio.gather(*self.flying, return_exceptions=True)
+            await asyncio.gather(*self.in_flight, return_exceptions=True)
         finally:
             await self.wire.__aexit__()
 
     @property
-    def room(self) -> int:
-        """Requests that may be out at once: no more than it takes to give up, until one was answered well."""
-        left = self.pace.most if self.proven else GIVE_UP_AFTER - max(self.useless, self.silent)
-        return max(1, min(int(self.pace.limit), left))
+    def capacity(self) -> int:
+        """How many requests may be in flight: no more than it takes to give up, until one had a usable answer."""
+        allowed = self.pace.most if self.has_usable else GIVE_UP_AFTER - max(self.unusable_in_row, self.silent_in_row)
+        return max(1, min(int(self.pace.limit), allowed))
 
     def start(self, request: str, body: Body, *, alone: bool) -> bool:
-        """False where the budget cannot pay now, and may once those in flight are settled; `alone`: none is."""
+        """Starts a request. Returns False if the budget cannot pay until others end; alone: no other is in flight."""
         payload = self.server.payload(body)
-        if not self.stopped and not self.budget.hold(request, self.server, len(payload)):
+        if not self.stop_reason and not self.budget.hold(request, self.server, len(payload)):
             if not alone:
                 return False
-            self.stopped = NO_MONEY
-        if self.stopped:
-            self.ended.put_nowait(Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}"))
+            self.stop_reason = NO_MONEY
+        if self.stop_reason:
+            self.results.put_nowait(Reply(request, self.server.model, error=f"{self.stop_reason}{UNSENT}"))
             return True
-        task = asyncio.create_task(self._run(request, payload))
-        self.flying.add(task)
-        task.add_done_callback(self.flying.discard)
+        task = asyncio.create_task(self._queue_reply(request, payload))
+        self.in_flight.add(task)
+        task.add_done_callback(self.in_flight.discard)
         return True
 
-    async def _run(self, request: str, payload: bytes) -> None:
-        """Every end reaches `ended`: a fault that stayed in its task would leave the reader waiting for ever."""
+    async def _queue_reply(self, request: str, payload: bytes) -> None:
+        """Puts the reply or the exception into `results`: an exception that stayed here would block the reader."""
         try:
-            self.ended.put_nowait(await self._reply(request, payload))
-        except Exception as fault:
-            self.ended.put_nowait(fault)
+            self.results.put_nowait(await self._reply(request, payload))
+        except Exception as error:
+            self.results.put_nowait(error)
 
     async def _reply(self, request: str, payload: bytes) -> Reply:
-        if self.stopped in (*FATAL, NO_USE):
-            return Reply(request, self.server.model, error=f"{self.stopped}{UNSENT}")
+        if self.stop_reason in (*FATAL, ONLY_UNUSABLE):
+            return Reply(request, self.server.model, error=f"{self.stop_reason}{UNSENT}")
         reply = await post(self.wire, self.server, request, payload)
         self.budget.pay(reply, len(payload))
         reply = checked(reply, self.check)
         if reply.answered:
             self.put(reply)
-        self._note(reply)
+        self._update(reply)
         return reply
 
-    def _note(self, reply: Reply) -> None:
+    def _update(self, reply: Reply) -> None:
         if reply.error is None:
-            self.proven = True
+            self.has_usable = True
             self.pace.ok()
-        self.silent = self.silent + 1 if reply.reason in SILENT else 0
+        self.silent_in_row = self.silent_in_row + 1 if reply.reason in SILENT else 0
         if reply.reason in FATAL:
-            self.stopped = reply.reason
-        elif reply.reason and self.silent >= GIVE_UP_AFTER:
-            self.stopped = SILENT[reply.reason]
+            self.stop_reason = reply.reason
+        elif reply.reason and self.silent_in_row >= GIVE_UP_AFTER:
+            self.stop_reason = SILENT[reply.reason]
         if reply.error is None or reply.reason in UNUSABLE:
-            self.paid.append(reply.error is not None)
-            self.useless = self.useless + 1 if reply.error else 0
-            if self.useless >= GIVE_UP_AFTER or sum(self.paid) >= A_THIRD:
-                self.stopped = self.stopped or NO_USE
+            self.recent_unusable.append(reply.error is not None)
+            self.unusable_in_row = self.unusable_in_row + 1 if reply.error else 0
+            if self.unusable_in_row >= GIVE_UP_AFTER or sum(self.recent_unusable) >= MOST_UNUSABLE:
+                self.stop_reason = self.stop_reason or ONLY_UNUSABLE

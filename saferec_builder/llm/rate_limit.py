@@ -1,4 +1,4 @@
-"""How many requests may be with the server at once, tries again included."""
+"""Limits how many requests may be with the server at once, retries included."""
 
 import asyncio
 import time
@@ -7,43 +7,43 @@ from collections.abc import Callable
 
 
 class Pace:
-    """One more per round that went well, half after a complaint; `async with pace` is one try's place.
+    """One more request per round that went well, half as many after a complaint; `async with pace` is one attempt.
 
-    Who is refused gives its place back and waits for one like all others: requests that only came again and again
-    would keep an overloaded server full, whatever the limit says of new ones.
+    A refused attempt gives its place back and waits for another like all others: retries that kept their places would
+    keep an overloaded server full, whatever the limit for new requests.
     """
 
     def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.limit = most, float(most)
         self._clock, self._slowed = clock, float("-inf")
-        self._there = 0
-        self._turns: deque[asyncio.Future[None]] = deque()
+        self._active = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
 
     def ok(self) -> None:
         self.limit = min(self.most, self.limit + 1 / self.limit)
 
     def slow(self) -> None:
-        if self._clock() - self._slowed >= 1.0:  # a burst that was in flight together is one complaint
+        if self._clock() - self._slowed >= 1.0:  # complaints about one burst count once
             self._slowed, self.limit = self._clock(), max(1.0, self.limit / 2)
 
     async def __aenter__(self) -> None:
-        if not self._turns and self._there < int(self.limit):
-            self._there += 1
+        if not self._waiting and self._active < int(self.limit):
+            self._active += 1
             return
-        turn = asyncio.get_running_loop().create_future()
-        self._turns.append(turn)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if not turn.cancelled():  # the place came in the same moment: it is the next one's
+            if not waiter.cancelled():  # the place came at the same moment: pass it on
                 await self.__aexit__()
             raise
 
     async def __aexit__(self, *_: object) -> None:
-        """Hands places on, oldest first. Where somebody waits, somebody is there: nobody is forgotten."""
-        self._there -= 1
-        while self._turns and self._there < int(self.limit):
-            turn = self._turns.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                self._there += 1
+        """Passes places on, oldest waiter first. While anybody waits, somebody is active, so nobody waits for ever."""
+        self._active -= 1
+        while self._waiting and self._active < int(self.limit):
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                self._active += 1

@@ -1,4 +1,4 @@
-"""Requests to a model server and its replies: a request's name, its bytes, and the reply read out of a body."""
+"""Requests to a model server and its replies: a request's name and bytes, and how a response body is read."""
 
 import ipaddress
 import json
@@ -19,21 +19,21 @@ SAMPLING = (("temperature", 0.0), ("max_completion_tokens", 2_000))  # 20 claims
 Body: TypeAlias = dict[str, JsonValue]  # of a chat completion, without model and sampling
 Sampling: TypeAlias = tuple[tuple[str, JsonValue], ...]
 
-MOST_TOKENS = 10**9  # of one request: more is no count, and would break the table of what was spent
+MOST_TOKENS = 10**9  # of one request: a larger number is no real count, and would break the table of spending
 
 
 @dataclass(frozen=True)
 class Server:
     model: str
     base_url: str = OPENAI
-    key: str = field(default="unused", repr=False)  # a server on this machine asks for none
+    key: str = field(default="unused", repr=False)  # a server on this machine needs none
     concurrency: int = 16
     timeout: float = 120.0
     retries: int = 3
     sampling: Sampling = field(default_factory=lambda: SAMPLING)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)  # beside the key: kept in nothing that a server repeats
-    way: str = WAYS[0]  # of asking for an answer's form
+    secrets: tuple[str, ...] = field(default=(), repr=False)  # beside the key: removed from all that a server sends
+    way: str = WAYS[0]  # how an answer of a schema is asked for
     refuses: tuple[str, ...] = ()  # temperature, max_completion_tokens or system; requests keep their names
 
     @property
@@ -42,7 +42,7 @@ class Server:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nothing that is sent leaves this machine; a name that only looks like it does not count."""
+        """Whether nothing that is sent leaves this machine; a name that only looks local does not count."""
         try:
             return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -55,45 +55,45 @@ class Server:
 
     @property
     def path(self) -> str:
-        """Where its answers are asked for, below base_url."""
+        """The path of its answers, below base_url."""
         return "/responses" if self.way == RESPONSES else "/chat/completions"
 
     @property
     def longest_answer(self) -> int:
-        """Tokens that an answer may have."""
+        """The most tokens that an answer may have."""
         sampling = dict(self.sampling)
         limit = sampling.get("max_completion_tokens") or sampling.get("max_tokens")
         return int(limit) if isinstance(limit, int | float) else 2_000
 
     def name(self, body: Body) -> str:
-        """What a reply is stored under: server, model, sampling, messages and schema."""
+        """The key under which a reply is stored: a digest of server, model, sampling, messages and schema."""
         return digest(self.base_url.rstrip("/"), self.model, self.sampling, body)
 
     def payload(self, body: Body) -> bytes:
-        whole = {"model": self.model, **dict(self.sampling), **shaped(body, self.way)}
+        request = {"model": self.model, **dict(self.sampling), **shaped(body, self.way)}
         for name in self.refuses:
-            left_out = whole.pop(name, None)
-            if name == "max_completion_tokens" and left_out is not None:
-                whole["max_tokens"] = left_out  # its former name
+            value = request.pop(name, None)
+            if name == "max_completion_tokens" and value is not None:
+                request["max_tokens"] = value  # its former name
             elif name == "system":
-                in_one_message(whole)
-        whole = as_response(whole) if self.way == RESPONSES else whole
+                in_one_message(request)
+        request = as_response(request) if self.way == RESPONSES else request
         try:
-            return to_json(whole)
+            return to_json(request)
         except PydanticSerializationError:  # half a character, which UTF-8 cannot hold
-            return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+            return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
-UNSENT = ": not sent"  # ends the error of a request that stayed here
-ANSWERED = ("cut off", "refused", "off schema", "empty answer", "broken JSON")  # faults of an answer that was made
+UNSENT = ": not sent"  # ends the error of a request that was not sent
+ANSWERED = ("cut off", "refused", "off schema", "empty answer", "broken JSON")  # reasons of answers that were generated
 
 
 @dataclass(frozen=True)
 class Reply:
     """content: the answer's text, or None and `error` says why; body: the raw reply as it came.
 
-    tokens are as billed, also where the answer is of no use; tokens_cached is the part of tokens_in that was cheaper,
-    tokens_reasoning the part of tokens_out that no answer shows.
+    Tokens are as billed, even if the answer is unusable; tokens_cached is the part of tokens_in that was cheaper,
+    tokens_reasoning the part of tokens_out that is not in the answer. cached: not paid for by this request.
     """
 
     request: str
@@ -117,13 +117,13 @@ class Reply:
 
     @property
     def answered(self) -> bool:
-        """Whether an answer was made that costs something, of use or not."""
-        made = self.content is not None or self.reason in ANSWERED
-        return made or (self.tokens_in or 0) + (self.tokens_out or 0) > 0
+        """Whether an answer was generated, usable or not, so that it costs something."""
+        has_answer = self.content is not None or self.reason in ANSWERED
+        return has_answer or (self.tokens_in or 0) + (self.tokens_out or 0) > 0
 
 
 def _text(value: JsonValue) -> JsonValue:
-    """An answer's text, also of servers that send it in parts or read the JSON for one."""
+    """An answer's text; some servers send it in parts, or parse its JSON."""
     if (text := text_of_parts(value)) is not None:
         return text
     return json.dumps(value) if isinstance(value, dict | list) else value
@@ -148,13 +148,13 @@ class _Message(BaseModel):
 
     @property
     def answer(self) -> str | None:
-        """Some servers file a whole answer under the thoughts before it, and have no content then; of several calls, as
-        some models make one a claim, a list."""
+        """The text of the answer. Some servers return the whole answer as reasoning, without content. Several calls of
+        the tool, which some models make for one claim each, become a list."""
         thought = (self.reasoning_content or "").strip()
-        said = [call.function.arguments for call in self.tool_calls or () if call.function.arguments]
-        calls = [*dict.fromkeys(said)]
-        called = f"[{', '.join(calls)}]" if len(calls) > 1 else "".join(calls)
-        return called or self.content or (thought if thought.startswith("{") else None)
+        arguments = [call.function.arguments for call in self.tool_calls or () if call.function.arguments]
+        distinct = [*dict.fromkeys(arguments)]
+        joined = f"[{', '.join(distinct)}]" if len(distinct) > 1 else "".join(distinct)
+        return joined or self.content or (thought if thought.startswith("{") else None)
 
 
 class _Choice(BaseModel):
@@ -162,16 +162,16 @@ class _Choice(BaseModel):
     message: _Message
 
 
-def _believed(value: JsonValue) -> int | None:
-    """A count of tokens that a request can have had; what no request can have is as if the server named none."""
+def _plausible(value: JsonValue) -> int | None:
+    """A plausible count of tokens; any other value counts as not reported."""
     return int(value) if isinstance(value, int | float) and 0 <= value <= MOST_TOKENS else None
 
 
-def _object(value: JsonValue) -> JsonValue:
+def _object_or_none(value: JsonValue) -> JsonValue:
     return value if isinstance(value, dict) else None
 
 
-_Tokens = Annotated[int | None, BeforeValidator(_believed)]
+_Tokens = Annotated[int | None, BeforeValidator(_plausible)]
 
 
 class _Details(BaseModel):
@@ -179,7 +179,7 @@ class _Details(BaseModel):
     reasoning_tokens: _Tokens = None
 
 
-_Parts = Annotated[_Details | None, BeforeValidator(_object)]
+_Parts = Annotated[_Details | None, BeforeValidator(_object_or_none)]
 
 
 class _Usage(BaseModel):
@@ -196,46 +196,46 @@ class _Usage(BaseModel):
 
     @property
     def _cached(self) -> int:
-        told = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
-        return told or self.prompt_cache_hit_tokens or 0
+        count = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        return count or self.prompt_cache_hit_tokens or 0
 
     @property
     def reasoning(self) -> int:
-        beside = (self.out or 0) - self.completion_tokens if self.completion_tokens else 0
-        return max(self._thought, beside)
+        extra = (self.out or 0) - self.completion_tokens if self.completion_tokens else 0
+        return max(self._reasoned, extra)
 
     @property
     def out(self) -> int | None:
-        """With the tokens of reasoning, which some servers bill beside those of the completion, and name by themselves
-        or in the total alone."""
-        said = self.completion_tokens or 0
-        beside = self._thought if self._thought > said else 0  # more than the whole: no part of it
-        rest = self.total_tokens - self.prompt_tokens if self.total_tokens and self.prompt_tokens else 0
-        rest -= self._cached if self._cached > (self.prompt_tokens or 0) else 0  # of a prompt told without that part
-        return max(said + beside, rest) or self.completion_tokens
+        """Completion tokens with those of reasoning, which some servers bill on top of the completion and report
+        separately or only in the total."""
+        completion = self.completion_tokens or 0
+        extra = self._reasoned if self._reasoned > completion else 0  # more than the completion: not part of it
+        remainder = self.total_tokens - self.prompt_tokens if self.total_tokens and self.prompt_tokens else 0
+        remainder -= self._cached if self._cached > (self.prompt_tokens or 0) else 0  # prompt_tokens lack it
+        return max(completion + extra, remainder) or self.completion_tokens
 
     @property
-    def _thought(self) -> int:
+    def _reasoned(self) -> int:
         return (self.completion_tokens_details and self.completion_tokens_details.reasoning_tokens) or 0
 
 
 class _Body(BaseModel):
     choices: list[_Choice] | None = None
-    usage: Annotated[_Usage | None, BeforeValidator(_object)] = None  # an odd one costs nobody the answer
+    usage: Annotated[_Usage | None, BeforeValidator(_object_or_none)] = None  # a malformed one must not cost the answer
 
 
 _BODY = TypeAdapter(Annotated[_Body, BeforeValidator(as_completion)])
 
 
 def read_body(request: str, model: str, text: str) -> Reply:
-    """The reply in the text of a 200; a fault keeps the text."""
+    """Reads the reply from the body of a 200; a reply with an error keeps the body."""
     try:
         body = _BODY.validate_json(text)
     except ValidationError as fault:
-        found = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
-        return Reply(request, model, error=f"{found}: {fault.errors(include_url=False)[0]['msg']}", body=text)
-    if twice := fault_of(text):
-        return Reply(request, model, error=f"broken JSON: {twice}", body=text)
+        problem = "web page instead of JSON" if text.lstrip()[:1] == "<" else "broken JSON"
+        return Reply(request, model, error=f"{problem}: {fault.errors(include_url=False)[0]['msg']}", body=text)
+    if json_fault := fault_of(text):
+        return Reply(request, model, error=f"broken JSON: {json_fault}", body=text)
     usage = body.usage or _Usage()
     content, error = _content(body.choices or [])
     billed = (usage.prompt_tokens, usage.out, usage.cached, usage.reasoning)
@@ -245,26 +245,26 @@ def read_body(request: str, model: str, text: str) -> Reply:
 def _content(choices: list[_Choice]) -> tuple[str | None, str | None]:
     if not choices:
         return None, "no choices"
-    message, end = choices[0].message, choices[0].finish_reason
-    if message.refusal or end == "content_filter":
-        return None, f"refused: {(message.refusal or end or '')[:200]}"
-    if end == "length":  # also where the text looks whole: a server may close what it cut
+    message, finish = choices[0].message, choices[0].finish_reason
+    if message.refusal or finish == "content_filter":
+        return None, f"refused: {(message.refusal or finish or '')[:200]}"
+    if finish == "length":  # even if the text looks complete: a server may close what it cut
         return None, "cut off: the answer reached the token limit"
     return (message.answer, None) if message.answer else (None, "empty answer")
 
 
 def refusal(status: int, text: str) -> str:
-    """The error in an answer that is not a 200."""
+    """The error for a response that is not a 200."""
     if status == 429:
         reason = "quota exhausted" if is_quota(text) else "rate limited"
-    elif status == 402:  # payment required: how some servers say so
+    elif status == 402:  # payment required: some servers use it for this
         reason = "quota exhausted"
     elif status == 401:
         reason = "key refused"
     elif status == 403:
-        reason = "forbidden"  # this text, by moderation or a firewall: the key was good for the first question
+        reason = "forbidden"  # this text is, by moderation or a firewall: the key was accepted at the probe
     elif 300 <= status < 400:
-        reason = "redirected"  # not followed: it could carry the text to a host that nobody agreed to
+        reason = "redirected"  # not followed: it could send the text to a host that nobody agreed to
     else:
         reason = "server error" if status >= 500 else "bad request"
     return f"{reason}: status {status}: {' '.join(text.split())[:200]}"
