@@ -1,1 +1,1 @@
-"""Conversations become proposals: by rules, by models, by a cascade of both."""
+"""Turns conversations into proposals: by rules, by models, or by a cascade of both."""

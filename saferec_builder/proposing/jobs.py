@@ -1,4 +1,4 @@
-"""A job: what one proposer has not read yet, what came of it so far, and how that is saved."""
+"""A job: what one proposer has not read yet, its results so far, and how they are saved."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,13 +21,13 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.database import Keyed
 from saferec_builder.storage.workspace import Workspace
 
-Todo = tuple[int, Subject, Taxonomy]  # row of the corpus's frame, its text, the part of the taxonomy to ask for
+Todo = tuple[int, Subject, Taxonomy]  # row of the corpus's frame, its text, the part of the taxonomy to ask about
 Fault = tuple[str, str, str]  # subject, error, raw reply
 
 
 @dataclass
 class Job:
-    """What one proposer reads in this run, and what it has come to so far."""
+    """What one proposer reads in this run, and its results so far."""
 
     corpus: Corpus
     step: Step
@@ -45,7 +45,7 @@ class Job:
     estimated_usd: float | None = None  # of a dry run
 
     def __post_init__(self) -> None:
-        self.before = self.budget.spent
+        self.spent_before = self.budget.spent
 
     @property
     def ws(self) -> Workspace:
@@ -57,7 +57,7 @@ class Job:
         return self.step.server
 
     def bodies(self, todo: Iterable[Todo] | None = None) -> Iterator[Body]:
-        """The requests of these texts, or of all that is to be read, in their order."""
+        """Yields the requests for these texts, or for all texts of the job, in their order."""
         for _, subject, part in self.todo if todo is None else todo:
             yield prompting.build_request(subject, part, self.corpus.prompt)
 
@@ -68,8 +68,8 @@ class Job:
         return PaidAnswers(replies, self.off_schema, retries=self.step.retries_failed)
 
     @cached_property
-    def there(self) -> pl.DataFrame:
-        """This proposer's proposals that were there when this job saved its first."""
+    def earlier(self) -> pl.DataFrame:
+        """This proposer's proposals from before this job saved its first."""
         parts = workspace.parts(self.ws, tables.PROPOSALS, "kind", "proposer", "version")
         mine = {"kind": self.corpus.kind, "proposer": self.name, "version": self.made_by}
         return pl.concat(part.filter(**mine).select("proposal") for part in (tables.PROPOSALS.empty, *parts))
@@ -77,11 +77,11 @@ class Job:
     @property
     def spent(self) -> float:
         """USD that this job has cost so far."""
-        return self.budget.spent - self.before
+        return self.budget.spent - self.spent_before
 
     def counts(self) -> Counts:
         figures: dict[str, JsonValue] = dict(self.figures)
-        figures |= {"proposals_before": self.there.height} if self.there.height else {}
+        figures |= {"proposals_before": self.earlier.height} if self.earlier.height else {}
         figures |= {"estimated_usd": self.estimated_usd} if self.estimated_usd is not None else {}
         figures |= {"usd": round(self.spent, 6)} if self.budget.price else {}
         figures |= {"claims_rejected": dict(self.rejected)} if self.rejected else {}
@@ -93,61 +93,61 @@ class Job:
 def unread(
     corpus: Corpus, step: Step, budget: Budget, *, only: set[str] | None = None, limit: int | None = None
 ) -> Job:
-    """What this proposer has not read yet, of all subjects or of `only` these.
+    """The job of what this proposer has not read yet, of all subjects or of `only` these.
 
-    What ended without a reading before comes last: in front it would end each run, where a server refuses enough of it.
-    limit: texts to pay for; what has a paid answer of no use takes no place of theirs.
+    Texts that an earlier run dropped come last: in front they would end every run if a server refuses enough of them.
+    limit: how many texts to pay for; texts with a paid unusable answer do not count.
     """
     job = Job(corpus, step, budget, step.name, corpus.version(step))
     read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
     part_of = pending.left(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
     longest = subjects.LONGEST if step.server else None
-    before = _dropped(job) if step.server else set()
+    dropped_before = _dropped_before(job) if step.server else set()
     fresh: list[Todo] = []
-    again: list[Todo] = []
+    retried: list[Todo] = []
     for n, subject in enumerate(corpus.subjects):
         if only is not None and subject.subject not in only:
             continue
         part = part_of(subject.subject, subject.digest)
         if part is None:
             job.skipped += 1
-        elif why := subjects.cannot_ask(subject, longest):
-            job.unreadable.append((subject.subject, why, ""))
+        elif reason := subjects.cannot_ask(subject, longest):
+            job.unreadable.append((subject.subject, reason, ""))
         elif step.server is None and subject.subject in corpus.foreign:
             job.unreadable.append((subject.subject, f"not in English: {step.name} reads no other language", ""))
         else:
-            (again if subject.subject in before else fresh).append((n, subject, part))
+            (retried if subject.subject in dropped_before else fresh).append((n, subject, part))
     if limit is None:
-        job.todo = fresh + again
+        job.todo = fresh + retried
     else:
-        paid = _paid(job, again) if again else []
+        paid = _with_answer(job, retried) if retried else []
         places = {n for n, _, _ in paid}
-        unpaid = fresh + [one for one in again if one[0] not in places]
+        unpaid = fresh + [entry for entry in retried if entry[0] not in places]
         job.todo, job.left = unpaid[:limit] + paid, len(unpaid[limit:])
     return job
 
 
-def _dropped(job: Job) -> set[str]:
-    """Subjects that were sent to this proposer and have ended as a row of tables.DROPS."""
-    mine = (part.filter(stage="propose", source=job.name) for part in workspace.parts(job.ws, tables.DROPS, "detail"))
-    return {place for part in mine for place in part.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]}
+def _dropped_before(job: Job) -> set[str]:
+    """Subjects that were sent to this proposer and ended as a row of tables.DROPS."""
+    drops = (part.filter(stage="propose", source=job.name) for part in workspace.parts(job.ws, tables.DROPS, "detail"))
+    return {place for part in drops for place in part.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]}
 
 
-def _paid(job: Job, todo: Sequence[Todo]) -> list[Todo]:
-    """Those of which an answer is kept, so that nothing is asked."""
+def _with_answer(job: Job, todo: Sequence[Todo]) -> list[Todo]:
+    """The texts with a stored answer, for which nothing is sent."""
     with workspace.keyed(job.ws, tables.REPLIES) as replies:
-        kept = job.paid_answers(replies)
-        asked = zip(todo, job.bodies(todo), strict=True)
-        return [one for one, body in asked if kept.get(job.server.name(body)) is not None]
+        answers = job.paid_answers(replies)
+        requests = zip(todo, job.bodies(todo), strict=True)
+        return [entry for entry, body in requests if answers.get(job.server.name(body)) is not None]
 
 
 def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxonomy]]) -> None:
-    """Proposals first: a kill before the readings only means that the same chunk is read again."""
-    proposals, gone, texts = prompting.founded(proposals, [subject for subject, _ in read])
-    job.rejected += gone
-    new = proposals.join(job.there, "proposal", "anti")["verdict"]
+    """Saves the proposals, then the readings: after a kill between them, the same chunk is only read again."""
+    proposals, rejected, texts = prompting.founded(proposals, [subject for subject, _ in read])
+    job.rejected += rejected
+    new_verdicts = proposals.join(job.earlier, "proposal", "anti")["verdict"]
     job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)
-    job.figures.update({f"of_these_{verdict}": n for verdict, n in new.value_counts().iter_rows()})
+    job.figures.update({f"of_these_{verdict}": n for verdict, n in new_verdicts.value_counts().iter_rows()})
     parts: dict[str, list[Subject]] = {}
     for subject, part in read:
         parts.setdefault(part.digest, []).append(subject)
@@ -157,7 +157,7 @@ def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxono
 
 
 def drop(job: Job, faults: Iterable[Fault]) -> None:
-    """What has no usable answer: counted, kept in tables.DROPS, asked again in the next run."""
+    """Counts texts without a usable answer and keeps them in tables.DROPS; the next run asks for them again."""
     last = {place: (error, raw) for place, error, raw in faults}
     rows = [
         ("propose", job.name, place, error.split(":")[0], f"{error}; {raw[:2_000]}" if raw else error)

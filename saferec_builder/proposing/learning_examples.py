@@ -1,8 +1,8 @@
-"""What `learned` learns from: labels that people gave here, the rules' claims as silver, and messages of our own.
+"""What `learned` learns from: labels of people in this workspace, claims of the rules as silver labels, own messages.
 
 reads  a corpus, its labels, and what must not be learned from: conversations of audits, controls and gold (they
-       measure what the scores order), the test split, as it is now and as releases have it, and near-duplicates of all
-gives  texts with what is known of each trait, each with its fold
+       measure what the scores rank), the test split, today's and that of releases, and near-duplicates of all these
+gives  texts with the truth about each trait where it is known, each with its fold
 """
 
 import tomllib
@@ -26,11 +26,11 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FOLDS = 5
-ENOUGH = 50  # sensitivities that people found, before anything is claimed
-OF_A_TRAIT = 10  # texts with a trait that the rules know no words for, and without it, before it is scored
-SILVER = 2_000  # conversations without a label that the rules' claims stand for
-MEASURING = ("audit", "control", "gold")  # why a conversation was read that nothing is learned from
-WAY = 2  # of learning: another number where the same examples make other models
+ENOUGH = 50  # sensitivities that people must have found before anything is claimed
+OF_A_TRAIT = 10  # texts with, and as many without, a trait that the rules have no words for, before it is scored
+SILVER = 2_000  # at most so many conversations without a label take the rules' claims as labels
+MEASURING = ("audit", "control", "gold")  # reasons of assignment to a reviewer; nothing is learned from these
+WAY = 2  # version of the learning method, for when the same examples give other models
 MESSAGES = Path(__file__).with_name("messages")
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -40,9 +40,9 @@ Bools = NDArray[np.bool_]
 class Examples:
     """One row per text: first the conversations of this workspace, then the messages.
 
-    truth: [text, trait], nan where nobody knows; judged: where people said it; ruled: where the rules claim `present`.
-    The last two and `sources` are of conversations only. Of a trait that the rules know no words for their silence says
-    nothing, nor do messages that were written for others.
+    truth: [text, trait], nan if unknown; judged: where people labelled it; ruled: where the rules claim `present`.
+    The last two and `sources` cover the conversations only. A trait is unknown in a conversation if the rules have no
+    words for it and people did not label it, and in the messages if none of them was written for it.
     """
 
     texts: list[str]
@@ -52,7 +52,7 @@ class Examples:
     judged: Bools
     ruled: Bools
     told: Bools  # which traits may be scored
-    version: str  # another one where anything above is another
+    version: str  # changes when anything above changes
 
     @property
     def own(self) -> list[bool]:
@@ -60,7 +60,7 @@ class Examples:
 
     @property
     def found(self) -> int:
-        """Sensitivities that people found."""
+        """How many sensitivities people found."""
         return int((self.judged & (self.truth[: len(self.sources)] == 1)).sum())
 
     @property
@@ -69,92 +69,92 @@ class Examples:
 
 
 def gather(corpus: Corpus) -> Examples:
-    """Examples of this workspace, in an order that rests on nothing but the ids."""
-    slugs, people = corpus.taxonomy.slugs, human_labels.labels(corpus)
-    known, rest = _known(corpus, people)
+    """Collects the examples of this workspace, in an order that depends on nothing but the ids."""
+    slugs, labels = corpus.taxonomy.slugs, human_labels.labels(corpus)
+    labelled, rest = _learnable(corpus, labels)
     rest = rest.filter(~pl.col("conversation").is_in(list(corpus.foreign)))
-    rest = rest.with_columns(pl.col("conversation").map_elements(_place, pl.String).alias("place"))
-    rows = pl.concat([known, rest.sort("place").head(SILVER).drop("place")])
+    rest = rest.with_columns(pl.col("conversation").map_elements(_silver_order, pl.String).alias("place"))
+    rows = pl.concat([labelled, rest.sort("place").head(SILVER).drop("place")])
     claims = rules.propose(rows, corpus.taxonomy)
     verdicts = {(s, t): v for s, t, v in claims.select("subject", "trait", "verdict").iter_rows()}
     units = [[(name, slug) for slug in slugs] for name in rows["conversation"]]
-    heard = cues.traits()
-    read = [name not in corpus.foreign for name in rows["conversation"]]  # of others the rules' silence says nothing
+    cue_traits = cues.traits()
+    is_english = [name not in corpus.foreign for name in rows["conversation"]]  # elsewhere the rules find nothing
     truth = [
-        [_said(unit, people, verdicts, here and unit[1] in heard) for unit in of]
-        for of, here in zip(units, read, strict=True)
+        [_unit_truth(unit, labels, verdicts, english and unit[1] in cue_traits) for unit in row]
+        for row, english in zip(units, is_english, strict=True)
     ]
     texts = [seekers_text(turns) for turns in rows["turns"].to_list()]
-    written, traits = messages(corpus.taxonomy)
+    message_texts, message_truth = messages(corpus.taxonomy)
     shape = (len(rows), len(slugs))
-    both = np.concatenate([np.array(truth, dtype=np.float64).reshape(shape), traits])
-    judged = np.array([[people.of(unit) is not None for unit in of] for of in units], dtype=bool).reshape(shape)
-    folds = [fold(name) for name in (*rows["group"], *written)]
+    all_truth = np.concatenate([np.array(truth, dtype=np.float64).reshape(shape), message_truth])
+    judged = np.array([[labels.of(unit) is not None for unit in row] for row in units], dtype=bool).reshape(shape)
+    folds = [fold(name) for name in (*rows["group"], *message_texts)]
     wordings = [t.wording for t in corpus.taxonomy.traits]
-    version = tables.digest(WAY, wordings, rules.VERSION, texts, written, both.tolist())
+    version = tables.digest(WAY, wordings, rules.VERSION, texts, message_texts, all_truth.tolist())
     return Examples(
-        [*texts, *written],
-        both,
+        [*texts, *message_texts],
+        all_truth,
         folds,
         rows["source"].to_list(),
         judged,
-        np.array([[verdicts.get(u) == "present" for u in of] for of in units], dtype=bool).reshape(shape),
-        np.array([slug in heard for slug in slugs]) | _enough_of_each(both, folds),
+        np.array([[verdicts.get(u) == "present" for u in row] for row in units], dtype=bool).reshape(shape),
+        np.array([slug in cue_traits for slug in slugs]) | _enough_of_each(all_truth, folds),
         f"learned-{version}",
     )
 
 
-def _said(unit: tuple[str, str], people: Truth, verdicts: dict[tuple[str, str], str], heard: bool) -> float:
-    """What people say of it, else the rules, whose silence says something only where they can have `heard` it."""
-    if (said := people.of(unit)) is not None:
-        return float(said)
-    return {"present": 1.0, "": 0.0}.get(verdicts.get(unit, ""), np.nan) if heard else np.nan
+def _unit_truth(unit: tuple[str, str], labels: Truth, verdicts: dict[tuple[str, str], str], has_cues: bool) -> float:
+    """1.0 or 0.0 by people's label, else by the rules; nan if they are unsure or cannot find the trait in this text."""
+    if (label := labels.of(unit)) is not None:
+        return float(label)
+    return {"present": 1.0, "": 0.0}.get(verdicts.get(unit, ""), np.nan) if has_cues else np.nan
 
 
 def _enough_of_each(truth: Floats, folds: list[int]) -> Bools:
-    """Whether each model, without its fold, has enough texts with the trait and without it."""
-    apart = [truth[np.array(folds) != n] for n in range(FOLDS)]
-    enough: Bools = np.all([(part == side).sum(axis=0) >= OF_A_TRAIT for part in apart for side in (0, 1)], axis=0)
+    """Per trait: whether each model, trained without its fold, has enough texts with the trait and without it."""
+    training = [truth[np.array(folds) != n] for n in range(FOLDS)]
+    enough: Bools = np.all([(part == value).sum(axis=0) >= OF_A_TRAIT for part in training for value in (0, 1)], axis=0)
     return enough
 
 
 def basis(corpus: Corpus) -> str:
-    """Names all of it that claims are measured on: what people said, of which texts, of which traits, beside the rules.
+    """A digest of everything that the claims are measured on: people's labels, their texts and traits, and the rules.
 
-    Silver is no part of it: each conversation that comes is some of that, and tells hardly anything of the claims.
+    Silver labels are left out: each new conversation adds some, and they hardly change how good the claims are.
     """
-    people = human_labels.labels(corpus)
-    rows, _ = _known(corpus, people)
+    labels = human_labels.labels(corpus)
+    rows, _ = _learnable(corpus, labels)
     names = set(rows["conversation"])
-    said = [sorted(unit for unit in units if unit[0] in names) for units in (people.present, people.absent)]
+    labelled = [sorted(unit for unit in units if unit[0] in names) for units in (labels.present, labels.absent)]
     texts = rows.select("conversation", "digest", "group", "source").rows()
-    written = [path.read_text(encoding="utf-8") for path in sorted(MESSAGES.glob("*.toml"))]
+    messages = [path.read_text(encoding="utf-8") for path in sorted(MESSAGES.glob("*.toml"))]
     wordings = [trait.wording for trait in corpus.taxonomy.traits]
-    return tables.digest(__version__, WAY, wordings, rules.VERSION, said, texts, written)
+    return tables.digest(__version__, WAY, wordings, rules.VERSION, labelled, texts, messages)
 
 
 def seekers_text(turns: list[dict[str, str]]) -> str:
-    """What is read of a conversation: the seeker's words."""
+    """The text of a conversation that is read: the seeker's turns."""
     return "\n".join(turn["text"] or "" for turn in turns or [] if turn["role"] == "seeker")
 
 
 def fold(group: str) -> int:
-    """In which fifth a conversation is, by the name of its group."""
+    """The fold of a conversation, by the name of its group."""
     return int(tables.digest("fold", group), 16) % FOLDS
 
 
 def groups(corpus: Corpus) -> dict[str, str]:
-    """Conversation -> what is in one fold with it: near-duplicates are together."""
+    """Conversation -> its group; a group of near-duplicates is in one fold."""
     return dict(_grouped(corpus).select("conversation", "group").iter_rows())
 
 
-def _known(corpus: Corpus, people: Truth) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Conversations that may be learned from: (those that people labelled, by their ids; the rest)."""
-    labelled = {subject for subject, _ in (*people.present, *people.absent)}
-    measured = pl.col("conversation").is_in(list(_measured(corpus)))
+def _learnable(corpus: Corpus, labels: Truth) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Conversations that may be learned from: (those that people labelled, sorted by id; the rest)."""
+    names = {subject for subject, _ in (*labels.present, *labels.absent)}
+    measured = pl.col("conversation").is_in(list(_excluded(corpus)))
     rows = _grouped(corpus).filter(~measured.any().over("group"))  # a near-duplicate says the same
-    known, rest = (rows.filter(pl.col("conversation").is_in(list(labelled)) == which) for which in (True, False))
-    return known.sort("conversation"), rest
+    labelled, rest = (rows.filter(pl.col("conversation").is_in(list(names)) == match) for match in (True, False))
+    return labelled.sort("conversation"), rest
 
 
 def _grouped(corpus: Corpus) -> pl.DataFrame:
@@ -163,48 +163,48 @@ def _grouped(corpus: Corpus) -> pl.DataFrame:
     return rows.with_columns(group=pl.coalesce("cluster", "conversation"))
 
 
-def _place(conversation: str) -> str:
+def _silver_order(conversation: str) -> str:
     return tables.digest("silver", conversation)
 
 
 def messages(taxonomy: Taxonomy) -> tuple[list[str], Floats]:
-    """Our own messages and [text, trait]: each is written for one trait, and counts as one without the others that any
-    is written for. Of a trait of somebody's own nobody knows."""
-    rows, ours = [], set[str]()
+    """Our own messages and their truth, [text, trait]. Each is written for one trait, and counts as lacking the other
+    traits that messages are written for. Any other trait is unknown (nan)."""
+    rows, written_for = [], set[str]()
     for path in sorted(MESSAGES.glob("*.toml")):
         for trait, row in tomllib.loads(path.read_text(encoding="utf-8"))["trait"].items():
-            ours.add(trait)
+            written_for.add(trait)
             rows += [(text, trait) for text in row["says"]] + [(text, "") for text in row["not"]]
-    truth = [[float(trait == slug) if slug in ours else np.nan for slug in taxonomy.slugs] for _, trait in rows]
+    truth = [[float(trait == slug) if slug in written_for else np.nan for slug in taxonomy.slugs] for _, trait in rows]
     return [text for text, _ in rows], np.array(truth, dtype=np.float64)
 
 
 # ---- what must not be learned from
 
 
-def _measured(corpus: Corpus) -> set[str]:
-    given = workspace.read(corpus.ws, tables.ASSIGNMENTS).filter(pl.col("why").is_in(MEASURING))["subject"]
-    return {*given, *workspace.read(corpus.ws, tables.GOLD)["subject"], *_tested(corpus)}
+def _excluded(corpus: Corpus) -> set[str]:
+    measuring = workspace.read(corpus.ws, tables.ASSIGNMENTS).filter(pl.col("why").is_in(MEASURING))["subject"]
+    return {*measuring, *workspace.read(corpus.ws, tables.GOLD)["subject"], *_tested(corpus)}
 
 
 def _tested(corpus: Corpus) -> pl.Series:
-    """Conversations of the test split, today's or a release's, and of seekers and near-duplicates who stand in a later
-    split."""
+    """Conversations of the test split, today's or a release's, and those whose seeker or near-duplicate is in a later
+    split too."""
     rows = _grouped(corpus)
     split = splits.assign(rows, splits.shares(corpus.ws.config.splits))
     split = split.select("split", "straddles", *rows.select("conversation", "time", "seeker", "cluster"))
     tested = (pl.col("split") == "test") | pl.col("straddles").fill_null(False)
-    if corpus.ws.config.splits.by_item:  # a release splits these by their works, which are not looked for here
+    if corpus.ws.config.splits.by_item:  # a release splits these by their items, which are not looked up here
         tested |= pl.col("time").is_null() & pl.col("seeker").is_null()
     if starts := released(corpus.ws):
         late = (pl.col("time").dt.date() >= min(starts)).fill_null(False)
         tested |= late
-        for name in ("seeker", "cluster"):  # today's split knows nothing of who stands on both sides of that day
+        for name in ("seeker", "cluster"):  # today's split does not tell who is on both sides of that day
             tested |= pl.col(name).is_not_null() & late.any().over(name)
     return split.filter(tested)["conversation"]
 
 
 def released(ws: Workspace) -> list[date]:
-    """The days on which the test splits of the releases here begin."""
-    found = [strict_json(path.read_bytes()).get("split_starts") for path in ws.releases.glob("[!.]*/manifest.json")]
-    return [date.fromisoformat(starts[1]) for starts in found if starts and starts[1]]
+    """The days on which the test splits of this workspace's releases begin."""
+    pairs = [strict_json(path.read_bytes()).get("split_starts") for path in ws.releases.glob("[!.]*/manifest.json")]
+    return [date.fromisoformat(starts[1]) for starts in pairs if starts and starts[1]]

@@ -1,5 +1,5 @@
-"""Batches that were submitted and not fetched: a budget counts the most that they can cost, and while one is out its
-model is not asked directly.
+"""Open batches, which are submitted and not fetched: a budget reserves the most that they can cost, and while one is
+open its model is not asked directly.
 """
 
 import polars as pl
@@ -10,14 +10,14 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def waiting(ws: Workspace) -> pl.DataFrame:
-    """The last row of tables.BATCHES of each that is not done, with `usd`, the most that it can cost (null where an
-    older program has submitted it)."""
+    """The last row of tables.BATCHES for each open batch, with `usd`, the most that it can cost (null if an older
+    version submitted it)."""
     open_ = tables.last(workspace.read(ws, tables.BATCHES), "batch").filter(pl.col("state") != "done")
     most = tables.last(workspace.read(ws, tables.RESERVED), "batch").select("batch", "usd")
     return open_.join(most, "batch", "left", maintain_order="left")
 
 
 def of(ws: Workspace, server: Server) -> pl.DataFrame:
-    """Those of this server and model."""
-    at = pl.col("server").str.strip_chars_end("/") == server.base_url.rstrip("/")  # as requests are named
-    return waiting(ws).filter(at, model=server.model)
+    """The open batches of this server and model."""
+    is_server = pl.col("server").str.strip_chars_end("/") == server.base_url.rstrip("/")  # as in requests' names
+    return waiting(ws).filter(is_server, model=server.model)

@@ -1,7 +1,7 @@
-"""Which traits are still to be asked of each text: a changed taxonomy asks only for what changed.
+"""Which traits are still to be asked about each text: after a change of the taxonomy, only those that changed.
 
 reads  readings, and the table `asked` (the traits of each taxonomy, or part of one, with their wording)
-gives  for each text the part of the taxonomy that is still to be asked
+gives  for each text the part of the taxonomy that is still to be asked about
 """
 
 from collections.abc import Callable, Collection
@@ -14,7 +14,7 @@ from saferec_builder.storage import tables
 
 
 def part_of(taxonomy: Taxonomy, slugs: Collection[str]) -> Taxonomy:
-    """The taxonomy with these traits only; its digest says which, and in what words."""
+    """The taxonomy with these traits only; its digest depends on their wording."""
     if len(slugs) == len(taxonomy.traits):
         return taxonomy
     traits = tuple(t for t in taxonomy.traits if t.slug in slugs)
@@ -27,24 +27,24 @@ def rows(taxonomy: Taxonomy) -> pl.DataFrame:
 
 
 def left(taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame) -> Callable[[str, str], Taxonomy | None]:
-    """(subject, digest) -> the part of the taxonomy whose wording no reading of it had, or None.
+    """Returns a function (subject, digest) -> the part of the taxonomy whose wording no reading of it had, or None.
 
     readings: those of one kind, proposer and version.
     """
     expected = {t.wording: t.slug for t in taxonomy.traits}
-    had: dict[str, frozenset[str]] = {}
+    wordings_of: dict[str, frozenset[str]] = {}
     for name, wording in asked.select("taxonomy", "wording").iter_rows():
-        had[name] = had.get(name, frozenset()) | ({wording} & expected.keys())
-    done: dict[tuple[str, str], frozenset[str]] = {}
+        wordings_of[name] = wordings_of.get(name, frozenset()) | ({wording} & expected.keys())
+    read: dict[tuple[str, str], frozenset[str]] = {}
     for subject, text, name in readings.select("subject", "digest", "taxonomy").iter_rows():
-        done[subject, text] = done.get((subject, text), frozenset()) | had.get(name, frozenset())
+        read[subject, text] = read.get((subject, text), frozenset()) | wordings_of.get(name, frozenset())
     parts: dict[frozenset[str], Taxonomy | None] = {}
 
     def part(subject: str, text: str) -> Taxonomy | None:
-        have = done.get((subject, text), frozenset())
-        if have not in parts:
-            slugs = [slug for wording, slug in expected.items() if wording not in have]
-            parts[have] = part_of(taxonomy, slugs) if slugs else None
-        return parts[have]
+        wordings = read.get((subject, text), frozenset())
+        if wordings not in parts:
+            slugs = [slug for wording, slug in expected.items() if wording not in wordings]
+            parts[wordings] = part_of(taxonomy, slugs) if slugs else None
+        return parts[wordings]
 
     return part

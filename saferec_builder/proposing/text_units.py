@@ -1,4 +1,4 @@
-"""The units of text that are read in one request (a conversation, an item's plot), and the rows claimed of them."""
+"""The units of text that are read in one request (a conversation, an item's plot), and the rows claimed about them."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import polars as pl
 from saferec_builder.storage import evidence_check as evidence, tables
 from saferec_builder.storage.schema import Span
 
-LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never read in part
+LONGEST = 40_000  # code points of one subject; a longer one is dropped and counted, never partly read
 
 
 @dataclass(frozen=True)
@@ -41,19 +41,19 @@ class Proposal(TypedDict):
 
 
 def conversation_subjects(conversations: pl.DataFrame) -> Iterator[Subject]:
-    """One subject per row of tables.CONVERSATIONS."""
+    """Yields one subject per row of tables.CONVERSATIONS."""
     for row in conversations.select("conversation", "digest", "turns").iter_rows():
         yield Subject("sensitivity", row[0], row[1], tuple((t["role"], t["text"] or "") for t in row[2] or []))
 
 
 def item_subjects(items: pl.DataFrame) -> Iterator[Subject]:
-    """One subject per item; its digest is that of the plot, and an item without a plot has no turn."""
+    """Yields one subject per item; its digest is that of the plot, and an item without a plot has no turns."""
     for item, plot in items.select("item", "plot").iter_rows():
         yield Subject("item_flag", item, tables.digest(plot), (("plot", plot),) if plot else ())
 
 
 def cannot_ask(subject: Subject, longest: int | None = LONGEST) -> str | None:
-    """Why a subject is not worth a reading, or None."""
+    """Why a subject cannot be read, or None."""
     if not any(role == evidence.SPEAKER[subject.kind] and text.strip() for role, text in subject.turns):
         return "nothing to read: no plot" if subject.kind == "item_flag" else "nothing to read: no words of the seeker"
     size = sum(len(text) for _, text in subject.turns)
@@ -77,7 +77,7 @@ _LONG_TURN = 8_000
 
 
 def orders(subject: Subject) -> list[int]:
-    """Turns that seem to speak to a model or hide characters: beside them nothing is `present`."""
+    """Turns that seem to give orders to a model or hide characters: no claim of such a subject is `present`."""
     return [
         n
         for n, (_, text) in enumerate(subject.turns)
