@@ -1,6 +1,6 @@
-"""Decides what the next proposer reads: texts that one was unsure of, or that two dispute.
+"""Decides what the next proposer of a cascade reads: texts that one was unsure of, or on which two differ.
 
-reads  proposals and readings of one kind, with the digests of the current texts; labels, for their confidence
+reads  proposals and readings of one kind, on the current texts; labels, to calibrate their confidence
 gives  subjects to escalate
 """
 
@@ -24,16 +24,16 @@ def unsure(proposals: pl.DataFrame, band: tuple[float, float]) -> set[str]:
 
 
 def disputed(proposals: pl.DataFrame, one: Who, other: Who) -> set[str]:
-    """Subjects on which two proposers differ: what one finds present, the other does not.
+    """Subjects on which two proposers differ: one finds a trait present, and the other does not.
 
-    The rules' silence is no opinion: they know few words.
+    If the rules find nothing, that is no opinion: they know few words.
     """
     ours, theirs = (
         set(proposals.filter(proposer=who[0], version=who[1], verdict="present").select("subject", "trait").iter_rows())
         for who in (one, other)
     )
-    apart = (ours - theirs if other[0] != "rules" else set()) | (theirs - ours if one[0] != "rules" else set())
-    return {subject for subject, _ in apart}
+    differing = (ours - theirs if other[0] != "rules" else set()) | (theirs - ours if one[0] != "rules" else set())
+    return {subject for subject, _ in differing}
 
 
 def escalated(
@@ -46,11 +46,11 @@ def escalated(
     skip_silent: bool,
     foreign: Collection[str] = (),
 ) -> set[str]:
-    """Of these subjects, those that the next proposer of a cascade reads, after the `earlier` ones have.
+    """Of these subjects, those that the next proposer of a cascade reads after the `earlier` ones.
 
-    After the rules alone: all (or with skip_silent those on which the rules have a word, and those `foreign`, in a
-    language that they do not read; not what they are still to read). After a model: of what it has `read`, what it is
-    unsure of, and what it sees differently from an earlier one.
+    After the rules: all, or with skip_silent those on which the rules have a proposal and the `foreign` ones, in a
+    language that they do not read. After a model: of what it has `read`, what it is unsure of, and what it sees
+    differently from an earlier one.
     """
     if not earlier:
         return set(subjects)
@@ -58,22 +58,22 @@ def escalated(
     claims = proposals.filter(proposer=last[0], version=last[1])
     if last[0] == "rules":
         return set(subjects) & {*claims["subject"], *foreign} if skip_silent else set(subjects)
-    doubts = unsure(claims, band).union(*(disputed(proposals, last, who) for who in earlier[:-1]))
-    return doubts & set(subjects) & set(read)  # silence on what it was not asked is no opinion
+    doubts = unsure(claims, band).union(*(disputed(proposals, last, other) for other in earlier[:-1]))
+    return doubts & set(subjects) & set(read)  # what it has not read, it has no opinion on
 
 
 # ---- in a workspace
 
 
 def doubts(corpus: Corpus, earlier: Sequence[Step]) -> set[str]:
-    """Subjects that the next proposer of a cascade reads, after the `earlier` ones."""
+    """Subjects that the next proposer of a cascade reads after the `earlier` ones."""
     options = corpus.ws.config.propose
-    who = [(step.name, corpus.version(step)) for step in earlier]
-    read = corpus.rows(tables.READINGS).filter(proposer=who[-1][0], version=who[-1][1])["subject"]
+    versions = [(step.name, corpus.version(step)) for step in earlier]
+    read = corpus.rows(tables.READINGS).filter(proposer=versions[-1][0], version=versions[-1][1])["subject"]
     return escalated(
         [s.subject for s in corpus.subjects],
         current(corpus),
-        who,
+        versions,
         read=set(read),
         band=options.uncertain,
         skip_silent=options.skip_silent,
@@ -82,22 +82,22 @@ def doubts(corpus: Corpus, earlier: Sequence[Step]) -> set[str]:
 
 
 def current(corpus: Corpus) -> pl.DataFrame:
-    """Proposals on the texts, and on the traits in the words, as they are now, with calibrated confidence."""
+    """Proposals on the current texts and the current wording of traits, with calibrated confidence."""
     return calibrated(corpus, prompting.as_worded(corpus.rows(tables.PROPOSALS), corpus.taxonomy))
 
 
 def calibrated(corpus: Corpus, proposals: pl.DataFrame) -> pl.DataFrame:
-    """Confidence as people's labels bear it out, for each proposer and trait with enough of them."""
+    """The proposals with confidence calibrated by people's labels, for each proposer and trait with enough of them."""
     truth = ground_truth.labels(corpus)
     if len(truth.present) + len(truth.absent) < calibration.ENOUGH:
         return proposals
     parts = []
-    for _, mine in proposals.group_by("proposer", "version", maintain_order=True):
-        claims = mine.filter(verdict="present").to_dicts()
+    for _, rows in proposals.group_by("proposer", "version", maintain_order=True):
+        claims = rows.filter(verdict="present").to_dicts()
         fits = calibration.fits([r for r in claims if truth.of((r["subject"], r["trait"])) is not None], truth)
         confidence = [
             fits[t].of(c) if v == "present" and t in fits else c
-            for t, v, c in mine.select("trait", "verdict", "confidence").iter_rows()
+            for t, v, c in rows.select("trait", "verdict", "confidence").iter_rows()
         ]
-        parts.append(mine.with_columns(pl.Series("confidence", confidence, dtype=pl.Float64)))
+        parts.append(rows.with_columns(pl.Series("confidence", confidence, dtype=pl.Float64)))
     return pl.concat(parts) if parts else proposals

@@ -1,4 +1,4 @@
-"""The texts that proposers read (conversations, or items without a verdict), and the instructions they read them by."""
+"""The texts that proposers read (conversations, or items without a verdict), and the instructions for reading them."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,12 +17,12 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Unknown = dict[str, frozenset[str]]  # item -> traits without a verdict
-SURELY = 0.8  # of a language's score: one of 10,380 English texts (ReDial, OpenDialKG, Reddit) came to it as another
+SURELY = 0.8  # language score; one of 10,380 English texts (ReDial, OpenDialKG, Reddit) reached it for another language
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """What all proposers of a run read, and by which instructions."""
+    """What all proposers of a run read, and the instructions for reading it."""
 
     ws: Workspace
     taxonomy: Taxonomy
@@ -31,27 +31,27 @@ class Corpus:
     subjects: list[subjects.Subject]
     frame: pl.DataFrame  # rows of conversations or items, in the same order
     unknown: Unknown = field(default_factory=dict)
-    withheld: int = 0  # conversations that nobody is given
-    foreign: frozenset[str] = frozenset()  # surely not in English: what the rules and `learned` say of them is nothing
+    withheld: int = 0  # conversations that nobody may read
+    foreign: frozenset[str] = frozenset()  # surely not in English: the rules and `learned` cannot read them
 
     def version(self, step: Step) -> str:
-        """What a reading of this proposer carries as its version."""
+        """The version that readings of this proposer carry."""
         return self.prompt.version if step.server else step.version or rules.VERSION
 
     def rows(self, table: tables.Table) -> pl.DataFrame:
-        """A table's rows on these texts as they are now; of an older text they say nothing."""
-        now = pl.DataFrame(
+        """The rows of a table on the current texts, without those on older versions of a text."""
+        current = pl.DataFrame(
             [(s.subject, s.digest) for s in self.subjects],
             schema={"subject": pl.String, "digest": pl.String},
             orient="row",
         )
-        return workspace.read(self.ws, table).filter(kind=self.kind).join(now, on=["subject", "digest"], how="semi")
+        return workspace.read(self.ws, table).filter(kind=self.kind).join(current, on=["subject", "digest"], how="semi")
 
 
 def load(ws: Workspace, *, items: bool = False) -> Corpus:
-    """All conversations but the withheld, or the items with a trait on which the catalog has no verdict.
+    """Loads all conversations that are not withheld, or the items with a trait on which the catalog has no verdict.
 
-    Raises UsageError where nothing was mined (items: where the catalog is empty), or the prompt cannot be used.
+    Raises UsageError if nothing was mined (items: if the catalog is empty), or if the prompt cannot be used.
     """
     path = ws.config.propose.prompt
     prompt = prompting.prompt(ws.root / path) if path else prompting.prompt()
@@ -64,22 +64,22 @@ def load(ws: Workspace, *, items: bool = False) -> Corpus:
     frame = tables.last(workspace.read(ws, tables.CONVERSATIONS), "conversation")
     if frame.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
-    held = withheld.reasons(ws, frame)
-    frame = frame.filter(~frame["conversation"].is_in(list(held)))
+    reasons = withheld.reasons(ws, frame)
+    frame = frame.filter(~frame["conversation"].is_in(list(reasons)))
     texts = list(subjects.conversation_subjects(frame))
     foreign = _foreign(ws, frame)
-    return Corpus(ws, ws.taxonomy, "sensitivity", prompt, texts, frame, withheld=len(held), foreign=foreign)
+    return Corpus(ws, ws.taxonomy, "sensitivity", prompt, texts, frame, withheld=len(reasons), foreign=foreign)
 
 
 def _foreign(ws: Workspace, frame: pl.DataFrame) -> frozenset[str]:
-    """The conversations whose seeker surely writes another language than English; what nobody marked is none."""
+    """The conversations whose seeker surely does not write English; those without a mark are not among them."""
     marks = tables.last(workspace.read(ws, tables.MARKS), "conversation", "digest")
-    apart = (pl.col("language") != "en") & (pl.col("language_score") >= SURELY)
-    return frozenset(marks.filter(apart).join(frame, on=["conversation", "digest"], how="semi")["conversation"])
+    is_foreign = (pl.col("language") != "en") & (pl.col("language_score") >= SURELY)
+    return frozenset(marks.filter(is_foreign).join(frame, on=["conversation", "digest"], how="semi")["conversation"])
 
 
 def unknown_traits(ws: Workspace, taxonomy: Taxonomy, *, reviews: bool = True) -> tuple[pl.DataFrame, Unknown]:
-    """All items, and for each the traits without a verdict; `reviews`: what reviewers found in items counts too."""
+    """All items, and for each the traits without a verdict; reviews: whether reviewers' findings in items count."""
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     warnings = workspace.read(ws, tables.WARNINGS).filter(pl.lit(reviews) | (pl.col("kind") != "review"))
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)

@@ -1,4 +1,4 @@
-"""How each model is asked for its answers, found once and remembered in workspace.db."""
+"""How each model must be asked for its answers: found once, then stored in workspace.db."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,9 +11,9 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def known(ws: Workspace, server: Server) -> Server:
-    """The server as it was last found to want to be asked, or as any is asked at first."""
-    at = pl.col("server") == server.base_url.rstrip("/")
-    rows = workspace.read(ws, tables.WAYS).filter(at, model=server.model).select("way", "refuses").rows()
+    """The server with the way of asking that was last found for it, or with the first way."""
+    is_server = pl.col("server") == server.base_url.rstrip("/")
+    rows = workspace.read(ws, tables.WAYS).filter(is_server, model=server.model).select("way", "refuses").rows()
     way, refuses = rows[-1] if rows else (Server.way, [])
     return replace(server, way=way, refuses=tuple(refuses))
 

@@ -1,12 +1,12 @@
 """The learned proposer: a linear model per trait, trained where it is used; a score for every conversation and trait.
 
 reads  examples (learning_examples), conversations
-gives  proposals by `learned`: `present` with the seeker's clause that carries the score, all others `absent` with a
-       confidence of 1 - score, which `review push --band` reads from the top
+gives  proposals by `learned`: `present` with the seeker's clause of the highest score, all others `absent` with a
+       confidence of 1 - score, which `review push --band` reads from the highest score down
 
-Every conversation is scored by a model that was not trained on it. A score is a claim from the threshold of its source
-on, which has the best F0.5 on people's labels (precision counts twice as much as recall: a false claim costs people a
-review). Under ENOUGH sensitivities that people found nothing is claimed.
+Every conversation is scored by a model that was not trained on it. A score is claimed if it reaches the threshold of
+its source, which has the best F0.5 on people's labels (precision counts twice as much as recall: a false claim costs
+people a review). Nothing is claimed while people have found fewer than ENOUGH sensitivities.
 """
 
 import logging
@@ -32,18 +32,18 @@ from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
 
 LOG = logging.getLogger(__name__)
-OF_A_SOURCE = 20  # the same in one source, before it has a threshold of its own
+OF_A_SOURCE = 20  # sensitivities that people must have found in a source before it has its own threshold
 STEPS = np.arange(0.05, 0.96, 0.05)
 NEVER = 2.0  # a threshold that no score reaches
-LONG = 160  # letters of a clause that commas part as well
+LONG = 160  # characters of a sentence; a longer one is split at commas too
 _SENTENCE, _PART = re.compile(r"[^.!?;\n]+[.!?;]*"), re.compile(r"[^,]+,?")
 
 
 @dataclass(frozen=True)
 class Learned:
-    """The proposer of one corpus; it is trained when something is first asked of it.
+    """The proposer of one corpus; it is trained when its models are first needed.
 
-    keeps: how good it is may be remembered in the workspace.
+    keeps: whether its standing may be stored in the workspace.
     """
 
     corpus: Corpus
@@ -72,81 +72,81 @@ class Learned:
 
     @cached_property
     def models(self) -> tuple[LinearText, ...]:
-        """Model n has not seen fold n."""
+        """One model per fold: model n was not trained on fold n."""
         e = self.examples
-        people = int(e.judged.any(axis=1).sum())
-        LOG.warning("%s", f"propose: learning from {len(e.texts):,} texts, of which people have judged {people:,} ...")
+        judged = int(e.judged.any(axis=1).sum())
+        LOG.warning("%s", f"propose: learning from {len(e.texts):,} texts, of which people have judged {judged:,} ...")
         slugs = self.corpus.taxonomy.slugs
-        if untold := [slug for slug, told in zip(slugs, e.told, strict=True) if not told]:
+        if unscored := [slug for slug, is_scored in zip(slugs, e.told, strict=True) if not is_scored]:
             few = f"fewer than {learning_examples.OF_A_TRAIT} texts that people read have them, or lack them"
             LOG.warning(
-                "%s", f"propose: learned scores no {', '.join(untold)}: the rules know no words for them, and {few}"
+                "%s", f"propose: learned scores no {', '.join(unscored)}: the rules know no words for them, and {few}"
             )
         labels = [str(n) for n in range(e.truth.shape[1])]
         return linear_text.cross_fit(e.texts, e.truth, labels, e.folds, own=e.own, progress=self.progress)
 
     @cached_property
     def scores(self) -> Floats:
-        """[conversation, trait] of the examples, each by the model that has not seen it."""
+        """[conversation, trait] of the examples, each scored by the model that was not trained on it."""
         e = self.examples
-        found = np.zeros(e.judged.shape)
-        folds = np.array(e.folds[: len(found)])
+        scores = np.zeros(e.judged.shape)
+        folds = np.array(e.folds[: len(scores)])
         for n, model in enumerate(self.models):
-            mine = np.flatnonzero(folds == n)
-            found[mine] = model.score([e.texts[k] for k in mine]) * e.told
-        return found
+            rows = np.flatnonzero(folds == n)
+            scores[rows] = model.score([e.texts[k] for k in rows]) * e.told
+        return scores
 
     @cached_property
     def thresholds(self) -> dict[str, float]:
-        """Source -> score from which a trait is claimed; "" where a source has too few labels."""
+        """Source -> score from which a trait is claimed; "" for sources with too few labels."""
         return thresholds(self.examples, self.scores, np.ones(len(self.scores), dtype=bool))
 
     @property
     def known(self) -> Standing | None:
-        """How good it is, where that can be said without training."""
-        asked = self.trained or "standing" in self.__dict__
-        return self.standing if asked else remembered(self.corpus.ws, self.basis)
+        """Its standing, if it is known without training."""
+        is_measured = self.trained or "standing" in self.__dict__
+        return self.standing if is_measured else remembered(self.corpus.ws, self.basis)
 
     @cached_property
     def standing(self) -> Standing:
-        """Worked out once for what people judged, then remembered."""
-        found = remembered(self.corpus.ws, self.basis)
-        if found is None:
-            found = self._measured()
+        """How good it is: measured once for the present labels, then stored."""
+        standing = remembered(self.corpus.ws, self.basis)
+        if standing is None:
+            standing = self._measure()
             if self.keeps:
-                remember(self.corpus.ws, self.basis, found)
-        return found
+                remember(self.corpus.ws, self.basis, standing)
+        return standing
 
-    def _measured(self) -> Standing:
+    def _measure(self) -> Standing:
         e = self.examples
-        if not e.enough:  # known before anything is trained
+        if not e.enough:  # nothing has to be trained
             return Standing(e.found, None, None)
         folds = np.array(e.folds[: len(self.scores)])
         claimed = np.zeros_like(e.judged)
         for n in range(FOLDS):
-            at = thresholds(e, self.scores, folds != n)
-            level = np.array([at.get(source, at[""]) for source in e.sources])[:, None]
-            claimed |= (folds == n)[:, None] & (self.scores >= level)
+            by_source = thresholds(e, self.scores, folds != n)
+            threshold = np.array([by_source.get(source, by_source[""]) for source in e.sources])[:, None]
+            claimed |= (folds == n)[:, None] & (self.scores >= threshold)
         right = e.truth[: len(self.scores)] == 1
-        return Standing(e.found, *(_precision(which & e.judged, right) for which in (claimed, e.ruled)))
+        return Standing(e.found, *(_precision(claims & e.judged, right) for claims in (claimed, e.ruled)))
 
     def propose(self, conversations: pl.DataFrame, taxonomy: Taxonomy, whole: Taxonomy) -> pl.DataFrame:
-        """tables.PROPOSALS: a row for each trait of `taxonomy`, a part of the `whole` that it was trained on, of which
-        enough is known to score it."""
+        """Rows of tables.PROPOSALS for each conversation and scorable trait of `taxonomy`, a part of the `whole` one
+        that it was trained on."""
         rows: list[Proposal] = []
-        told = dict(zip(whole.slugs, self.examples.told, strict=True))
-        places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs if told[slug]}
-        held = np.array([self._fold(name) for name in conversations["conversation"]])
+        is_scored = dict(zip(whole.slugs, self.examples.told, strict=True))
+        places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs if is_scored[slug]}
+        folds = np.array([self._fold(name) for name in conversations["conversation"]])
         for n, model in enumerate(self.models):
-            part = conversations.filter(pl.Series(held == n))
+            part = conversations.filter(pl.Series(folds == n))
             texts = [learning_examples.seekers_text(turns) for turns in part["turns"].to_list()]
             for row, scores in zip(part.iter_rows(named=True), model.score(texts) * self.examples.told, strict=True):
-                at = self.thresholds.get(row["source"], self.thresholds[""])
-                clauses = _clauses(row["turns"]) if scores.max(initial=0.0) >= at else []
-                carried = _carried(model, clauses)
+                threshold = self.thresholds.get(row["source"], self.thresholds[""])
+                clauses = _clauses(row["turns"]) if scores.max(initial=0.0) >= threshold else []
+                best_clause = _best_clause(model, clauses)
                 for slug, place in places.items():
-                    claim = carried(place) if scores[place] >= at else None
-                    rows.append(_row(row, slug, float(scores[place]), claim, (self.version, whole, taxonomy)))
+                    claim = best_clause(place) if scores[place] >= threshold else None
+                    rows.append(_proposal(row, slug, float(scores[place]), claim, (self.version, whole, taxonomy)))
         return tables.PROPOSALS.frame(rows)
 
     def _fold(self, conversation: str) -> int:
@@ -154,27 +154,27 @@ class Learned:
 
 
 def thresholds(examples: Examples, scores: Floats, rows: Bools) -> dict[str, float]:
-    """By source and, under "", of all: those with the best F0.5 on what people judged in these rows."""
+    """The thresholds by source and, under "", of all sources, with the best F0.5 on people's labels in these rows."""
     truth, sources = examples.truth[: len(scores)], np.array(examples.sources)
-    found: dict[str, float] = {}
+    by_source: dict[str, float] = {}
     for source in ["", *sorted({*examples.sources})]:
-        known = examples.judged & examples.told & (rows & ((sources == source) | (source == "")))[:, None]
-        positives = int((truth[known] == 1).sum())
+        judged = examples.judged & examples.told & (rows & ((sources == source) | (source == "")))[:, None]
+        positives = int((truth[judged] == 1).sum())
         if source == "" or positives >= OF_A_SOURCE:
-            found[source] = best(scores[known], truth[known] == 1) if examples.enough else NEVER
-    return found
+            by_source[source] = best(scores[judged], truth[judged] == 1) if examples.enough else NEVER
+    return by_source
 
 
 def best(scores: Floats, right: Bools) -> float:
-    """The threshold with the best F0.5 of what reaches it; the middle one of several."""
+    """The threshold with the best F0.5; the middle one if several tie."""
 
-    def f(at: float) -> float:
-        claimed = scores >= at
+    def f_half(threshold: float) -> float:
+        claimed = scores >= threshold
         hit = float((claimed & right).sum())
         return 1.25 * hit / (0.25 * right.sum() + claimed.sum() or 1.0)  # 1.25 P R / (.25 P + R)
 
-    each = [f(float(at)) for at in STEPS]
-    tied = [at for at, value in zip(STEPS, each, strict=True) if value == max(each)]
+    values = [f_half(float(threshold)) for threshold in STEPS]
+    tied = [threshold for threshold, value in zip(STEPS, values, strict=True) if value == max(values)]
     return float(tied[len(tied) // 2])
 
 
@@ -186,8 +186,8 @@ def _precision(claimed: Bools, right: Bools) -> float | None:
 
 
 def _clauses(turns: Sequence[dict[str, str]]) -> list[Span]:
-    """The seeker's words, clause by clause."""
-    found: list[Span] = []
+    """The clauses of the seeker's turns."""
+    clauses: list[Span] = []
     for n, turn in enumerate(turns):
         text = turn["text"] or ""
         for sentence in _SENTENCE.finditer(text) if turn["role"] == "seeker" else ():
@@ -196,22 +196,22 @@ def _clauses(turns: Sequence[dict[str, str]]) -> list[Span]:
                 quote = part[0].strip()
                 if sum(c.isalnum() for c in quote) > 1:
                     start = part.start() + part[0].index(quote)
-                    found.append({"turn": n, "start": start, "end": start + len(quote), "quote": quote})
-    return found
+                    clauses.append({"turn": n, "start": start, "end": start + len(quote), "quote": quote})
+    return clauses
 
 
-def _carried(model: LinearText, clauses: list[Span]) -> Callable[[int], Span | None]:
-    """place of a trait -> the clause that scores highest; None where none says more than no words at all."""
-    alone = model.score([*(clause["quote"] for clause in clauses), ""])
+def _best_clause(model: LinearText, clauses: list[Span]) -> Callable[[int], Span | None]:
+    """Returns a function place of a trait -> clause with the highest score; None if an empty text scores higher."""
+    scores = model.score([*(clause["quote"] for clause in clauses), ""])
 
     def clause(place: int) -> Span | None:
-        top = int(alone[:, place].argmax())
+        top = int(scores[:, place].argmax())
         return clauses[top] if top < len(clauses) else None
 
     return clause
 
 
-def _row(
+def _proposal(
     row: dict[str, str], slug: str, score: float, claim: Span | None, by: tuple[str, Taxonomy, Taxonomy]
 ) -> Proposal:
     version, whole, part = by
@@ -233,7 +233,7 @@ def _row(
 
 
 def _form(quote: str, slug: str) -> str:
-    """Explicit where the quote names the content in words that the rules know."""
+    """`explicit` if the quote names the content in words of the rules, else `implicit`."""
     book = cues.load()
     named = {label for label, _, _ in book.signs.find(book.mask(quote, ()))}
     return "explicit" if named & {(slug, "cues"), (slug, "genre"), (slug, "says")} else "implicit"

@@ -1,4 +1,4 @@
-"""A model's answer as claims: to the letter, or mended where it says the same in another form; evidence comes later."""
+"""Reads a model's answer as claims, also where it says the same in another form; evidence is checked later."""
 
 import re
 from collections import Counter
@@ -38,7 +38,7 @@ class Answer(_Strict):
 
 @dataclass(frozen=True)
 class Claims:
-    """Of one answer: the claims that can be read, the others by reason, or why there are none."""
+    """The readable claims of one answer, the number of others by reason, or why there are none."""
 
     claims: list[Claim] = field(default_factory=list)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -46,53 +46,53 @@ class Claims:
 
 
 def read(content: str, taxonomy: Taxonomy) -> Claims:
-    """The claims of an answer. One that is off the schema as a whole has an error; a claim that is, is counted."""
+    """Reads the claims of an answer. An answer off the schema gives an error; a single claim off it is counted."""
     rows = _rows(json_in(content))
     if rows is None:
         return Claims(error=f"off schema: answer: {fault_of(content) or 'no list of claims in it'}")
-    kept: list[Claim] = []
+    claims: list[Claim] = []
     rejected: Counter[str] = Counter()
-    last, shares = "", _shares(rows)
+    problem, shares = "", _shares(rows)
     for row in rows:
         try:
-            claim = Claim.model_validate(_as_asked(row, taxonomy, shares=shares))
+            claim = Claim.model_validate(_normalized(row, taxonomy, shares=shares))
         except ValidationError as error:
             rejected["off schema"] += 1
             first = error.errors(include_url=False, include_input=False)[0]
-            last = f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
+            problem = f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}"
             continue
         if claim.trait in taxonomy.slugs:
-            kept.append(claim)
+            claims.append(claim)
         else:
             rejected["not in the taxonomy"] += 1
-            last = f"trait {claim.trait[:60]!r} is not in the taxonomy"
-    return Claims(kept, rejected, f"off schema: {last}" if rows and not kept else None)
+            problem = f"trait {claim.trait[:60]!r} is not in the taxonomy"
+    return Claims(claims, rejected, f"off schema: {problem}" if rows and not claims else None)
 
 
 def off_schema(content: str, taxonomy: Taxonomy) -> str | None:
-    """What is wrong with an answer as a whole, or None: a server may ignore the schema, so it is checked here."""
+    """What is wrong with an answer as a whole, or None. Checked here because a server may ignore the schema."""
     return read(content, taxonomy).error
 
 
-def _rows(found: Any) -> list[Any] | None:
-    """The list of claims, bare or inside an object of another name, or of several answers; None where there is none."""
-    if isinstance(found, list) and any(isinstance(one, dict) and "claims" in one for one in found):
-        parts = [(_rows(one) if isinstance(one, dict) else None, one) for one in found]
-        return [row for rows, one in parts for row in ([one] if rows is None else rows)]
+def _rows(value: Any) -> list[Any] | None:
+    """The list of claims: bare, inside an object of any name, or of several answers; None if there is none."""
+    if isinstance(value, list) and any(isinstance(entry, dict) and "claims" in entry for entry in value):
+        parts = [(_rows(entry) if isinstance(entry, dict) else None, entry) for entry in value]
+        return [row for rows, entry in parts for row in ([entry] if rows is None else rows)]
     for _ in range(3):
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             break
-        if {"trait", "verdict"} <= found.keys():
-            return [found]
-        if "claims" in found:
-            found = found["claims"] or []
-        elif len(found) == 1:
-            found = next(iter(found.values()))
-    return found if isinstance(found, list) else None
+        if {"trait", "verdict"} <= value.keys():
+            return [value]
+        if "claims" in value:
+            value = value["claims"] or []
+        elif len(value) == 1:
+            value = next(iter(value.values()))
+    return value if isinstance(value, list) else None
 
 
-def _as_asked(row: Any, taxonomy: Taxonomy, *, shares: bool) -> Any:
-    """A claim in the form that was asked for, as far as it says the same: other words, names and numbers stay."""
+def _normalized(row: Any, taxonomy: Taxonomy, *, shares: bool) -> Any:
+    """A claim in the form that was asked for, if it means the same; other words, names and numbers are unchanged."""
     if not isinstance(row, dict):
         return row
     quotes = row.get("evidence") or []
@@ -109,8 +109,8 @@ def _as_asked(row: Any, taxonomy: Taxonomy, *, shares: bool) -> Any:
 def _slug(trait: Any, taxonomy: Taxonomy) -> Any:
     if not isinstance(trait, str) or trait in taxonomy.slugs:
         return trait
-    said = _folded(trait)
-    return next((t.slug for t in taxonomy.traits if said in (_folded(t.name), _folded(t.slug))), trait)
+    name = _folded(trait)
+    return next((t.slug for t in taxonomy.traits if name in (_folded(t.name), _folded(t.slug))), trait)
 
 
 def _quote(quote: Any) -> Any:
@@ -122,22 +122,22 @@ def _quote(quote: Any) -> Any:
 
 
 def _shares(rows: list[Any]) -> bool:
-    """Whether an answer rates from 0 to 1: one number is a share, and none is more than 1."""
-    found = [number for row in rows if isinstance(row, dict) and (number := _number(row.get("confidence")))]
-    return any(share for _, share in found) and all(number <= 1 for number, _ in found)
+    """Whether an answer's confidences are from 0 to 1: at least one is a share, and none is more than 1."""
+    numbers = [number for row in rows if isinstance(row, dict) and (number := _number(row.get("confidence")))]
+    return any(is_share for _, is_share in numbers) and all(number <= 1 for number, _ in numbers)
 
 
 def _percent(value: Any, *, shares: bool) -> Any:
-    """80 of 80, 80.0, "80", "80 %", 0.8 and "0.8": a share has a point in it, and 1 is one percent but among shares."""
-    found = _number(value)
-    if found is None:
+    """80 for 80, 80.0, "80", "80 %", 0.8 or "0.8". A share has a point in it; 1 is one percent, or 100 among shares."""
+    parsed = _number(value)
+    if parsed is None:
         return value
-    number, share = found
-    return round(number * 100 if share or (shares and "%" not in str(value)) else number)
+    number, is_share = parsed
+    return round(number * 100 if is_share or (shares and "%" not in str(value)) else number)
 
 
 def _number(value: Any) -> tuple[float, bool] | None:
-    """(a number of up to three digits and a fraction, whether it is a share); None of all else."""
+    """Returns (a number of up to three digits and a fraction, whether it is a share); None for anything else."""
     text = value.strip(" %") if isinstance(value, str) else repr(value)
     if not re.fullmatch(r"\d{1,3}(\.\d{1,20})?", text):
         return None

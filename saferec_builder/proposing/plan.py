@@ -1,4 +1,4 @@
-"""What a run would read, send and spend: the budget of a job, a dry run, and the number of texts to send."""
+"""Plans what a run would read, send and spend: the budget of a job, a dry run, the number of texts to send."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -15,27 +15,27 @@ from saferec_builder.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Plan:
-    """Who reads what in one run."""
+    """Which proposers read what in one run."""
 
     corpus: Corpus
     steps: list[Step]
     is_cascade: bool  # each step reads what those before it left in doubt
     budget_usd: float | None  # for all runs in this workspace together
-    limit: int | None  # texts of each step
+    limit: int | None  # texts that each step reads at most
 
     def job(self, step: Step, only: set[str] | None = None) -> Job:
-        paid = budget(self.corpus.ws, step, self.budget_usd)
-        return jobs.unread(self.corpus, step, paid, only=only, limit=self.limit)
+        budget_of_step = budget(self.corpus.ws, step, self.budget_usd)
+        return jobs.unread(self.corpus, step, budget_of_step, only=only, limit=self.limit)
 
 
 def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
-    """What may be spent, what this workspace has spent already, with the most that its open batches can cost, and what
-    this model's bills looked like."""
+    """The budget of a step: the limit, what this workspace has spent, the most that its open batches can cost, and the
+    means of this model's bills."""
     if step.server is None:
         return Budget()
     bills = workspace.read(ws, tables.SPEND)
-    mine = bills.filter(model=step.name)
-    sent, tokens, out, n = (float(mine[c].sum()) for c in ("bytes_out", "tokens_in", "tokens_out", "requests"))
+    model_bills = bills.filter(model=step.name)
+    sent, tokens, out, n = (float(model_bills[c].sum()) for c in ("bytes_out", "tokens_in", "tokens_out", "requests"))
     habit = Habit(
         sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
     )
@@ -47,18 +47,18 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
 def dry_run(plan: Plan) -> list[Job]:
     """The jobs with their requests, tokens and price; what was paid for already costs nothing.
 
-    Of a cascade each step is planned as if it read all: what is escalated is not known before.
+    Each step of a cascade is planned as if it read everything: what it will be given is not known before.
     """
-    planned = [plan.job(step) for step in plan.steps]
-    for job in planned:
+    planned_jobs = [plan.job(step) for step in plan.steps]
+    for job in planned_jobs:
         _estimate(job)
-        job.dropped.update(why.split(":")[0] for _, why, _ in job.unreadable)
+        job.dropped.update(reason.split(":")[0] for _, reason, _ in job.unreadable)
         job.dropped["dry run"] = len(job.todo)
-    return planned
+    return planned_jobs
 
 
 def texts_to_send(plan: Plan) -> int:
-    """Texts that a run would send at most."""
+    """The most texts that a run would send."""
     if len(plan.steps) > 1:
         return len(plan.corpus.subjects)
     return len(plan.job(plan.steps[0]).todo)
@@ -71,10 +71,10 @@ def _estimate(job: Job) -> None:
     price, habit = job.step.price, job.budget.habit
     replies = workspace.read(job.ws, tables.REPLIES)
     paid = paid_answers.settled(replies, job.off_schema, retries=job.step.retries_failed)
-    out = int(open_batches.of(job.ws, job.server)["requests"].sum())
-    if out:
-        job.figures["in_open_batches"] = out
-    noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if out else {}
+    in_batches = int(open_batches.of(job.ws, job.server)["requests"].sum())
+    if in_batches:
+        job.figures["in_open_batches"] = in_batches
+    noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if in_batches else {}
     unpaid: list[tuple[int, int]] = []  # when it was noted (-1: never), tokens
     for body in job.bodies():
         request = job.server.name(body)
@@ -83,12 +83,12 @@ def _estimate(job: Job) -> None:
         else:
             paid.add(request)
             unpaid.append((noted.get(request, -1), round(len(job.server.payload(body)) / habit.bytes_per_token)))
-    # what was noted last is in the open batches; what others have left unanswered was noted before
+    # the open batches hold what was noted last; requests that other batches left unanswered were noted earlier
     unpaid.sort()
-    asked = unpaid[: len(unpaid) - min(out, sum(n >= 0 for n, _ in unpaid))]
-    job.figures["requests"] = len(asked)
-    job.figures["estimated_tokens_in"] = sum(tokens for _, tokens in asked)
-    job.figures["estimated_tokens_out"] = len(asked) * round(habit.tokens_out)
+    to_send = unpaid[: len(unpaid) - min(in_batches, sum(n >= 0 for n, _ in unpaid))]
+    job.figures["requests"] = len(to_send)
+    job.figures["estimated_tokens_in"] = sum(tokens for _, tokens in to_send)
+    job.figures["estimated_tokens_out"] = len(to_send) * round(habit.tokens_out)
     if price:
         usd = price.of(job.figures["estimated_tokens_in"], job.figures["estimated_tokens_out"])
         job.estimated_usd = round(usd, 4)

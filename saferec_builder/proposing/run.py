@@ -1,4 +1,4 @@
-"""Runs proposing: what was not read yet is read by the rules, a model, a cascade of both, or a jury."""
+"""Runs `propose`: the rules, `learned`, a model, a cascade of them or a jury read what they have not read yet."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -25,8 +25,8 @@ FIELDS = {"sensitivity": "role and text of each turn", "item_flag": "plot"}  # w
 
 @dataclass(frozen=True)
 class ProposeResult:
-    """counts: of all proposers together (each one's own under its name in the figures); spent: USD of this run;
-    unit: what `counts` counts, readings where a text is read more than once."""
+    """counts: of all proposers together (those of each are in the figures, under its name); spent: USD of this run;
+    unit: what `counts` counts; `readings` if there are several proposers."""
 
     counts: Counts
     spent: float
@@ -48,70 +48,70 @@ def propose(
     retry_failed: bool = False,
     progress: Progress | None = None,
 ) -> ProposeResult:
-    """Seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
+    """Proposes seekers' sensitivities (items: flags of items without a verdict), with evidence from the text.
 
     proposer: `rules`, `learned`, `openai:MODEL`, `batch:MODEL`, a cascade of them with commas, or `jury`; by default
-    the rules and, once it is as precise, `learned`. Appends to the tables
-    proposals, readings, asked, replies, spend and drops; what was read before is not read again.
-    limit: texts of each proposer. budget_usd: of all runs in this workspace together; default: saferec.toml. A dry run
-    sends and writes nothing: its figures are requests, tokens and price. retry_failed: ask again where an answer was
-    paid for and of no use, three times in all. progress: called for each proposer with how many are to read, and before
-    `learned` is trained with how many models that are.
-    Raises UsageError where there is nothing to read or an option is wrong, and, without allow_remote, before text
-    would leave this machine; ProposerError where a server cannot be used.
+    the rules and, once it is as precise, `learned`. Appends to the tables proposals, readings, asked, replies, spend
+    and drops; what was read before is not read again.
+    limit: texts that each proposer reads at most. budget_usd: for all runs in this workspace together; default:
+    saferec.toml. A dry run sends and writes nothing: its figures are requests, tokens and price. retry_failed: ask
+    again where a paid answer was unusable, three times in all. progress: called for each proposer with the number of
+    texts to read, and before `learned` is trained with the number of models.
+    Raises UsageError if there is nothing to read or an option is wrong, and, without allow_remote, before text would
+    leave this machine; ProposerError if a server cannot be used.
     """
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
     steps = [proposers.again(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
     learner = Learned(texts, progress, keeps=not dry_run)
-    steps, asked = _with_learned(learner, steps, by_default=proposer is None)
+    steps, is_considered = _with_learned(learner, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
     proposers.priced(steps, budget)
     noun: Literal["conversations", "items"] = "items" if items else "conversations"
     if dry_run:
-        made = planned(plan)
+        all_jobs = planned(plan)
     else:
         rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
         with proposers.asking(ws, steps):
-            made = _read_all(plan, progress)
-    counts = together({job.name: job.counts() for job in made})
-    if asked and (standing := learner.known) and (learner.trained or not standing.ready):
+            all_jobs = _read_all(plan, progress)
+    counts = together({job.name: job.counts() for job in all_jobs})
+    if is_considered and (standing := learner.known) and (learner.trained or not standing.ready):
         counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})
-    if all(step.way == "rules" for step in steps) and not dry_run and (unheard := without_cues(texts.taxonomy)):
-        counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": unheard})
-    return ProposeResult(counts, sum(job.spent for job in made), "readings" if len(made) > 1 else noun)
+    if all(step.way == "rules" for step in steps) and not dry_run and (no_cues := without_cues(texts.taxonomy)):
+        counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": no_cues})
+    return ProposeResult(counts, sum(job.spent for job in all_jobs), "readings" if len(all_jobs) > 1 else noun)
 
 
 def _with_learned(learner: Learned, steps: list[Step], *, by_default: bool) -> tuple[list[Step], bool]:
-    """(the steps with `learned` as it learns from this workspace, whether it was asked). By default it comes beside the
-    rules once it is ready. Where it has read everything, or is known not to be ready, it is not trained to be asked.
+    """Returns (the steps with `learned` of this workspace, whether it was considered). By default it joins the rules
+    once it is ready. It is not trained if it has read everything, or if it is known not to be ready.
     """
     texts = learner.corpus
-    named = any(step.way == "learned" for step in steps)
-    if named and texts.kind == "item_flag":
+    is_named = any(step.way == "learned" for step in steps)
+    if is_named and texts.kind == "item_flag":
         raise UsageError(
             "--proposer learned reads conversations, no plots: leave --items out, or name another proposer"
         )
-    if not named and (not by_default or texts.kind == "item_flag" or not human_labels.labels(texts).present):
+    if not is_named and (not by_default or texts.kind == "item_flag" or not human_labels.labels(texts).present):
         return steps, False
-    if not named and (known := learner.known) and not known.ready:
+    if not is_named and (standing := learner.known) and not standing.ready:
         return steps, True
     step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
-    if named:
+    if is_named:
         return [step if other.way == "learned" else other for other in steps], True
     unread = jobs.unread(texts, step, Budget()).todo
     return [*steps, step] if not unread or learner.standing.ready else steps, True
 
 
 def _read_all(plan: Plan, progress: Progress | None) -> list[Job]:
-    """Every proposer in its turn; in a cascade each reads what those before it left in doubt."""
-    made = []
+    """Runs the proposers in order; in a cascade each reads what those before it left in doubt."""
+    finished = []
     for n, step in enumerate(plan.steps):
         only = cascade.doubts(plan.corpus, plan.steps[:n]) if plan.is_cascade and n else None
-        made.append(_read(plan.job(step, only), progress))
-    return made
+        finished.append(_read(plan.job(step, only), progress))
+    return finished
 
 
 def _read(job: Job, progress: Progress | None) -> Job:
@@ -125,7 +125,7 @@ def _read(job: Job, progress: Progress | None) -> Job:
 
 
 def together(counts: dict[str, Counts]) -> Counts:
-    """The counts of several proposers as one; each one's own stand under its name."""
+    """Adds up the counts of several proposers; those of each are in the figures, under its name."""
     if len(counts) == 1:
         return next(iter(counts.values()))
     dropped: dict[str, int] = {}
@@ -133,11 +133,11 @@ def together(counts: dict[str, Counts]) -> Counts:
         for reason, n in part.dropped.items():
             dropped[reason] = dropped.get(reason, 0) + n
     added, skipped = (sum(getattr(part, name) for part in counts.values()) for name in ("added", "skipped"))
-    own = {name: {"in": p.came, "added": p.added, **p.figures} for name, p in counts.items()}
-    return Counts("propose", added, skipped, dropped, own)
+    by_name = {name: {"in": p.came, "added": p.added, **p.figures} for name, p in counts.items()}
+    return Counts("propose", added, skipped, dropped, by_name)
 
 
 def without_cues(taxonomy: Taxonomy) -> Sequence[str]:
-    """Traits of which the rules propose nothing, whatever a text says: their silence on these is no finding."""
-    known = cues.traits()
-    return [slug for slug in taxonomy.slugs if slug not in known]
+    """Traits that the rules never propose, whatever a text says: on these, finding nothing means nothing."""
+    with_cues = cues.traits()
+    return [slug for slug in taxonomy.slugs if slug not in with_cues]

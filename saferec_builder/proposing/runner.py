@@ -1,4 +1,4 @@
-"""A job is read by its proposer, in chunks that a kill leaves whole or absent."""
+"""Reads a job by its proposer, in chunks that a kill leaves whole or absent."""
 
 import asyncio
 import os
@@ -27,64 +27,64 @@ if TYPE_CHECKING:
 
 CHUNK = 1_000
 
-Step = Callable[[int], object]  # called with how many more were read
+Step = Callable[[int], object]  # called with how many more texts were read
 Replies = AsyncGenerator[tuple[int, llm.Reply]]  # with the place in the job
-Settle = Callable[[str], None]  # writes what was spent since the last call, of a batch under its mark
+Settle = Callable[[str], None]  # writes what was spent since the last call; takes the mark of a batch, or ""
 
 
 def read(job: Job, step: Step) -> None:
-    """Reads and saves a job whose server answers, in this process."""
+    """Reads and saves a job, by its server or in this process."""
     if job.step.server is None:
-        _here(job, step)
+        _read_here(job, step)
     elif job.todo or open_batches.of(job.ws, job.step.server).height:
-        _by_model(job, step)
+        _read_by_model(job, step)
 
 
-# ---- the rules, or what was learned
+# ---- the rules, or `learned`
 
 
-def _here(job: Job, step: Step) -> None:
+def _read_here(job: Job, step: Step) -> None:
     job.figures = Counter(proposals=0)
     items = job.corpus.kind == "item_flag"
     find = job.step.find or (rules.flag_items if items else rules.propose)
     for part in {part.digest: part for _, _, part in job.todo}.values():
-        mine = [(n, subject) for n, subject, p in job.todo if p.digest == part.digest]
-        for start in range(0, len(mine), CHUNK):
-            chunk = mine[start : start + CHUNK]
-            found = find(job.corpus.frame[[n for n, _ in chunk]], part)
+        entries = [(n, subject) for n, subject, taxonomy in job.todo if taxonomy.digest == part.digest]
+        for start in range(0, len(entries), CHUNK):
+            chunk = entries[start : start + CHUNK]
+            proposals = find(job.corpus.frame[[n for n, _ in chunk]], part)
             if items:
-                pairs = found.select("subject", "trait").iter_rows()
-                found = found.filter([trait in job.corpus.unknown[item] for item, trait in pairs])
-            jobs.save(job, found, [(subject, part) for _, subject in chunk])
+                pairs = proposals.select("subject", "trait").iter_rows()
+                proposals = proposals.filter([trait in job.corpus.unknown[item] for item, trait in pairs])
+            jobs.save(job, proposals, [(subject, part) for _, subject in chunk])
             step(len(chunk))
 
 
 # ---- a model
 
 
-def _by_model(job: Job, step: Step) -> None:
+def _read_by_model(job: Job, step: Step) -> None:
     job.figures = Counter(requests=0, already_paid=0, proposals=0, tokens_in=0, tokens_out=0, turns_giving_orders=0)
-    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job) as settle:
+    with workspace.keyed(job.ws, tables.REPLIES) as paid, _billing(job) as settle:
         llm.run(_ask(job, paid, settle, step))
 
 
 @contextmanager
-def _bills(job: Job) -> Iterator[Settle]:
-    """A call writes what was spent since the last one; the last call is at the end, however it comes.
+def _billing(job: Job) -> Iterator[Settle]:
+    """Gives a function that writes what was spent since its last call; it is always called once more at the end.
 
-    A batch is billed in one row of its own name: whoever is killed and fetches it again adds no other.
+    A batch is billed in one row under its mark: a run that was killed and fetches it again adds no second row.
     """
     run, parts = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}-{os.getpid()}", count(1)
 
     def settle(batch: str) -> None:
         if bill := job.budget.bill:
             if batch:
-                job.budget.billed()  # what is not written now comes back with the batch
-            named = {"run": batch or run, "part": 1 if batch else next(parts)}
-            named |= {"model": job.step.name, "way": "batch" if batch else job.step.way}
-            row = {name: (named | bill).get(name, 0) for name in tables.SPEND.columns}
+                job.budget.billed()  # cleared first: if the row is not written, the batch is billed again
+            facts = {"run": batch or run, "part": 1 if batch else next(parts)}
+            facts |= {"model": job.step.name, "way": "batch" if batch else job.step.way}
+            row = {name: (facts | bill).get(name, 0) for name in tables.SPEND.columns}
             workspace.append(job.ws, tables.SPEND, tables.SPEND.frame([row]))
-            job.budget.billed()  # only now: what a busy database did not take is written next time
+            job.budget.billed()  # cleared only now: what a busy database refused is written by the next call
 
     try:
         yield settle
@@ -93,91 +93,91 @@ def _bills(job: Job) -> Iterator[Settle]:
 
 
 async def _ask(job: Job, paid: Keyed, settle: Settle, step: Step) -> None:
-    """Asks for all, and saves a chunk as soon as its last answer is there."""
+    """Asks about all texts, and saves a chunk as soon as its last answer has arrived."""
     chunks: dict[int, dict[int, llm.Reply]] = {}
-    async with _asked(job, paid, settle) as stream:
+    async with _reply_stream(job, paid, settle) as stream:
         async for n, reply in stream:
             first = n // CHUNK * CHUNK
             chunk = chunks.setdefault(first, {})
             chunk[n] = reply
             step(1)
             if len(chunk) == min(CHUNK, len(job.todo) - first):
-                done = chunks.pop(first)
-                _save_replies(job, [(job.todo[place], done[place]) for place in sorted(done)])
+                complete = chunks.pop(first)
+                _save_replies(job, [(job.todo[place], complete[place]) for place in sorted(complete)])
 
 
 def answers(job: Job) -> dict[int, Reading]:
-    """Place in the job -> its reading, of those with a usable answer: asked and paid for, nothing else is saved."""
-    found: dict[int, Reading] = {}
-    asked: list[tuple[str, Subject]] = []
+    """Place in the job -> reading of its usable answer. Saves replies and which texts they are about, nothing else."""
+    readings: dict[int, Reading] = {}
+    answered: list[tuple[str, Subject]] = []
 
     async def ask(paid: Keyed, settle: Settle) -> None:
-        async with _asked(job, paid, settle) as stream:
+        async with _reply_stream(job, paid, settle) as stream:
             async for n, reply in stream:
                 _, subject, part = job.todo[n]
                 if reply.content is not None:
-                    found[n] = _reading(job, subject, part, reply.content)
+                    readings[n] = _reading(job, subject, part, reply.content)
                 if reply.answered:
-                    asked.append((reply.request, subject))
+                    answered.append((reply.request, subject))
 
-    with workspace.keyed(job.ws, tables.REPLIES) as paid, _bills(job) as settle:
+    with workspace.keyed(job.ws, tables.REPLIES) as paid, _billing(job) as settle:
         llm.run(ask(paid, settle))
-    _note(job, asked)
-    return found
+    _note_texts(job, answered)
+    return readings
 
 
 @asynccontextmanager
-async def _asked(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies]:
-    """The replies of a job as they come; what they cost is written every second."""
+async def _reply_stream(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[Replies]:
+    """Gives the replies of a job as they come, and writes every second what they cost."""
 
     async def settling() -> None:
         while True:
             await asyncio.sleep(1)
-            with suppress(StoreError):  # the last one, at the end, is heard
+            with suppress(StoreError):  # an error of the last call, at the end, is raised
                 settle("")
 
     _note_unnoted(job)
-    kept = job.paid_answers(paid)
-    how = {"get": kept.get, "put": kept.put, "check": kept.check, "budget": job.budget}
+    stored = job.paid_answers(paid)
+    args = {"get": stored.get, "put": stored.put, "check": stored.check, "budget": job.budget}
     clock = asyncio.create_task(settling())
     try:
         if job.step.way != "batch":
-            await _fetched(job, settle, how)
-        async with aclosing(_replies(job, settle, how)) as stream:
+            await _fetch_batches(job, settle, args)
+        async with aclosing(_replies(job, settle, args)) as stream:
             yield stream
     finally:
         clock.cancel()
 
 
-def _replies(job: Job, settle: Settle, how: dict[str, Any]) -> Replies:
-    """Asked of the server at once, or in batches; what was paid for is not asked again."""
-    how = how | {"found": partial(known_ways.note, job.ws)}
-    return _in_batches(job, settle, how) if job.step.way == "batch" else llm.replies(job.server, job.bodies(), **how)
+def _replies(job: Job, settle: Settle, args: dict[str, Any]) -> Replies:
+    """The replies of the server, asked directly or in batches; what was paid for is not asked again."""
+    args = args | {"found": partial(known_ways.note, job.ws)}
+    return _in_batches(job, settle, args) if job.step.way == "batch" else llm.replies(job.server, job.bodies(), **args)
 
 
-async def _in_batches(job: Job, settle: Settle, how: dict[str, Any]) -> Replies:
+async def _in_batches(job: Job, settle: Settle, args: dict[str, Any]) -> Replies:
     from saferec_builder.llm import batch
 
     poll = job.ws.config.propose.batch_poll
     with _ledger(job, settle) as ledger:
-        async with aclosing(batch.replies(job.server, job.bodies(), ledger=ledger, poll=poll, **how)) as stream:
-            async for found in stream:
-                yield found
+        async with aclosing(batch.replies(job.server, job.bodies(), ledger=ledger, poll=poll, **args)) as stream:
+            async for item in stream:
+                yield item
 
 
-async def _fetched(job: Job, settle: Settle, how: dict[str, Any]) -> None:
-    """Before a model is asked directly: takes what it has answered in batches. ProposerError where one is not over:
-    what is in it would be paid for twice."""
+async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None:
+    """Takes the answers in open batches before their model is asked directly. Raises ProposerError if one is not over:
+    its requests would be paid for twice."""
     if open_batches.of(job.ws, job.server).is_empty():
         return
     from saferec_builder.llm import batch
 
     price = job.step.price.times(job.ws.config.propose.batch_factor) if job.step.price else None
     with _ledger(job, settle) as ledger:
-        left = await batch.fetch(job.server, job.bodies(), ledger=ledger, price=price, **how)
-    if left and job.todo:
+        rest = await batch.fetch(job.server, job.bodies(), ledger=ledger, price=price, **args)
+    if rest and job.todo:
         raise ProposerError(
-            f"{job.server.base_url}: {left:,} requests to {job.server.model} are in a batch that is not over, and would"
+            f"{job.server.base_url}: {rest:,} requests to {job.server.model} are in a batch that is not over, and would"
             f" be paid for twice: wait for it with --proposer batch:{job.step.named}, or cancel it there and run this"
             " again"
         )
@@ -197,7 +197,7 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
     for (_, subject, part), reply in chunk:
         job.figures["turns_giving_orders"] += len(orders(subject))
         if reply.cached:
-            job.figures["already_paid"] += reply.answered  # the same text again, where the request failed, was not
+            job.figures["already_paid"] += reply.answered  # a repeated text whose request failed was not paid for
         else:
             job.figures["requests"] += reply.sent
             job.figures["tokens_in"] += reply.tokens_in or 0
@@ -214,7 +214,7 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
             readings.append((reading, part))
         else:
             faults.append((subject.subject, reading.error, reading.raw or ""))
-    _note(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.answered])
+    _note_texts(job, [(reply.request, subject) for (_, subject, _), reply in chunk if reply.answered])
     for reading, _ in readings:
         job.rejected += reading.rejected
     proposals = prompting.proposal_rows(reading for reading, _ in readings)
@@ -222,24 +222,24 @@ def _save_replies(job: Job, chunk: list[tuple[Todo, llm.Reply]]) -> None:
     jobs.drop(job, faults)
 
 
-def _note(job: Job, asked: list[tuple[str, Subject]]) -> None:
-    """Which text each reply is about; a reply that nobody noted goes with the next erasure, whosever it is."""
-    names = [(name, of) for request, of in asked for name in attempts(request, all_of_them=job.step.retries_failed)]
-    rows = tables.REQUESTS.frame((name, job.corpus.kind, of.subject, of.digest) for name, of in names)
+def _note_texts(job: Job, pairs: list[tuple[str, Subject]]) -> None:
+    """Notes which text each reply is about; a reply without a note is deleted by the next erasure of anybody."""
+    names = [(name, text) for request, text in pairs for name in attempts(request, all_of_them=job.step.retries_failed)]
+    rows = tables.REQUESTS.frame((name, job.corpus.kind, text.subject, text.digest) for name, text in names)
     workspace.append(job.ws, tables.REQUESTS, rows)
 
 
-def _note_places(job: Job, asked: list[tuple[str, int]]) -> None:
-    _note(job, [(request, job.todo[n][1]) for request, n in asked])
+def _note_places(job: Job, requests: list[tuple[str, int]]) -> None:
+    _note_texts(job, [(request, job.todo[n][1]) for request, n in requests])
 
 
 def _note_unnoted(job: Job) -> None:
-    """An older program has submitted batches of which nobody noted whose texts they ask about: all that are unread may
-    be, also beyond the limit of this run. An answer that nobody noted is taken for that of somebody who was erased."""
+    """Notes the texts of batches that an older version submitted without a note: any unread text may be in them, also
+    beyond the limit of this run. An answer without a note would count as one about somebody who was erased."""
     if open_batches.of(job.ws, job.server)["usd"].has_nulls():
         unread = jobs.unread(job.corpus, job.step, job.budget)
-        named = zip(unread.bodies(), unread.todo, strict=True)
-        _note(job, [(job.server.name(body), subject) for body, (_, subject, _) in named])
+        requests = zip(unread.bodies(), unread.todo, strict=True)
+        _note_texts(job, [(job.server.name(body), subject) for body, (_, subject, _) in requests])
 
 
 def _reading(job: Job, subject: Subject, part: Taxonomy, content: str) -> Reading:
