@@ -66,10 +66,8 @@ async def probed(wire: "Wire", server: Server, budget: Budget, found: Found | No
         if reply.error and reply.reason not in _TRY_ANOTHER_WAY:
             break  # the next way would end in the same way
     ways = {fault: ", ".join(way for way, other in faults.items() if other == fault) for fault in faults.values()}
-    message = (
-        f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
-    )
-    raise ProposerError(message + ("raise [propose] max_tokens" if reply.reason == "cut off" else _ADVICE))
+    text = f"{server.base_url}, model {server.model}: {'; '.join(f'{way}: {fault}' for fault, way in ways.items())}: "
+    raise ProposerError(text + ("raise [propose] max_tokens" if reply.reason == "cut off" else _ADVICE))
 
 
 async def _try_way(wire: "Wire", server: Server, budget: Budget) -> tuple[Server | None, Reply]:

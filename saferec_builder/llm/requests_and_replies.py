@@ -206,8 +206,7 @@ class _Usage(BaseModel):
 
     @property
     def out(self) -> int | None:
-        """Completion tokens with those of reasoning, which some servers bill on top of the completion and report
-        separately or only in the total."""
+        """Completion tokens with those of reasoning, which some servers report separately or only in the total."""
         completion = self.completion_tokens or 0
         extra = self._reasoned if self._reasoned > completion else 0  # more than the completion: not part of it
         remainder = self.total_tokens - self.prompt_tokens if self.total_tokens and self.prompt_tokens else 0

@@ -131,8 +131,7 @@ class Learned:
         return Standing(e.found, *(_precision(claims & e.judged, right) for claims in (claimed, e.ruled)))
 
     def propose(self, conversations: pl.DataFrame, taxonomy: Taxonomy, whole: Taxonomy) -> pl.DataFrame:
-        """Rows of tables.PROPOSALS for each conversation and scorable trait of `taxonomy`, a part of the `whole` one
-        that it was trained on."""
+        """Rows of tables.PROPOSALS for the scorable traits of `taxonomy`, a part of the `whole` that it learned."""
         rows: list[Proposal] = []
         is_scored = dict(zip(whole.slugs, self.examples.told, strict=True))
         places = {slug: whole.slugs.index(slug) for slug in taxonomy.slugs if is_scored[slug]}

@@ -188,8 +188,7 @@ def _excluded(corpus: Corpus) -> set[str]:
 
 
 def _tested(corpus: Corpus) -> pl.Series:
-    """Conversations of the test split, today's or a release's, and those whose seeker or near-duplicate is in a later
-    split too."""
+    """Conversations of a test split, today's or a release's, or with a seeker or near-duplicate in a later split."""
     rows = _grouped(corpus)
     split = splits.assign(rows, splits.shares(corpus.ws.config.splits))
     split = split.select("split", "straddles", *rows.select("conversation", "time", "seeker", "cluster"))

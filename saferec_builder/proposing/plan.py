@@ -29,8 +29,7 @@ class Plan:
 
 
 def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
-    """The budget of a step: the limit, what this workspace has spent, the most that its open batches can cost, and the
-    means of this model's bills."""
+    """The budget of a step: the limit, what is spent, the most that open batches can cost, and means of past bills."""
     if step.server is None:
         return Budget()
     bills = workspace.read(ws, tables.SPEND)

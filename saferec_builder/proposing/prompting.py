@@ -1,10 +1,10 @@
-"""Builds the prompt for a model and reads its reply: a claim counts only where its quote is found in the text.
+"""Builds the prompt for a model and reads its reply: a claim counts only if its quote is found in the text.
 
 reads  conversations (or items with a plot), the taxonomy, and a model's replies
-gives  proposals and readings; `build_request` and `read_reply` are twins: what one asks for, the other checks
+gives  proposals and readings; `read_reply` checks everything that `build_request` asks for
 
-What a conversation says can change no rule of its reading: its text is one JSON string per turn between two markers
-that it cannot write, the answer is bound to a schema, traits come from the taxonomy and evidence from the text.
+The text of a conversation cannot change how it is read: it is one JSON string per turn between two markers that it
+cannot contain, the answer is bound to a schema, traits come from the taxonomy and evidence from the text.
 """
 
 import json
@@ -36,7 +36,7 @@ _MARKUP = re.compile("[<>\\[\\]\ufe00-\ufe0e\U000e0100-\U000e01ef\u115f\u1160\u3
 
 @dataclass
 class Reading:
-    """What came of one subject: rows of tables.PROPOSALS, claims that were rejected, or the error."""
+    """The result for one subject: rows of tables.PROPOSALS, rejected claims by reason, or the error."""
 
     subject: Subject
     proposals: list[Proposal]
@@ -52,7 +52,7 @@ class Reading:
 class Prompt:
     """A prompt file: the instructions per section, and the version that its readings carry."""
 
-    version: str  # name and text of the file: a changed prompt is another proposer, also under the same name
+    version: str  # from name and text of the file: a changed prompt counts as another proposer
     sections: tuple[tuple[str, str], ...]
 
     def instructions(self, kind: str, taxonomy: Taxonomy) -> str:
@@ -61,7 +61,7 @@ class Prompt:
 
 
 def prompt(path: Path = EMBEDDED) -> Prompt:
-    """The file's sections `# conversation` and `# item`, each with its place for the traits.
+    """Reads the sections `# conversation` and `# item` of a file, each with a place for the traits.
 
     The file is read at each call, so that an edit is seen; it is parsed again only when its text has changed.
     """
@@ -73,15 +73,15 @@ def prompt(path: Path = EMBEDDED) -> Prompt:
 
 @lru_cache(maxsize=8)
 def _parsed(path: Path, text: str) -> Prompt:
-    before, *parts = re.split(r"^# (\w+)\n", text, flags=re.M)
+    head, *parts = re.split(r"^# (\w+)\n", text, flags=re.M)
     sections = dict(zip(parts[::2], parts[1::2], strict=True))
     for name in SECTIONS.values():
         if "{traits}" not in sections.get(name, ""):
             raise UsageError(f"{path}: expected a section `# {name}` with {{traits}} in it: see docs/proposing.md")
-    if before.strip() or sorted(parts[::2]) != sorted(SECTIONS.values()):
-        found = ", ".join([*(["text before the first one"] if before.strip() else []), *(f"# {n}" for n in parts[::2])])
+    if head.strip() or sorted(parts[::2]) != sorted(SECTIONS.values()):
+        names = ", ".join([*(["text before the first one"] if head.strip() else []), *(f"# {n}" for n in parts[::2])])
         raise UsageError(
-            f"{path}: found {found}: expected # conversation and # item, each once and nothing beside them: "
+            f"{path}: found {names}: expected # conversation and # item, each once and nothing beside them: "
             "no model would read it; give headings inside a section two marks (##)"
         )
     return Prompt(f"{path.stem}-{tables.digest(text)[:8]}", tuple(sections.items()))
@@ -92,33 +92,33 @@ def version(path: Path = EMBEDDED) -> str:
 
 
 def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = None) -> Body:
-    """Body of a chat completion without model and sampling: the same first message for all, then this text as data."""
+    """Body of a chat completion without model and sampling: the same first message for all, then the text as data."""
     system, answer = _fixed(subject.kind, taxonomy, asked or prompt())
     lines = "\n".join(_data_line(n, role, text) for n, (role, text) in enumerate(subject.turns))
     user = f"<data>\n{lines}\n</data>\nAnswer with the JSON object for this data."
     return {"messages": [system, {"role": "user", "content": user}], "response_format": answer}
 
 
-_MADE: dict[tuple[str, str, str], tuple[Body, Body]] = {}
+_FIXED: dict[tuple[str, str, str], tuple[Body, Body]] = {}
 
 
 def _fixed(kind: str, taxonomy: Taxonomy, asked: Prompt) -> tuple[Body, Body]:
-    """What every request of a kind has in common, made once: the first message and the form of the answer."""
+    """The first message and the response format, which all requests of a kind share; built once."""
     key = (kind, taxonomy.digest, asked.version)
-    if key not in _MADE:
+    if key not in _FIXED:
         form: Body = {"name": "claims", "strict": True, "schema": schema(taxonomy)}
         system: Body = {"role": "system", "content": asked.instructions(kind, taxonomy)}
-        _MADE[key] = system, {"type": "json_schema", "json_schema": form}
-    return _MADE[key]
+        _FIXED[key] = system, {"type": "json_schema", "json_schema": form}
+    return _FIXED[key]
 
 
 def _data_line(number: int, role: str, text: str) -> str:
-    """One JSON object on one line, in which markup, invisible and control characters are written as escapes.
+    """One JSON object on one line, with markup, invisible and control characters as escapes.
 
-    So no text can close the data, forge a turn or a model's control token (`<|...|>`, `[INST]`), or hide from a reader.
+    So no text can close the data, forge a turn or a model's control token (`<|...|>`, `[INST]`), or be invisible.
     """
     line = json.dumps({"turn": number, "role": role, "text": text}, ensure_ascii=False)
-    line = _MARKUP.sub(lambda found: _escape(found[0]), line)
+    line = _MARKUP.sub(lambda match: _escape(match[0]), line)
     return line if line.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in line)
 
 
@@ -127,7 +127,7 @@ def _escape(c: str) -> str:
 
 
 def schema(taxonomy: Taxonomy) -> dict[str, Any]:
-    """JSON schema of an answer: `Answer` with the taxonomy's slugs, without references (not every server has them)."""
+    """JSON schema of `Answer` with the taxonomy's slugs, without references (not every server supports them)."""
     full = _answer_schema()
     built: dict[str, Any] = _inlined({k: v for k, v in full.items() if k != "$defs"}, full["$defs"])
     claims = built["properties"]["claims"]
@@ -148,7 +148,7 @@ def _inlined(node: Any, definitions: dict[str, Any]) -> Any:
         return node
     if "$ref" in node:
         return _inlined(definitions[node["$ref"].rsplit("/", 1)[1]], definitions)
-    # "title" is pydantic's label where it is text, and a property's name where it is a schema
+    # "title" is pydantic's label if it is text, and a property's name if it is a schema
     return {k: _inlined(v, definitions) for k, v in node.items() if k != "title" or not isinstance(v, str)}
 
 
@@ -164,34 +164,34 @@ def read_reply(
     made_by: str | None = None,
     asked: Collection[str] | None = None,
 ) -> Reading:
-    """The claims of an answer that hold, as rows of tables.PROPOSALS; the others by the reason of their rejection.
+    """Reads an answer: valid claims become rows of tables.PROPOSALS, the others are counted by reason.
 
-    settled: traits of an item on which the catalog has its verdict already; made_by: version of the prompt;
-    asked: the traits that the request was about, where it was not about all.
-    `present` is no more than `unsure` where any turn gives orders: whoever obeys it may quote another one as evidence.
+    settled: traits of an item on which the catalog already has a verdict; made_by: version of the prompt;
+    asked: the traits that the request was about, if not all.
+    `present` becomes `unsure` if any turn gives orders: a model that obeys it may quote another turn as evidence.
     """
     answer = model_answers.read(content, taxonomy)
     if answer.error:
         return Reading(subject, [], Counter(), answer.error, content[:2_000])
-    kept: dict[str, Proposal] = {}
+    rows: dict[str, Proposal] = {}
     rejected = answer.rejected
     suspect = bool(orders(subject))
     for claim in answer.claims:
         spans, fault = _evidence(claim, subject)
         if asked is not None and claim.trait not in asked:
             fault = "not asked"
-        fault = "verdict known" if claim.trait in settled else "trait claimed twice" if claim.trait in kept else fault
+        fault = "verdict known" if claim.trait in settled else "trait claimed twice" if claim.trait in rows else fault
         if fault:
             rejected[fault] += 1
         else:
             if claim.verdict == "present" and suspect:
                 claim = claim.model_copy(update={"verdict": "unsure"})
-            kept[claim.trait] = _row(claim, spans, subject, (proposer, made_by or version()), taxonomy)
-    return Reading(subject, list(kept.values()), rejected)
+            rows[claim.trait] = _proposal(claim, spans, subject, (proposer, made_by or version()), taxonomy)
+    return Reading(subject, list(rows.values()), rejected)
 
 
 def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:
-    """The claim's spans, or why it cannot stand; one quote that is not there sinks the whole claim."""
+    """Returns the claim's spans, or why it is rejected; one quote that is not in the text rejects the whole claim."""
     spans: dict[tuple[int, int, int], Span] = {}
     for cited in claim.evidence:
         if cited.turn >= len(subject.turns):
@@ -199,41 +199,40 @@ def _evidence(claim: Claim, subject: Subject) -> tuple[list[Span], str | None]:
         role, text = subject.turns[cited.turn]
         if role != evidence.SPEAKER[subject.kind]:
             return [], evidence.NOT_THEIRS
-        found = locate(text, cited.quote)
-        if found is None:
+        place = locate(text, cited.quote)
+        if place is None:
             return [], evidence.NOT_FOUND
-        start, end = found
+        start, end = place
         spans[cited.turn, start, end] = {"turn": cited.turn, "start": start, "end": end, "quote": text[start:end]}
     if claim.verdict != "absent" and not spans:
         return [], "no evidence"
     if claim.verdict == "present" and claim.form == "none":
         return [], "no form"
-    return [spans[place] for place in sorted(spans)], None
+    return [spans[key] for key in sorted(spans)], None
 
 
 def locate(text: str, quote: str) -> tuple[int, int] | None:
-    """Code points at which `quote` stands in `text`: exactly, else with any white space for its white space, else also
-    with other quotation marks and dashes, in another case, with letters composed otherwise, or without the marks at its
-    ends.
+    """The code points [start, end) of `quote` in `text`: an exact match, else one with other white space, else one that
+    also ignores case, kinds of quotation marks and dashes, the composition of letters, and marks at the quote's ends.
 
-    A single letter is no quote: it stands in any text. Nor is a part of a word: "war" is not said in "wardrobe". Where
-    words may be written together (not in Latin, Greek, Cyrillic or Armenian letters) it is one, if nothing better is.
+    A single letter is no quote: it occurs in any text. Nor is a part of a word: "war" does not occur in "wardrobe". If
+    words may be written together (not in Latin, Greek, Cyrillic or Armenian letters), a part counts if no word does.
     """
     quote = quote.strip()
     if sum(c.isalnum() for c in quote) < 2:
         return None
-    for ours, theirs, places in _forms(text, quote):
-        starts = (found.start() for found in re.finditer(f"(?={re.escape(theirs)})", ours))
-        cuts = {start: max(_cut(ours, start), _cut(ours, start + len(theirs))) for start in starts}
+    for haystack, needle, places in _forms(text, quote):
+        starts = (match.start() for match in re.finditer(f"(?={re.escape(needle)})", haystack))
+        cuts = {start: max(_cut(haystack, start), _cut(haystack, start + len(needle))) for start in starts}
         if cuts and cuts[start := min(cuts, key=cuts.__getitem__)] < _IN_A_WORD:
-            return places[start], places[start + len(theirs) - 1] + 1
+            return places[start], places[start + len(needle) - 1] + 1
     return None
 
 
 def _forms(text: str, quote: str) -> Iterator[tuple[str, str, Sequence[int]]]:
-    """(text, quote, place of each letter in the text as it is), the next ones more alike."""
+    """Yields (text, quote, place of each letter in the original text), each time with fewer differences left."""
     yield text, quote, range(len(text))
-    words = [word.span() for word in re.finditer(r"\S+", text)]
+    words = [match.span() for match in re.finditer(r"\S+", text)]
     places = [n for a, b in words for n in range(a, b + 1)]
     flat, flat_quote = " ".join(text[a:b] for a, b in words), " ".join(quote.split())
     yield flat, flat_quote, places
@@ -248,19 +247,19 @@ _SPACED = re.compile("[\\d\u0000-\u058f\u1e00-\u1fff]")
 
 
 def _folded(letter: str) -> str:
-    """Without what models write otherwise when they quote: a letter and its marks one by one."""
+    """A letter without the differences that models make when they quote: plain marks, lower case, decomposed."""
     return unicodedata.normalize("NFD", letter.translate(_ALIKE).lower())
 
 
 def _cut(text: str, place: int) -> int:
-    """Whether an end of a quote here would cut a word, or what may be several."""
-    beside = text[max(0, place - 1) : place + 1]
-    if len(beside) < 2 or not all(c.isalnum() or unicodedata.combining(c) for c in beside):
+    """How bad an end of a quote at this place is: _IN_A_WORD, _TOGETHER (may be between words), or 0."""
+    letters = text[max(0, place - 1) : place + 1]
+    if len(letters) < 2 or not all(c.isalnum() or unicodedata.combining(c) for c in letters):
         return 0
-    return _IN_A_WORD if all(map(_SPACED.match, beside)) else _TOGETHER
+    return _IN_A_WORD if all(map(_SPACED.match, letters)) else _TOGETHER
 
 
-def _row(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:
+def _proposal(claim: Claim, spans: list[Span], subject: Subject, by: tuple[str, str], taxonomy: Taxonomy) -> Proposal:
     unit = (subject.kind, subject.subject, claim.trait)
     return {
         "proposal": tables.digest(*unit, subject.digest, *by, taxonomy[claim.trait].wording),
@@ -284,26 +283,26 @@ def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
 
 
 def founded(proposals: pl.DataFrame, subjects: Iterable[Subject]) -> tuple[pl.DataFrame, Counter[str], pl.DataFrame]:
-    """(the proposals whose evidence stands in what was read, the others by reason, what was read: evidence.TEXTS)."""
-    read = [
+    """Returns (proposals whose evidence is in the texts, the number of others by reason, the texts: evidence.TEXTS)."""
+    rows = [
         (s.kind, s.subject, s.digest, [{"role": role, "text": text, "items": []} for role, text in s.turns])
         for s in subjects
     ]
-    texts = pl.DataFrame(read, schema=evidence.TEXTS, orient="row").unique(["kind", "subject", "digest"], keep="first")
-    kept, gone = evidence.split(proposals, texts)
-    return kept, Counter(gone["reason"].to_list()), texts
+    texts = pl.DataFrame(rows, schema=evidence.TEXTS, orient="row").unique(["kind", "subject", "digest"], keep="first")
+    kept, rejected = evidence.split(proposals, texts)
+    return kept, Counter(rejected["reason"].to_list()), texts
 
 
 def as_worded(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
-    """Rows of tables.PROPOSALS on traits of the taxonomy in its words; the rules, whose cues are theirs, in any."""
+    """Rows of tables.PROPOSALS on traits of the taxonomy in its present wording; those of the rules in any wording."""
     wording = {t.slug: t.wording for t in taxonomy.traits}
     rows = proposals.filter(pl.col("trait").is_in(list(wording)))
     columns = rows.select("proposal", "kind", "subject", "trait", "digest", "proposer", "version")
-    now = [
+    is_current = [
         by == "rules" or name == tables.digest(kind, subject, trait, text, by, made_by, wording[trait])
         for name, kind, subject, trait, text, by, made_by in columns.iter_rows()
     ]
-    return rows.filter(pl.Series(now, dtype=pl.Boolean))
+    return rows.filter(pl.Series(is_current, dtype=pl.Boolean))
 
 
 def reading_rows(subjects: Iterable[Subject], proposer: str, made_by: str, taxonomy: str) -> pl.DataFrame:

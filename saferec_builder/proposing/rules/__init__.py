@@ -1,1 +1,1 @@
-"""The proposer that needs no model: cues and the grammar around them."""
+"""The proposer without a model: finds cues, and reads the grammar around them."""

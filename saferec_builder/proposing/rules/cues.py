@@ -1,4 +1,4 @@
-"""cues.toml as compiled patterns, and the blanking of titles: only the standard library."""
+"""Compiles cues.toml into patterns, and blanks titles in texts; needs the standard library only."""
 
 import re
 import tomllib
@@ -10,12 +10,12 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 FILE = Path(__file__).with_name("cues.toml")
-BLANK = "\0"  # no word, no space, no mark: nothing matches across a title
+BLANK = "\0"  # neither word, space nor mark, so that nothing matches across a title
 
 _STRAIGHT = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "“": '"', "”": '"', "\u00a0": " ", "–": ",", "—": ","})
 _NAME = re.compile(r"\{([a-z_]+)\}")
 _YEAR = re.compile(r"[(\[]\s*(?:18|19|20)\d\d\s*[)\]]")
-_SPOKEN = re.compile(  # in single marks too, past the apostrophes inside
+_SPOKEN = re.compile(  # in double or single marks, between which apostrophes may stand
     r"(?<!\w)'(?=\w)(?:[^'\n]|(?<=\w)'(?=\w)){1,160}(?<=[\w.,!?])'(?!\w)|\"(?=\w)[^\"\n]{1,160}(?<=[\w.,!?])\"(?!\w)"
 )
 _QUOTED = re.compile(r'"([^"\n]{1,80})"')
@@ -24,37 +24,37 @@ _CAPITALS = re.compile(
     rf"\b(?!I\b|I')[A-Z][\w']*(?:(?:(?:\s+(?:{_SMALL}))*\s+|-)(?!I\b|I')[A-Z0-9][\w']*)+|@\d+",
 )
 _LINK = re.compile(r"(?:https?://|\bwww\.)[^\s)\]>]+")
-_WORK = re.compile(  # "the movie Psycho", "watched Carrie", "the Exorcist films": one word with its capital is a title
+_WORK = re.compile(  # "the movie Psycho", "watched Carrie", "the Exorcist films": one capitalised word is a title
     r"\b(?:movie|film|show|series|novel|book|anime|manga|game|watched|saw|seen|finished|called|named) "
     r"(?!I\b|I')([A-Z][\w'-]+)|(?<=[a-z] )(?!I\b|I')([A-Z][\w'-]+)(?= (?:movies|films|books|games|series|franchise)\b)"
 )
-_STARTS = re.compile(r"(?:^|[.!?\n])[\s\"'(]*$")
-_WORD_BACK = re.compile(r"(\S+)\s*$")
-_PLAIN = frozenset(
+_SENTENCE_START = re.compile(r"(?:^|[.!?\n])[\s\"'(]*$")
+_LAST_WORD = re.compile(r"(\S+)\s*$")
+_NO_TITLE = frozenset(
     "i is was were are be seen saw see watch watched watching like liked likes love loved loves enjoy enjoyed hate "
     "hated and or but film films movie movies also about called named than that this it recommend played playing play "
     "finished after before my favorite favourite too so then thought think just re-watched rewatched tried".split()
 )
 _NOT_ME = "".join(rf"(?<!\b{me} )" for me in ("i'm", "im", "i am", "as", "being", "we're", "was", "became"))
-_FAMILY = "mum|mom|dad|gran(?:d?ad|ny|dma|dpa|dmother|dfather)?|nan|mother|father|auntie"  # without "my"
+_FAMILY = "mum|mom|dad|gran(?:d?ad|ny|dma|dpa|dmother|dfather)?|nan|mother|father|auntie"  # also without "my"
 _YOU = (
     "(?<!can )(?<!could )(?<!would )(?<!thank )(?<!ask )(?<!want )(?<!beg )"
     "you(?! (?:pick|choose|find|recommend|suggest|have|send|come))"
 )
-_ASKED = "(?<!can )(?<!could )(?<!would )(?<!might )(?<!does )"  # "could somebody name a film": nobody is told of
+_NO_PLEA = "(?<!can )(?<!could )(?<!would )(?<!might )(?<!does )"  # "could somebody name a film" is about nobody
 _WHO_KNOWS = r"(?! (?:know|knows|got|have|recommend|suggest|able|out there|here|happen|tell|name|please|point)\b)"
 _WORD = re.compile(r"(?<!\w)\w|'(?=\w)")
 _REPEAT = re.compile(r"(?:[?*+]|\{\d*,?\d*\})\??")
 SEEKER = ("cues", "genre", "says", "reaction", "hints", "aftermath", "implied", "faint", "life")
 PLOT = ("cues", "plot", "plot_faint")
 Label = tuple[str, str]
-_LETTERS = 4  # of a phrase's beginning, by which it is looked up
+_LETTERS = 4  # first letters of a phrase, by which it is looked up
 _LONGEST_TITLE = 12  # words
-_LONGEST_PLAIN_TITLE = 4  # of a title written without capitals
+_LONGEST_PLAIN_TITLE = 4  # words of a title without capitals
 
 
 class Phrases:
-    """Many labelled phrases, found in one pass: at each word only those that can begin with its first letters."""
+    """Many labelled phrases, found in one pass: tries at each word only those that can begin with its first letters."""
 
     def __init__(self, labelled: Iterable[tuple[Label, str]], words: dict[str, str]) -> None:
         self.by_start: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}
@@ -65,27 +65,27 @@ class Phrases:
                 self.by_start.setdefault(start, []).append((label, pattern))
 
     def find(self, low: str) -> Iterator[tuple[Label, int, int]]:
-        """Every phrase wherever it begins: (label, start, end), also where one lies in another."""
+        """Yields (label, start, end) of every phrase wherever it begins, also inside another."""
         nothing: list[tuple[Label, re.Pattern[str]]] = []
         for word in _WORD.finditer(low):
-            at = word.start()
-            for key in dict.fromkeys(low[at : at + n] for n in range(_LETTERS + 1)):  # near the end some are the same
+            place = word.start()
+            for key in dict.fromkeys(low[place : place + n] for n in range(_LETTERS + 1)):  # at the end some are equal
                 for label, pattern in self.by_start.get(key, nothing):
-                    if found := pattern.match(low, at):
-                        yield label, at, found.end()
+                    if match := pattern.match(low, place):
+                        yield label, place, match.end()
 
 
 class Places:
-    """Where phrases stand, as [start, end): sorted once, then no question takes longer for there being many."""
+    """Spans [start, end) of phrases, sorted once, so that no query has to look at all of them."""
 
     def __init__(self, spans: Iterable[tuple[int, int]]) -> None:
-        found = sorted(spans)
-        self._starts = [start for start, _ in found]
-        self._furthest = list(accumulate((end for _, end in found), max))  # end of all that begin no later
-        self._ends = {end for _, end in found}
+        ordered = sorted(spans)
+        self._starts = [start for start, _ in ordered]
+        self._furthest = list(accumulate((end for _, end in ordered), max))  # end of all that begin no later
+        self._ends = {end for _, end in ordered}
 
     def begin(self, first: int, last: int) -> bool:
-        """True where one begins in [first, last)."""
+        """Whether a span begins in [first, last)."""
         n = bisect_left(self._starts, first)
         return n < len(self._starts) and self._starts[n] < last
 
@@ -93,12 +93,12 @@ class Places:
         return place in self._ends
 
     def hold(self, start: int, end: int) -> bool:
-        """True where one covers [start, end)."""
+        """Whether a span covers [start, end)."""
         n = bisect_right(self._starts, start)
         return n > 0 and end <= self._furthest[n - 1]
 
     def hold_more(self, start: int, end: int) -> bool:
-        """True where one covers [start, end) and is longer."""
+        """Whether a longer span covers [start, end)."""
         return self.hold(start - 1, end) or self.hold(start, end + 1)
 
 
@@ -114,20 +114,20 @@ class Book:
     blank: Phrases
 
     def mask(self, text: str, names: Sequence[str]) -> str:
-        """Lower case, straight marks, and blanks for titles and idioms; every code point keeps its place."""
+        """The text in lower case, with straight marks and with blanks for titles and idioms; all places stay."""
         text = text.translate(_STRAIGHT)
         low = text.lower()
         if len(low) != len(text):  # a few letters grow in lower case
             low = "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-        spans = [*_dated(text), *_quoted(text), *_capitals(text), *_named(text, low, names)]
+        spans = [*_dated_spans(text), *_quoted_spans(text), *_capital_spans(text), *_name_spans(text, low, names)]
         spans += [m.span() for m in _LINK.finditer(text)]
-        low = _blanked(low, [*spans, *(span for span in _works(text) if not self._is_kind(low, span))])
+        low = _blanked(low, [*spans, *(span for span in _work_spans(text) if not self._is_kind(low, span))])
         return _blanked(low, [(start, end) for _, start, end in self.blank.find(low)])
 
     def _is_kind(self, low: str, span: tuple[int, int]) -> bool:
-        """True where a capital stands on a kind of film, "the Horror movies"."""
+        """Whether the capitalised word at `span` is a genre, as in "the Horror movies"."""
         start, end = span
-        return any(part == "genre" for (_, part), at, _ in self.signs.find(low[start : end + 10]) if not at)
+        return any(part == "genre" for (_, part), offset, _ in self.signs.find(low[start : end + 10]) if not offset)
 
 
 def _blanked(low: str, spans: Sequence[tuple[int, int]]) -> str:
@@ -140,28 +140,28 @@ def _blanked(low: str, spans: Sequence[tuple[int, int]]) -> str:
 
 
 def titles(texts: Sequence[str]) -> list[str]:
-    """The names that these texts write with a year, longest first; a lone lower-case word is none."""
-    found: set[str] = set()
+    """The names of more than three letters that these texts write with a year, longest first."""
+    names: set[str] = set()
     for text in texts:
-        for start, end in _dated(text):
+        for start, end in _dated_spans(text):
             name = _YEAR.split(text[start:end])[0].strip(" ,.\"'“”")
-            found.add(name)
-            if name.count(" ") > 1 and _STARTS.search(text, max(0, start - 6), start):
-                found.add(name.split(None, 1)[1])  # "Try Snake House (1999)"
-    return sorted((name for name in found if len(name) > 3), key=lambda n: (-len(n), n))
+            names.add(name)
+            if name.count(" ") > 1 and _SENTENCE_START.search(text, max(0, start - 6), start):
+                names.add(name.split(None, 1)[1])  # "Try Snake House (1999)"
+    return sorted((name for name in names if len(name) > 3), key=lambda n: (-len(n), n))
 
 
-def _dated(text: str) -> list[tuple[int, int]]:
-    """Every "Title (Year)": back from the year over capitalised words, or over a few plain ones."""
-    return [(_title_start(text, found.start()), found.end()) for found in _YEAR.finditer(text)]
+def _dated_spans(text: str) -> list[tuple[int, int]]:
+    """Spans of every "Title (Year)": back from the year over capitalised words, or over a few lower-case ones."""
+    return [(_title_start(text, match.start()), match.end()) for match in _YEAR.finditer(text)]
 
 
 def _title_start(text: str, end: int) -> int:
-    """Where the title that ends at `end` begins."""
-    start = at = end
+    """The place where the title that ends at `end` begins."""
+    start = place = end
     small = set(_SMALL.split("|"))
     for n in range(_LONGEST_TITLE):
-        word = _WORD_BACK.search(text, max(0, at - 40), at)
+        word = _LAST_WORD.search(text, max(0, place - 40), place)
         if word is None or (n and word[1][-1] in ".!?;:)]" and not re.fullmatch(r"(?:Mrs?|Dr|St|Ms|Vol)\.", word[1])):
             break
         bare = word[1].strip(",\"'“”(")
@@ -169,17 +169,17 @@ def _title_start(text: str, end: int) -> int:
             start = word.start(1)
         elif (n and word[1].endswith(",")) or (bare.lower() not in small and (start < end or _is_plain(bare, n))):
             break
-        at = word.start(1)
-    return start if start < end else at
+        place = word.start(1)
+    return start if start < end else place
 
 
 def _is_plain(word: str, back: int) -> bool:
-    """True where a word in small letters, so far back, is no part of a title written without capitals."""
-    return back >= _LONGEST_PLAIN_TITLE or word.lower() in _PLAIN
+    """Whether a lower-case word, `back` words before the last one, is not part of a title without capitals."""
+    return back >= _LONGEST_PLAIN_TITLE or word.lower() in _NO_TITLE
 
 
-def _quoted(text: str) -> list[tuple[int, int]]:
-    """Quoted names (what begins with a capital and has no longer word without one), and what is somebody's line."""
+def _quoted_spans(text: str) -> list[tuple[int, int]]:
+    """Spans of quoted names (a capital at the start and on each word of five letters or more) and of quoted speech."""
     lines = [m.span() for m in _SPOKEN.finditer(text) if m[0].count(" ") > 1]
     return lines + [
         m.span()
@@ -188,34 +188,34 @@ def _quoted(text: str) -> list[tuple[int, int]]:
     ]
 
 
-def _capitals(text: str) -> list[tuple[int, int]]:
-    """Two or more capitalised words in a text that is not written in capitals; a sentence's first word may be none."""
+def _capital_spans(text: str) -> list[tuple[int, int]]:
+    """Spans of two or more capitalised words, without a sentence's first word, unless the text is all in capitals."""
     words = re.findall(r"\b[A-Za-z]\w*", text[:4_000])
     if sum(w[0].isupper() for w in words) > 0.6 * len(words) and len(words) > 4:
         return [m.span() for m in re.finditer(r"@\d+", text)]
     spans = []
-    for found in _CAPITALS.finditer(text):
-        start = found.start()
-        if _STARTS.search(text, max(0, start - 6), start) and re.search(r"\s", found[0]):
-            rest = found[0].split(None, 1)[1]
+    for match in _CAPITALS.finditer(text):
+        start = match.start()
+        if _SENTENCE_START.search(text, max(0, start - 6), start) and re.search(r"\s", match[0]):
+            rest = match[0].split(None, 1)[1]
             if len(rest.split()) < 2:
                 continue
-            start = found.end() - len(rest)
-        spans.append((start, found.end()))
+            start = match.end() - len(rest)
+        spans.append((start, match.end()))
     return spans
 
 
-def _works(text: str) -> list[tuple[int, int]]:
-    return [found.span(1 if found[1] else 2) for found in _WORK.finditer(text)]
+def _work_spans(text: str) -> list[tuple[int, int]]:
+    return [match.span(1 if match[1] else 2) for match in _WORK.finditer(text)]
 
 
-def _named(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Where these names stand: several words in any case, a single word only with its capital."""
+def _name_spans(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Spans of these names: several words in any case, a single word only in its own case."""
     spans = []
     for name in names:
-        many = " " in name
-        for found in re.finditer(re.escape(name.lower() if many else name), low if many else text):
-            spans.append(found.span())
+        is_phrase = " " in name
+        for match in re.finditer(re.escape(name.lower() if is_phrase else name), low if is_phrase else text):
+            spans.append(match.span())
     return spans
 
 
@@ -223,7 +223,7 @@ def _named(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def traits() -> frozenset[str]:
-    """Those that have cues: of any other the rules propose nothing."""
+    """Traits that have cues; the rules never propose any other."""
     return frozenset(tomllib.loads(FILE.read_text(encoding="utf-8"))["trait"])
 
 
@@ -265,34 +265,34 @@ def load() -> Book:
 
 
 def _person(words: dict[str, str]) -> re.Pattern[str]:
-    """Whoever is named: self, another (other), "who" (which), or nobody in particular (any)."""
+    """The pattern of a person: the seeker (self), somebody else (other), "who" (which), or anybody (any)."""
     kin, whose = phrase(words["kin"], words), "my|our|his|her|the|an?|some|this|that|these|your|their|most"
     return re.compile(
         rf"(?<!\w)(?:(?P<other>{_NOT_ME}(?:{whose}) (?:\w+ ){{0,2}}?{kin}(?: of (?:mine|ours))?|she|he|him|her|"
         rf"(?<!\w )(?:{_FAMILY})(?! of (?:\w+|\d)))|"
         r"(?P<self>i|i'\w+|im|ive|id(?= (?:rather|like|love|prefer))|me|my|mine|we|we'\w+|us|our|myself)|"
-        rf"(?P<which>who|whose)|(?P<any>{_YOU}|people|(?<!as ){_ASKED}some(?:one|body)|any(?:one|body){_WHO_KNOWS}|"
+        rf"(?P<which>who|whose)|(?P<any>{_YOU}|people|(?<!as ){_NO_PLEA}some(?:one|body)|any(?:one|body){_WHO_KNOWS}|"
         r"everyone|everybody|critics?|reviewers?|audiences?|viewers?|others))(?!\w)"
     )
 
 
 def phrase(entry: str, words: dict[str, str]) -> str:
-    """The regular expression of one entry, written as the head of cues.toml says."""
+    """The regular expression of one entry, which is written as the head of cues.toml explains."""
     while _NAME.search(entry):
-        entry = _NAME.sub(lambda found: words[found[1]], entry)
+        entry = _NAME.sub(lambda match: words[match[1]], entry)
     entry = entry.strip().replace(" ... ", r"[\s,\-]+(?:[\w']+[\s\-,]+){0,4}?")
     entry = re.sub(r"(?<!\\)_", r"[\\s\\-]*", entry).replace("~", r"\w*")
     return re.sub(r" ", r"[\\s\\-]+", entry)
 
 
 def starts(body: str, most: int) -> set[str]:
-    """The letters, `most` or fewer, with which a match of this expression begins; "" where that can be anything."""
-    found = {letters for letters, _ in _begin(body, most)}
-    return {a for a in found if not any(a != b and a.startswith(b) for b in found)}
+    """The prefixes, of `most` letters or fewer, with which a match of this expression can begin; "" is any text."""
+    prefixes = {letters for letters, _ in _prefixes(body, most)}
+    return {a for a in prefixes if not any(a != b and a.startswith(b) for b in prefixes)}
 
 
-def _begin(body: str, most: int) -> set[tuple[str, bool]]:
-    """(first letters, True where the expression ends with them)."""
+def _prefixes(body: str, most: int) -> set[tuple[str, bool]]:
+    """Returns pairs (prefix, whether the expression can end after it)."""
     return set().union(*(_sequence(part, most) for part in _split(body)))
 
 
@@ -305,27 +305,27 @@ def _sequence(part: str, most: int) -> set[tuple[str, bool]]:
     inner, rest = part[1:end].removeprefix("?:"), part[end + 1 :]
     if inner.startswith(("?!", "?=", "?<!", "?<=")):
         return _sequence(rest, most)
-    first = _begin(inner, most) if end else {(part[0], True)}
+    first = _prefixes(inner, most) if end else {(part[0], True)}
     if repeat := _REPEAT.match(rest):
         rest = rest[repeat.end() :]
-        first = {(letters, whole and repeat[0][0] == "?") for letters, whole in first}
+        first = {(letters, is_whole and repeat[0][0] == "?") for letters, is_whole in first}
         if not repeat[0].startswith(("+", "{1")):
             first.add(("", True))
     return {
-        (letters + more, whole and ends)
-        for letters, whole in first
-        for more, ends in (_sequence(rest, most - len(letters)) if whole else {("", False)})
+        (letters + more, is_whole and ends)
+        for letters, is_whole in first
+        for more, ends in (_sequence(rest, most - len(letters)) if is_whole else {("", False)})
     }
 
 
 def _split(body: str) -> list[str]:
-    """The alternatives of an expression, at its top level."""
+    """The alternatives at the top level of an expression."""
     bars = [n for n, letter, depth in _scan(body) if letter == "|" and not depth]
     return [body[a + 1 : b] for a, b in pairwise([-1, *bars, len(body)])]
 
 
 def _scan(body: str) -> Iterator[tuple[int, str, int]]:
-    """(place, letter, brackets open behind it), past what is escaped or in a class."""
+    """Yields (place, letter, number of open brackets after it), without the insides of escapes and classes."""
     depth = n = 0
     while n < len(body):
         letter = body[n]

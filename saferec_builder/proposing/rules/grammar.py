@@ -1,6 +1,6 @@
-"""English grammar as the rules look for it: where a thought ends or turns, who is meant, what is denied.
+"""The English grammar of the rules: where a clause ends or turns, who is meant, what is denied.
 
-Matched in lower case, in texts that cues.Book.mask has read: a BLANK stands where a title was.
+All patterns are for lower-case texts from cues.Book.mask, which have BLANKs in place of titles.
 """
 
 import re
@@ -45,19 +45,19 @@ POINTS_BACK = re.compile(r"\b(?:it|that|those|them|these|this|such)\b")
 STARTS_ANEW = re.compile(r"\s*(?:it'?s|that'?s|what|i|i'm|i've|we|they)\b")
 LIST_PAUSE = re.compile(r",(?!.*,)(.*)", re.S)
 
-_GOOD = "(?:points?|marks?)|(?:a |an )?(?:big |huge |major |giant |nice )?(?:plus|bonus)"
-_WANTS = re.compile(  # what follows in the sentence is asked for
-    rf"\b(?:(?:extra|bonus|brownie|added) {_GOOD}\b|the more\b.*\bthe (?:better|merrier)|even better (?:if|with)|"
+_BONUS = "(?:points?|marks?)|(?:a |an )?(?:big |huge |major |giant |nice )?(?:plus|bonus)"
+_WANTS = re.compile(  # what follows in the sentence is wanted
+    rf"\b(?:(?:extra|bonus|brownie|added) {_BONUS}\b|the more\b.*\bthe (?:better|merrier)|even better (?:if|with)|"
     r"(?:n't|not|never|without) (?:shy(?:ing)? away|hold(?:ing)? back|shrink(?:ing)?|flinch(?:ing)?|skimp(?:ing)?|"
     r"afraid (?:of|to) (?:show|go|us|hav|be|get)\w*)(?: (?:from|on|of|with))?|"
     r"(?:would|'d) (?:love|like|prefer) (?:it )?(?:if|to see|some|lots|plenty|something|a|an|one)|"
     r"(?:want|wants|need|crave) (?:to (?:be|get|feel)|something|a|an|one|some|lots|more)|"
     r"(?:looking|searching|hunting) for|in the mood for|(?:the )?(?:scarier|gorier|darker|bloodier|creepier))\b"
 )
-_STOPS = re.compile(
+_RESTRICTS = re.compile(
     r"\b(?:no|not|n't|nothing|none|never|without|avoid\w*|free|less|but|though|although|however|yet|while|just|only|except|unless|don'?t|isn'?t|doesn'?t)\b|n't\b"
 )
-_TO_BE_MOVED = re.compile(  # "one that leaves me sleepless", "something to scare me": the effect is what is asked for
+_WANTS_EFFECT = re.compile(  # "one that leaves me sleepless", "something to scare me": the effect is wanted
     r"\b(?:one|ones|something|anything|films?|movies?|books?|games?|shows?|stor(?:y|ies)|anime|manga|stuff|novels?) "
     r"(?:that|which|to|who)(?:'ll)?(?: (?:will|can|would|could|might|may|should|really|actually|truly|also|just|still|"
     r"is|are|and|genuinely|properly|totally|completely))*\s*$"
@@ -65,22 +65,22 @@ _TO_BE_MOVED = re.compile(  # "one that leaves me sleepless", "something to scar
 
 
 def is_wanted(lead: str) -> bool:
-    """True where what stands before a content or an effect in its sentence asks for it, and leaves nothing out."""
-    ends = [found.end() for found in _WANTS.finditer(lead)]
-    return bool(ends) and not _STOPS.search(lead, ends[-1])
+    """Whether the words before a content or an effect in its sentence ask for it, without a restriction."""
+    ends = [match.end() for match in _WANTS.finditer(lead)]
+    return bool(ends) and not _RESTRICTS.search(lead, ends[-1])
 
 
 def is_to_be_moved(lead: str) -> bool:
-    found = _TO_BE_MOVED.search(lead)
-    return bool(found and not _STOPS.search(lead))
+    match = _WANTS_EFFECT.search(lead)
+    return bool(match and not _RESTRICTS.search(lead))
 
 
-# ---- whose clause it is, and in what mood: each is asked of the words around one phrase
+# ---- whose feeling a clause is, and in what mood: each looks at the words around one phrase
 
 
 @dataclass(frozen=True)
 class Stance:
-    """A phrase that says how somebody stands to a content: level as in cues.toml."""
+    """A phrase that expresses an attitude to a content; level as in cues.toml, after: it follows the content."""
 
     start: int
     end: int
@@ -88,14 +88,14 @@ class Stance:
     after: bool
 
 
-Place = tuple[int, int]  # a sentence, from its first letter to behind its last
+Place = tuple[int, int]  # a sentence, as [start, end)
 
 _PIECE = re.compile(r"\b(?:and|or|that|which|but|because|since|so|when|whenever|while|though|although|where|until)\b")
 _HARD_EDGE = re.compile(r"[.!?;:\n,()\"]")
-# words that can stand before a feeling whose owner is left out, or is "it"
+# words that can stand before a feeling whose subject is left out, or is "it"
 _NEUTRAL = frozenset(Path(__file__).with_name("neutral.txt").read_text(encoding="utf-8").split())
 _HOUSE = re.compile(r"\b(?:this|our) (?:household|house|family|home|sofa|couch)\b")
-_AMOUNT = ("too ", "so ", "unnecessary", "gratuitous", "needless", "excessive")  # of a film, without an owner
+_AMOUNT = ("too ", "so ", "unnecessary", "gratuitous", "needless", "excessive")  # about a film, without a subject
 _ONESELF = re.compile(  # "my twins" are others, "my stomach" and "my worst fear" are not
     r"\b(?:i|im|ive|i'\w+|we|we'\w+|me|us|mine|myself|ourselves)\b|"
     r"\b(?:my|our)(?: (?:\w+st|big|one|main|own|real|only))?\s*$|"
@@ -110,7 +110,7 @@ _REPORTS = re.compile(
 _ASKS_FOR = re.compile(
     r"\b(?:(?:ask|beg|vote|pray|call)(?:s|ed)? for|insist(?:s|ed)? on|wants?|wanted|demand(?:s|ed)?)\s*$"
 )
-_BY_ACCOUNT = re.compile(  # what a doctor asks for is one's own need
+_BY_ACCOUNT = re.compile(  # but a doctor's advice is a need of one's own
     r"\b(?:according to|in the words of|to quote)\b|"
     r"(?<!doctor )(?<!therapist )(?<!sponsor )(?<!counsellor )(?<!neurologist )"
     r"\b(?:ask(?:s|ed)?|expect(?:s|ed)?|beg(?:s|ged)?|forbade) (?:me|us) (?:to\s*$|not to\b|"  # other tasks: one's own
@@ -121,11 +121,11 @@ _SAID_AFTER = re.compile(
     r"[^.!?;\n]{0,80}?,['\"]? (?:(?:it|he|she|they|\w+) )?(?:says|said|say|claims|claimed|writes|wrote|warns|warned|"
     r"shouts|shouted|goes)\b"
 )
-_WAS = re.compile(
+_PAST = re.compile(
     r"\b(?:couldn't|could not|wouldn't|would not|was|were|hated|had|avoided|used to|made|got|\w+ed (?:me|us)|fainted|"
     r"cried)\b"
 )
-_IS = re.compile(r"\b(?:can't|cannot|cant|don't|dont|won't|am|i'm|is|are|still|makes?|gives?|please|no|not|nothing)\b")
+_NOW = re.compile(r"\b(?:can't|cannot|cant|don't|dont|won't|am|i'm|is|are|still|makes?|gives?|please|no|not|nothing)\b")
 _SINCE = re.compile(
     r"[.!?] then\b|\bit(?:'s| has| is)(?: been)? (?:\w+ )?(?:years|decades)\b|"
     r"\b(?:(?:i|we) can(?: again)?(?: now)?(?=[.,;!]|$| and\b)|these days|nowadays|"
@@ -137,9 +137,9 @@ _SINCE = re.compile(
     r"now (?:i|we|there|it|they)(?:'ve|'m|'s|'re)?(?! (?:can't|cannot|couldn't|don't|won't|avoid|still|hate)))"
 )
 _SKIPPED = re.compile(r"\w+(?:ly|ed|ing)")
-_SO_FOR_ME = re.compile(r"so (?:that|this|it)\b|(?:which |that )?rules\b")
-_DO_SO = re.compile(r"(?:so )?(?:skip|avoid|drop|leave|spare us|keep) (?:it|them|that|those|these|such|all|any)\b")
-_ASKED_OF_YOU = re.compile(r"\b(?:can|could|would|will|if) you\b|\b\w+ to\s*$")
+_OWN_RULE = re.compile(r"so (?:that|this|it)\b|(?:which |that )?rules\b")
+_SKIP_IT = re.compile(r"(?:so )?(?:skip|avoid|drop|leave|spare us|keep) (?:it|them|that|those|these|such|all|any)\b")
+_ASKED_OF_YOU = re.compile(r"\b(?:can|could|would|will|if) you\b|\b\w+ to\s*$")  # "could you find me"
 _SUPPOSED = re.compile(
     r"\bif (?!you\b)\w+(?: \w+)? \w+ed (?:me|us)\b|"
     r"\bif (?:i|we)(?:'d(?! rather)| (?:were|was|could|did|had|ever|still)(?! (?:to|known)\b))|"
@@ -148,17 +148,17 @@ _SUPPOSED = re.compile(
 )
 _NO = re.compile(r"(?:(?:has|have|had|contains?) )?(?:no|not|nothing|zero|none|nobody)\b")
 _HAS = re.compile(r"(?:has|have|had|contains?) ")
-_TOLD_OF = re.compile(
+_SUBJECT_VERB = re.compile(
     r"\b(?:it|there|this|they|he|she|(?:the|his|her|this|that) \w+)(?:'s| is| was| were| are| has| had| have|'d)"
     r"(?: got| practically| hardly| really| almost)?\s*$"
 )
-_TOLD_HAVING = re.compile(r"\b(?:it|this|they|he|she|(?:the|his|her|this|that) \w+)\s*$")
+_SUBJECT = re.compile(r"\b(?:it|this|they|he|she|(?:the|his|her|this|that) \w+)\s*$")
 _WISHES = re.compile(
     r"\b(?:please|pls|tell me|let me know|want|need|hop\w+|prefer\w*|long as|if|unless|make sure|sure|rules?|condition|"
     r"ask|request\w*|kindly|appreciate|grateful|thankful|obliged|"
     r"only|must|wish|ideally|provided|so|check\w*|promise\w*|can|could|would|anything|something|recommend\w*|find)\b"
 )
-_DONE = re.compile(r"\s+(?:were|was|had|did|left|relations?|(?:in the \w+ )?this (?:year|week|month|summer|winter))\b")
+_EVENT = re.compile(r"\s+(?:were|was|had|did|left|relations?|(?:in the \w+ )?this (?:year|week|month|summer|winter))\b")
 _GLADLY = re.compile(  # "I can't watch it without dancing"
     r"[^.!?;,]{0,60}?\bwithout (?!(?:cry|sob|weep|feel|panick|shak|get|hav|flinch|winc|look|clos|cover|gag|turn|want|"
     r"fear|relaps|spiral)\w*)\w+ing\b"
@@ -167,29 +167,29 @@ _OPTIONAL = re.compile(
     r"\s*(?:required|needed|necessary|mandatory|essential|a must|limited to|only|just|opposed|against)\b"
 )
 _TOWARDS = re.compile(r"\s*(?:straight |right |ahead )?to\b")
-_TELLS = re.compile(r"^(?!.*\b(?:where|when|which|that|who|if|there)\b).*\b(?:is|are|was|were)\b", re.S)
+_STATES = re.compile(r"^(?!.*\b(?:where|when|which|that|who|if|there)\b).*\b(?:is|are|was|were)\b", re.S)
 
 
 def is_anothers(low: str, place: Place, start: int, end: int, stance: Stance | None, content_end: int) -> bool:
-    """ "The ratings board couldn't handle the blood", "it had no ghosts": told, and neither felt nor asked for."""
+    """Whether it is another's feeling ("the board couldn't handle the blood") or a report ("it had no ghosts")."""
     lead, phrase, tail = low[place[0] : start], low[start:end], low[max(end, content_end) : place[1]]
     if stance and stance.level == "request":
-        if _is_told(lead, phrase, tail):
+        if _is_report(lead, phrase, tail):
             return True
-        return bool(SHUNS.match(phrase)) and not _ASKED_OF_YOU.search(lead) and _of_another(lead)
+        return bool(SHUNS.match(phrase)) and not _ASKED_OF_YOU.search(lead) and _names_other(lead)
     if UNABLE.match(phrase) and _GLADLY.match(low, end, place[1]):
         return True
     if SELF.search(phrase) or (stance and phrase.startswith(_AMOUNT)):
         return False
     if stance and stance.after:
-        shared = SAME_SUBJECT.search(low, content_end, start) and not SELF.search(low, content_end, start)
-        told_to = _DO_SO.match(phrase)  # "he walks out at blood, so skip those"
-        lead = low[place[0] : content_end] if shared and not told_to else ""
-    return _of_another(lead)
+        same_subject = SAME_SUBJECT.search(low, content_end, start) and not SELF.search(low, content_end, start)
+        asks_to_skip = _SKIP_IT.match(phrase)  # "he walks out at blood, so skip those"
+        lead = low[place[0] : content_end] if same_subject and not asks_to_skip else ""
+    return _names_other(lead)
 
 
-def _of_another(lead: str) -> bool:
-    """True where what stands before a feeling in its sentence names whose it is, and not the seeker."""
+def _names_other(lead: str) -> bool:
+    """Whether the words before a feeling in its sentence name somebody else who has it, and not the seeker."""
     if SAFE_FOR_ONE.search(lead) or _HOUSE.search(lead):
         return False
     clause = _HARD_EDGE.split(lead)[-1]
@@ -201,48 +201,48 @@ def _of_another(lead: str) -> bool:
     return False
 
 
-def _is_told(lead: str, phrase: str, tail: str) -> bool:
-    """True where "no" tells what a film has or what happened, and asks for nothing."""
+def _is_report(lead: str, phrase: str, tail: str) -> bool:
+    """Whether "no" reports what a film has or what happened, and requests nothing."""
     if not _NO.match(phrase):
         return False
-    if _DONE.match(tail) or " than " in tail:
+    if _EVENT.match(tail) or " than " in tail:
         return True
-    return not _WISHES.search(lead + tail) and bool((_TOLD_HAVING if _HAS.match(phrase) else _TOLD_OF).search(lead))
+    return not _WISHES.search(lead + tail) and bool((_SUBJECT if _HAS.match(phrase) else _SUBJECT_VERB).search(lead))
 
 
 def strays(phrase: str, between: str) -> bool:
-    """True where a request is not about what follows: "skip to the ghosts", "no screens is cruelty", "not required"."""
+    """Whether a request is not about what follows: "skip to the ghosts", "no screens is cruelty", "not required"."""
     optional = phrase.endswith("not") and _OPTIONAL.match(between)
-    return bool(_TOWARDS.match(between) or optional or (re.match(r"no\b", phrase) and _TELLS.search(between)))
+    return bool(_TOWARDS.match(between) or optional or (re.match(r"no\b", phrase) and _STATES.search(between)))
 
 
 def is_supposed(clause: str) -> bool:
-    """ "If I were pregnant": what is not so."""
+    """Whether a clause is hypothetical: "if I were pregnant"."""
     return bool(_SUPPOSED.search(clause))
 
 
 def is_hearsay(low: str, place: Place, start: int, end: int, reported: re.Pattern[str]) -> bool:
-    """ "People say that it is too bloody", "no blood, says my aunt": tells nothing of who writes it."""
+    """Whether it is what others say: "people say that it is too bloody", "no blood, says my aunt"."""
     lead = low[place[0] : start]
-    before = [(lead[: m.start()], m.end()) for m in _REPORTS.finditer(lead)]
-    reports = [at for who, at in before if _of_another(who) and not _ASKED_OF_YOU.search(who)]  # "could you find me"
+    candidates = [(lead[: m.start()], m.end()) for m in _REPORTS.finditer(lead)]
+    reports = [stop for head, stop in candidates if _names_other(head) and not _ASKED_OF_YOU.search(head)]
     account = _BY_ACCOUNT.search(lead)
     if (account and not _HARD_EDGE.search(lead, account.end())) or _SAID_AFTER.match(low, end, place[1]):
         return True
-    if any(not SELF.search(lead, at) for at in reports) and not _SO_FOR_ME.match(low, start):
+    if any(not SELF.search(lead, stop) for stop in reports) and not _OWN_RULE.match(low, start):
         return True
-    if (asks := _ASKS_FOR.search(lead)) and _of_another(lead[: asks.start()]):
+    if (asks := _ASKS_FOR.search(lead)) and _names_other(lead[: asks.start()]):
         return True
     listed = [m.end() for m in reported.finditer(low, place[0], start)]
     return bool(listed) and not SELF.search(low, listed[-1], end)
 
 
 def is_over(low: str, place: Place, next_end: int, start: int, end: int, context: dict[str, re.Pattern[str]]) -> bool:
-    """True where a feeling belongs to the past, by what its sentence and the next (up to `next_end`) say."""
+    """Whether a feeling is over, by its sentence and the next one (up to `next_end`)."""
     first, last = place
     if context["over"].search(low, start, next_end):
         return True
-    if _WAS.search(low, first, end) and not _IS.search(low, first, end) and _SINCE.search(low, end, end + 400):
+    if _PAST.search(low, first, end) and not _NOW.search(low, first, end) and _SINCE.search(low, end, end + 400):
         return True
     if context["still"].search(low, first, last):
         return False

@@ -1,10 +1,10 @@
-"""The rule-based proposer: a named content beside the seeker's own aversion, or a sign that implies one.
+"""The rule-based proposer: finds a content beside the seeker's own aversion to it, or a sign that implies one.
 
 reads  conversations (or items with a plot), the taxonomy, and cues.toml (English; traits without cues are not proposed)
-gives  proposals by `rules`; no row means that nothing was found, which is no claim that nothing is there
+gives  proposals by `rules`; no row means that nothing was found, not that the trait is absent
 
-Titles and idioms are blanked first. What somebody feels who is not watching along, what is over, and what is liked
-or a joke makes no proposal.
+Titles and idioms are blanked first. Feelings of people who do not watch along, past feelings, liked contents and jokes
+give no proposal.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,12 +21,12 @@ from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
 
 VERSION = "rules-9"
-MOST = 40  # hits of one trait in one turn
+MOST = 40  # most hits of one trait in one turn
 
-_SURE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence
-# Lists whose phrases need no aversion beside them: verdict, form, confidence. What a body did, or what followed, is too
-# often enjoyed ("it scared me, loved it"): of such claims that were graded none was right (make bench ONLY=rules).
-_ALONE = (
+_CONFIDENCE = {"strong": 0.9, "request": 0.8, "hate": 0.75, "mild": 0.6}  # level of an aversion -> confidence
+# Lists whose phrases need no aversion beside them: verdict, form, confidence. Reactions of the body and aftermaths are
+# often enjoyed ("it scared me, loved it"): of such claims that were graded, none was right (make bench ONLY=rules).
+_WITHOUT_AVERSION = (
     ("says", "present", "explicit", 0.85),
     ("reaction", "unsure", "explicit", 0.4),
     ("aftermath", "unsure", "implicit", 0.4),
@@ -41,14 +41,14 @@ def propose(conversations: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     rows: list[Proposal] = []
     for subject, digest, turns in conversations.select("conversation", "digest", "turns").iter_rows():
         titles = cues.titles([t["text"] or "" for t in turns or []])
-        found: dict[str, list[tuple[int, str, Hit]]] = {}
+        hits_by_trait: dict[str, list[tuple[int, str, Hit]]] = {}
         for n, turn in enumerate(turns or []):
             if turn["role"] == "seeker" and turn["text"]:
                 for hit in read(turn["text"], titles):
-                    found.setdefault(hit.trait, []).append((n, turn["text"], hit))
+                    hits_by_trait.setdefault(hit.trait, []).append((n, turn["text"], hit))
         for trait in taxonomy.slugs:
-            if trait in found:
-                rows.append(_row("sensitivity", subject, trait, digest, taxonomy, found[trait]))
+            if trait in hits_by_trait:
+                rows.append(_proposal("sensitivity", subject, trait, digest, taxonomy, hits_by_trait[trait]))
     return tables.PROPOSALS.frame(rows)
 
 
@@ -58,22 +58,22 @@ def flag_items(items: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     for item, plot in items.select("item", "plot").iter_rows():
         hits = list(read_plot(plot)) if plot else []
         for trait in taxonomy.slugs:
-            if mine := [(0, plot, hit) for hit in hits if hit.trait == trait]:
-                rows.append(_row("item_flag", item, trait, tables.digest(plot), taxonomy, mine))
+            if hits_of_trait := [(0, plot, hit) for hit in hits if hit.trait == trait]:
+                rows.append(_proposal("item_flag", item, trait, tables.digest(plot), taxonomy, hits_of_trait))
     return tables.PROPOSALS.frame(rows)
 
 
-def _row(
-    kind: str, subject: str, trait: str, digest: str, taxonomy: Taxonomy, found: Sequence[tuple[int, str, Hit]]
+def _proposal(
+    kind: str, subject: str, trait: str, digest: str, taxonomy: Taxonomy, hits: Sequence[tuple[int, str, Hit]]
 ) -> Proposal:
-    """One row from all hits of a trait: the surest verdict, and the evidence that carries it."""
-    present = [f for f in found if f[2].verdict == "present"]
-    kept = present or found
+    """One row from all hits of a trait: the surest verdict, and the evidence for it."""
+    present = [hit for hit in hits if hit[2].verdict == "present"]
+    evidence = present or hits
     spans: dict[tuple[int, int, int], Span] = {
         (n, h.start, h.end): {"turn": n, "start": h.start, "end": h.end, "quote": text[h.start : h.end]}
-        for n, text, h in kept
+        for n, text, h in evidence
     }
-    form = "explicit" if any(h.form == "explicit" for _, _, h in kept) else "implicit"
+    form = "explicit" if any(h.form == "explicit" for _, _, h in evidence) else "implicit"
     return {
         "proposal": tables.digest(kind, subject, trait, digest, "rules", VERSION),
         "kind": kind,
@@ -83,7 +83,7 @@ def _row(
         "verdict": "present" if present else "unsure",
         "form": form if present else None,
         "spans": [spans[place] for place in sorted(spans)][:5],
-        "confidence": min(0.95, max(h.sure for _, _, h in kept) + 0.03 * min(3, len(spans) - 1)),
+        "confidence": min(0.95, max(h.sure for _, _, h in evidence) + 0.03 * min(3, len(spans) - 1)),
         "proposer": "rules",
         "version": VERSION,
         "taxonomy": taxonomy.digest,
@@ -91,11 +91,11 @@ def _row(
 
 
 def claimed(texts: Sequence[str] | str) -> set[str]:
-    """Traits that the rules find present in what one seeker said, turn by turn; a bare text is one turn.
+    """Traits that the rules find present in the turns of one seeker; a bare text is one turn.
 
-    UsageError for messages of role and content: in their keys nothing would be found, and nothing filtered.
+    Raises UsageError for messages of role and content: the rules would read their keys, and find nothing.
     """
-    texts = [texts] if isinstance(texts, str) else texts  # letter by letter nothing is found either
+    texts = [texts] if isinstance(texts, str) else texts  # a string would be read letter by letter, and nothing found
     if isinstance(texts, Mapping) or not all(isinstance(text, str) for text in texts):
         raise UsageError(
             "claimed: expected what the person said, as str or a list of str: give the content of messages"
@@ -105,7 +105,7 @@ def claimed(texts: Sequence[str] | str) -> set[str]:
 
 
 def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
-    """What one turn of a seeker says of them. `titles`: names of items, blanked wherever they stand."""
+    """Hits in one turn of a seeker. titles: names of items, which are blanked wherever they occur."""
     book = cues.load()
     turn = Turn(book.mask(text, titles), book)
     hits = (hit for slug in turn.traits for hit in islice(_of_trait(slug, turn), MOST))
@@ -113,29 +113,29 @@ def read(text: str, titles: Sequence[str] = ()) -> list[Hit]:
 
 
 def _of_trait(slug: str, turn: Turn) -> Iterator[Hit]:
-    for part, verdict, form, sure in _ALONE:
-        for start, end in turn.signs.get((slug, part), ()):
-            if part in ("reaction", "aftermath", "faint") and turn.names_another(slug, start, part == "aftermath"):
+    for name, verdict, form, confidence in _WITHOUT_AVERSION:
+        for start, end in turn.signs.get((slug, name), ()):
+            if name in ("reaction", "aftermath", "faint") and turn.names_another(slug, start, name == "aftermath"):
                 continue
             if not turn.asked(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
-                yield turn.hit(slug, start, end, verdict, form, sure)
+                yield turn.hit(slug, start, end, verdict, form, confidence)
     for start, end in turn.signs.get((slug, "life"), ()):
         yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
     genres, others = turn.signs.get((slug, "genre"), []), turn.contents_besides(slug)
     for start, end in genres:  # "asylum horror" says which kind
         if not others.hold_more(start, end) and not others.end_at(start - 1):
-            yield from _named(slug, turn, start, end, True)
+            yield from _content_hits(slug, turn, start, end, True)
     kinds = cues.Places(genres)
     for start, end in turn.signs.get((slug, "cues"), ()):  # "animal cruelty" is not cruelty to people
         if not kinds.hold(start, end) and not others.hold_more(start, end):
-            yield from _named(slug, turn, start, end, False)
+            yield from _content_hits(slug, turn, start, end, False)
 
 
-def _named(slug: str, turn: Turn, start: int, end: int, genre: bool) -> Iterator[Hit]:
-    """A content is named at [start, end): a hit where the same breath says that it is unwanted."""
+def _content_hits(slug: str, turn: Turn, start: int, end: int, genre: bool) -> Iterator[Hit]:
+    """Yields a hit if a phrase beside the content at [start, end) says that it is unwanted."""
     before, after = turn.before(start), turn.afters(end)
     if after and turn.low[end : after[0].start] == "-":
-        before = None  # who likes a "blood-free" film likes no blood
+        before = None  # "I like blood-free films" does not mean liking blood
     if before and before.level in GLAD and not (after and after[0].level == "strong"):
         return
     averse = [s for s in (before, *after) if s and s.level not in GLAD]
@@ -145,18 +145,18 @@ def _named(slug: str, turn: Turn, start: int, end: int, genre: bool) -> Iterator
         if verdict and turn.wanted(start, stance):
             return
         if verdict and not turn.asked(stance.start) and turn.holds(stance.start, stance.end, stance, end):
-            liked = before is not None and before.level in GLAD
-            if liked and not (before and before.level == "theirs" and turn.points_back(stance)):
+            is_liked = before is not None and before.level in GLAD
+            if is_liked and not (before and before.level == "theirs" and turn.points_back(stance)):
                 verdict = (
                     "unsure"  # liked, and yet it does something to them; "he likes it, I can't take it" is present
                 )
-            sure = _SURE[stance.level] if verdict == "present" else 0.35
-            yield turn.hit(slug, first, last, verdict, "explicit", sure)
+            confidence = _CONFIDENCE[stance.level] if verdict == "present" else 0.35
+            yield turn.hit(slug, first, last, verdict, "explicit", confidence)
             return
 
 
 def _verdict(level: str, genre: bool, mild: bool) -> str | None:
-    """Of a kind of film only the body's no counts; not wanting to see one is a taste."""
+    """The verdict of an aversion, or None. To a genre only a `strong` one is `present`: other dislikes are a taste."""
     if level == "strong":
         return "present"
     if genre:
@@ -167,10 +167,10 @@ def _verdict(level: str, genre: bool, mild: bool) -> str | None:
 
 
 def read_plot(plot: str) -> Iterator[Hit]:
-    """What a plot shows: a content that is named is there, unless the plot says that it is not."""
+    """Hits in a plot: a content that it names is present, unless it says that the content is absent."""
     book = cues.load()
     turn = Turn(book.mask(plot, ()), book)
-    for (slug, part), start, end in book.plots.find(turn.low):
-        verdict, sure = ("unsure", 0.3) if part == "plot_faint" else ("present", 0.7 if part == "cues" else 0.6)
+    for (slug, name), start, end in book.plots.find(turn.low):
+        verdict, confidence = ("unsure", 0.3) if name == "plot_faint" else ("present", 0.7 if name == "cues" else 0.6)
         if not grammar.ABSENT.search(turn.low[max(0, start - 30) : start]):
-            yield turn.hit(slug, start, end, verdict, "explicit", sure)
+            yield turn.hit(slug, start, end, verdict, "explicit", confidence)
