@@ -49,8 +49,7 @@ def in_one_message(body: dict[str, Any]) -> None:
 
 
 def as_response(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A request for a chat completion in the form of `/responses`. It tells the server to store nothing: by default the
-    server would keep what was sent for 30 days."""
+    """A chat completion's request in the form of `/responses`; by default the server would store it for 30 days."""
     request: dict[str, Any] = {_REQUEST_NAMES.get(name, name): value for name, value in body.items()}
     if form := request.pop("response_format", None):
         request["text"] = {**request.get("text", {}), "format": {"type": "json_schema", **form["json_schema"]}}
@@ -83,7 +82,7 @@ def as_completion(reply: Any) -> Any:
 
 
 def json_in(text: str) -> dict[str, Any] | list[Any] | None:
-    """The object or list in an answer: alone, fenced, after thoughts, amid prose, as a Python literal, or as a string.
+    """The object or list in an answer: alone, fenced, after thoughts, in prose, as a Python literal, or as a string.
 
     None if there is none, or if a key occurs twice in one object: nothing says which of the two counts.
     """

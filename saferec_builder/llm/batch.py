@@ -312,7 +312,7 @@ class _Batches:
             if isinstance(fault, openai.NotFoundError) and verb in ("ask for", "fetch"):  # a retry would not find it
                 advice = "run it with the key that submitted the batch, or ask without one: --proposer openai:NAME"
                 kind = _Missing
-        except AttributeError:  # in a page of a list
+        except AttributeError:  # raised by a page of a list
             pass
         raise kind(f"{self.server.base_url}: cannot {verb} a batch: {error}: {advice}")
 
@@ -338,5 +338,5 @@ def reply_of(line: str, server: Server) -> Reply | None:
 
 
 def _encodable(text: str) -> str:
-    """Replaces half characters, with which a cut answer may end: no table can store them."""
+    """Replaces unpaired surrogates, with which a cut answer may end: no table can store them."""
     return text.encode(errors="replace").decode()

@@ -86,7 +86,7 @@ async def replies(
                         postponed.append((place, body))
                         break
                     waiting[request] = [place]
-                    await asyncio.sleep(0)  # sends it now: requests that leave together would go on to come in bursts
+                    await asyncio.sleep(0)  # sends it now: requests sent together would keep coming in bursts
             if not waiting:
                 return
             reply = await results.get()

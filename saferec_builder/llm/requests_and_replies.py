@@ -80,7 +80,7 @@ class Server:
         request = as_response(request) if self.way == RESPONSES else request
         try:
             return to_json(request)
-        except PydanticSerializationError:  # half a character, which UTF-8 cannot hold
+        except PydanticSerializationError:  # an unpaired surrogate, which UTF-8 cannot hold
             return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 

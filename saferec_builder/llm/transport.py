@@ -57,7 +57,7 @@ class Wire:
         outcome = await self._copy(path, content) if path in self.first_requests else None
         if isinstance(outcome, httpx2.Response) and outcome.status_code == 200:
             return None, self.text(outcome)
-        # openai's client takes this for the end of its own first attempt, then waits, retries and raises as usual
+        # openai's client takes this as the result of its own first attempt, then waits, retries and raises as usual
         token = _OUTCOME.set(outcome)
         try:
             response = await self.client.post(path, cast_to=httpx2.Response, content=content)
@@ -136,7 +136,7 @@ def _pool(server: Server, pace: Pace) -> httpx2.AsyncClient:
             if response.status_code == 200:
                 return response
             if is_quota(response.text):
-                response.headers["x-should-retry"] = "false"  # openai's client would try again
+                response.headers["x-should-retry"] = "false"  # otherwise openai's client would retry
             elif response.status_code in BUSY:
                 pace.slow()
             return response

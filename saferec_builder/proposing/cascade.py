@@ -28,12 +28,12 @@ def disputed(proposals: pl.DataFrame, one: Who, other: Who) -> set[str]:
 
     If the rules find nothing, that is no opinion: they know few words.
     """
-    ours, theirs = (
-        set(proposals.filter(proposer=who[0], version=who[1], verdict="present").select("subject", "trait").iter_rows())
-        for who in (one, other)
+    by_one, by_other = (
+        set(proposals.filter(proposer=key[0], version=key[1], verdict="present").select("subject", "trait").iter_rows())
+        for key in (one, other)
     )
-    differing = (ours - theirs if other[0] != "rules" else set()) | (theirs - ours if one[0] != "rules" else set())
-    return {subject for subject, _ in differing}
+    pairs = (by_one - by_other if other[0] != "rules" else set()) | (by_other - by_one if one[0] != "rules" else set())
+    return {subject for subject, _ in pairs}
 
 
 def escalated(
@@ -48,9 +48,9 @@ def escalated(
 ) -> set[str]:
     """Of these subjects, those that the next proposer of a cascade reads after the `earlier` ones.
 
-    After the rules: all, or with skip_silent those on which the rules have a proposal and the `foreign` ones, in a
-    language that they do not read. After a model: of what it has `read`, what it is unsure of, and what it sees
-    differently from an earlier one.
+    After the rules: all, or with skip_silent those on which the rules have a proposal (none that they have yet to read)
+    and the `foreign` ones, in a language that they do not read. After a model: of what it has `read`, what it is unsure
+    of, and what it sees differently from an earlier one.
     """
     if not earlier:
         return set(subjects)

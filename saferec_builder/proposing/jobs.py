@@ -71,8 +71,8 @@ class Job:
     def earlier(self) -> pl.DataFrame:
         """This proposer's proposals from before this job saved its first."""
         parts = workspace.parts(self.ws, tables.PROPOSALS, "kind", "proposer", "version")
-        mine = {"kind": self.corpus.kind, "proposer": self.name, "version": self.made_by}
-        return pl.concat(part.filter(**mine).select("proposal") for part in (tables.PROPOSALS.empty, *parts))
+        columns = {"kind": self.corpus.kind, "proposer": self.name, "version": self.made_by}
+        return pl.concat(part.filter(**columns).select("proposal") for part in (tables.PROPOSALS.empty, *parts))
 
     @property
     def spent(self) -> float:

@@ -200,7 +200,7 @@ def _clauses(turns: Sequence[dict[str, str]]) -> list[Span]:
 
 
 def _best_clause(model: LinearText, clauses: list[Span]) -> Callable[[int], Span | None]:
-    """Returns a function place of a trait -> clause with the highest score; None if an empty text scores higher."""
+    """Returns a function (place of a trait) -> its best clause, or None if an empty text scores higher."""
     scores = model.score([*(clause["quote"] for clause in clauses), ""])
 
     def clause(place: int) -> Span | None:
@@ -234,5 +234,5 @@ def _proposal(
 def _form(quote: str, slug: str) -> str:
     """`explicit` if the quote names the content in words of the rules, else `implicit`."""
     book = cues.load()
-    named = {label for label, _, _ in book.signs.find(book.mask(quote, ()))}
-    return "explicit" if named & {(slug, "cues"), (slug, "genre"), (slug, "says")} else "implicit"
+    labels = {label for label, _, _ in book.signs.find(book.mask(quote, ()))}
+    return "explicit" if labels & {(slug, "cues"), (slug, "genre"), (slug, "says")} else "implicit"

@@ -1,6 +1,4 @@
-"""Open batches, which are submitted and not fetched: a budget reserves the most that they can cost, and while one is
-open its model is not asked directly.
-"""
+"""Open batches (submitted, not fetched): a budget reserves their highest cost; their model is not asked directly."""
 
 import polars as pl
 

@@ -91,9 +91,9 @@ def version(path: Path = EMBEDDED) -> str:
     return prompt(path).version
 
 
-def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = None) -> Body:
+def build_request(subject: Subject, taxonomy: Taxonomy, chosen: Prompt | None = None) -> Body:
     """Body of a chat completion without model and sampling: the same first message for all, then the text as data."""
-    system, answer = _fixed(subject.kind, taxonomy, asked or prompt())
+    system, answer = _fixed(subject.kind, taxonomy, chosen or prompt())
     lines = "\n".join(_data_line(n, role, text) for n, (role, text) in enumerate(subject.turns))
     user = f"<data>\n{lines}\n</data>\nAnswer with the JSON object for this data."
     return {"messages": [system, {"role": "user", "content": user}], "response_format": answer}
@@ -102,12 +102,12 @@ def build_request(subject: Subject, taxonomy: Taxonomy, asked: Prompt | None = N
 _FIXED: dict[tuple[str, str, str], tuple[Body, Body]] = {}
 
 
-def _fixed(kind: str, taxonomy: Taxonomy, asked: Prompt) -> tuple[Body, Body]:
+def _fixed(kind: str, taxonomy: Taxonomy, chosen: Prompt) -> tuple[Body, Body]:
     """The first message and the response format, which all requests of a kind share; built once."""
-    key = (kind, taxonomy.digest, asked.version)
+    key = (kind, taxonomy.digest, chosen.version)
     if key not in _FIXED:
         form: Body = {"name": "claims", "strict": True, "schema": schema(taxonomy)}
-        system: Body = {"role": "system", "content": asked.instructions(kind, taxonomy)}
+        system: Body = {"role": "system", "content": chosen.instructions(kind, taxonomy)}
         _FIXED[key] = system, {"type": "json_schema", "json_schema": form}
     return _FIXED[key]
 

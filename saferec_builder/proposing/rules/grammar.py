@@ -113,7 +113,7 @@ _ASKS_FOR = re.compile(
 _BY_ACCOUNT = re.compile(  # but a doctor's advice is a need of one's own
     r"\b(?:according to|in the words of|to quote)\b|"
     r"(?<!doctor )(?<!therapist )(?<!sponsor )(?<!counsellor )(?<!neurologist )"
-    r"\b(?:ask(?:s|ed)?|expect(?:s|ed)?|beg(?:s|ged)?|forbade) (?:me|us) (?:to\s*$|not to\b|"  # other tasks: one's own
+    r"\b(?:ask(?:s|ed)?|expect(?:s|ed)?|beg(?:s|ged)?|forbade) (?:me|us) (?:to\s*$|not to\b|"  # others: one's own
     r"to (?:please )?(?:not|never|avoid|skip|leave|keep|stay|warn|steer|spare|drop|cut|stop|promise|check)\b)"
 )
 ASKED_ME = re.compile(r"\b(?:ask(?:s|ed)?|beg(?:s|ged)?|wants?) (?:me|us) (?:not )?to\b")

@@ -122,7 +122,7 @@ def _of_trait(slug: str, turn: Turn) -> Iterator[Hit]:
     for start, end in turn.signs.get((slug, "life"), ()):
         yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
     genres, others = turn.signs.get((slug, "genre"), []), turn.contents_besides(slug)
-    for start, end in genres:  # "asylum horror" says which kind
+    for start, end in genres:  # "asylum horror" rejects one kind of horror only
         if not others.hold_more(start, end) and not others.end_at(start - 1):
             yield from _content_hits(slug, turn, start, end, True)
     kinds = cues.Places(genres)
