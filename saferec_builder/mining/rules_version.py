@@ -1,11 +1,11 @@
-"""The name of a set of rules, made of what they say and of what they rest on, wherever in the code they stand.
+"""The version of a set of rules: a digest of their answers, patterns and word lists.
 
-What went through rules of another name is read again, which takes hours for Reddit's dumps. So a name holds what the
-rules answer on the texts of samples/, and their patterns and word lists, which may answer otherwise on a text that is
-not there. A comment, a file that moved or a function of another name changes nothing.
+Texts that were read under another version are read again, which takes hours for Reddit's dumps. So a version is made of
+the rules' answers on the texts of samples/, and of their patterns and word lists, because these may answer differently
+on texts that are not there. Comments, moved files and renamed functions do not change it.
 
-Whoever changes a rule adds texts on which it answers otherwise. Whoever only adds texts, or writes a pattern otherwise
-that finds the same, puts the new name into SAME: nobody reads anything again for that.
+If you change a rule, add texts on which its answer changes. If you only add texts, or rewrite a pattern that matches
+the same, add the new version to SAME, so that nothing is read again.
 """
 
 import re
@@ -18,28 +18,28 @@ from saferec_builder.storage.schema import digest
 
 _SAMPLES = Path(__file__).with_name("samples")
 
-# name that rules have now -> name that the very same rules had when workspaces were mined with them
+# version of the rules now -> version that the very same rules had when workspaces were mined with them
 SAME = {
     "8872c9aa4341fc86": "ab4db975678e99c6",  # the rules for distress and for letters
 }
 
 
 def samples(name: str) -> dict[str, Any]:
-    """Invented texts, by what they are for, on which rules are asked for their answers."""
+    """Invented texts by purpose; the rules' answers on them make the version."""
     return tomllib.loads((_SAMPLES / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def named(answers: object, *parts: Mapping[str, object]) -> str:
     """16 hex digits for rules that give these answers; `parts` are the variables of the modules that hold them."""
-    made = digest(answers, _data(parts))
-    return SAME.get(made, made)
+    version = digest(answers, _data(parts))
+    return SAME.get(version, version)
 
 
 def _data(parts: Iterable[Mapping[str, object]]) -> list[str]:
-    """Every pattern, text and list of words once, wherever it stands; a piece of a pattern counts in the pattern."""
+    """Every pattern, text and word list, once each; a text that is part of another one counts in that."""
     values = [value for part in parts for name, value in part.items() if not name.startswith("__")]
-    found = {text for value in values for text in _texts(value)}
-    return sorted(text for text in found if not any(text in other for other in found if other != text))
+    texts = {text for value in values for text in _texts(value)}
+    return sorted(text for text in texts if not any(text in other for other in texts if other != text))
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -50,8 +50,8 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, Mapping):
         yield from _texts([*value, *value.values()])
     elif isinstance(value, list | tuple | set | frozenset):
-        if all(isinstance(one, str) for one in value):
+        if all(isinstance(item, str) for item in value):
             yield "\n".join(value if isinstance(value, list | tuple) else sorted(value))
         else:
-            for one in value:
-                yield from _texts(one)
+            for item in value:
+                yield from _texts(item)
