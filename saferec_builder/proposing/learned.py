@@ -102,7 +102,7 @@ class Learned:
         return thresholds(self.examples, self.scores, np.ones(len(self.scores), dtype=bool))
 
     @property
-    def known(self) -> Standing | None:
+    def known_standing(self) -> Standing | None:
         """Its standing, if it is known without training."""
         is_measured = self.trained or "standing" in self.__dict__
         return self.standing if is_measured else remembered(self.corpus.ws, self.basis)

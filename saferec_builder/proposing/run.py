@@ -77,7 +77,7 @@ def propose(
         with proposers.asking(ws, steps):
             all_jobs = _read_all(plan, progress)
     counts = together({job.name: job.counts() for job in all_jobs})
-    if is_considered and (standing := learner.known) and (learner.trained or not standing.ready):
+    if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):
         counts = replace(counts, figures={**counts.figures, "of_learned": str(standing)})
     if all(step.way == "rules" for step in steps) and not dry_run and (no_cues := without_cues(texts.taxonomy)):
         counts = replace(counts, figures={**counts.figures, "rules_know_no_cues_of": no_cues})
@@ -96,7 +96,7 @@ def _with_learned(learner: Learned, steps: list[Step], *, by_default: bool) -> t
         )
     if not is_named and (not by_default or texts.kind == "item_flag" or not human_labels.labels(texts).present):
         return steps, False
-    if not is_named and (standing := learner.known) and not standing.ready:
+    if not is_named and (standing := learner.known_standing) and not standing.ready:
         return steps, True
     step = Step("learned", version=learner.version, find=partial(learner.propose, whole=texts.taxonomy))
     if is_named:

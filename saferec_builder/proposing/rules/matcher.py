@@ -117,7 +117,7 @@ def _of_trait(slug: str, turn: Turn) -> Iterator[Hit]:
         for start, end in turn.signs.get((slug, name), ()):
             if name in ("reaction", "aftermath", "faint") and turn.names_another(slug, start, name == "aftermath"):
                 continue
-            if not turn.asked(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
+            if not turn.is_question(start) and turn.holds(start, end) and not turn.enjoyed(slug, start, end):
                 yield turn.hit(slug, start, end, verdict, form, confidence)
     for start, end in turn.signs.get((slug, "life"), ()):
         yield turn.hit(slug, start, end, "unsure", "implicit", 0.35)
@@ -142,9 +142,9 @@ def _content_hits(slug: str, turn: Turn, start: int, end: int, genre: bool) -> I
     for stance in sorted(averse, key=lambda s: list(REACH).index(s.level)):
         first, last = min(start, stance.start), max(end, stance.end)
         verdict = _verdict(stance.level, genre, slug in turn.book.mild)
-        if verdict and turn.wanted(start, stance):
+        if verdict and turn.is_welcome(start, stance):
             return
-        if verdict and not turn.asked(stance.start) and turn.holds(stance.start, stance.end, stance, end):
+        if verdict and not turn.is_question(stance.start) and turn.holds(stance.start, stance.end, stance, end):
             is_liked = before is not None and before.level in GLAD
             if is_liked and not (before and before.level == "theirs" and turn.points_back(stance)):
                 verdict = (

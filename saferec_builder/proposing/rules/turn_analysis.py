@@ -159,7 +159,7 @@ class Turn:
         first, last = self.ends[n - 1] if n else 0, self.ends[n] if n < len(self.ends) else len(self.low)
         return max(first, place - LONG), min(last, place + LONG)
 
-    def asked(self, start: int) -> bool:
+    def is_question(self, start: int) -> bool:
         """Whether it is a question about the film ("is it too gory?"), which is no aversion."""
         first, last = self.sentence(start)
         question = self.low[first:last].rstrip().endswith("?") and grammar.ASKS.match(self.low[first:last])
@@ -229,7 +229,7 @@ class Turn:
             return True
         return any(not start <= place < end for place in self._liked_places(slug))
 
-    def wanted(self, start: int, stance: Stance) -> bool:
+    def is_welcome(self, start: int, stance: Stance) -> bool:
         """Whether the sentence asks for the content and then gives the reason: "extra points for ghosts, they ..."."""
         is_free = self.low.startswith("free", stance.start)  # "a needle-free series"
         return stance.after and not is_free and grammar.is_wanted(self.low[self.sentence(start)[0] : start])
