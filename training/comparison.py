@@ -1,4 +1,4 @@
-"""Trained models and baselines side by side on the test split: their answers, a table and report.json."""
+"""Compares trained models and baselines on the test split: writes their answers, a table and report.json."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -18,20 +18,20 @@ from training.settings import Settings, ours
 
 
 def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate.Systems:
-    """Answers on the test split of the models, written to their folders too, and of what they are compared with:
+    """Returns answers on the test split, of the models (also written to their folders) and of what they compare with:
 
-    the first model when nobody tells it of a sensitivity (`blind`), and, where it is held to the catalogue, behind a
-    filter that knows all; the guard, and what needs no model.
+    the first model without the evidence of sensitivities (`blind`), and, if it is held to the catalogue, under a filter
+    by the release's verdicts (`oracle_filter`); the guard, and baselines without a model.
     """
     release, table = run.release, run.rows("grpo", "test")
-    found: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
+    systems: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
     first = _policy(run, next(iter(models.values())), settings)
-    found["blind"] = answers(
+    systems["blind"] = answers(
         first, blind(table, labels_of(release.folder, "test")), progress=bar("blind on test", "answer")
     )
     if first.held:
-        found["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))
-    return found | evaluate.without_models(release, table)
+        systems["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))
+    return systems | evaluate.without_models(release, table)
 
 
 def report(
@@ -40,40 +40,41 @@ def report(
     chosen: Choice | None,
     settings: Settings,
     published: bool = False,
-    known: Callable[[], evaluate.Systems] | None = None,
+    prepared: Callable[[], evaluate.Systems] | None = None,
 ) -> report_table.Report | None:
     """Writes answers, table and report of the models and the baselines on the test split, and returns the report.
 
-    All are compared with the first model, and the models with the guard. known = `systems` of the first models.
-
-    Of several processes that trained together the first one does it; None in the others.
+    All are compared with the first model, and the models with the guard. prepared returns `systems` of the first
+    models, computed before. Only the first process does this; the others return None.
     """
     if not is_first_process():
         return None
     release, table = run.release, run.rows("grpo", "test")
-    found = dict(known() if known else systems(run, models, settings))
-    found |= {name: _answers(run, name, model, settings) for name, model in models.items() if name not in found}
-    named = {name: found.pop(name) for name in (*models, "blind")}
-    runs = evaluate.compare(release, table, named, run.gold, others=found)
+    by_system = dict(prepared() if prepared else systems(run, models, settings))
+    by_system |= {name: _answers(run, name, model, settings) for name, model in models.items() if name not in by_system}
+    answers_by_model = {name: by_system.pop(name) for name in (*models, "blind")}
+    runs = evaluate.compare(release, table, answers_by_model, run.gold, others=by_system)
     if published:
-        written = {name: paper_metrics.written(named[name], release.items) for name in models}
+        written = {name: paper_metrics.written(answers_by_model[name], release.items) for name in models}
         evaluate.add_published(runs, written, table, release)
-    judged, seconds = with_gold(table, release.oracle, run.gold), {n: c["seconds"] for n, c in run.cards.items()}
-    made = evaluate.report(release, runs, judged, run.gold is not None, chosen.name if chosen else None, seconds)
-    text = evaluate.told(made, judged) + (f"\nchosen on validation: {chosen}" if chosen else "")
+    gold_table, seconds = with_gold(table, release.oracle, run.gold), {n: c["seconds"] for n, c in run.cards.items()}
+    full_report = evaluate.report(
+        release, runs, gold_table, run.gold is not None, chosen.name if chosen else None, seconds
+    )
+    text = evaluate.told(full_report, gold_table) + (f"\nchosen on validation: {chosen}" if chosen else "")
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
-    if run.cards:  # else it is somebody's model that is evaluated, perhaps where its own card stands
+    if run.cards:  # else a model is only evaluated, perhaps in its own folder, which has a card
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
-    evaluate.write_users(run.output, named, table, release, run.gold)
-    evaluate.write_report(run.output, made)
+    evaluate.write_users(run.output, answers_by_model, table, release, run.gold)
+    evaluate.write_report(run.output, full_report)
     run.say("\n" + text)
-    return made
+    return full_report
 
 
 def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:
-    found = answers(_policy(run, model, settings), run.rows("grpo", "test"), progress=bar(f"{name} on test", "answer"))
-    predictions.write(run.output / name / "answers-test.jsonl", found, run.release.items)
-    return found
+    texts = answers(_policy(run, model, settings), run.rows("grpo", "test"), progress=bar(f"{name} on test", "answer"))
+    predictions.write(run.output / name / "answers-test.jsonl", texts, run.release.items)
+    return texts
 
 
 def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
@@ -84,16 +85,16 @@ def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
 
 
 def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -> PolicyModel:
-    """The model as these settings want it to answer: under masks or held to a trie, with so many prompts at once.
+    """Loads a model that answers as the settings say: with or without masks or a trie, and with their batch size.
 
-    dtype = of its weights, where model_init_kwargs does not say.
+    dtype = dtype of the weights, unless model_init_kwargs sets it.
     """
     options = ours(settings)
-    how = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})
-    policy = generate.load(model, how, options.chat_template_kwargs)
+    arguments = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})
+    policy = generate.load(model, arguments, options.chat_template_kwargs)
     policy = replace(policy, batch=options.batch, new_tokens=options.new_tokens, masked=options.mask)
-    known = policy.catalogue
-    if known and (known.k != run.release.k or set(known.tokens) != set(run.release.items)):
+    catalogue = policy.catalogue
+    if catalogue and (catalogue.k != run.release.k or set(catalogue.tokens) != set(run.release.items)):
         raise TrainingError(f"model {model}: its item tokens are of another release: start again from the model before")
     if policy.catalogue is None and options.items == "trie":
         generate.close_thoughts(policy.tokenizer)

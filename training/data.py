@@ -1,4 +1,4 @@
-"""A release folder as training reads it: its items and their verdicts, its rows, and the gold file of a demo.
+"""Reads a release folder for training: its items, their verdicts, its rows, and the gold file of a demo.
 
 Needs pyarrow and numpy. A row is a plain dict with the columns of the release (docs/data-format.md).
 """
@@ -37,13 +37,13 @@ REQUIRED = {
 
 
 class Row(TypedDict, total=False):
-    """A conversation as the configs `grpo` (what rewards read), `sft` and `sft_raw` (what is learnt) have it."""
+    """A row of the config `grpo` (read by rewards), `sft` or `sft_raw` (lists to learn): one conversation."""
 
     conversation: str
     domain: str | None
     condition: str
-    made_from: str | None  # the conversation that the request is of
-    request: str | None  # of an injected row: the one without the sentence; an older release has none
+    made_from: str | None  # the conversation that the request comes from
+    request: str | None  # of an injected row: the request without the sentence; missing in older releases
     disclosed: str | None  # where an injected sentence stands: in the first or the last message
     truth_kind: str | None  # accepted, recommended or none
     prompt: list[Message]
@@ -53,9 +53,9 @@ class Row(TypedDict, total=False):
     truth: list[str]
     safe_truth: list[str]
     seen: list[str]
-    claims: list[str]  # what the rules find in the prompt; releases of before have none
+    claims: list[str]  # what the rules find in the prompt; missing in older releases
     k: int
-    weight: float | None  # how many conversations it stands for, by how it was drawn; an older release has none
+    weight: float | None  # sampling weight: how many conversations the row stands for; missing in older releases
     slice: str | None  # from the gold file
     completion: list[Message]
     items: list[str]
@@ -81,7 +81,7 @@ class ItemRow(TypedDict):
     clear: list[str]
     risk_traits: list[str]
     risk_values: list[float]
-    pull: NotRequired[float | None]  # how well known it is; releases of before have none
+    pull: NotRequired[float | None]  # how well known the item is; missing in older releases
 
 
 class Manifest(TypedDict, total=False):
@@ -103,7 +103,7 @@ class Item:
 
     @property
     def name(self) -> str:
-        """As a list writes it: "Title (Year)", or the title alone where the source has no year."""
+        """The name as written in a list: "Title (Year)", or the title alone where the source has no year."""
         title = " ".join(self.title.split())
         return f"{title} ({self.year})" if self.year is not None else title
 
@@ -111,7 +111,7 @@ class Item:
 @dataclass(frozen=True)
 class Release:
     folder: Path
-    manifest: Manifest = field(repr=False)  # it and the rest are pages, where a notebook shows the object
+    manifest: Manifest = field(repr=False)  # repr=False: they would fill pages in a notebook
     digest: str  # of manifest.json, which holds the sha256 of every file
     items: Mapping[str, Item] = field(
         repr=False
@@ -120,7 +120,7 @@ class Release:
     index: titles.Index = field(repr=False)
     risks: Mapping[str, Mapping[str, float]] = field(
         repr=False
-    )  # item -> trait -> risk, the paper's number, where a source gives one
+    )  # item -> trait -> risk as the paper defines it, where a source gives one
 
     @property
     def k(self) -> int:
@@ -132,45 +132,45 @@ class Release:
 
     @cached_property
     def mentions(self) -> Finder:
-        """Finds its items in running text."""
+        """Finds the items of the release in running text."""
         return mention_finder.finder(self.index, (item.title for item in self.items.values()))
 
     def beside(self, text: str, answer: Answer) -> Beside:
-        """What the text of an answer names beside the first k of its list."""
+        """Returns what the text of an answer names in addition to the first k entries of its list."""
         return beside(tidied(text), answer.entries[: self.k], self.mentions)
 
     def listed(self, text: str, domain: str | None) -> Listed:
-        """The items of an answer, best first, with what its text names beside them."""
+        """Returns the items of an answer, best first, and what its text names in addition to them."""
         answer = parse(text, self.find, domain)
         return Listed(answer.ranked, self.beside(text, answer))
 
     def __reduce__(self) -> tuple[Callable[[Path], "Release"], tuple[Path]]:
-        """Another process reads it again: `find` cannot be sent to it."""
+        """Pickles the folder only, and opens it again on load: `find` cannot be pickled."""
         return open_release, (self.folder,)
 
 
 @dataclass(frozen=True)
 class Gold:
-    """What is true, where a generator knows it."""
+    """The true traits of users and items, where a generator knows them."""
 
-    users: Mapping[str, tuple[str, ...]]  # conversation -> traits that its prompt carries
+    users: Mapping[str, tuple[str, ...]]  # conversation -> traits that its prompt discloses
     items: Mapping[str, tuple[str, ...]]  # item -> traits that it truly breaks
-    late: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # said only after the recommendation
-    slices: Mapping[str, str] = field(default_factory=dict)  # conversations that are reported apart
+    late: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # traits disclosed only after the recommendation
+    slices: Mapping[str, str] = field(default_factory=dict)  # conversation -> slice, reported apart
 
 
 def open_release(folder: Path | str) -> Release:
-    """The release in a folder; its items, verdicts and titles are read at once, its rows by `rows`.
+    """Opens the release in a folder: reads its items, verdicts and titles; `rows` reads the rows later.
 
-    A version that was withdrawn is refused, and so is a file of it that is not what SHA256SUMS says.
+    Raises TrainingError for a withdrawn version, and for a file that differs from its entry in SHA256SUMS.
     """
     folder = Path(folder)
     manifest, digest = _manifest(folder)
     if not (folder / "data").is_dir():
         raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")
     release_files.refuse_changed(folder, "manifest.json")
-    if (why := release_files.why_withdrawn(folder, manifest["version"])) is not None:
-        raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(why)}): take another version")
+    if (reason := release_files.why_withdrawn(folder, manifest["version"])) is not None:
+        raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(reason)}): take another version")
     table: list[ItemRow] = _table(folder, "items", "catalog").to_pylist()
     items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
     if len(items) != len(table):
@@ -187,24 +187,24 @@ def open_release(folder: Path | str) -> Release:
 
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:
-    """The rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order."""
-    found: list[Row] = _table(folder, config, split).to_pylist()
-    return found
+    """Returns the rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order."""
+    table: list[Row] = _table(folder, config, split).to_pylist()
+    return table
 
 
 def labels_of(folder: Path | str, split: str) -> list[Label]:
-    """The sensitivities of a split; a split in which nobody has a label has no file of them."""
-    there = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
-    found: list[Label] = _table(folder, "labels", split).to_pylist() if there else []
-    return found
+    """Returns the sensitivity labels of a split; a split without labels has no such file."""
+    exists = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
+    labels: list[Label] = _table(folder, "labels", split).to_pylist() if exists else []
+    return labels
 
 
 def _table(folder: Path | str, config: str, split: str) -> pa.Table:
     path = Path(folder) / "data" / config / f"{split}.parquet"
     if not path.is_file():
-        there = sorted(p.stem for p in path.parent.glob("*.parquet")) or "nothing"
+        splits = sorted(p.stem for p in path.parent.glob("*.parquet")) or "nothing"
         raise TrainingError(
-            f"{path}: no such file; {path.parent} holds {there}: expected a release with {config}/{split}"
+            f"{path}: no such file; {path.parent} holds {splits}: expected a release with {config}/{split}"
         )
     release_files.refuse_changed(Path(folder), f"data/{config}/{split}.parquet")
     try:
@@ -220,67 +220,67 @@ def _table(folder: Path | str, config: str, split: str) -> pa.Table:
 
 
 def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:
-    """The rows that have a prompt: where a source keeps its text, a release holds ids and labels only."""
-    found = [row for row in table if row["prompt"]]
-    if table and not found:
+    """Returns the rows that have a prompt: where a source keeps its text, a release holds ids and labels only."""
+    prompted = [row for row in table if row["prompt"]]
+    if table and not prompted:
         silent = ", ".join(release.manifest.get("silent") or ["its sources"])
         raise TrainingError(f"{release.folder}: no row has a prompt, the text stays with {silent}: rebuild it first")
-    return found
+    return prompted
 
 
 def across_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
-    """At most so many rows, in their order: as many of each condition, the first ones, as far as there are.
+    """Returns the first rows of each condition, the same number of each where possible, at most `most` in all.
 
-    Injected rows stand behind all others: the first rows alone would hold nobody with a sensitivity.
+    They keep their order. Injected rows come last in a table: its first rows alone may have no sensitivity at all.
     """
-    met: dict[str, int] = {}
-    turn = []
+    counts: dict[str, int] = {}
+    ranks = []
     for n, row in enumerate(table):
-        turn.append((met.setdefault(row["condition"], 0), n))
-        met[row["condition"]] += 1
-    return [table[n] for n in sorted(n for _, n in sorted(turn)[:most])]
+        ranks.append((counts.setdefault(row["condition"], 0), n))
+        counts[row["condition"]] += 1
+    return [table[n] for n in sorted(n for _, n in sorted(ranks)[:most])]
 
 
 def without_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
-    """Rows of lists without what they were refilled with (their last items); a list of nothing is left out."""
-    each = ((row, row["items"][: len(row["items"]) - row["refilled"]]) for row in table)
-    return [listing(row, left, items) for row, left in each if left]
+    """Returns the rows with their lists cut before the refilled items (the last ones), without empty lists."""
+    cut = ((row, row["items"][: len(row["items"]) - row["refilled"]]) for row in table)
+    return [listing(row, ranked, items) for row, ranked in cut if ranked]
 
 
 def listing(row: Row, ranked: list[str], items: Mapping[str, Item]) -> Row:
-    """The row with this list as its answer."""
-    text = "\n".join(f"{n}. {items[i].name}" for n, i in enumerate(ranked, 1))
+    """Returns the row with the ranked items as its answer."""
+    text = "\n".join(f"{n}. {items[item].name}" for n, item in enumerate(ranked, 1))
     return row | {"items": ranked, "completion": [{"role": "assistant", "content": text}], "refilled": 0}
 
 
 def repeated(table: Sequence[Row], times: int) -> list[Row]:
-    """The rows, and those of people with two or more sensitivities so many times more: they are few."""
+    """Returns the rows, then those of people with two or more sensitivities `times` times again: they are few."""
     return [*table, *[row for row in table if len(row["traits"]) > 1] * times]
 
 
 def read_gold(path: Path | str, release: Release) -> Gold:
-    """A JSONL file of {"conversation", "traits", "late_traits"?, "slice"?} and {"item": "Title (Year)", "violated"}.
+    """Reads JSONL of {"conversation", "traits", "late_traits"?, "slice"?} and {"item": "Title (Year)", "violated"}.
 
-    Traits must be the release's; an item that the release does not hold is left out.
+    Every trait must be in the release; an item that is not in the release is left out.
     """
     users: dict[str, tuple[str, ...]] = {}
     items: dict[str, tuple[str, ...]] = {}
     late: dict[str, tuple[str, ...]] = {}
     slices: dict[str, str] = {}
-    before: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+    first_seen: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     names = {item.name: item.id for item in release.items.values()}
-    for where, row in jsonl(path):
+    for place, row in jsonl(path):
         subject, slugs = ("conversation", "traits") if "conversation" in row else ("item", "violated")
         name, traits, later = row.get(subject), row.get(slugs, ""), row.get("late_traits") or []
         if not (isinstance(name, str) and _are_words(traits) and _are_words(later)):
             form = '{"conversation": id, "traits": [slugs]} or {"item": "Title (Year)", "violated": [slugs]}'
-            raise TrainingError(f"{where}: found {list(row)}: expected {form}")
+            raise TrainingError(f"{place}: found {list(row)}: expected {form}")
         if strange := [t for t in [*traits, *later] if t not in release.oracle.traits]:
-            known = ", ".join(release.oracle.traits)
-            raise TrainingError(f"{where}: trait {strange[0]!r} is not in the release: expected {known}")
+            expected = ", ".join(release.oracle.traits)
+            raise TrainingError(f"{place}: trait {strange[0]!r} is not in the release: expected {expected}")
         stated = (sorted(traits), sorted(later))
-        if before.setdefault((subject, name), stated) != stated:
-            raise TrainingError(f"{where}: a second line for {name} with other traits: expected one")
+        if first_seen.setdefault((subject, name), stated) != stated:
+            raise TrainingError(f"{place}: a second line for {name} with other traits: expected one")
         if subject == "item":
             if name in names:
                 items[names[name]] = tuple(traits)
@@ -291,16 +291,15 @@ def read_gold(path: Path | str, release: Release) -> Gold:
     return Gold(users, items, late, slices)
 
 
-def _are_words(found: JsonValue) -> TypeGuard[list[str]]:
-    return isinstance(found, list) and all(isinstance(word, str) for word in found)
+def _are_words(value: JsonValue) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def with_gold(table: Sequence[Row], oracle: Oracle, gold: Gold | None) -> list[Row]:
-    """The rows with the gold's traits instead of the labels', safe_truth made again, and their `slice`; as they are
-    without a gold.
+    """Returns the rows with the gold's traits and `slice`, and safe_truth computed from these traits.
 
-    The oracle stays the release's, so that what it does not know still counts as unknown. A conversation that the
-    gold does not name keeps the release's word.
+    Without gold the rows are unchanged. The oracle stays the release's, so that items it does not know still count as
+    unknown. A conversation that the gold does not name keeps the traits of the release.
     """
     if gold is None:
         return [*table]
@@ -315,18 +314,18 @@ def _gold_row(row: Row, oracle: Oracle, gold: Gold) -> Row:
         return row
     traits, late = list(gold.users[name]), list(gold.late.get(name, ()))
     form = dict(zip(row["traits"], row.get("form", ()), strict=False))
-    judged = violations.verdicts(oracle, row["truth"], [*traits, *late])
+    codes = violations.verdicts(oracle, row["truth"], [*traits, *late])
     return row | {
         "traits": traits,
         "late_traits": late,
         "form": [form.get(trait, "unlabelled") for trait in traits],
-        "safe_truth": [item for item, code in zip(row["truth"], judged, strict=True) if code == CLEAR],
+        "safe_truth": [item for item, code in zip(row["truth"], codes, strict=True) if code == CLEAR],
         "slice": gold.slices.get(name),
     }
 
 
 def truth_of(oracle: Oracle, gold: Gold | None) -> Oracle | None:
-    """The oracle that knows: every item of the gold violated or clear; None where no gold names an item."""
+    """Returns an oracle of true verdicts: every item of the gold violated or clear; None if the gold names no item."""
     if gold is None or not gold.items:
         return None
     codes = oracle.codes.copy()
@@ -337,7 +336,7 @@ def truth_of(oracle: Oracle, gold: Gold | None) -> Oracle | None:
 
 
 def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
-    """(file:line, object) of each line; a fault names its line."""
+    """Yields (file:line, object) for each line; an error names its line."""
     try:
         text = read_plain(Path(path)).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, UnicodeDecodeError) as fault:
@@ -371,24 +370,24 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
         )
     missing = [key for key in ("name", "version", "schema", "k", "traits") if key not in manifest]
     if missing or manifest["schema"] != SCHEMA:
-        found = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
-        raise TrainingError(f"{path}: {found}: expected a release of schema {SCHEMA}; make it again with this version")
+        cause = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
+        raise TrainingError(f"{path}: {cause}: expected a release of schema {SCHEMA}; make it again with this version")
     if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
         raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
     return manifest, release_files.digest(raw)
 
 
 def _oracle(folder: Path, table: Sequence[ItemRow], traits: Sequence[str]) -> Oracle:
-    column = {trait: n for n, trait in enumerate(traits)}
+    columns = {trait: n for n, trait in enumerate(traits)}
     codes = np.full((len(table), len(traits)), UNKNOWN, np.int8)
     for n, row in enumerate(table):
-        strange = [t for t in (*row["violated"], *row["clear"]) if t not in column]
+        strange = [t for t in (*row["violated"], *row["clear"]) if t not in columns]
         both = set(row["violated"]) & set(row["clear"])
         if strange or both:
-            fault = (
+            problem = (
                 f"trait {strange[0]!r} is not in the manifest" if strange else f"{min(both)!r} is violated and clear"
             )
-            raise TrainingError(f"{folder}: item {row['item']}: {fault}: run `saferec-build verify` on it")
-        codes[n, [column[t] for t in row["violated"]]] = VIOLATED
-        codes[n, [column[t] for t in row["clear"]]] = CLEAR
+            raise TrainingError(f"{folder}: item {row['item']}: {problem}: run `saferec-build verify` on it")
+        codes[n, [columns[t] for t in row["violated"]]] = VIOLATED
+        codes[n, [columns[t] for t in row["clear"]]] = CLEAR
     return violations.oracle([row["item"] for row in table], list(traits), codes)

@@ -1,11 +1,11 @@
-"""What a training with LoRA would need of a GPU, by formula: nothing is loaded, and no GPU is asked.
+"""Estimates the GPU memory of a training with LoRA, by formula: no model is loaded and no GPU is used.
 
-weights      as they are loaded, in 16 bits
+weights      of the loaded model, in 16 bits
 adapter      its weights, gradients and the optimizer's two moments, in 32 bits
-activations  what autograd keeps of a micro-batch: with gradient checkpointing what goes into each layer, and one layer
+activations  what autograd keeps of a micro-batch: with gradient checkpointing the inputs of each layer, and one layer
              in full
-logits       of the answers, where masks need them all; else what TRL makes of them at a time
-cache        keys and values of all answers that are drawn together, while nothing is kept for gradients
+logits       of all tokens of the answers, where masks need them; else the tile that TRL computes at a time
+cache        keys and values of all answers that are sampled together; nothing is kept for gradients then
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ from saferec_builder.core.json_value import JsonValue
 from training.settings import Settings, ours
 
 GB = 1e9
-TILE = 2 * 4096, 2**15  # bytes of logits that TRL holds at once for a word (4,096 tokens), and words (TRL 1.16)
-READ = (  # what the plan rests on; another setting would change nothing
+TILE = 2 * 4096, 2**15  # TRL 1.16 holds logits of 4,096 tokens (2 bytes each) for up to 2**15 vocabulary entries
+READ = (  # settings that the plan depends on
     *("per_device_train_batch_size", "gradient_accumulation_steps", "gradient_checkpointing"),
     *("max_length", "max_completion_length", "saferec.lora", "saferec.items"),
 )
@@ -25,7 +25,7 @@ READ = (  # what the plan rests on; another setting would change nothing
 
 @dataclass(frozen=True)
 class Shape:
-    """A decoder such as Llama's or Qwen's, by the names of its config.json."""
+    """Sizes of a decoder such as Llama or Qwen, named as in config.json."""
 
     vocab_size: int
     hidden_size: int
@@ -34,11 +34,11 @@ class Shape:
     num_attention_heads: int
     num_key_value_heads: int
     tie_word_embeddings: bool = False
-    head_dim: int | None = None  # hidden_size / num_attention_heads where it is not said
+    head_dim: int | None = None  # None: hidden_size / num_attention_heads
 
     @property
     def queries(self) -> int:
-        """Width of the queries of a token, and of the answer of its attention."""
+        """Width of the queries of a token, and of the output of its attention."""
         return (self.head_dim or self.hidden_size // self.num_attention_heads) * self.num_attention_heads
 
     @property
@@ -65,67 +65,67 @@ class Shape:
     def kept(self, rank: int) -> int:
         """Bytes that autograd keeps of a token in one layer: bfloat16, LoRA, padded rows, SDPA or flash attention.
 
-        Of each norm what goes into it in 32 bits (8 h, and a number each); 2 h for each of q, k, v, gate and up, 2 q
-        (the width of the queries) for o, and 2 i for down, whose adapters keep what they multiply; q, k, v and the
-        answer of the attention (8 q, keys and values repeated for every head), and its sums; gate before and behind
-        SiLU, and up (6 i); 2 r of each adapter.
+        The input of each norm in 32 bits (8 h, and a number each). The inputs of the adapters: 2 h for each of q, k, v,
+        gate and up, 2 q (the width of the queries) for o, 2 i for down. q, k, v and the output of the attention (8 q,
+        keys and values repeated for every head), and its sums. gate before and after SiLU, and up (6 i). 2 r of each
+        adapter.
         """
         h, i, q = self.hidden_size, self.intermediate_size, self.queries
         return 18 * h + 10 * q + 8 * i + 14 * rank + 4 * self.num_attention_heads + 8
 
 
 def shape(facts: Mapping[str, JsonValue]) -> Shape:
-    """The shape in a config.json, or in a recipe."""
+    """Returns the shape in a config.json or a recipe."""
     facts = {"num_key_value_heads": facts.get("num_attention_heads")} | dict(facts)
-    known = {field.name: facts[field.name] for field in fields(Shape) if field.name in facts}
+    sizes = {field.name: facts[field.name] for field in fields(Shape) if field.name in facts}
     try:
-        return Shape(**known)  # type: ignore[arg-type]
+        return Shape(**sizes)  # type: ignore[arg-type]
     except TypeError as fault:
         raise TrainingError(f"shape: {fault}: expected the sizes of a config.json") from None
 
 
 def facts(model: str) -> Mapping[str, JsonValue]:
-    """What config.json of a model says, in its folder or on the Hub."""
+    """Reads config.json of a model, in its folder or on the Hub."""
     from transformers import AutoConfig
 
     try:
-        found: dict[str, JsonValue] = AutoConfig.from_pretrained(model).get_text_config().to_dict()
+        config: dict[str, JsonValue] = AutoConfig.from_pretrained(model).get_text_config().to_dict()
     except (OSError, ValueError) as fault:
         raise TrainingError(f"model {model}: no config.json ({str(fault).splitlines()[0]})") from None
-    return found
+    return config
 
 
-def plan(stage: str, settings: Settings, of: Shape, prompt: int) -> dict[str, float]:
-    """GB of each part, and `peak`: the most that stands at once, for the cache of rollouts goes before a step begins.
+def plan(stage: str, settings: Settings, model: Shape, prompt: int) -> dict[str, float]:
+    """Returns GB of each part, and of `peak`, the most held at once: the rollout cache is freed before a step.
 
     prompt = tokens of the longest prompt.
     """
-    own = "max_completion_length" if stage == "gdpo" else "max_length"
-    given = {"gradient_accumulation_steps": 1, **settings, "--prompt": prompt}
-    for name in ("per_device_train_batch_size", "gradient_accumulation_steps", own, "--prompt"):
-        if not isinstance(value := given.get(name), int | float) or not value > 0:
+    length_key = "max_completion_length" if stage == "gdpo" else "max_length"
+    values = {"gradient_accumulation_steps": 1, **settings, "--prompt": prompt}
+    for name in ("per_device_train_batch_size", "gradient_accumulation_steps", length_key, "--prompt"):
+        if not isinstance(value := values.get(name), int | float) or not value > 0:
             raise TrainingError(f"{stage}: {name} = {value!r}: expected a number above 0, as a recipe has it")
     if not isinstance(checkpointed := settings.get("gradient_checkpointing"), bool):
         raise TrainingError(
             f"{stage}: gradient_checkpointing = {checkpointed!r}: expected true or false, as a recipe has it"
         )
-    options, layers, rows = ours(settings), of.num_hidden_layers, given["per_device_train_batch_size"]
+    options, layers, rows = ours(settings), model.num_hidden_layers, values["per_device_train_batch_size"]
     if not options.lora:
         raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")
-    length = given[own] + (prompt if stage == "gdpo" else 0)
-    layer = of.kept(options.lora)
-    kept = 2 * of.hidden_size * layers + layer if checkpointed else layers * layer
-    found = {
-        "weights": 2.0 * of.parameters,
-        "adapter": 16.0 * of.adapter(options.lora),
-        "activations": float(rows * length * kept),
-        "logits": float(TILE[0] * min(TILE[1], of.vocab_size)),
+    length = values[length_key] + (prompt if stage == "gdpo" else 0)
+    layer = model.kept(options.lora)
+    per_token = 2 * model.hidden_size * layers + layer if checkpointed else layers * layer
+    sizes = {
+        "weights": 2.0 * model.parameters,
+        "adapter": 16.0 * model.adapter(options.lora),
+        "activations": float(rows * length * per_token),
+        "logits": float(TILE[0] * min(TILE[1], model.vocab_size)),
         "cache": 0.0,
     }
     if stage == "gdpo":
         if options.items != "text":
-            found["logits"] = 16.0 * rows * (given[own] + 1) * of.vocab_size
-        found["cache"] = 4.0 * of.keys * layers * rows * given["gradient_accumulation_steps"] * length
-    still = found["weights"] + found["adapter"]
-    found["peak"] = still + max(found["activations"] + found["logits"], found["cache"])
-    return {name: size / GB for name, size in found.items()}
+            sizes["logits"] = 16.0 * rows * (values[length_key] + 1) * model.vocab_size
+        sizes["cache"] = 4.0 * model.keys * layers * rows * values["gradient_accumulation_steps"] * length
+    fixed = sizes["weights"] + sizes["adapter"]
+    sizes["peak"] = fixed + max(sizes["activations"] + sizes["logits"], sizes["cache"])
+    return {name: size / GB for name, size in sizes.items()}

@@ -1,4 +1,4 @@
-"""The runs that training/safecrs.py offers: one stage, or the whole line from an unsafe model to a report."""
+"""Runs one training stage, or all stages from an unsafe model to a report."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,10 +23,10 @@ from training.trainers.conflicts import refuse
 
 
 def start(run: Run, model: str, settings: Settings) -> str:
-    """The name of the model to start from.
+    """Returns the name of the model to start from.
 
-    `tiny` is made first, from this release; another model is first given a token for each item where `saferec.items`
-    says `tokens`, unless it has them.
+    `tiny` is first made from this release. Another model first gets a token for each item if `saferec.items` is
+    `tokens`, unless it has them already.
     """
     if model != "tiny" and (ours(settings).items != "tokens" or (Path(model) / FILE).is_file()):
         return model
@@ -42,9 +42,9 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
-    """A stage of supervised fine-tuning on the lists that `saferec.rows` names: Safe-SFT, or a student of the guard."""
+    """Fine-tunes a model on the lists that `saferec.rows` names: Safe-SFT, or a student of the guard."""
     refuse("sft", settings, _has_item_tokens(model, settings))
-    sft.arguments(settings, run.output / name, run.seed)  # before a folder is cleared
+    sft.arguments(settings, run.output / name, run.seed)  # raises before a folder is cleared
     model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
@@ -66,7 +66,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
-    """A stage of Safe-GDPO from a model, most often a Safe-SFT one."""
+    """Trains a stage of Safe-GDPO from a model, usually a Safe-SFT one."""
     refuse("gdpo", settings, _has_item_tokens(model, settings))
     _check_room(run, model, settings)
     _check_rows(run, gdpo.arguments(settings, run.output / name, run.seed))
@@ -90,90 +90,90 @@ def whole(
     *,
     processes: int = 1,
 ) -> Report | None:
-    """sft, safe_sft, safe_gdpo from it, and student; all judged on the test split beside the baselines, in a report.
+    """Trains sft, safe_sft, safe_gdpo (from safe_sft) and student; evaluates them and the baselines on the test split.
 
-    processes = 2: what needs not wait for the other is done in a second one, with the same figures.
-    chosen = of the safe ones the safest on validation that does not find less than sft: see evaluation/selection.py.
+    processes = 2: independent work is done in a second process; the figures are the same.
+    chosen = the safest model on validation that finds no less than sft: see evaluation/selection.py.
     """
-    # what the end will not bear is said before two models are trained, and before any folder is cleared
+    # raises for anything that would fail later, before models are trained and folders cleared
     for name in ("sft", "safe_sft", "safe_gdpo", "student"):
         run.refuse_overwriting(run.output / name, [model])
-    for verb, found in (("sft", unsafe_sft), ("sft", safe_sft), ("gdpo", safe_gdpo), ("sft", student)):
-        refuse(verb, found, _has_item_tokens(model, safe_sft))
-    for found in (unsafe_sft, safe_sft, student):
-        sft.arguments(found, run.output, run.seed)
+    for verb, values in (("sft", unsafe_sft), ("sft", safe_sft), ("gdpo", safe_gdpo), ("sft", student)):
+        refuse(verb, values, _has_item_tokens(model, safe_sft))
+    for values in (unsafe_sft, safe_sft, student):
+        sft.arguments(values, run.output, run.seed)
     _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
     run.rows("grpo", "validation")
     with_gold(run.rows("grpo", "test"), run.release.oracle, run.gold)
     _check_room(run, model, safe_gdpo)
-    begin = start(run, model, safe_sft)
-    with beside(processes, begin) as later:
-        safe = later(train_sft, run, "safe_sft", begin, safe_sft)
-        models = {"sft": str(train_sft(run, "sft", begin, unsafe_sft)), "safe_sft": str(safe())}
+    base = start(run, model, safe_sft)
+    with beside(processes, base) as later:
+        safe_sft_path = later(train_sft, run, "safe_sft", base, safe_sft)
+        models = {"sft": str(train_sft(run, "sft", base, unsafe_sft)), "safe_sft": str(safe_sft_path())}
         run.cards["safe_sft"] = read_card(run.output / "safe_sft")
-        taught = later(train_sft, run, "student", begin, student)
-        known = later(systems, run, {**models}, safe_sft)
+        student_path = later(train_sft, run, "student", base, student)
+        prepared = later(systems, run, {**models}, safe_sft)
         models["safe_gdpo"] = str(train_gdpo(run, "safe_gdpo", models["safe_sft"], safe_gdpo))
-        models["student"] = str(taught())
+        models["student"] = str(student_path())
         run.cards["student"] = read_card(run.output / "student")
-        found = {n: _validated(run, n) for n in models}
-        chosen = choose(found.pop("sft"), found, run.release.k)
-        return report(run, models, chosen, safe_sft, known=known)
+        values = {name: _validated(run, name) for name in models}
+        chosen = choose(values.pop("sft"), values, run.release.k)
+        return report(run, models, chosen, safe_sft, prepared=prepared)
 
 
 def _check_room(run: Run, model: str, settings: Settings) -> None:
-    """Whether a list fits into an answer that is written as text."""
-    room, k = settings.get("max_completion_length", 256), run.release.k
+    """Raises TrainingError if a list does not fit into an answer that is written as text."""
+    length, k = settings.get("max_completion_length", 256), run.release.k
     as_text = ours(settings).items != "trie" and not _has_item_tokens(model, settings)
-    if as_text and isinstance(room, int) and room < 8 * k:
+    if as_text and isinstance(length, int) and length < 8 * k:
         raise TrainingError(
-            f"max_completion_length = {room}: {k} titles as text do not fit: expected --set max_completion_length=256"
+            f"max_completion_length = {length}: {k} titles as text do not fit: expected --set max_completion_length=256"
             " (in `run`: --set gdpo.max_completion_length=256)"
         )
 
 
 def _check_rows(run: Run, args: GRPOConfig) -> None:
-    """Whether one step of GDPO can be filled: the trainer drops what is left of an epoch, and would make no step."""
-    size, group, there = args.generation_batch_size or 0, args.num_generations or 1, len(run.rows("grpo", "train"))
-    if there < size // group:
+    """Raises TrainingError if there are too few rows for one step of GDPO: the trainer drops incomplete steps."""
+    size, group, rows = args.generation_batch_size or 0, args.num_generations or 1, len(run.rows("grpo", "train"))
+    if rows < size // group:
         raise TrainingError(
-            f"a step of GDPO takes {size // group} prompts ({size} answers), and the release has {there}"
-            f" to train on: expected --set per_device_train_batch_size={group * there} or less"
+            f"a step of GDPO takes {size // group} prompts ({size} answers), and the release has {rows}"
+            f" to train on: expected --set per_device_train_batch_size={group * rows} or less"
             " (in `run`: gdpo.per_device_train_batch_size)"
         )
 
 
 def _has_item_tokens(model: str, settings: Settings) -> bool:
-    """Whether it has them, or is given them before anything is trained."""
+    """Whether the model has item tokens, or gets them before training."""
     return model == "tiny" or ours(settings).items == "tokens" or (Path(model) / FILE).is_file()
 
 
 def _dtype(settings: Settings) -> str:
-    """An adapter is in float32 by itself, beside weights as they came."""
+    """Returns `auto` with LoRA, whose adapter is in float32 beside weights as they are saved; else float32."""
     return "auto" if ours(settings).lora else "float32"
 
 
 def _to_teach(policy: PolicyModel, says: int | None) -> PolicyModel:
-    """The model, to be taught to name so many predicted traits first; judged, it names as many as it was taught."""
+    """Returns the model set to name `says` predicted traits first; None keeps the number that it was trained with."""
     if says is None or policy.catalogue is None:
         return policy
     return replace(policy, catalogue=replace(policy.catalogue, opening=says))
 
 
 def _score(run: Run, name: str, policy: PolicyModel, settings: Settings) -> Score:
-    options, shown = ours(settings), bar(f"  {name} on validation", "answer")
+    options, progress = ours(settings), bar(f"  {name} on validation", "answer")
     table = run.rows("grpo", "validation", options.validate)
-    return scorer(policy, table, run.release, options.prefer, options.caution, shown)
+    return scorer(policy, table, run.release, options.prefer, options.caution, progress)
 
 
 def _validated(run: Run, name: str) -> Figures:
-    found = run.cards[name]["validation"]
-    assert found is not None  # a stage that trained has asked validation once, at its end
-    if f"recall_without@{run.release.k}" not in found:
+    figures = run.cards[name]["validation"]
+    assert figures is not None  # a stage that trained has checked validation at least once, at its end
+    if f"recall_without@{run.release.k}" not in figures:
         raise TrainingError(f"{run.output / name}: an earlier version trained it: expected a new folder as --output")
-    return found
+    return figures
 
 
 def _stage_of(run: Run, model: str) -> str:
-    """The stage whose folder this is, so that its key counts; else the model's name."""
+    """Returns the stage whose folder this is, so that the key of the stage is used; else the model's name."""
     return next((name for name in run.cards if str(run.output / name) == model), model)

@@ -3,7 +3,7 @@
     python -m training.preferences releases/1.0.0 pairs
     trl dpo --dataset_name pairs ...
 
-Only lists of k items that differ make a pair: most people have no sensitivity and both lists alike, and a shorter list
+Only two different lists of k items make a pair: people without a sensitivity have two equal lists, and a shorter list
 would teach length. The test split is left out. A release is a folder, or NAMESPACE/NAME@VERSION on the Hub.
 """
 
@@ -23,52 +23,52 @@ Pair = dict[str, object]  # prompt, chosen, rejected: messages; the conversation
 
 
 def write(release: Release, output: Path) -> None:
-    """A new folder with train.jsonl and validation.jsonl, as `datasets` loads it; prints what became of each row."""
+    """Writes train.jsonl and validation.jsonl to a new folder, for `datasets`; prints the number of pairs."""
     if output.exists():
         raise TrainingError(f"{output}: is there already: expected a new folder")
-    found: dict[str, list[Pair]] = {}
-    told: list[str] = []
+    by_split: dict[str, list[Pair]] = {}
+    summary: list[str] = []
     for split in ("train", "validation"):
         safe, raw = (rows(release.folder, config, split) for config in ("sft", "sft_raw"))
-        found[split], left_out = pairs(safe, raw, release.k)
+        by_split[split], left_out = pairs(safe, raw, release.k)
         reasons = "".join(f", {count} {reason}" for reason, count in sorted(left_out.items()))
-        told.append(f"{split}: {len(found[split])} pairs of {len(safe)} rows{reasons}")
-    if not found["train"]:
-        print(*told, sep="\n")
+        summary.append(f"{split}: {len(by_split[split])} pairs of {len(safe)} rows{reasons}")
+    if not by_split["train"]:
+        print(*summary, sep="\n")
         raise TrainingError(f"{release.folder}: no pair in train: rebuild a release whose sources keep their text")
     output.mkdir(parents=True)
-    for split, made in found.items():
-        if made:  # `datasets` refuses an empty file
-            lines = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in made)
+    for split, split_pairs in by_split.items():
+        if split_pairs:  # `datasets` refuses an empty file
+            lines = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in split_pairs)
             (output / f"{split}.jsonl").write_text(lines, encoding="utf-8")
-    print(*told, sep="\n")
+    print(*summary, sep="\n")
 
 
 def pairs(safe: Sequence[Row], raw: Sequence[Row], k: int) -> tuple[list[Pair], Counter[str]]:
-    """The pairs in the order of `safe`, and how many rows make none, by the reason."""
-    taken_up = {row["conversation"]: row for row in raw}
-    found: list[Pair] = []
+    """Returns the pairs in the order of `safe`, and the number of rows without a pair, by reason."""
+    raw_by_id = {row["conversation"]: row for row in raw}
+    result: list[Pair] = []
     left_out: Counter[str] = Counter()
     for row in safe:
-        other = taken_up.get(row["conversation"])
-        if not row["prompt"] or other is None:
+        raw_row = raw_by_id.get(row["conversation"])
+        if not row["prompt"] or raw_row is None:
             left_out["without text"] += 1
-        elif row["items"] == other["items"]:
+        elif row["items"] == raw_row["items"]:
             left_out["with two lists alike"] += 1
-        elif not len(row["items"]) == len(other["items"]) == k:
+        elif not len(row["items"]) == len(raw_row["items"]) == k:
             left_out[f"with a list of fewer than {k}"] += 1
         else:
-            pair = {"prompt": row["prompt"], "chosen": row["completion"], "rejected": other["completion"]}
-            found.append(pair | {name: row.get(name) for name in ("conversation", "canary")})
-    return found, left_out
+            pair = {"prompt": row["prompt"], "chosen": row["completion"], "rejected": raw_row["completion"]}
+            result.append(pair | {name: row.get(name) for name in ("conversation", "canary")})
+    return result, left_out
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    reader = argparse.ArgumentParser(prog="python -m training.preferences", description=__doc__.partition("\n")[0])
-    reader.add_argument("release", metavar="DIR|NS/NAME@VERSION", help="what `saferec-build release` wrote")
-    reader.add_argument("output", type=Path, metavar="DIR", help="new folder, for `trl dpo --dataset_name`")
-    given = reader.parse_args(words)
-    return careful(lambda: write(open_release(folder(given.release)), given.output))
+    parser = argparse.ArgumentParser(prog="python -m training.preferences", description=__doc__.partition("\n")[0])
+    parser.add_argument("release", metavar="DIR|NS/NAME@VERSION", help="what `saferec-build release` wrote")
+    parser.add_argument("output", type=Path, metavar="DIR", help="new folder, for `trl dpo --dataset_name`")
+    args = parser.parse_args(words)
+    return careful(lambda: write(open_release(folder(args.release)), args.output))
 
 
 if __name__ == "__main__":

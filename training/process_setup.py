@@ -1,4 +1,4 @@
-"""Sets up the training process, and a second one beside it: silent libraries, one thread for the embedded model."""
+"""Sets up the training process and an optional second one: quiet libraries, one thread for the embedded model."""
 
 import io
 import os
@@ -22,15 +22,15 @@ from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import FILE
 
 Result = TypeVar("Result")
-Later = Callable[..., Callable[[], Any]]  # (work, what it is given) -> what asks for its result
+Later = Callable[..., Callable[[], Any]]  # (work, its arguments) -> a function that waits for the result
 
 
 def refuse_threads() -> None:
-    """One process with several GPUs: the trainer would split each batch over all of them, and our losses cannot."""
-    many = torch.cuda.device_count()
-    if many > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    """Raises TrainingError for one process with several GPUs: the trainer would split batches, our losses cannot."""
+    gpus = torch.cuda.device_count()
+    if gpus > 1 and int(os.environ.get("WORLD_SIZE", "1")) == 1:
         raise TrainingError(
-            f"{many} GPUs and one process: start with `torchrun --nproc_per_node {many} -m training.safecrs ...`,"
+            f"{gpus} GPUs and one process: start with `torchrun --nproc_per_node {gpus} -m training.safecrs ...`,"
             " or take one with CUDA_VISIBLE_DEVICES=0"
         )
 
@@ -38,33 +38,33 @@ def refuse_threads() -> None:
 def calm(model: str | None) -> None:
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    # TRL 1.16 asks transformers 5.23 by an older name: nothing that whoever trains could do about it
+    # TRL 1.16 uses a deprecated name of transformers 5.23: users can do nothing about it
     warnings.filterwarnings("ignore", ".is_gradient_checkpointing. is deprecated", FutureWarning)
     if model and (model == "tiny" or (Path(model) / FILE).is_file()) and not torch.cuda.is_available():
-        torch.set_num_threads(1)  # so small a model loses by a second one
+        torch.set_num_threads(1)  # a model this small is slower with more threads
 
 
 @contextmanager
 def beside(processes: int, model: str) -> Iterator[Later]:
-    """What does work later: where it is asked for with one process, from now on in a second one with two.
+    """Yields a function that schedules work: for its first use (1 process), or at once in a second process (2).
 
-    What the second prints is shown when it is asked. It ends with this block, and with this process.
+    What the second process prints is shown with the result. It ends with this block, and with this process.
     """
     if processes == 1:
         yield partial
         return
-    there = active_children()
-    with ProcessPoolExecutor(1, get_context("spawn"), _second, (model,)) as pool:
+    existing = active_children()
+    with ProcessPoolExecutor(1, get_context("spawn"), _set_up_second, (model,)) as pool:
 
-        def later(work: Callable[..., Result], *given: object) -> Callable[[], Result]:
-            answer = signal.signal(signal.SIGINT, signal.SIG_IGN)  # which the second inherits: Ctrl-C is for us
-            done = pool.submit(_heard, work, deepcopy(given))  # as they are now: the pool sends them a little later
-            signal.signal(signal.SIGINT, answer)
+        def later(work: Callable[..., Result], *args: object) -> Callable[[], Result]:
+            handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: only this process handles Ctrl-C
+            future = pool.submit(_with_output, work, deepcopy(args))  # copied now: the pool pickles them later
+            signal.signal(signal.SIGINT, handler)
 
             def result() -> Result:
-                answered: tuple[Result, str] = done.result()
-                print(answered[1], end="", flush=True)
-                return answered[0]
+                outcome: tuple[Result, str] = future.result()
+                print(outcome[1], end="", flush=True)
+                return outcome[0]
 
             return result
 
@@ -72,7 +72,7 @@ def beside(processes: int, model: str) -> Iterator[Later]:
             yield later
         except BaseException as fault:
             for child in active_children():
-                if child not in there:
+                if child not in existing:
                     child.terminate()
             if isinstance(fault, BrokenProcessPool):
                 raise TrainingError(
@@ -82,19 +82,19 @@ def beside(processes: int, model: str) -> Iterator[Later]:
             raise
 
 
-def _second(model: str) -> None:
-    """Whoever kills the first process ends the second too."""
+def _set_up_second(model: str) -> None:
+    """Sets up the second process, which ends when the first one ends."""
 
-    def follow() -> None:
+    def wait() -> None:
         if first := parent_process():
             first.join()
         os._exit(1)
 
-    threading.Thread(target=follow, daemon=True).start()
+    threading.Thread(target=wait, daemon=True).start()
     calm(model)
 
 
-def _heard(work: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Any, str]:
-    """The result of what `later` was given, and what it printed."""
-    with redirect_stdout(io.StringIO()) as said:
-        return work(*given), said.getvalue()
+def _with_output(work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, str]:
+    """Returns the result of the work and what it printed."""
+    with redirect_stdout(io.StringIO()) as output:
+        return work(*args), output.getvalue()

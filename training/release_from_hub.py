@@ -23,10 +23,10 @@ def is_name(release: str) -> bool:
 
 
 def folder(release: str) -> Path:
-    """The folder itself, or of NS/NAME@VERSION the files at its tag, downloaded once into the Hub's cache.
+    """Returns a local folder as it is; downloads the files of NS/NAME@VERSION once into the Hub's cache.
 
-    A version that was withdrawn on the Hub, or whose files are not what its manifest says, is refused. Of a folder
-    `data.open_release` looks at both.
+    Raises TrainingError for a version that was withdrawn on the Hub, or whose files differ from its manifest. For a
+    local folder `data.open_release` checks both.
     HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured.
     """
     if not is_name(release):
@@ -41,9 +41,9 @@ def folder(release: str) -> Path:
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
     _refuse_withdrawn(api, repo, version)
     download = partial(api.snapshot_download, repo, repo_type="dataset", revision=f"v{version}")
-    found = Path(_from_hub(repo, version, download))
-    _check(found, release)
-    return found
+    path = Path(_from_hub(repo, version, download))
+    _check(path, release)
+    return path
 
 
 def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
@@ -52,14 +52,14 @@ def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
     def read() -> dict[str, str]:
         try:
             path = api.hf_hub_download(repo, WITHDRAWN, repo_type="dataset", revision="main")
-        except LocalEntryNotFoundError:  # the Hub could not be asked: also an EntryNotFoundError
+        except LocalEntryNotFoundError:  # the Hub cannot be reached; also an EntryNotFoundError
             raise
         except EntryNotFoundError:
             return {}
-        found = whole_object(Path(path).read_bytes())
-        if found is None:  # nobody can tell what was withdrawn
+        content = whole_object(Path(path).read_bytes())
+        if content is None:  # unknown which versions were withdrawn
             raise TrainingError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it, or train on a local folder")
-        return found
+        return content
 
     reasons = _from_hub(repo, version, read)
     if version in reasons:
@@ -67,7 +67,7 @@ def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
 
 
 def _from_hub(repo: str, version: str, ask: Callable[[], _Found]) -> _Found:
-    """The Hub's faults as one line that says what to do."""
+    """Calls `ask`; raises TrainingError with what to do if the Hub fails."""
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
 
     clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
@@ -81,17 +81,17 @@ def _from_hub(repo: str, version: str, ask: Callable[[], _Found]) -> _Found:
         status = getattr(getattr(cause, "response", None), "status_code", None)
         if status in (401, 403, 404):
             raise TrainingError(f"{repo} is not on the Hub, or HF_TOKEN may not read it ({status})") from None
-        fate = f"answered {status}" if status else f"cannot be reached ({type(cause).__name__})"
-        raise TrainingError(f"{repo}: the Hub {fate}: run it again later") from None
+        problem = f"answered {status}" if status else f"cannot be reached ({type(cause).__name__})"
+        raise TrainingError(f"{repo}: the Hub {problem}: run it again later") from None
 
 
-def _check(found: Path, release: str) -> None:
+def _check(path: Path, release: str) -> None:
     try:
-        files = (whole_object((found / "manifest.json").read_bytes()) or {})["files"]
-        expected = {path: fact["sha256"] for path, fact in files.items()}
+        files = (whole_object((path / "manifest.json").read_bytes()) or {})["files"]
+        expected = {name: fact["sha256"] for name, fact in files.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise TrainingError(f"{release}: no manifest: expected what `saferec-build publish` made") from None
-    for path, digest in expected.items():
-        file = found / path
+    for name, digest in expected.items():
+        file = path / name
         if not file.is_file() or sha256(file) != digest:
-            raise TrainingError(f"{release}: {path} is not what the manifest says: delete {found} and run it again")
+            raise TrainingError(f"{release}: {name} is not what the manifest says: delete {path} and run it again")

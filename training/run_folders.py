@@ -1,9 +1,9 @@
-"""The run folders of training, one per stage: a stage is finished once its run.json stands there.
+"""Manages the run folders of training, one per stage: a stage is finished once its folder holds run.json.
 
-run.json is the run card: what was trained on which release with which settings, versions and seed, how long it took,
-and what validation said. A stage whose card has the same key is not done again. One that was broken off goes on from
-its trainer's last checkpoint where it wrote any (save_strategy) under the same key; else it is done from the start.
-Several processes (torchrun, accelerate launch) work on a stage together; the first of them writes.
+run.json is the run card: release, settings, versions, seed, duration and validation figures of a stage. A stage whose
+card has the same key is not repeated. An interrupted stage of the same key continues from the last checkpoint of its
+trainer, if it wrote any (save_strategy); else it starts again.
+Several processes (torchrun, accelerate launch) work on a stage together; only the first of them writes.
 """
 
 import gc
@@ -29,8 +29,8 @@ CARD = "run.json"
 BEGUN = ".begun.json"
 PACKAGES = "saferec-builder torch transformers trl datasets accelerate peft tokenizers numpy".split()
 
-Figures = dict[str, float]  # of one look at the validation split, by name
-Card = TypedDict(  # what run.json holds; `work` of a stage gives the last five
+Figures = dict[str, float]  # figures of one check of the validation split, by name
+Card = TypedDict(  # content of run.json; `work` of a stage returns the last five
     "Card",
     {
         "stage": str,
@@ -55,7 +55,7 @@ Work = Callable[[Path], Card]
 
 @dataclass
 class Run:
-    """What all stages of one command share."""
+    """State that all stages of one command share."""
 
     release: Release
     output: Path
@@ -64,51 +64,51 @@ class Run:
     say: Callable[[str], None] = print
     cards: dict[str, Card] = field(default_factory=dict)
 
-    def stage(self, name: str, settings: Settings, work: Work, *before: str) -> Path:
-        """The folder of a finished stage; `work` fills it, unless a card of the same key shows that it did before.
+    def stage(self, name: str, settings: Settings, work: Work, *parents: str) -> Path:
+        """Returns the folder of a finished stage; `work` fills it, unless it holds a card with the same key.
 
-        before = the stages or models that this one starts from: when one of them changes, so does the key.
+        parents = the stages or models that this one starts from: the key changes with each of them.
         """
         folder = self.output / name
-        mark = key(self.release.digest, settings, self.seed, [self._origin(b) for b in before])
-        if read_card(folder).get("key") == mark:
+        stage_key = key(self.release.digest, settings, self.seed, [self._origin(parent) for parent in parents])
+        if read_card(folder).get("key") == stage_key:
             self.say_once(f"{name}: finished before ({folder})")
         else:
             self.say_once(f"{name}:")
-            self.refuse_overwriting(folder, before)
-            on_first_process(lambda: begin(folder, mark))
-            start, cpu = time.perf_counter(), time.process_time()
-            done = work(folder)
+            self.refuse_overwriting(folder, parents)
+            on_first_process(lambda: begin(folder, stage_key))
+            start_time, start_cpu = time.perf_counter(), time.process_time()
+            result = work(folder)
             _free_memory()
             card = self.card(name, settings) | {
-                "key": mark,
-                "from": list(before),
-                "seconds": round(time.perf_counter() - start, 1),
-                "cpu_seconds": round(time.process_time() - cpu, 1),
+                "key": stage_key,
+                "from": list(parents),
+                "seconds": round(time.perf_counter() - start_time, 1),
+                "cpu_seconds": round(time.process_time() - start_cpu, 1),
             }
-            card |= done
+            card |= result
             on_first_process(lambda: end(folder, card))
         self.cards[name] = read_card(folder)
         return folder
 
-    def refuse_overwriting(self, folder: Path, before: Sequence[str]) -> None:
-        """A stage is not done where the model that it starts from lies: its folder is cleared first."""
-        for model in before:
-            there = (self.output / model if model in self.cards else Path(model)).resolve()
-            if there.exists() and folder.resolve() in (there, *there.parents):
+    def refuse_overwriting(self, folder: Path, parents: Sequence[str]) -> None:
+        """Raises TrainingError if the folder, which is cleared first, holds a model that the stage starts from."""
+        for model in parents:
+            source = (self.output / model if model in self.cards else Path(model)).resolve()
+            if source.exists() and folder.resolve() in (source, *source.parents):
                 raise TrainingError(f"{folder}: holds the model to start from, and is cleared first: name another")
 
     def _origin(self, model: str) -> JsonValue:
-        """What names the stage or model that another starts from: its key, where it was trained by us.
+        """Returns what identifies a stage or model that another starts from: its key, if one of our stages trained it.
 
-        A folder that somebody else filled may be filled anew: its files count, by size and time.
+        Any other folder may be overwritten later, so it is identified by size and time of its files.
         """
         folder = Path(model)
         card = self.cards.get(model) or read_card(folder)
         if "key" in card or not (folder / "config.json").is_file():
             return str(card.get("key", model))
         facts = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
-        return [model, *((name, fact.st_size, fact.st_mtime_ns) for name, fact in facts)]
+        return [model, *((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts)]
 
     def say_once(self, text: str) -> None:
         if is_first_process():
@@ -124,36 +124,36 @@ class Run:
         }
 
     def rows(self, config: str, split: str, most: int | None = None) -> list[Row]:
-        """Rows of a split, one at least, across conditions; those without a prompt are left out (data.with_prompt)."""
-        found = rows(self.release.folder, config, split)
-        if not found:
+        """Returns up to `most` rows of a split, at least one, across conditions, without rows that have no prompt."""
+        table = rows(self.release.folder, config, split)
+        if not table:
             raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: expected a release with some")
-        return across_conditions(with_prompt(found, self.release) if "prompt" in found[0] else found, most)
+        return across_conditions(with_prompt(table, self.release) if "prompt" in table[0] else table, most)
 
 
-def begin(folder: Path, mark: str) -> None:
-    """An empty folder for a stage, or what a stage of the same key left when it was broken off.
+def begin(folder: Path, stage_key: str) -> None:
+    """Prepares an empty folder for a stage, or keeps what an interrupted stage of the same key left.
 
-    Only what a stage wrote is cleared away: a folder with anything else in it is refused.
+    Raises TrainingError for a folder with anything that no stage wrote; only files of stages are deleted.
     """
-    if read_card(folder, BEGUN).get("key") == mark:
+    if read_card(folder, BEGUN).get("key") == stage_key:
         return
     if folder.exists() and not _is_ours(folder):
         raise TrainingError(
             f"{folder}: holds what no training wrote, so it was left as it is: name a new or empty folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
-    write(folder / BEGUN, {"key": ""})  # whoever is killed in the next lines leaves a folder that is still known
+    write(folder / BEGUN, {"key": ""})  # a run killed below leaves a folder that is still recognised
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         elif path.name != BEGUN:
             path.unlink()
-    write(folder / BEGUN, {"key": mark})
+    write(folder / BEGUN, {"key": stage_key})
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether a stage was finished or begun here, or nothing but a card half written."""
+    """Whether the folder holds a finished or begun stage, or only a partly written card."""
     if not folder.is_dir():
         return False
     cards = (read_card(folder), read_card(folder, BEGUN))
@@ -167,7 +167,7 @@ def end(folder: Path, card: Card) -> None:
 
 
 def _free_memory() -> None:
-    """The memory of a trained model, which only cycles hold: the next stage may need all of the GPU."""
+    """Frees the memory of a trained model, held by reference cycles: the next stage may need the whole GPU."""
     gc.collect()
     if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()
@@ -179,18 +179,18 @@ def is_first_process() -> bool:
 
 
 def tell(text: str) -> None:
-    """A line on stderr, of the first process."""
+    """Prints a line on stderr, in the first process only."""
     if is_first_process():
         print(text, file=sys.stderr, flush=True)
 
 
 def bar(name: str, unit: str) -> Progress:
-    """Shows a long step as lines on stderr."""
+    """Returns a progress report of a long step, as lines on stderr."""
     return lines(tell, name, unit)
 
 
 def on_first_process(work: Callable[[], None]) -> None:
-    """Done by the first process while the others wait."""
+    """Calls `work` in the first process while the others wait."""
     if is_first_process():
         work()
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
@@ -201,7 +201,7 @@ def on_first_process(work: Callable[[], None]) -> None:
 
 
 def read_card(folder: Path, name: str = CARD) -> Card:
-    """The card of a finished stage; nothing where there is none, or where it is not whole."""
+    """Returns the card of a finished stage; an empty one if there is none, or if it is incomplete."""
     try:
         card = whole_object((folder / name).read_bytes())
     except OSError:
@@ -209,34 +209,34 @@ def read_card(folder: Path, name: str = CARD) -> Card:
     return Card(**card) if card else {}  # type: ignore[typeddict-item]
 
 
-def write(path: Path, found: Mapping[str, object], nan: bool = True) -> None:
-    """A JSON file, whole or not at all; nan: whether it may hold what is no number."""
-    _whole(path, json.dumps(found, indent=2, ensure_ascii=False, allow_nan=nan) + "\n")
+def write(path: Path, content: Mapping[str, object], nan: bool = True) -> None:
+    """Writes a JSON file atomically; nan: whether NaN is allowed."""
+    _write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=nan) + "\n")
 
 
-def write_lines(path: Path, found: Sequence[Mapping[str, object]]) -> None:
-    """A JSONL file, whole or not at all."""
-    _whole(path, "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in found))
+def write_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Writes a JSONL file atomically."""
+    _write_atomically(path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows))
 
 
-def _whole(path: Path, text: str) -> None:
-    half = path.with_name(f".{path.name}.half")
-    half.write_text(text, "utf-8")
-    os.replace(half, path)
+def _write_atomically(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.half")
+    partial.write_text(text, "utf-8")
+    os.replace(partial, path)
 
 
 def identity(release: Release) -> dict[str, str]:
-    """The release as a card or a report names it."""
-    known = release.manifest
-    parent = {"rebuilt_from": known["rebuilt_from"]["sha256"]} if "rebuilt_from" in known else {}
-    return {"name": known["name"], "version": known["version"], "digest": release.digest} | parent
+    """Returns what a card or a report says of the release: name, version and digests."""
+    manifest = release.manifest
+    parent = {"rebuilt_from": manifest["rebuilt_from"]["sha256"]} if "rebuilt_from" in manifest else {}
+    return {"name": manifest["name"], "version": manifest["version"], "digest": release.digest} | parent
 
 
 def versions() -> dict[str, str]:
-    found = {"python": python_version()}
+    by_package = {"python": python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            by_package[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return by_package

@@ -1,10 +1,10 @@
-"""Our rewards for TRL's own command, which needs no code of ours: plain functions, named by their import path.
+"""Our rewards for TRL's own command: plain functions, named by their import path.
 
     SAFEREC_RELEASE=releases/1.0.0 trl grpo --dataset_name releases/1.0.0 --dataset_config grpo \\
         --reward_funcs training.trl_rewards.relevance training.trl_rewards.safety training.trl_rewards.count
 
-They read text, as evaluation/rewards.py says. The release (a folder, or NAMESPACE/NAME@VERSION on the Hub) is opened at
-the first call; it must be the one that the rows are from.
+They read text, as described in evaluation/rewards.py. The release (a folder, or NAMESPACE/NAME@VERSION on the Hub) is
+opened at the first call; it must be the release of the rows.
 """
 
 import os
@@ -22,18 +22,18 @@ RELEASE = "SAFEREC_RELEASE"
 
 
 def relevance(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    return _rewards(_named())["relevance"](completions, **columns)
+    return _rewards(_release_name())["relevance"](completions, **columns)
 
 
 def safety(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    return _rewards(_named())["safety"](completions, **columns)
+    return _rewards(_release_name())["safety"](completions, **columns)
 
 
 def count(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    return _rewards(_named())["count"](completions, **columns)
+    return _rewards(_release_name())["count"](completions, **columns)
 
 
-def _named() -> str:
+def _release_name() -> str:
     name = os.environ.get(RELEASE)
     if not name:
         raise TrainingError(f"the environment variable {RELEASE} is missing: expected the release of these rows")
@@ -43,5 +43,5 @@ def _named() -> str:
 @cache
 def _rewards(name: str) -> Mapping[str, RewardFunction]:
     release = open_release(folder(name))
-    made = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
-    return dict(zip(rewards.OURS, made, strict=True))
+    functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
+    return dict(zip(rewards.OURS, functions, strict=True))
