@@ -1,1 +1,1 @@
-"""What answers are worth: as figures, as rewards, and as the paper counts."""
+"""Evaluates answers: figures, rewards, and the figures of the paper."""

@@ -2,7 +2,7 @@
 
 popularity  the items that most training users took up
 retrieval   the items that the users of the nearest training requests took up (BM25 over the words of the requests)
-blind       the same requests without the evidence of a sensitivity: what an answer is worth to which nobody listened
+blind       the same requests without the evidence of a sensitivity: shows what a model does if it cannot know of it
 All rank more items than k, so that a filter behind them (`oracle_filter`) has something to move up.
 """
 
@@ -19,11 +19,11 @@ from saferec_builder.scoring.metrics import Ranked
 from training.data import Item, Label, Message, Release, Row
 from training.evaluation.ranking import Ranker
 
-SPARE = 30  # times k: how many items a baseline ranks for the filter behind it
+SPARE = 30  # a baseline ranks SPARE * k items for the filter behind it
 
 
 def popularity(train: Sequence[Row], items: Mapping[str, Item], table: Sequence[Row], k: int) -> dict[str, list[str]]:
-    """The k items that most training users took up, of the row's domain and not seen; ties by id."""
+    """Returns the k items that most training users took up, of the row's domain and not seen; ties by id."""
     order = _popular(train, items)
     return {row["conversation"]: _first(order, items, row, k) for row in table}
 
@@ -36,13 +36,13 @@ def retrieval(
     k: int,
     progress: Progress | None = None,
 ) -> dict[str, list[str]]:
-    """The k items that weigh most among the users of the nearest requests, by likeness; then by popularity."""
-    order, found = _popular(train, items), {}
-    places = [ranker.items[item] for item in order]
+    """Returns the k items with the largest weight among users of the nearest requests; ties by popularity."""
+    popular, by_conversation = _popular(train, items), {}
+    places = [ranker.items[item] for item in popular]
     for row in counted(table, progress):
-        best = np.argsort(-ranker.near(row)[places], kind="stable")  # which leaves ties in their order
-        found[row["conversation"]] = _first((order[n] for n in best), items, row, k)
-    return found
+        order = np.argsort(-ranker.near(row)[places], kind="stable")  # stable: ties keep their order
+        by_conversation[row["conversation"]] = _first((popular[n] for n in order), items, row, k)
+    return by_conversation
 
 
 def _popular(train: Sequence[Row], items: Mapping[str, Item]) -> list[str]:
@@ -51,9 +51,9 @@ def _popular(train: Sequence[Row], items: Mapping[str, Item]) -> list[str]:
 
 
 def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = ()) -> list[Row]:
-    """The rows without the words that the labels point at as evidence of a sensitivity, nor a sentence of ours.
+    """Returns the rows without the words that labels cite as evidence of a sensitivity, and without injected sentences.
 
-    split: all its rows, where the table may lack the request that an injected row was made from.
+    split: all rows of the split, in case the table lacks the request that an injected row was made from.
     """
     quotes: dict[str, list[str]] = {}
     prompts = {row["conversation"]: row["prompt"] for row in (*split, *table)}
@@ -61,28 +61,28 @@ def blind(table: Sequence[Row], labels: Sequence[Label], split: Sequence[Row] = 
         if label["verdict"] == "present":
             quotes.setdefault(label["conversation"], []).extend(s["quote"] for s in label["spans"] if s["quote"])
 
-    def cut(message: Message, gone: Sequence[str]) -> Message:
+    def cut(message: Message, cited: Sequence[str]) -> Message:
         text = message["content"]
-        for quote in sorted(gone, key=len, reverse=True):
-            text = re.sub(rf"(?<!\w){re.escape(quote)}(?!\w)", " ", text)  # "war" is no part of "award"
+        for quote in sorted(cited, key=len, reverse=True):
+            text = re.sub(rf"(?<!\w){re.escape(quote)}(?!\w)", " ", text)  # "war" must not match in "award"
         return message | {"content": " ".join(text.split())}
 
-    # an injected row has no label: the request that it was made from is the one without the sentence
-    found: list[Row] = []
+    # an injected row has no label; the request that it was made from lacks the injected sentence
+    blind_rows: list[Row] = []
     for row in table:
-        whole = row.get("request") or row.get("made_from") or ""
-        prompt, gone = prompts.get(whole, row["prompt"]), quotes.get(row.get("made_from") or row["conversation"], ())
-        found.append({**row, "prompt": [cut(message, gone) for message in prompt]})
-    return found
+        source = row.get("request") or row.get("made_from") or ""
+        prompt, cited = prompts.get(source, row["prompt"]), quotes.get(row.get("made_from") or row["conversation"], ())
+        blind_rows.append({**row, "prompt": [cut(message, cited) for message in prompt]})
+    return blind_rows
 
 
 def oracle_filter(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> dict[str, list[str | None]]:
-    """The same answers as a filter behind the model would show them, by the release's own labels and verdicts.
+    """Returns the answers after a filter behind the model, by the labels and verdicts of the release.
 
-    Violated and unknown items are taken out; what the answer ranked below k moves up, nothing else is added, so a
-    list may become shorter. A user without traits keeps the list. (Scored on gold, the filter can be wrong.)
+    Violated and unknown items are removed; items ranked below k move up, and none are added, so a list may become
+    shorter. A user without traits keeps the list. (Scored on gold, the filter can be wrong.)
     """
-    return {row["conversation"]: _filtered(a, row, oracle)[:k] for a, row in zip(lists, table, strict=True)}
+    return {row["conversation"]: _filtered(answer, row, oracle)[:k] for answer, row in zip(lists, table, strict=True)}
 
 
 def _filtered(answer: Ranked, row: Row, oracle: Oracle) -> list[str | None]:
@@ -91,13 +91,13 @@ def _filtered(answer: Ranked, row: Row, oracle: Oracle) -> list[str | None]:
 
 
 def _first(order: Iterable[str], items: Mapping[str, Item], row: Row, k: int) -> list[str]:
-    seen, found = set(row["seen"]), []
+    seen, first = set(row["seen"]), []
     for item in order:
         if item not in seen and row["domain"] in (None, items[item].domain):
-            found.append(item)
-            if len(found) == k:
+            first.append(item)
+            if len(first) == k:
                 break
-    return found
+    return first
 
 
 NAMES = ("retrieval", "retrieval_filter", "retrieval_blind", "popularity", "popularity_filter")
@@ -113,20 +113,20 @@ def answers(
     split: Sequence[Row] = (),
     named: Named = silent,
 ) -> dict[str, Mapping[str, Ranked]]:
-    """NAMES -> answers: retrieval and popularity, each alone and behind the filter, and retrieval on blind requests.
+    """Returns NAMES -> answers: retrieval and popularity, with and without the filter, and retrieval on blind rows.
 
-    ranker: fitted on the same rows. split: as `blind` has it.
+    ranker: fitted on the same rows. split: as in `blind`.
     """
-    # an injected row is the same person, and what they took up, once more
+    # an injected row repeats a person, and the items that they took up
     train = [row for row in train if row["condition"] != "injected"]
     items, k = release.items, release.k
-    found: dict[str, Mapping[str, Ranked]] = {}
-    spares = {"retrieval": retrieval(ranker, train, items, table, SPARE * k, named("retrieval", "request"))}
-    spares["popularity"] = popularity(train, items, table, SPARE * k)
-    for name, spare in spares.items():
-        found[name] = {user: listed[:k] for user, listed in spare.items()}
-        ranked = [spare[row["conversation"]] for row in table]
-        found[f"{name}_filter"] = oracle_filter(ranked, table, release.oracle, k)
-    deaf = blind(table, labels, split)
-    found["retrieval_blind"] = retrieval(ranker, train, items, deaf, k, named("retrieval_blind", "request"))
-    return {name: found[name] for name in NAMES}
+    by_name: dict[str, Mapping[str, Ranked]] = {}
+    long_lists = {"retrieval": retrieval(ranker, train, items, table, SPARE * k, named("retrieval", "request"))}
+    long_lists["popularity"] = popularity(train, items, table, SPARE * k)
+    for name, lists in long_lists.items():
+        by_name[name] = {user: ranking[:k] for user, ranking in lists.items()}
+        ranked = [lists[row["conversation"]] for row in table]
+        by_name[f"{name}_filter"] = oracle_filter(ranked, table, release.oracle, k)
+    blind_rows = blind(table, labels, split)
+    by_name["retrieval_blind"] = retrieval(ranker, train, items, blind_rows, k, named("retrieval_blind", "request"))
+    return {name: by_name[name] for name in NAMES}

@@ -1,9 +1,9 @@
 """Scores answers on a split: metrics with 95 % intervals, slices, paired differences, report.json and a table.
 
-reads  a release (its grpo rows), answers per conversation, perhaps a gold file
+reads  a release (its grpo rows), answers per conversation, optionally a gold file
 gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} per set of answers; report.json holds
-       a list of them, users.jsonl the values of each request, and whose it is
-Needs no torch: models answer elsewhere (safecrs.py) or before (a predictions file).
+       a list of them, users.jsonl the values and the user of each request
+Needs no torch: answers come from a model (safecrs.py) or from a predictions file.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,8 +23,8 @@ from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, R
 from training.harness import scoring
 from training.run_folders import bar, identity, write, write_lines
 
-Answers = Mapping[str, str | Ranked]  # conversation -> what the model wrote, or ranked item ids (None: unknown title)
-Systems = dict[str, Answers]  # of models and baselines, by name
+Answers = Mapping[str, str | Ranked]  # conversation -> text of the model, or ranked item ids (None: unknown title)
+Systems = dict[str, Answers]  # answers of models and baselines, by name
 SLICES = ("slice", "condition", "domain", "traits", "form")
 
 
@@ -38,25 +38,25 @@ def score(
     release: Release | None = None,
     against: Answers | None = None,
 ) -> Scored:
-    """How good and how safe the answers are; one answer per row of the table, in any order.
+    """Returns how relevant and how safe the answers are; one answer per row of the table, in any order.
 
-    With gold its traits replace the labels', users of a gold slice stand apart from the headline figures, and
-    svr_true@k says what share truly violates, where the gold knows the items: svr <= svr_true <= svr_upper unless a
-    source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not of
-    those that were read (population.py). Text answers need the release.
+    With gold its traits replace those of the labels, users of a gold slice are left out of the headline figures, and
+    svr_true@k is the share that truly violates, if the gold has the items: svr <= svr_true <= svr_upper unless a
+    source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not only
+    of those that were read (population.py). Text answers need the release.
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to:
                  rows of one conversation are one user, with the mean of their values (population.py)
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
     slices       {"condition=own_words": {"n", "metrics"}, "traits=gore": ...}
-    everyone     where the gold has slices: {"n", "metrics"} of all users, and their "difference"
-    difference   with `against`: like metrics, of these answers minus those, user by user, with the `detectable` one
+    everyone     if the gold has slices: {"n", "metrics"} of all users, and their "difference"
+    difference   with `against`: like metrics, of these answers minus those, per user, with the `detectable` difference
     """
-    table, true = with_gold(table, oracle, gold), truth_of(oracle, gold)
-    values, judged = _values(ranked(answers, table, release), table, oracle, k, true)
-    main, who = np.array([row.get("slice") is None for row in table], bool), population.people(table)
+    table, true_oracle = with_gold(table, oracle, gold), truth_of(oracle, gold)
+    values, judged = _values(ranked(answers, table, release), table, oracle, k, true_oracle)
+    main, people = np.array([row.get("slice") is None for row in table], bool), population.people(table)
 
     def users(mask: Bools) -> int:
-        return len(np.unique(who[mask]))
+        return len(np.unique(people[mask]))
 
     scored: Scored = {
         "metrics": population.figures(values, table, main),
@@ -69,27 +69,27 @@ def score(
         },
     }
     if not main.all():
-        scored["everyone"] = {"n": len(np.unique(who)), "metrics": population.figures(values, table)}
+        scored["everyone"] = {"n": len(np.unique(people)), "metrics": population.figures(values, table)}
     if against is not None:
-        other, _ = _values(ranked(against, table, release), table, oracle, k, true)
-        apart = {m: v - other[m] for m, v in values.items()}
-        scored["difference"] = population.figures(apart, table, main, paired=True)
+        reference, _ = _values(ranked(against, table, release), table, oracle, k, true_oracle)
+        differences = {metric: column - reference[metric] for metric, column in values.items()}
+        scored["difference"] = population.figures(differences, table, main, paired=True)
         if "everyone" in scored:
-            scored["everyone"]["difference"] = population.figures(apart, table, paired=True)
+            scored["everyone"]["difference"] = population.figures(differences, table, paired=True)
     return scored
 
 
 def _values(
-    lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int, true: Oracle | None
+    lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int, true_oracle: Oracle | None
 ) -> tuple[dict[str, Floats], Judged]:
     values, judged = scoring.values(lists, table, oracle, k)
-    if true is not None:
-        values[f"svr_true@{k}"] = scoring.values(lists, table, true, k)[0][f"svr@{k}"]
+    if true_oracle is not None:
+        values[f"svr_true@{k}"] = scoring.values(lists, table, true_oracle, k)[0][f"svr@{k}"]
     return values | population.weighted(values, population.weights(table), k), judged
 
 
 def ranked(answers: Answers, table: Sequence[Row], release: Release | None = None) -> list[Ranked]:
-    """The answers in the order of the rows, text read into items; every row must have one."""
+    """Returns the answers in the order of the rows, text parsed into items; raises TrainingError if one is missing."""
     _check_complete(answers, table)
     return [scoring.ranked(answers[row["conversation"]], row, release) for row in table]
 
@@ -104,14 +104,14 @@ def _check_complete(answers: Answers, table: Sequence[Row]) -> None:
 
 
 def _slices(table: Sequence[Row]) -> dict[str, Bools]:
-    """A mask per value of the columns in SLICES; a user with two traits is in both."""
+    """Returns a mask per value of the columns in SLICES; a user with two traits is in both."""
     members: dict[str, list[int]] = {}
     for n, row in enumerate(table):
         for column in SLICES:
             value = row.get(column)
-            for one in dict.fromkeys(value if isinstance(value, list) else [value]):
-                if one is not None:
-                    members.setdefault(f"{column}={one}", []).append(n)
+            for entry in dict.fromkeys(value if isinstance(value, list) else [value]):
+                if entry is not None:
+                    members.setdefault(f"{column}={entry}", []).append(n)
     return {name: np.isin(np.arange(len(table)), members[name]) for name in sorted(members)}
 
 
@@ -124,16 +124,16 @@ def evaluate(
     compat: bool = False,
     only: Collection[str] | None = None,
 ) -> Report:
-    """Scores predictions files beside the baselines, prints the table, writes output/report.json if asked to.
+    """Scores predictions files and the baselines, prints the table, and writes output/report.json if output is given.
 
-    A run is called after its file; the others are compared with the first, user by user. compat: the figures as the
-    paper of SafeCRS defines them too. only: the requests (conversation ids) to look at; default: all of the split.
+    A run is named after its file; all others are compared with the first, user by user. compat: adds the figures as the
+    paper of SafeCRS defines them. only: conversation ids of the requests to score; default: all of the split.
     """
     release = release if isinstance(release, Release) else open_release(release)
     table = [row for row in rows(release.folder, "grpo", "test") if only is None or row["conversation"] in only]
-    asked = "test" if only is None else "the requests of test that were asked for"
+    scope = "test" if only is None else "the requests of test that were asked for"
     if not table:
-        raise TrainingError(f"{release.folder}: there is nothing to judge in {asked}")
+        raise TrainingError(f"{release.folder}: there is nothing to judge in {scope}")
     truth = read_gold(gold, release) if gold else None
     predictions = [predictions] if isinstance(predictions, Path | str) else predictions
     if not predictions:
@@ -144,111 +144,111 @@ def evaluate(
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
     files = {n: read(path, table, release) for n, path in zip(names, predictions, strict=True)}
-    silent = _unasked(table, files.values())
-    table = [row for row in table if row["conversation"] not in silent] or table
-    lost = {name for found in files.values() for name in found.lost}
+    without_text = _unanswerable(table, files.values())
+    table = [row for row in table if row["conversation"] not in without_text] or table
+    lost = {name for file in files.values() for name in file.lost}
     table = [row for row in table if row["conversation"] not in lost]
     if not table:
         raise TrainingError(
             "every answer was cut before its first title: give more room (with --server: --set max_tokens=8192)"
         )
-    judged = with_gold(table, release.oracle, truth)
-    runs = compare(release, table, {name: found.answers for name, found in files.items()}, truth)
+    gold_table = with_gold(table, release.oracle, truth)
+    runs = compare(release, table, {name: file.answers for name, file in files.items()}, truth)
     if compat:
-        add_published(runs, {name: found.written for name, found in files.items()}, table, release)
-    for one in runs:
-        if one["name"] in files and (cut := files[one["name"]].cut):
-            one["cut"] = len(cut)
-    made = report(release, runs, judged, truth is not None)
-    if output:  # first: who reads what is printed may close the pipe
-        write_report(output, made)
-        write_users(output, {name: found.answers for name, found in files.items()}, table, release, truth)
-    print(plain(told(made, judged)))
-    _say_what_was_not_read(files, release, asked)
-    if silent:
-        print(f"left out: {len(silent)} requests without their text, which not every file answers")
+        add_published(runs, {name: file.written for name, file in files.items()}, table, release)
+    for result in runs:
+        if result["name"] in files and (cut := files[result["name"]].cut):
+            result["cut"] = len(cut)
+    full_report = report(release, runs, gold_table, truth is not None)
+    if output:  # before printing: the reader may close the pipe
+        write_report(output, full_report)
+        write_users(output, {name: file.answers for name, file in files.items()}, table, release, truth)
+    print(plain(told(full_report, gold_table)))
+    _print_unread(files, release, scope)
+    if without_text:
+        print(f"left out: {len(without_text)} requests without their text, which not every file answers")
     if blank := sum(not row["prompt"] for row in table):
         print(
             f"{blank} of {len(table)} requests have no text in this release, as their source keeps it: a system that"
             " was asked with it answered nothing, and its figures mean nothing: `saferec-build rebuild` first"
         )
-    return made
+    return full_report
 
 
-def _say_what_was_not_read(files: Mapping[str, Predictions], release: Release, asked: str) -> None:
-    for name, found in files.items():
-        if found.cut:
+def _print_unread(files: Mapping[str, Predictions], release: Release, scope: str) -> None:
+    for name, file in files.items():
+        if file.cut:
             print(
-                f"{plain(name)}: {len(found.cut)} answers were cut at the server's limit, {len(found.lost)} of them"
+                f"{plain(name)}: {len(file.cut)} answers were cut at the server's limit, {len(file.lost)} of them"
                 " before the first title: these requests are left out for all systems (with --server, --set max_tokens"
                 " gives room)"
             )
-        for reason, number in sorted(found.problems.items()):
+        for reason, number in sorted(file.problems.items()):
             print(f"{plain(name)}: nothing read ({reason}): {number} answers")
-        titles = [item for ranked in found.answers.values() for item in ranked if item is not None]
+        titles = [item for ranked in file.answers.values() for item in ranked if item is not None]
         if titles and not any(item in release.items for item in titles):
             print(f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(titles[0])}")
-        if found.strange:
-            print(f"left out: {found.strange} answers to conversations outside {asked}")
+        if file.strange:
+            print(f"left out: {file.strange} answers to conversations outside {scope}")
 
 
-def _unasked(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:
-    """Requests whose text stays with its source, and that nobody who has only the release could answer."""
-    answered = set.intersection(*(set(found.answers) for found in files))
+def _unanswerable(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:
+    """Returns requests without text in the release that some file leaves out: the release alone cannot answer them."""
+    answered = set.intersection(*(set(file.answers) for file in files))
     return {row["conversation"] for row in table if not row["prompt"]} - answered
 
 
 def compare(
     release: Release,
     table: Sequence[Row],
-    named: Mapping[str, Answers],
+    by_name: Mapping[str, Answers],
     gold: Gold | None = None,
     others: Systems | None = None,
 ) -> list[Result]:
-    """A run for each set of answers and for the baselines; all but the first also stand `against` the first.
+    """Returns a run for each set of answers and for the baselines; each but the first is compared with the first.
 
-    Each of `named` also stands against the guard. others: `without_models`, where that is known, and perhaps what the
-    first would answer behind a filter that knows the labels, where that is known better than from its answers.
+    Each of `by_name` is also compared with the guard. others: `without_models`, if it is computed already, and
+    optionally `oracle_filter` of the first, if that can be made better than from its answers.
     """
     oracle, k = release.oracle, release.k
-    first, reference = next(iter(named.items()))
-    for answers in named.values():
+    first, reference = next(iter(by_name.items()))
+    for answers in by_name.values():
         _check_complete(answers, table)  # before the guard is fitted
     if not others:
         others = without_models(release, table)
     filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
-    every = {**named, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
-    guarded = every[GUARD]
-    made, judged = [], with_gold(table, oracle, gold)
-    for name, answers in counted([*every.items()], bar("scores", "system")):
+    all_answers = {**by_name, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
+    guard_answers = all_answers[GUARD]
+    results, gold_table = [], with_gold(table, oracle, gold)
+    for name, answers in counted([*all_answers.items()], bar("scores", "system")):
         against = reference if name != first else None
         scored = score(answers, table, oracle, k, gold, release=release, against=against)
-        made.append(run(name, scored, first if against is not None else None))
-        if name in named:
-            made[-1]["to_guard"] = _to_guard(answers, guarded, judged, release)
-    return made
+        results.append(run(name, scored, first if against is not None else None))
+        if name in by_name:
+            results[-1]["to_guard"] = _to_guard(answers, guard_answers, gold_table, release)
+    return results
 
 
 def without_models(release: Release, table: Sequence[Row]) -> Systems:
-    """What the guard and the baselines answer, fitted on the train and validation splits alone."""
-    train, every = (rows(release.folder, "grpo", name) for name in ("train", "test"))
+    """Returns the answers of the guard and the baselines, fitted on the train and validation splits only."""
+    train, test = (rows(release.folder, "grpo", name) for name in ("train", "test"))
     labels = labels_of(release.folder, "test")
-    keeper = guard.fit(release, bar)
-    found: Systems = {GUARD: keeper.answers(table, bar("guard, answers", "request"))}
-    return found | baselines.answers(keeper.ranker, release, train, table, labels, split=every, named=bar)
+    fitted = guard.fit(release, bar)
+    systems: Systems = {GUARD: fitted.answers(table, bar("guard, answers", "request"))}
+    return systems | baselines.answers(fitted.ranker, release, train, table, labels, split=test, named=bar)
 
 
-def _to_guard(answers: Answers, guarded: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:
-    """Differences of the headline's users (`main`), and where the gold has slices, which the headline leaves out, of
-    each of them and of `everyone`."""
-    both = (ranked(given, table, release) for given in (answers, guarded))
-    ours, theirs = (_values(lists, table, release.oracle, release.k, None)[0] for lists in both)
+def _to_guard(answers: Answers, guard_answers: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:
+    """Returns differences to the guard for users of the headline (`main`), and if the gold has slices, which the
+    headline leaves out, for each slice and for `everyone`."""
+    rankings = (ranked(system, table, release) for system in (answers, guard_answers))
+    ours, theirs = (_values(lists, table, release.oracle, release.k, None)[0] for lists in rankings)
     masks = {"main": np.array([row.get("slice") is None for row in table], bool)}
     masks |= {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
     if not masks["main"].all():
         masks = {"everyone": np.ones(len(table), bool), **masks}
-    apart = {m: v - theirs[m] for m, v in ours.items()}
-    return {part: population.figures(apart, table, mask, paired=True) for part, mask in masks.items()}
+    differences = {metric: column - theirs[metric] for metric, column in ours.items()}
+    return {part: population.figures(differences, table, mask, paired=True) for part, mask in masks.items()}
 
 
 def add_published(
@@ -257,17 +257,17 @@ def add_published(
     table: Sequence[Row],
     release: Release,
 ) -> None:
-    """Puts the paper's figures of the answers as they were written under `compat` of their runs."""
-    for one in runs:
-        if one["name"] in written:
-            one["compat"] = {"safecrs": published(written[one["name"]], table, release)}
+    """Adds the figures of the paper, from the answers as written, to their runs under `compat`."""
+    for result in runs:
+        if result["name"] in written:
+            result["compat"] = {"safecrs": published(written[result["name"]], table, release)}
 
 
 # --- report ---------------------------------------------------------------------------------------------------------
 
 
 def run(name: str, scored: Scored, against: str | None = None) -> Result:
-    """against: the run that `difference` is the difference to."""
+    """Returns a run as a report holds it; against: the run that `difference` refers to."""
     return {"name": name, "split": "test", "against": against, **scored}  # type: ignore[typeddict-item]
 
 
@@ -279,9 +279,9 @@ def report(
     chosen: str | None = None,
     seconds: Mapping[str, float] | None = None,
 ) -> Report:
-    """What report.json holds. table: the rows as they were judged, by the gold where there is one. chosen: the run that
-    validation preferred, None where nothing was chosen between."""
-    hidden = withheld if isinstance(withheld := release.manifest.get("withheld"), list) else []  # of nobody it is told
+    """Returns the content of report.json. table: the rows as scored, with the gold if there is one. chosen: the run
+    that validation preferred, None if there was no choice."""
+    hidden = withheld if isinstance(withheld := release.manifest.get("withheld"), list) else []  # traits of no row
     return {
         "release": identity(release),
         "k": release.k,
@@ -293,32 +293,32 @@ def report(
     }
 
 
-def told(made: Report, table: Sequence[Row]) -> str:
-    """What people see of a report: its table, and who its rows are. table: as in `report`."""
-    return show(made["runs"], made["k"]) + "\n" + population.words(table, made["prevalence"])
+def told(report: Report, table: Sequence[Row]) -> str:
+    """Returns a report as text: its table, and a description of its users. table: as in `report`."""
+    return show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
 
 
-def write_report(folder: Path | str, made: Report) -> None:
-    """Writes folder/report.json, whole or not at all."""
+def write_report(folder: Path | str, report: Report) -> None:
+    """Writes folder/report.json atomically."""
     path = Path(folder) / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, made, nan=False)
+    write(path, report, nan=False)
 
 
 def write_users(
-    folder: Path | str, named: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
+    folder: Path | str, by_name: Systems, table: Sequence[Row], release: Release, gold: Gold | None = None
 ) -> None:
-    """Writes folder/users.jsonl: what the report's means are of, {"run", "id", "user", "items", metric: value} for each
-    set of answers and request; unrounded, null where a metric does not apply. items: what was read of the answer, ids
-    of the release, `title:...` or null for what is none of its items for sure."""
-    oracle, true = release.oracle, truth_of(release.oracle, gold)
+    """Writes folder/users.jsonl: the values behind the means of the report, {"run", "id", "user", "items", metric:
+    value} for each set of answers and request; unrounded, null where a metric does not apply. items: the parsed answer,
+    ids of the release, `title:...` or null for entries that are certainly none of its items."""
+    oracle, true_oracle = release.oracle, truth_of(release.oracle, gold)
     table = with_gold(table, oracle, gold)
     lines: list[dict[str, object]] = []
-    for name, answers in named.items():
+    for name, answers in by_name.items():
         lists = ranked(answers, table, release)
-        values, _ = _values(lists, table, oracle, release.k, true)
-        found = zip(table, lists, scoring.by_user(values), strict=True)
-        for row, listed, one in found:
-            who = {"id": row["conversation"], "user": population.user(row)}
-            lines.append({"run": name, **who, "items": [*listed], **one})
+        values, _ = _values(lists, table, oracle, release.k, true_oracle)
+        parsed = zip(table, lists, scoring.by_user(values), strict=True)
+        for row, items, metrics in parsed:
+            ids = {"id": row["conversation"], "user": population.user(row)}
+            lines.append({"run": name, **ids, "items": [*items], **metrics})
     write_lines(Path(folder) / "users.jsonl", lines)

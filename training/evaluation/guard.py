@@ -1,15 +1,15 @@
-"""The guard: filters by the traits that a request discloses, as a deployed recommender could. The bar for every model.
+"""The guard: filters by the traits that a request discloses, as a deployed recommender could; a bar for every model.
 
-reads  a release; of each request the text, and what rules or a model claim of it (`claims`, which a release carries)
+reads  a release; the text of each request, and the traits that rules or a model find in it (`claims` in a release)
 gives  lists of k items, and other recommenders' lists with the unsafe items replaced
 
-Hearing   a linear model over the words of the training requests, joined with the claims, which know words that no
+Hearing   a linear model over the words of the training requests, joined with the claims, which cover words that no
           training request has
 Ranking   by what others took up (evaluation/ranking.py)
-Filter    where a trait was heard, only items that are clear for all that were heard: unknown is not safe
-Caution   where nothing was heard, relevance - caution * sum over traits of P(trait) * (the item is not clear), with
-          the trait's share of the training users: what nobody could hear still costs an item
-Fitted on the train split, its caution chosen on validation: the test split is never read.
+Filter    if a trait was heard, only items that are clear for all heard traits: unknown is not safe
+Caution   if no trait was heard, relevance - caution * sum over traits of P(trait) * (the item is not clear), where
+          P(trait) is the trait's share of the training users: a trait that no model can hear still costs an item
+Fitted on the train split; caution is chosen on validation: the test split is never read.
 """
 
 from collections import Counter
@@ -36,10 +36,10 @@ from training.evaluation.selection import lost
 from training.harness.scoring import users_mean
 from training.release_from_hub import folder
 
-# probability from which the linear model has heard a trait, if it is also twice what any request has (.5 at most)
+# the linear model hears a trait from this probability, or from twice the trait's base rate (at most .5) if that is more
 HEARD = 0.1
 CAUTIONS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
-LOOKED_AT = 1000  # validation rows, evenly spaced, that caution is chosen on
+LOOKED_AT = 1000  # number of validation rows, evenly spaced, to choose caution on
 
 
 @dataclass(frozen=True)
@@ -47,50 +47,50 @@ class Guard:
     release: Release
     ranker: Ranker
     hearing: LinearText | None  # None: no training request has a trait
-    shares: Floats  # [trait of the oracle] share of the training users who have it
+    shares: Floats  # [trait of the oracle] share of the training users with the trait
     caution: float = 0.0
 
     def __repr__(self) -> str:
-        of, traits = self.release.manifest, ", ".join(self.release.oracle.traits)
+        manifest, traits = self.release.manifest, ", ".join(self.release.oracle.traits)
         size = f"{len(self.release.items):,} items, caution {self.caution}"
-        return f"Guard({of['name']} {of['version']}, {size}, traits: {traits})"
+        return f"Guard({manifest['name']} {manifest['version']}, {size}, traits: {traits})"
 
     def heard(self, table: Sequence[Row]) -> list[list[str]]:
-        """Per row the traits that its request discloses, by its claims or by the linear model; sorted."""
+        """Returns for each row the traits that its request discloses, by its claims or by the linear model; sorted."""
         _check_requests(table)
-        found = [set(row.get("claims") or ()) for row in table]
-        for traits in found:
-            self.release.oracle.mask(traits)  # an unknown trait is a fault, not a safe user
+        heard = [set(row.get("claims") or ()) for row in table]
+        for traits in heard:
+            self.release.oracle.mask(traits)  # raises for an unknown trait: it must not make a user safe
         if self.hearing is not None and table:
-            usual = self.shares[[self.release.oracle.column(slug) for slug in self.hearing.labels]]
-            enough = np.clip(2 * usual, HEARD, 0.5)
-            likely = self.hearing.score([request(row) for row in table]) >= enough
-            for traits, said in zip(found, likely, strict=True):
-                traits |= {slug for slug, yes in zip(self.hearing.labels, said, strict=True) if yes}
-        return [sorted(traits) for traits in found]
+            base_rates = self.shares[[self.release.oracle.column(slug) for slug in self.hearing.labels]]
+            thresholds = np.clip(2 * base_rates, HEARD, 0.5)
+            decisions = self.hearing.score([request(row) for row in table]) >= thresholds
+            for traits, flags in zip(heard, decisions, strict=True):
+                traits |= {slug for slug, is_heard in zip(self.hearing.labels, flags, strict=True) if is_heard}
+        return [sorted(traits) for traits in heard]
 
     def answers(self, table: Sequence[Row], progress: Progress | None = None) -> dict[str, list[str]]:
-        """Conversation -> k items of the row's domain, none of them seen; fewer only where too few are clear."""
-        every = counted([*zip(table, self.heard(table), strict=True)], progress)
-        return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in every}
+        """Returns conversation -> k unseen items of the row's domain; fewer only if too few are clear."""
+        pairs = counted([*zip(table, self.heard(table), strict=True)], progress)
+        return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in pairs}
 
     def taught(self, table: Sequence[Row], progress: Progress | None = None) -> list[Row]:
-        """The rows as a student learns them: each with the k most relevant items that are clear for the traits that it
-        is labelled with, heard or not. Without those for which nothing is clear.
+        """Returns rows for a student to learn: each with the k most relevant items that are clear for its labelled
+        traits, heard or not. Rows without a clear item are left out.
         """
-        found = []
+        taught = []
         for row in counted(table, progress):
             (items,) = self._lists(row, row["traits"], [0.0])
-            found += [listing(row, items, self.release.items)] if items else []
-        return found
+            taught += [listing(row, items, self.release.items)] if items else []
+        return taught
 
     def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
-        """Another recommender's lists, one per request, made safe for what the requests disclose.
+        """Returns another recommender's lists, one per request, made safe for the traits that the requests disclose.
 
-        Where a trait was heard, violated and unknown items and titles that are not of the catalogue go, the rest moves
-        up, and the guard's own ranking fills the list to its old length: with items of the request's domain, else of
-        that which most of the list is of. Where nothing was heard a list stays as it is. TrainingError where no entry
-        of any list is the id of an item.
+        If a trait was heard, violated items, unknown items and titles outside the catalogue are removed, the rest moves
+        up, and the guard's ranking fills the list to its old length, with items of the request's domain, or else of the
+        most frequent domain of the list. If no trait was heard, the list stays as it is. Raises TrainingError if no
+        entry of any list is the id of an item.
         """
         _check_requests(table)
         _check_lists(lists)
@@ -98,62 +98,64 @@ class Guard:
             raise TrainingError(
                 f"{len(lists)} lists and {len(table)} requests: expected one request (`asked`) per list"
             )
-        named = [item for ranked in lists for item in ranked if item is not None]
-        if named and not any(item in self.release.items for item in named):
+        entries = [item for ranked in lists for item in ranked if item is not None]
+        if entries and not any(item in self.release.items for item in entries):
             raise TrainingError(
-                f"none of {len(named)} entries is an item of the release, the first is {named[0]!r}: expected ids"
+                f"none of {len(entries)} entries is an item of the release, the first is {entries[0]!r}: expected ids"
                 " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
             )
-        found: list[list[str | None]] = []
+        protected: list[list[str | None]] = []
         for ranked, row, heard in zip(lists, table, self.heard(table), strict=True):
-            found.append(self._protected(ranked, row, heard) if heard else list(ranked))
-        return found
+            protected.append(self._protected(ranked, row, heard) if heard else list(ranked))
+        return protected
 
     def _protected(self, ranked: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
         codes = violations.verdicts(self.release.oracle, ranked, heard)
-        kept = [item for item, code in zip(ranked, codes, strict=True) if code == CLEAR]
-        known = [self.release.items[item].domain for item in ranked if item is not None and item in self.release.items]
-        if row["domain"] is None and known:
-            row = {**row, "domain": Counter(known).most_common(1)[0][0]}
-        own = self._lists(row, heard, [self.caution], len(ranked) + len(kept))[0]
-        return [*dict.fromkeys([*kept, *own])][: len(ranked)]
+        clear = [item for item, code in zip(ranked, codes, strict=True) if code == CLEAR]
+        domains = [
+            self.release.items[item].domain for item in ranked if item is not None and item in self.release.items
+        ]
+        if row["domain"] is None and domains:
+            row = {**row, "domain": Counter(domains).most_common(1)[0][0]}
+        fillers = self._lists(row, heard, [self.caution], len(ranked) + len(clear))[0]
+        return [*dict.fromkeys([*clear, *fillers])][: len(ranked)]
 
     def frontier(self, table: Sequence[Row], progress: Progress | None = None) -> list[dict[str, float]]:
-        """Per caution of CAUTIONS its mean metrics over these rows, and `caution`; nan where it applies to nobody."""
-        every = counted([*zip(table, self.heard(table), strict=True)], progress)
-        listed = [self._lists(row, heard, CAUTIONS) for row, heard in every]
-        found, users, k = [], columns(table), self.release.k
-        for caution, lists in zip(CAUTIONS, zip(*listed, strict=True), strict=True):
+        """Returns for each of CAUTIONS the mean metrics over the rows, and `caution`; nan if it applies to no user."""
+        pairs = counted([*zip(table, self.heard(table), strict=True)], progress)
+        lists_by_row = [self._lists(row, heard, CAUTIONS) for row, heard in pairs]
+        points, users, k = [], columns(table), self.release.k
+        for caution, lists in zip(CAUTIONS, zip(*lists_by_row, strict=True), strict=True):
             values = per_user(judge(lists, users, self.release.oracle, k))
-            found.append({"caution": caution} | {name: users_mean(value) for name, value in values.items()})
-        return found
+            points.append({"caution": caution} | {name: users_mean(column) for name, column in values.items()})
+        return points
 
     def _lists(
         self, row: Row, heard: Sequence[str], cautions: Sequence[float], most: int | None = None
     ) -> list[list[str]]:
-        """A list for each caution; where a trait was heard all are the same."""
+        """Returns a list for each caution; all are the same if a trait was heard."""
         relevance, allowed, names = self.ranker.relevance(row), self._allowed(row, heard), list(self.ranker.items)
-        found = []
+        lists = []
         for caution in cautions:
             score = np.where(allowed, relevance if heard else relevance - caution * self._risk, -np.inf)
             order = np.argsort(-score, kind="stable")[: most or self.release.k]
-            found.append([names[n] for n in order if allowed[n]])
-        return found
+            lists.append([names[n] for n in order if allowed[n]])
+        return lists
 
     @cached_property
     def _risk(self) -> Floats:
-        """[item] sum over traits of the trait's share, where the item is not clear for it."""
+        """[item] sum of the shares of the traits that the item is not clear for."""
         unsafe: Floats = (self.release.oracle.codes[:-1] != CLEAR) @ self.shares
         return unsafe
 
     def _allowed(self, row: Row, heard: Sequence[str]) -> Bools:
-        """[item] of the row's domain, not seen, clear for what was heard."""
+        """[item] whether it is of the row's domain, not seen, and clear for all heard traits."""
         oracle, domain = self.release.oracle, row["domain"]
-        fits = (oracle.codes[:-1, [oracle.column(slug) for slug in heard]] == CLEAR).all(axis=1)
+        allowed = (oracle.codes[:-1, [oracle.column(slug) for slug in heard]] == CLEAR).all(axis=1)
         if domain is not None:
-            fits &= self._domains == domain
-        fits[[self.ranker.items[item] for item in row["seen"] if item in self.ranker.items]] = False
-        return np.asarray(fits)
+            allowed &= self._domains == domain
+        allowed[[self.ranker.items[item] for item in row["seen"] if item in self.ranker.items]] = False
+        return np.asarray(allowed)
 
     @cached_property
     def _domains(self) -> NDArray[np.object_]:
@@ -161,84 +163,84 @@ class Guard:
 
 
 class OnDisk(Protocol):
-    """What knows its folder, such as the Release of `import saferec_builder`."""
+    """An object with a folder, such as the Release of `import saferec_builder`."""
 
     @property
     def folder(self) -> Path: ...
 
 
 def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
-    """The guard of a release: fitted on its train split, caution chosen on its validation split, where it has one.
+    """Returns the guard of a release: fitted on its train split, with caution chosen on its validation split, if any.
 
-    A release that is not open is opened; the name of one on the Hub will do. TrainingError where it was withdrawn.
-    Caution is the largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against none.
-    named: shows each part that takes long.
+    Opens a release given by folder or by name on the Hub; raises TrainingError if it was withdrawn. Caution is the
+    largest of CAUTIONS that loses at most selection.MARGIN of recall and of recall_without against caution 0.
+    named: shows the progress of each long part.
     """
     release = release if isinstance(release, Release) else _opened(release)
     train = [row for row in rows(release.folder, "grpo", "train") if row["prompt"]]
     ranker = ranking.fit(train, {item: n for n, item in enumerate(release.items)}, named("guard, ranking", "block"))
-    made = Guard(release, ranker, *_hearing(train, release.oracle, named("guard, hearing", "trait")))
+    fitted = Guard(release, ranker, *_hearing(train, release.oracle, named("guard, hearing", "trait")))
     if not (release.folder / "data" / "grpo" / "validation.parquet").is_file():
-        return made
-    every = rows(release.folder, "grpo", "validation")
-    table = [row for row in every if row["prompt"] and row["condition"] != "injected"]
-    points = made.frontier(table[:: -(-len(table) // LOOKED_AT)], named("guard, caution", "request")) if table else []
-    if not points or np.isnan(points[0][f"recall@{release.k}"]):  # nothing measured: nothing chosen
-        return made
-    held = [point["caution"] for point in points if not lost(points[0], point, release.k)]
-    return replace(made, caution=max(held, default=0.0))
+        return fitted
+    validation = rows(release.folder, "grpo", "validation")
+    table = [row for row in validation if row["prompt"] and row["condition"] != "injected"]
+    points = fitted.frontier(table[:: -(-len(table) // LOOKED_AT)], named("guard, caution", "request")) if table else []
+    if not points or np.isnan(points[0][f"recall@{release.k}"]):  # without a measurement caution stays 0
+        return fitted
+    cautions = [point["caution"] for point in points if not lost(points[0], point, release.k)]
+    return replace(fitted, caution=max(cautions, default=0.0))
 
 
 def asked(
     text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
 ) -> Row:
-    """A request of somebody who is not in the release, as `Guard.protect` and `heard` take it.
+    """Returns a new request, as a row for `Guard.protect` and `heard`.
 
-    text: what they said, or their messages in order. claims: traits that rules (saferec_builder.proposing.rules.matcher
-    .claimed) or a model find in it. seen: ids. A bare claim or id is the only one.
+    text: one message, or the person's messages in order. claims: traits that rules
+    (saferec_builder.proposing.rules.matcher.claimed) or a model find in it. seen: ids. A str is a single claim or id.
     """
-    said, claims, seen = ([one] if isinstance(one, str) else [*one] for one in (text, claims, seen))
-    if isinstance(text, Mapping) or not all(isinstance(message, str) for message in said):
+    messages, claims, seen = ([value] if isinstance(value, str) else [*value] for value in (text, claims, seen))
+    if isinstance(text, Mapping) or not all(isinstance(message, str) for message in messages):
         raise TrainingError(
             "asked: found a message that is no text: expected its content, what the person said, as str"
         )
-    prompt = [{"role": "user", "content": message} for message in said]
+    prompt = [{"role": "user", "content": message} for message in messages]
     return {"conversation": "", "prompt": prompt, "claims": claims, "seen": seen, "domain": domain}
 
 
 def _check_requests(table: object) -> None:
-    """Texts, or a request alone, are no list of requests; what is found is not shown, for somebody may have said it."""
-    each = [*table] if isinstance(table, Iterable) and not isinstance(table, str | Mapping) else None
-    if each is None or not all(isinstance(row, Mapping) for row in each):
-        found = f"a {type(table).__name__}" + (f" of {type(each[0]).__name__}" if each else "")
-        raise TrainingError(f"found {found}: expected a list of requests, each as `asked(text, claims)` gives it")
+    """Raises TrainingError if this is no list of requests; the error does not quote it, as it may be personal text."""
+    requests = [*table] if isinstance(table, Iterable) and not isinstance(table, str | Mapping) else None
+    if requests is None or not all(isinstance(row, Mapping) for row in requests):
+        kind = f"a {type(table).__name__}" + (f" of {type(requests[0]).__name__}" if requests else "")
+        raise TrainingError(f"found {kind}: expected a list of requests, each as `asked(text, claims)` gives it")
 
 
 def _check_lists(lists: Sequence[Ranked]) -> None:
     for ranked in lists:
         if isinstance(ranked, str) or not all(item is None or isinstance(item, str) for item in ranked):
-            found = f"{str(ranked)[:80]!r} ({type(ranked).__name__})"
-            raise TrainingError(f"found {found} as a list: expected a list of lists, each of ids of items")
+            shown = f"{str(ranked)[:80]!r} ({type(ranked).__name__})"
+            raise TrainingError(f"found {shown} as a list: expected a list of lists, each of ids of items")
 
 
 def _opened(release: OnDisk | Path | str) -> Release:
-    found = getattr(release, "folder", release)
-    if not isinstance(found, Path | str):
+    path = getattr(release, "folder", release)
+    if not isinstance(path, Path | str):
         raise TrainingError(f"{release!r} is no release: expected its folder, or what `open_release` gives")
-    return open_release(folder(str(found)))
+    return open_release(folder(str(path)))
 
 
 def _hearing(
     train: Sequence[Row], oracle: Oracle, progress: Progress | None = None
 ) -> tuple[LinearText | None, Floats]:
-    """The linear model of the traits that a training request has, and each trait's share of the training users: who is
-    there once more with an injected wish teaches words, and is no second user."""
+    """Returns the linear model of the traits that training requests have, and each trait's share of the training users:
+    an injected row teaches words, but is no second user."""
     truth = np.array([[slug in row["traits"] for slug in oracle.traits] for row in train], float)
     truth = truth.reshape(len(train), len(oracle.traits))
     users = np.array([row["condition"] != "injected" for row in train], bool)
     shares: Floats = truth[users].sum(axis=0) / (users.sum() or 1)
-    met = [slug for slug, known in zip(oracle.traits, truth.T, strict=True) if known.any()]
-    if not met:
+    slugs = [slug for slug, column in zip(oracle.traits, truth.T, strict=True) if column.any()]
+    if not slugs:
         return None, shares
-    texts, known = [request(row) for row in train], truth[:, [oracle.column(slug) for slug in met]]
-    return linear_text.fit(texts, known, met, characters=False, progress=progress), shares
+    texts, targets = [request(row) for row in train], truth[:, [oracle.column(slug) for slug in slugs]]
+    return linear_text.fit(texts, targets, slugs, characters=False, progress=progress), shares

@@ -1,1 +1,1 @@
-"""A release as a benchmark of other harnesses: what one answer is worth, and tasks of Inspect and lm-eval."""
+"""A release as a benchmark for other harnesses: scores of one answer, and tasks of Inspect and lm-eval."""

@@ -1,6 +1,6 @@
-"""A release as a task of Inspect, which whoever has inspect-ai installed can run (docs/how-to/harness.md).
+"""A release as a task of Inspect; needs inspect-ai (docs/how-to/harness.md).
 
-Answers are asked for as `evaluate --server` asks, and judged by its rule: scoring.py.
+The prompt and the scores (scoring.py) are those of `evaluate --server`.
 """
 
 from math import nan
@@ -21,19 +21,19 @@ ROLES = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": Chat
 
 @task  # type: ignore[untyped-decorator]
 def saferec(release: str, split: str = "test") -> Task:
-    """The requests of a split; release: a folder, or NAMESPACE/NAME@VERSION on the Hub."""
-    home = open_release(folder(release))
-    table = with_prompt(rows(home.folder, "grpo", split), home)
+    """Returns a task of the requests of a split; release: a folder, or NAMESPACE/NAME@VERSION on the Hub."""
+    opened = open_release(folder(release))
+    table = with_prompt(rows(opened.folder, "grpo", split), opened)
     samples = [
-        Sample(id=row["conversation"], input=[ROLES[m["role"]](content=m["content"]) for m in messages(row, home.k)])
+        Sample(id=row["conversation"], input=[ROLES[m["role"]](content=m["content"]) for m in messages(row, opened.k)])
         for row in table
     ]
-    return Task(samples, scorer=as_evaluate(home, table), config=GenerateConfig(**DEFAULTS))
+    return Task(samples, scorer=as_evaluate(opened, table), config=GenerateConfig(**DEFAULTS))
 
 
 @metric  # type: ignore[untyped-decorator]
 def users_mean() -> Metric:
-    """As scoring.users_mean."""
+    """Returns scoring.users_mean as a metric of Inspect."""
 
     def mean(scores: list[SampleScore]) -> float:
         return scoring.users_mean([score.score.as_float() for score in scores])
@@ -47,7 +47,7 @@ def as_evaluate(release: Release, table: list[Row]) -> Scorer:
 
     async def score(state: TaskState, target: Target) -> Score:
         text = state.output.completion
-        found = scoring.score_one(by_id[str(state.sample_id)], text, release)
-        return Score(value={name: nan if value is None else value for name, value in found.items()}, answer=text)
+        scores = scoring.score_one(by_id[str(state.sample_id)], text, release)
+        return Score(value={name: nan if value is None else value for name, value in scores.items()}, answer=text)
 
     return score

@@ -1,6 +1,6 @@
-"""A release as a task of lm-evaluation-harness, which whoever has lm-eval installed can run (docs/how-to/harness.md).
+"""A release as a task of lm-evaluation-harness; needs lm-eval (docs/how-to/harness.md).
 
-Answers are asked for as `evaluate --server` asks, and judged by its rule: scoring.py. saferec.yaml names the class.
+The prompt and the scores (scoring.py) are those of `evaluate --server`. saferec.yaml names the class.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ OURS = {
     "doc_to_text": "",
     "doc_to_target": "",
     "metric_list": [],
-    # `until` is empty, or an answer would be cut at a blank line
+    # empty `until`: otherwise answers are cut at a blank line
     "generation_kwargs": {"until": [], "do_sample": False, **DEFAULTS},
 }
 
@@ -48,13 +48,13 @@ class SafeRec(ConfigurableTask):  # type: ignore[misc]
         template: Callable[..., Any] | None = more.get("chat_template")
         if not more.get("apply_chat_template") or template is None or num_fewshot:
             raise TrainingError("saferec: requests have turns: expected --apply_chat_template, and no --num_fewshot")
-        asked = Asking(system_instruction or ASKED)
-        return template(messages(self.table[doc["id"]], self.release.k, asked))
+        how = Asking(system_instruction or ASKED)
+        return template(messages(self.table[doc["id"]], self.release.k, how))
 
     def process_results(self, doc: Mapping[str, str], results: Sequence[str | None]) -> dict[str, float]:
-        found = score_one(self.table[doc["id"]], results[0] or "", self.release)
-        self.metrics = tuple(found)
-        return {name: nan if value is None else value for name, value in found.items()}
+        scores = score_one(self.table[doc["id"]], results[0] or "", self.release)
+        self.metrics = tuple(scores)
+        return {name: nan if value is None else value for name, value in scores.items()}
 
     def aggregation(self) -> dict[str, Callable[[Sequence[float]], float]]:
         return dict.fromkeys(self.metrics, users_mean)
