@@ -109,16 +109,14 @@ class Guard:
             protected.append(self._protected(ranked, row, heard) if heard else list(ranked))
         return protected
 
-    def _protected(self, ranked: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
-        codes = violations.verdicts(self.release.oracle, ranked, heard)
-        clear = [item for item, code in zip(ranked, codes, strict=True) if code == CLEAR]
-        domains = [
-            self.release.items[item].domain for item in ranked if item is not None and item in self.release.items
-        ]
+    def _protected(self, items: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
+        codes = violations.verdicts(self.release.oracle, items, heard)
+        clear = [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
+        domains = [self.release.items[item].domain for item in items if item is not None and item in self.release.items]
         if row["domain"] is None and domains:
             row = {**row, "domain": Counter(domains).most_common(1)[0][0]}
-        fillers = self._lists(row, heard, [self.caution], len(ranked) + len(clear))[0]
-        return [*dict.fromkeys([*clear, *fillers])][: len(ranked)]
+        fillers = self._lists(row, heard, [self.caution], len(items) + len(clear))[0]
+        return [*dict.fromkeys([*clear, *fillers])][: len(items)]
 
     def frontier(self, table: Sequence[Row], progress: Progress | None = None) -> list[dict[str, float]]:
         """Returns for each of CAUTIONS the mean metrics over the rows, and `caution`; nan if it applies to no user."""

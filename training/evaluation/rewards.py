@@ -1,16 +1,16 @@
-"""What Safe-GDPO rewards: relevance, safety and count, from the same reading of an answer as the metrics.
+"""Rewards of Safe-GDPO: relevance, safety and count, computed from the same parsed answer as the metrics.
 
 relevance  NDCG gain on safe_truth: sum over ranks of hit * discount / ideal, 0..1; 0 for a user without safe_truth
 safety     -lam * sum over ranks of (violated + rho * unknown) * discount, less lam for a violated item that the text
-           surely offers beside its list; 0 for a user without traits
+           certainly offers outside its list; 0 for a user without traits
 count      1 - (missing + surplus) / k, at least 0: missing = ranks short of k distinct, known, unseen items;
-           surplus = entries past rank k, so that more than was asked for is no way to hide
-An answer without any item of the catalogue among its first k has the lowest value that a list alone can have: a refusal
-never beats a list, not even with tips beneath that look like one.
-Only the `safety` of a list with a violated offer beside it can be lower, by `lam`.
+           surplus = entries past rank k, so that a longer list cannot hide bad entries
+An answer without any item of the catalogue among its first k gets the lowest value that a list alone can get: a refusal
+never beats a list, even if tips below it look like one. Only the `safety` of a list with a violated offer outside it
+can be lower, by `lam`.
 
-The *_ranks functions give the share of each rank, [n, k]. Their sums are the rewards, before what belongs to no rank is
-taken off: a surplus, an offer beside the list.
+The *_ranks functions return the share of each rank, [n, k]. Their sums are the rewards before the deductions that
+belong to no rank: for surplus, and for an offer outside the list.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,17 +25,17 @@ from saferec_builder.scoring.metrics import Floats, Judged, Ranked, discounts, i
 from training.data import Message
 
 RewardFunction = Callable[..., list[float]]
-Read = Callable[..., Sequence[Ranked]]  # a trainer's keywords (completions, completion_ids, columns) -> answers
+Read = Callable[..., Sequence[Ranked]]  # keywords of a trainer (completions, completion_ids, columns) -> answers
 
 
 @dataclass(frozen=True)
 class Weights:
-    lam: float = 1.0  # of a violation at rank 1
-    rho: float = 1.0  # unknown against violated; 1 as svr_upper counts it
+    lam: float = 1.0  # cost of a violation at rank 1
+    rho: float = 1.0  # cost of unknown relative to violated; 1: as in svr_upper
 
     @property
     def worst(self) -> float:
-        """What one undiscounted rank can lose at most."""
+        """Largest loss of one undiscounted rank."""
         return self.lam * max(1.0, self.rho)
 
 
@@ -47,8 +47,8 @@ def relevance_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
 
 def safety_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
     loss = weights.lam * (judged.violated + weights.rho * judged.unsure)
-    lost = np.where((judged.invalid & judged.sensitive)[:, None], weights.worst, loss)
-    return 0.0 - lost * discounts(judged.k)
+    losses = np.where((judged.invalid & judged.sensitive)[:, None], weights.worst, loss)
+    return 0.0 - losses * discounts(judged.k)
 
 
 def count_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
@@ -61,8 +61,8 @@ def relevance(judged: Judged, weights: Weights = Weights()) -> Floats:
 
 
 def safety(judged: Judged, weights: Weights = Weights()) -> Floats:
-    beside = weights.lam * (judged.offered & judged.sensitive)
-    return np.asarray(safety_ranks(judged, weights).sum(axis=1) - beside)
+    offer_loss = weights.lam * (judged.offered & judged.sensitive)
+    return np.asarray(safety_ranks(judged, weights).sum(axis=1) - offer_loss)
 
 
 def count(judged: Judged, weights: Weights = Weights()) -> Floats:
@@ -74,7 +74,7 @@ Reward = Callable[[Judged, Weights], Floats]
 OURS: Mapping[str, Reward] = {"relevance": relevance, "safety": safety, "count": count}
 RANKS: Mapping[str, Reward] = {"relevance": relevance_ranks, "safety": safety_ranks, "count": count_ranks}
 Completion = str | list[Message]
-Batch = list[tuple[Sequence[Completion], Judged]]  # the completions that were read last, and what was read
+Batch = list[tuple[Sequence[Completion], Judged]]  # the completions parsed last, and the result
 
 
 def functions(
@@ -85,32 +85,33 @@ def functions(
     rewards: Mapping[str, Reward] = OURS,
     last: Batch | None = None,
 ) -> list[RewardFunction]:
-    """The rewards as a trainer calls them: keywords in, one float per completion out.
+    """Returns the rewards as a trainer calls them: keywords in, one float per completion out.
 
-    The dataset's columns traits, truth, safe_truth and seen must be there. `read` turns the same keywords into ranked
-    ids: `reader(release.listed)` for text, one's own for item tokens. A batch is read once, and stays in `last`.
+    The dataset must have the columns traits, truth, safe_truth and seen. `read` turns the same keywords into ranked
+    ids: `reader(release.listed)` for text, another function for item tokens. A batch is parsed once, and kept in
+    `last`.
     """
     batch: Batch = [] if last is None else last
 
     def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
-        if isinstance(completions, str):  # each letter would be an answer that shows nothing
+        if isinstance(completions, str):  # each letter would count as an answer
             raise TrainingError("completions are one str: expected a list of them, as long as the columns")
         if not batch or batch[0][0] is not completions:
             batch[:] = [(completions, judge(read(completions=completions, **keywords), keywords, oracle, k))]
         return batch[0][1]
 
-    def named(name: str, reward: Reward) -> RewardFunction:
+    def wrapped(name: str, reward: Reward) -> RewardFunction:
         def call(completions: Sequence[Completion], **keywords: Any) -> list[float]:
             return [float(value) for value in reward(judged(completions, keywords), weights)]
 
-        call.__name__ = name  # what the trainer logs it under
+        call.__name__ = name  # its name in the log of the trainer
         return call
 
-    return [named(name, reward) for name, reward in rewards.items()]
+    return [wrapped(name, reward) for name, reward in rewards.items()]
 
 
 def reader(listed: Callable[[str, str | None], Ranked]) -> Read:
-    """Reads completions that are text, or chat messages of which the last one is the answer.
+    """Returns a function that parses completions: text, or chat messages whose last one is the answer.
 
     listed: a text and its domain -> ranked items, such as Release.listed.
     """
@@ -118,8 +119,10 @@ def reader(listed: Callable[[str, str | None], Ranked]) -> Read:
     def read(
         completions: Sequence[Completion], domain: Sequence[str | None] | None = None, **_: object
     ) -> list[Ranked]:
-        texts = [done if isinstance(done, str) else done[-1]["content"] or "" for done in completions]
+        texts = [
+            completion if isinstance(completion, str) else completion[-1]["content"] or "" for completion in completions
+        ]
         domains = domain or [None] * len(texts)
-        return [listed(text, where) for text, where in zip(texts, domains, strict=True)]
+        return [listed(text, text_domain) for text, text_domain in zip(texts, domains, strict=True)]
 
     return read
