@@ -1,1 +1,1 @@
-"""Reads a release and trains on it; needs no data-side package but the base files. Imports nothing."""
+"""Trains and evaluates models on a release; depends only on core and scoring. This file imports nothing."""

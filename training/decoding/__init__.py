@@ -1,1 +1,1 @@
-"""How a model answers: freely, held to the catalogue, many answers of one prompt."""
+"""Decoding: free, constrained to the catalogue, and many answers to one prompt."""

@@ -1,9 +1,9 @@
 """Constrained decoding with item tokens: which token may come next in a list of catalogue items.
 
-First, where the model was taught so, `opening` tokens that name predicted traits, or that there are none; then only
-items, none twice, none that the seeker has seen, exactly k of them and then the end; fewer than k only where the
-catalogue has no more to give. `permitted` is the one place that says so: sampling, greedy answers and the
-log-probabilities of GDPO all call it, because training on probabilities of tokens that could not be drawn drifts away.
+An answer has `opening` tokens for predicted traits, or for none, if the model was trained so; then only items, none
+twice, none that the seeker has seen, exactly k of them, and then the end; fewer than k only if the catalogue has no
+more. Only `permitted` implements this rule: sampling, greedy answers and the log-probabilities of GDPO all call it,
+because training on probabilities of tokens that could not be sampled drifts away.
 """
 
 import json
@@ -23,9 +23,9 @@ FILE = "items.json"
 
 @dataclass(frozen=True)
 class Catalogue:
-    """The item tokens of a model: {item id: token}, the length of a list, the token that ends it.
+    """The item tokens of a model: {item id: token}, the length of a list, and the token that ends it.
 
-    traits = {trait: token}, nothing = the token for "no trait", opening = how many of these an answer begins with.
+    traits = {trait: token}, nothing = the token for "no trait", opening = number of such tokens before the items.
     """
 
     tokens: Mapping[str, int]
@@ -37,22 +37,22 @@ class Catalogue:
 
     @property
     def length(self) -> int:
-        """Tokens of an answer, without its end."""
+        """Number of tokens of an answer, without its end."""
         return self.opening + self.k
 
     def items(self, ids: Sequence[int]) -> list[str]:
-        """The items that a completion names, in order; where two share one written name, the first."""
-        return [self._named[i] for i in ids if i in self._named]
+        """Returns the items that a completion names, in order; of two items with one written name, the first."""
+        return [self._items_by_token[token] for token in ids if token in self._items_by_token]
 
     @cached_property
-    def _named(self) -> dict[int, str]:
+    def _items_by_token(self) -> dict[int, str]:
         return {token: item for item, token in reversed(list(self.tokens.items()))}
 
     def answer(self, items: Iterable[str], traits: Iterable[str]) -> list[int]:
-        """The tokens to learn for this list and these traits: the first `opening` of them, and nothing for the rest."""
-        first = [token for trait, token in self.traits.items() if trait in set(traits)][: self.opening]
-        first += [self.nothing] * (self.opening - len(first))
-        return [*first, *(self.tokens[item] for item in items), self.end]
+        """Returns the tokens to learn: `opening` traits, padded with `nothing`, then the items, and the end."""
+        opening = [token for trait, token in self.traits.items() if trait in set(traits)][: self.opening]
+        opening += [self.nothing] * (self.opening - len(opening))
+        return [*opening, *(self.tokens[item] for item in items), self.end]
 
 
 def save(folder: Path, catalogue: Catalogue) -> None:
@@ -62,7 +62,7 @@ def save(folder: Path, catalogue: Catalogue) -> None:
 
 
 def load(folder: str | Path) -> Catalogue | None:
-    """The catalogue of the model in `folder`; None for a model without item tokens, which decodes freely."""
+    """Returns the catalogue of the model in `folder`; None for a model without item tokens, which decodes freely."""
     path = Path(folder) / FILE
     if not path.is_file():
         return None
@@ -76,7 +76,7 @@ def load(folder: str | Path) -> Catalogue | None:
 
 
 def blocked(catalogue: Catalogue, excluded: Sequence[Sequence[str]], vocabulary: int) -> Tensor:
-    """(rows, vocabulary) bool: tokens that are out from the start: words, and the items that are excluded for a row."""
+    """(rows, vocabulary) bool: tokens that are never permitted: words, and the excluded items of a row."""
     words = torch.ones(vocabulary, dtype=torch.bool)
     words[[*catalogue.tokens.values(), *catalogue.traits.values()]] = False
     rows = words.repeat(len(excluded), 1)
@@ -86,19 +86,19 @@ def blocked(catalogue: Catalogue, excluded: Sequence[Sequence[str]], vocabulary:
 
 
 def permitted(catalogue: Catalogue, taken: Tensor, position: int) -> Tensor:
-    """(rows, vocabulary) bool: what may stand at `position` of the answer; taken = blocked plus what was named."""
+    """(rows, vocabulary) bool: tokens permitted at `position` of the answer; taken = blocked and already used ones."""
     free = ~taken
-    naming = list(catalogue.traits.values())
+    trait_tokens = list(catalogue.traits.values())
     if position < catalogue.opening:
-        traits = free[:, naming]
+        traits = free[:, trait_tokens]
         free = free.zero_()
-        free[:, naming], free[:, catalogue.nothing] = traits, True
+        free[:, trait_tokens], free[:, catalogue.nothing] = traits, True
         return free
-    free[:, naming] = False
+    free[:, trait_tokens] = False
     if position >= catalogue.length:
         free.zero_()
-    full = ~free.any(dim=1)
-    free[full, catalogue.end] = True
+    finished = ~free.any(dim=1)
+    free[finished, catalogue.end] = True
     return free
 
 
@@ -115,15 +115,15 @@ def log_probabilities(
     catalogue: Catalogue, blocked: Tensor, completions: Tensor, logits: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    ok = permitted_along(catalogue, blocked, completions)
-    logs = logits.float().masked_fill(~ok, float("-inf")).log_softmax(dim=-1)
+    allowed = permitted_along(catalogue, blocked, completions)
+    logs = logits.float().masked_fill(~allowed, float("-inf")).log_softmax(dim=-1)
     chosen = logs.gather(-1, completions.unsqueeze(-1)).squeeze(-1)
-    entropy = -(logs.exp() * logs.masked_fill(~ok, 0.0)).sum(dim=-1)
+    entropy = -(logs.exp() * logs.masked_fill(~allowed, 0.0)).sum(dim=-1)
     return chosen.masked_fill(chosen.isinf(), 0.0), entropy
 
 
 def mask(catalogue: Catalogue, blocked: Tensor, prompt_length: int) -> LogitsProcessorList:
-    """The masks as `generate` takes them, over prompts that are padded on the left to one length."""
+    """Returns the masks for `generate`, over prompts padded on the left to one length."""
     return LogitsProcessorList([_Mask(catalogue, blocked, prompt_length)])
 
 

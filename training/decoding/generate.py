@@ -1,4 +1,4 @@
-"""Answers of a model for rows of a split: ranked items where items are tokens, text where they are words."""
+"""Generates the answers of a model for rows of a split: ranked items if items are tokens, else text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from training.decoding.trie import Trie
 if TYPE_CHECKING:
 
     class CausalLM(PreTrainedModel):  # type: ignore[no-untyped-call]
-        """What every causal language model of transformers has, and its own types do not say."""
+        """Methods of every causal language model of transformers that its types lack."""
 
         def generate(self, *inputs: Tensor, **settings: Any) -> Tensor: ...
         def eval(self) -> "CausalLM": ...
@@ -45,19 +45,19 @@ REFUSES = (
 
 @dataclass(frozen=True)
 class PolicyModel:
-    """A model that answers, its tokenizer, and its item tokens, or the names that its text is held to, if any."""
+    """A model, its tokenizer, and its item tokens, or the names that its text is constrained to, if any."""
 
     model: CausalLM
     tokenizer: PreTrainedTokenizerBase
     catalogue: Catalogue | None
     batch: int = 256
-    new_tokens: int = 256  # at most, where decoding is free
-    masked: bool = True  # whether item tokens are drawn under the masks of decoding/constrained.py
-    trie: Trie | None = None  # of a model whose items are text: the lists that it may write
+    new_tokens: int = 256  # largest number, if decoding is free
+    masked: bool = True  # whether item tokens are sampled under the masks of decoding/constrained.py
+    trie: Trie | None = None  # for a model whose items are text: the lists that it may write
 
     @property
     def held(self) -> bool:
-        """Whether it can answer only with what the catalogue has."""
+        """Whether answers are constrained to items of the catalogue."""
         return self.trie is not None or (self.catalogue is not None and self.masked)
 
 
@@ -66,33 +66,33 @@ def load(
     how: Mapping[str, Any] | None = None,
     template: Mapping[str, JsonValue] | None = None,
 ) -> PolicyModel:
-    """The model in a folder or of a name that transformers knows; item tokens are found beside its weights.
+    """Loads a model from a folder, or by a name that transformers knows; item tokens lie beside its weights.
 
-    how = arguments of `from_pretrained`, as TRL's model_init_kwargs (dtype, attn_implementation, revision, ...); the
-    dtype is else that of the weights. template = values for variables of the chat template: they become its defaults.
+    how = arguments of `from_pretrained`, as TRL's model_init_kwargs (dtype, attn_implementation, revision, ...); dtype
+    defaults to that of the weights. template = values for variables of the chat template: they become its defaults.
     """
     how = {"dtype": "auto"} | dict(how or {})
     source = {name: how[name] for name in ("revision", "trust_remote_code") if name in how}
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **source)
         model: CausalLM = AutoModelForCausalLM.from_pretrained(name, **how)  # type: ignore[assignment]
-    # half a file, another model's, an attention or a quantization that is not installed
+    # an incomplete file, one of another model, an attention or a quantization that is not installed
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, SafetensorError) as fault:
-        first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
-            f"model {name}: cannot be loaded ({first}): expected a model's folder, or its name on the Hub"
+            f"model {name}: cannot be loaded ({reason}): expected a model's folder, or its name on the Hub"
         ) from None
     if tokenizer.chat_template is None:
         raise TrainingError(f"model {name}: its tokenizer has no chat template: expected a chat (instruct) model")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     _set_defaults(tokenizer, template or {})
-    _end_with_the_turn(model, tokenizer)
+    _set_end_token(model, tokenizer)
     return PolicyModel(model, tokenizer, constrained.load(name))
 
 
-def _end_with_the_turn(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> None:
-    """What a base model takes for the end of a text is not what its template ends an answer with, and SFT teaches."""
+def _set_end_token(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Sets the end token to the one that the chat template, and so SFT, ends answers with: base models have another."""
     special = {i for i, token in tokenizer.added_tokens_decoder.items() if token.special}
     marks = [i for i in tokenizer.encode(_tail(tokenizer), add_special_tokens=False) if i in special]
     if not marks or marks[-1] == tokenizer.eos_token_id:
@@ -102,23 +102,23 @@ def _end_with_the_turn(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> N
 
 
 def _set_defaults(tokenizer: PreTrainedTokenizerBase, template: Mapping[str, JsonValue]) -> None:
-    """Values for variables of the chat template, such as enable_thinking, where whoever renders it says nothing.
+    """Sets default values for variables of the chat template, such as enable_thinking.
 
-    They stand in the template itself and are saved with it, so that training, validation and a server use the same.
+    They are written into the template itself and saved with it, so that training, validation and a server use the same.
     """
-    written, defaults = tokenizer.chat_template, ""
+    original, defaults = tokenizer.chat_template, ""
     for name, value in template.items():
-        if not isinstance(written, str) or not name.isidentifier() or name not in written:
+        if not isinstance(original, str) or not name.isidentifier() or name not in original:
             raise TrainingError(f"saferec.chat_template_kwargs: the model's chat template knows no {name!r}")
-        # JSON's words for a value are Jinja's; None has another
-        said = "none" if value is None else json.dumps(value)
-        defaults += f"{{% if {name} is not defined %}}{{% set {name} = {said} %}}{{% endif %}}"
+        # Jinja writes values as JSON does, except None
+        literal = "none" if value is None else json.dumps(value)
+        defaults += f"{{% if {name} is not defined %}}{{% set {name} = {literal} %}}{{% endif %}}"
     if defaults:
-        tokenizer.chat_template = defaults + written.removeprefix(defaults)
+        tokenizer.chat_template = defaults + original.removeprefix(defaults)
 
 
 def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Has a template that begins every answer with an open <think> close it at once: lists are learnt without any."""
+    """Makes a template that opens <think> before every answer close it at once: lists are learnt without thoughts."""
     if _rendered(tokenizer, [QUESTION], begun=True).rstrip().endswith("<think>"):
         tokenizer.chat_template += '{% if add_generation_prompt %}{{ "\n</think>\n\n" }}{% endif %}'
 
@@ -126,7 +126,7 @@ def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
 def items(
     policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
 ) -> list[list[str]]:
-    """Per row the items of the greedy answer, exactly k, none of `excluded`; for a model with item tokens."""
+    """Returns the items of the greedy answer per row, exactly k, none of `excluded`; for a model with item tokens."""
     assert policy.catalogue is not None
     return [policy.catalogue.items(answer) for answer in tokens(policy, rows, excluded, progress)]
 
@@ -134,58 +134,58 @@ def items(
 def texts(
     policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
 ) -> list[str]:
-    """Per row the greedy answer as written, for any model; none of `excluded` where text is held to names."""
+    """Returns the greedy answer per row as text, for any model; without `excluded` if text is constrained to names."""
     return policy.tokenizer.batch_decode(tokens(policy, rows, excluded, progress), skip_special_tokens=True)
 
 
 def tokens(
     policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
 ) -> list[list[int]]:
-    """Per row the greedy answer; of item tokens: predicted traits, where it begins with them, and items.
+    """Returns the tokens of the greedy answer per row; with item tokens: predicted traits, if any, and items.
 
     progress: a step is an answer.
     """
-    found: list[list[int]] = [[] for _ in rows]
+    answers: list[list[int]] = [[] for _ in rows]
     prompts = prompt_tokens(policy.tokenizer, rows)
-    # rows of like length together: less padding, same answers
+    # sorted by length: less padding, same answers
     order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
     with shown(len(order), progress) as bar:
         for start in range(0, len(order), policy.batch):
-            picked = order[start : start + policy.batch]
-            out = [excluded[n] for n in picked] if policy.held else None
-            for n, answer in zip(picked, draw(policy, [prompts[n] for n in picked], out), strict=True):
-                found[n] = answer
-            bar.update(len(picked))
-    return found
+            batch = order[start : start + policy.batch]
+            excluded_rows = [excluded[n] for n in batch] if policy.held else None
+            for n, answer in zip(batch, draw(policy, [prompts[n] for n in batch], excluded_rows), strict=True):
+                answers[n] = answer
+            bar.update(len(batch))
+    return answers
 
 
 def draw(
     policy: PolicyModel, ids: Sequence[Sequence[int]], excluded: Sequence[Sequence[str]] | None, **sampling: Any
 ) -> list[list[int]]:
-    """Token ids of one answer per prompt, up to and without the end; masked where `excluded` is given.
+    """Returns token ids of one answer per prompt, up to and without the end; masked if `excluded` is given.
 
     sampling = arguments of `generate`; without any the answer is greedy.
     """
     ends = _ends(policy.model, policy.tokenizer)
     answers = draw_padded(policy, ids, excluded, **sampling)
-    return [next((answer[:n] for n, i in enumerate(answer) if i in ends), answer) for answer in answers]
+    return [next((answer[:n] for n, token in enumerate(answer) if token in ends), answer) for answer in answers]
 
 
 def draw_padded(
     policy: PolicyModel, ids: Sequence[Sequence[int]], excluded: Sequence[Sequence[str]] | None, **sampling: Any
 ) -> list[list[int]]:
-    """As `draw`, but with the end of each answer, and padding behind it up to one length."""
+    """Like `draw`, but with the end of each answer, and padding after it to one length."""
     model, tokenizer = policy.model, policy.tokenizer
     width = max(map(len, ids))
-    padded = torch.tensor([[tokenizer.pad_token_id] * (width - len(i)) + list(i) for i in ids], device=model.device)
-    attention = torch.tensor([[0] * (width - len(i)) + [1] * len(i) for i in ids], device=model.device)
-    # trainers switch the cache off in the model's settings, where it is of no use to them
+    padded = torch.tensor([[tokenizer.pad_token_id] * (width - len(p)) + list(p) for p in ids], device=model.device)
+    attention = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in ids], device=model.device)
+    # trainers switch the cache off in the settings of the model
     extra: dict[str, Any] = {"max_new_tokens": policy.new_tokens, "use_cache": True}
-    # what comes with a model for chatting would draw from another distribution than the one that is trained
+    # defaults of a chat model would sample from another distribution than the one that is trained
     extra |= {"top_p": 1.0, "min_p": None, "repetition_penalty": 1.0, "no_repeat_ngram_size": 0, "num_beams": 1}
     extra |= {"pad_token_id": tokenizer.pad_token_id} | sampling
     if excluded is not None:
-        extra |= _held(policy, excluded, width)
+        extra |= _constraints(policy, excluded, width)
     if not sampling:
         extra |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     training = model.training
@@ -197,10 +197,10 @@ def draw_padded(
     return answers
 
 
-def _held(
+def _constraints(
     policy: PolicyModel, excluded: Sequence[Sequence[str]], width: int
 ) -> Mapping[str, int | LogitsProcessorList]:
-    """What holds `generate` to the catalogue, after prompts of `width` tokens."""
+    """Returns arguments that constrain `generate` to the catalogue, after prompts of `width` tokens."""
     if policy.trie:
         mask = trie.mask(policy.trie, excluded, width)
         return {"max_new_tokens": policy.trie.length, "logits_processor": mask}
@@ -216,7 +216,7 @@ def _ends(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> set[int]:
 
 
 def embeddings(model: PreTrainedModel) -> list[Tensor]:
-    """The tables (vocabulary, width) in which every token has a row: coming in and, where it is another, going out."""
+    """Returns the input embeddings (vocabulary, width), and the output embeddings unless both are tied."""
     parts = [model.get_input_embeddings()]
     if not model.config.tie_word_embeddings:
         parts.append(model.get_output_embeddings())  # type: ignore[no-untyped-call]
@@ -224,25 +224,25 @@ def embeddings(model: PreTrainedModel) -> list[Tensor]:
 
 
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> list[list[int]]:
-    """Per row its prompt in the chat template, up to where the answer begins."""
+    """Returns the tokens of each row's prompt in the chat template, up to the start of the answer."""
     return chat_tokens(tokenizer, [row["prompt"] for row in rows], begun=True)
 
 
 def chat_tokens(tokenizer: PreTrainedTokenizerBase, chats: Sequence[Sequence[Message]], begun: bool) -> list[list[int]]:
-    """Chats in the model's template; begun = with what an answer begins with behind them."""
+    """Returns the tokens of chats in the template of the model; begun = whether to add the start of an answer."""
     try:
-        found: dict[str, list[list[int]]] = tokenizer.apply_chat_template(  # type: ignore[assignment]
+        encoded: dict[str, list[list[int]]] = tokenizer.apply_chat_template(  # type: ignore[assignment]
             [list(chat) for chat in chats], add_generation_prompt=begun, tokenize=True, return_dict=True
         )
-    except TemplateError as fault:  # some want the user to begin, and not every conversation begins so
+    except TemplateError as fault:  # some templates require that the user begins, which not every conversation does
         raise TrainingError(REFUSES.format(fault)) from None
-    return found["input_ids"]
+    return encoded["input_ids"]
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Answers as they follow a prompt, each with what ends a turn.
+    """Returns the tokens of answers that follow a prompt, each with the end of a turn.
 
-    What a template puts before the words of an answer, such as empty thoughts, is left to the prompt.
+    Text that a template puts before an answer, such as empty thoughts, belongs to the prompt.
     """
     tail = _tail(tokenizer)
     return [tokenizer.encode(text + tail, add_special_tokens=False) for text in texts]

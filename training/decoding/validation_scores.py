@@ -1,4 +1,4 @@
-"""Scores a model's answers on the validation split; and the items that an all-knowing filter would leave out."""
+"""Scores the answers of a model on the validation split, and lists the items that an oracle filter leaves out."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +16,11 @@ from training.harness.scoring import users_mean
 from training.run_folders import Figures
 
 Answers = dict[str, str | Ranked]
-Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; `score` is what is compared
+Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; checkpoints are compared by `score`
 
 PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
-    "raw": lambda found, k, caution: found[f"recall_raw@{k}"],
-    "safe": lambda found, k, caution: found[f"recall@{k}"] - caution * found[f"svr_upper@{k}"],
+    "raw": lambda figures, k, caution: figures[f"recall_raw@{k}"],
+    "safe": lambda figures, k, caution: figures[f"recall@{k}"] - caution * figures[f"svr_upper@{k}"],
 }
 
 
@@ -30,14 +30,14 @@ def answers(
     excluded: Sequence[Sequence[str]] | None = None,
     progress: Progress | None = None,
 ) -> Answers:
-    """By conversation: items of a model with item tokens, texts of others.
+    """Returns answers by conversation: items from a model with item tokens, text from others.
 
-    Where decoding is held to the catalogue, none of `excluded` (or of what was seen).
+    If decoding is constrained to the catalogue, without the items in `excluded` (default: the seen items).
     """
     excluded = excluded or [row["seen"] for row in table]
-    answered = generate.items if policy.catalogue else generate.texts
-    found: Sequence[str | Ranked] = answered(policy, table, excluded, progress)
-    return {row["conversation"]: answer for row, answer in zip(table, found, strict=True)}
+    generate_answers = generate.items if policy.catalogue else generate.texts
+    outputs: Sequence[str | Ranked] = generate_answers(policy, table, excluded, progress)
+    return {row["conversation"]: answer for row, answer in zip(table, outputs, strict=True)}
 
 
 def scorer(
@@ -48,24 +48,24 @@ def scorer(
     caution: float,
     progress: Progress | None = None,
 ) -> Score:
-    """A model -> its figures on these rows of the validation split, by the release's own labels."""
+    """Returns a function from a model to its figures on these validation rows, by the labels of the release."""
     k, users = release.k, columns(table)
 
     def score(model: CausalLM) -> Figures:
-        given = answers(replace(policy, model=model), table, progress=progress)
-        values = per_user(judge(ranked(given, table, release), users, release.oracle, k))
+        by_conversation = answers(replace(policy, model=model), table, progress=progress)
+        values = per_user(judge(ranked(by_conversation, table, release), users, release.oracle, k))
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
-        found = {name: float(np.nan_to_num(users_mean(values[name]))) for name in names}
-        return {"score": PREFER[prefer](found, k, caution), **found}
+        figures = {name: float(np.nan_to_num(users_mean(values[name]))) for name in names}
+        return {"score": PREFER[prefer](figures, k, caution), **figures}
 
     return score
 
 
 def unsafe(release: Release, table: Sequence[Row]) -> list[list[str]]:
-    """Per row every item that is not clear for the user's traits, and every item that was seen."""
+    """Returns for each row the items that are not clear for the traits of its user, and the seen items."""
     oracle, items = release.oracle, list(release.items)
-    found = []
+    excluded = []
     for row in table:
-        codes = worst(oracle.codes[: len(items), [oracle.column(t) for t in row["traits"]]])
-        found.append([*row["seen"], *(i for i, code in zip(items, codes, strict=True) if code != CLEAR)])
-    return found
+        codes = worst(oracle.codes[: len(items), [oracle.column(trait) for trait in row["traits"]]])
+        excluded.append([*row["seen"], *(item for item, code in zip(items, codes, strict=True) if code != CLEAR)])
+    return excluded

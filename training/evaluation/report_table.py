@@ -155,23 +155,19 @@ def _applies(by_run: Mapping[str, Intervals], heads: Sequence[str], k: int) -> b
 
 
 def _table(by_run: Mapping[str, Intervals], k: int, columns: Sequence[str]) -> list[str]:
-    metrics_of_first = next(iter(by_run.values()))
-    heads = [head for head in columns if _metric(head, k) in metrics_of_first]
-    label_width, widths = max(14, *(len(name) + 2 for name in by_run)), {head: max(13, len(head)) + 2 for head in heads}
-    lines = [f"at k = {k}".ljust(label_width) + "".join(head.rjust(widths[head]) for head in heads)]
+    any_run = next(iter(by_run.values()))
+    heads = [head for head in columns if _metric(head, k) in any_run]
+    first, widths = max(14, *(len(name) + 2 for name in by_run)), {head: max(13, len(head)) + 2 for head in heads}
+    lines = [f"at k = {k}".ljust(first) + "".join(head.rjust(widths[head]) for head in heads)]
     for name, metrics in by_run.items():
         cells = [metrics[_metric(head, k)] for head in heads]
-        lines += [
-            _line(name, label_width, widths, map(_mean, cells)),
-            _line("  95 %", label_width, widths, map(_range, cells)),
-        ]
-    return [*lines, _line("users", label_width, widths, (_users(by_run.values(), _metric(head, k)) for head in heads))]
+        lines += [_line(name, first, widths, map(_mean, cells)), _line("  95 %", first, widths, map(_range, cells))]
+    return [*lines, _line("users", first, widths, (_users(by_run.values(), _metric(head, k)) for head in heads))]
 
 
-def _line(label: str, label_width: int, widths: Mapping[str, int], words: Iterable[str]) -> str:
+def _line(label: str, first: int, widths: Mapping[str, int], words: Iterable[str]) -> str:
     return (
-        label.ljust(label_width)
-        + "".join(word.rjust(width) for width, word in zip(widths.values(), words, strict=True))
+        label.ljust(first) + "".join(word.rjust(n) for n, word in zip(widths.values(), words, strict=True))
     ).rstrip()
 
 

@@ -88,8 +88,7 @@ def functions(
     """Returns the rewards as a trainer calls them: keywords in, one float per completion out.
 
     The dataset must have the columns traits, truth, safe_truth and seen. `read` turns the same keywords into ranked
-    ids: `reader(release.listed)` for text, another function for item tokens. A batch is parsed once, and kept in
-    `last`.
+    ids: `reader(release.listed)` for text, another function for item tokens. A batch is parsed once, and is in `last`.
     """
     batch: Batch = [] if last is None else last
 
@@ -119,10 +118,8 @@ def reader(listed: Callable[[str, str | None], Ranked]) -> Read:
     def read(
         completions: Sequence[Completion], domain: Sequence[str | None] | None = None, **_: object
     ) -> list[Ranked]:
-        texts = [
-            completion if isinstance(completion, str) else completion[-1]["content"] or "" for completion in completions
-        ]
+        texts = [answer if isinstance(answer, str) else answer[-1]["content"] or "" for answer in completions]
         domains = domain or [None] * len(texts)
-        return [listed(text, text_domain) for text, text_domain in zip(texts, domains, strict=True)]
+        return [listed(text, d) for text, d in zip(texts, domains, strict=True)]
 
     return read

@@ -1,1 +1,1 @@
-"""The embedded model, and item tokens for any other."""
+"""The embedded model, and item tokens for any other model."""

@@ -1,7 +1,7 @@
-"""One token per catalogue item for a model that was trained on language: ten items are ten tokens instead of a hundred.
+"""Adds one token per catalogue item to a pretrained model: ten items are ten tokens instead of a hundred.
 
-The model keeps its words. Each new token starts as the average of the words that spell its name, so that what the model
-knows of a title is where its token begins.
+The model keeps its words. Each new token starts as the average of the tokens that spell its name, so that it starts
+from what the model knows of the title.
 """
 
 from collections.abc import Mapping
@@ -19,43 +19,43 @@ NOTHING = "<|nothing|>"
 
 
 def mark(trait: str) -> str:
-    """The token that names a trait in an answer; in the embedded model no turn can hold it (tiny.TEMPLATE)."""
+    """Returns the token for a trait in an answer; no turn can contain it in the embedded model (tiny.TEMPLATE)."""
     return f"<|{trait}|>"
 
 
 def add(policy: PolicyModel, folder: Path, release: Release) -> None:
     """Writes to `folder` the model with a token for every item and trait of the release.
 
-    Two items of one written name share a token. The tokens of traits let an answer begin with predicted traits
+    Two items with the same written name share a token. The tokens of traits let an answer begin with predicted traits
     (saferec.says).
     """
     model, tokenizer = policy.model, policy.tokenizer
     close_thoughts(tokenizer)
-    spelt = {item.name: item.name for item in release.items.values()}
-    spelt |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}
-    spellings = {new: tokenizer.encode(text, add_special_tokens=False) for new, text in spelt.items()}
-    tokenizer.add_tokens([AddedToken(new, normalized=False, single_word=True) for new in spellings])
-    # some models have more rows than words: those are kept
+    texts = {item.name: item.name for item in release.items.values()}
+    texts |= {mark(trait): trait.replace("_", " ") for trait in release.oracle.traits} | {NOTHING: "nothing"}
+    spellings = {name: tokenizer.encode(text, add_special_tokens=False) for name, text in texts.items()}
+    tokenizer.add_tokens([AddedToken(name, normalized=False, single_word=True) for name in spellings])
+    # some models have more embedding rows than tokens: they are kept
     model.resize_token_embeddings(max(len(tokenizer), model.config.vocab_size), mean_resizing=False)
-    token = tokenizer.get_vocab()
-    _average(model, {token[new]: spelling for new, spelling in spellings.items()})
+    ids = tokenizer.get_vocab()
+    _average(model, {ids[name]: spelling for name, spelling in spellings.items()})
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     save(folder, catalogue(tokenizer, release))
 
 
 def catalogue(tokenizer: PreTrainedTokenizerBase, release: Release) -> Catalogue:
-    """The tokens of the release's items and traits, once the tokenizer has them."""
-    token = tokenizer.get_vocab()
-    items = {item.id: token[item.name] for item in release.items.values()}
-    traits = {trait: token[mark(trait)] for trait in release.oracle.traits}
-    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, token[NOTHING])
+    """Returns the tokens of the items and traits of a release; the tokenizer must have them."""
+    ids = tokenizer.get_vocab()
+    items = {item.id: ids[item.name] for item in release.items.values()}
+    traits = {trait: ids[mark(trait)] for trait in release.oracle.traits}
+    return Catalogue(items, release.k, tokenizer.eos_token_id, traits, ids[NOTHING])
 
 
 def _average(model: CausalLM, spellings: Mapping[int, list[int]]) -> None:
-    """Sets each token's row, coming in and going out, to the mean of the rows of its spelling."""
+    """Sets the row of each token in input and output embeddings to the mean of the rows of its spelling."""
     with torch.no_grad():
         for table in embeddings(model):
             for token, spelling in spellings.items():
-                if token not in spelling:  # a name that is one word of the model already keeps what it knows
+                if token not in spelling:  # a name that was a token of the model before keeps its row
                     table[token] = table[spelling].mean(dim=0)

@@ -1,9 +1,9 @@
-"""The embedded model: a small Llama made from scratch over one release, with one token per catalogue item.
+"""The embedded model: a small Llama made from scratch for one release, with one token per catalogue item.
 
-Every "Title (Year)" of the catalogue is one token of the tokenizer, in prompts and in answers alike, so a list of ten
-items costs ten tokens and a laptop's CPU is enough; so is every trait, for answers that begin with predicted ones.
-What is saved reloads with AutoModelForCausalLM and AutoTokenizer; `items.json` beside it says which token is which item
-and which trait (decoding/constrained.py reads it).
+Every "Title (Year)" of the catalogue is one token, in prompts and in answers, so a list of ten items costs ten tokens
+and a laptop's CPU is enough. Every trait is a token, too, for answers that begin with predicted traits.
+The saved model loads with AutoModelForCausalLM and AutoTokenizer; `items.json` beside it maps items and traits to
+tokens (decoding/constrained.py reads it).
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from training.models.item_tokens import NOTHING, catalogue, mark
 UNKNOWN, PAD, END, USER, ANSWER = "<|unknown|>", "<|pad|>", "<|end|>", "<|user|>", "<|answer|>"
 BEGIN = "<|begin|>"
 MARKS = [UNKNOWN, PAD, END, USER, ANSWER, BEGIN]
-# a turn may hold anything: what looks like one of our marks is broken up, so nobody types a role
+# a turn may hold any text: text like our marks is broken up, so that no user can write a role
 TEMPLATE = (
     "<|begin|>{% for m in messages %}{% set text = m.content | replace('<|', '< |') %}"
     "{% if m.role == 'assistant' %}<|answer|>{{ text }}<|end|>{% else %}<|user|>{{ text }}{% endif %}"
@@ -37,34 +37,34 @@ ENDINGS = r"(?<=\w{3})(?:ings?|ed|es|s|ly)\b"
 def make(folder: Path, release: Release, table: Sequence[Row], seed: int = 0) -> None:
     """Writes an untrained model to `folder`; table = the release's `grpo` rows of the train split.
 
-    Its embeddings start from what words and items have to do with traits (models/tiny_init.py).
+    Its embeddings start from the relation of words and items to traits (models/tiny_init.py).
     """
     set_seed(seed)
     names = (item.name for item in release.items.values())
     words = tokenizer(names, release.oracle.traits, (m["content"] for row in table for m in row["prompt"]))
-    known = catalogue(words, release)
-    blank = model(len(words), words.pad_token_id, words.eos_token_id)
-    found = _word_weights(words, table, set(known.tokens.values()), list(known.traits))
-    tiny_init.start(embeddings(blank)[0], found, release, known, words.get_vocab()[BEGIN])
-    tiny_init.average(list(blank.model.layers))
-    blank.save_pretrained(folder)
+    items = catalogue(words, release)
+    untrained = model(len(words), words.pad_token_id, words.eos_token_id)
+    word_weights = _word_weights(words, table, set(items.tokens.values()), list(items.traits))
+    tiny_init.start(embeddings(untrained)[0], word_weights, release, items, words.get_vocab()[BEGIN])
+    tiny_init.average(list(untrained.model.layers))
+    untrained.save_pretrained(folder)
     words.save_pretrained(folder)
-    save(folder, known)
+    save(folder, items)
 
 
 def _word_weights(words: PreTrainedTokenizerFast, table: Sequence[Row], items: set[int], traits: list[str]) -> Tensor:
-    """tiny_init.weights of the prompts' words; the items that they name tell a taste and not a trait."""
-    apart = items | {words.get_vocab()[name] for name in MARKS}
-    texts = [[token for token in text if token not in apart] for text in prompt_tokens(words, table)]
+    """Returns tiny_init.weights of the words of the prompts, without items, which tell a taste and not a trait."""
+    excluded = items | {words.get_vocab()[name] for name in MARKS}
+    texts = [[token for token in text if token not in excluded] for text in prompt_tokens(words, table)]
     return tiny_init.weights(
-        texts, [[traits.index(t) for t in row["traits"]] for row in table], len(words), len(traits)
+        texts, [[traits.index(trait) for trait in row["traits"]] for row in table], len(words), len(traits)
     )
 
 
 def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str]) -> PreTrainedTokenizerFast:
-    """Words of `texts`, lower-cased and without their commonest endings, and one token per name and per trait."""
-    words = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-    words.normalizer = normalizers.Sequence(
+    """Returns a tokenizer: words of `texts`, lower case, without common endings, and a token per name and per trait."""
+    word_level = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+    word_level.normalizer = normalizers.Sequence(
         [
             normalizers.NFKD(),
             normalizers.StripAccents(),
@@ -72,17 +72,17 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
             normalizers.Replace(Regex(ENDINGS), ""),
         ]
     )
-    # the numbers and line breaks of a list carry nothing where an item is a token
-    words.pre_tokenizer = pre_tokenizers.Sequence(
+    # numbers and line breaks of a list carry no information if an item is a token
+    word_level.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(r"(?:^|\n)\s*\d+[.)]\s*"), "removed"), pre_tokenizers.Whitespace()]
     )
-    words.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=WORDS, special_tokens=MARKS))
+    word_level.train_from_iterator(texts, trainers.WordLevelTrainer(vocab_size=WORDS, special_tokens=MARKS))
     marks = [NOTHING, *map(mark, traits)]
-    # a title is no part of a longer word: "It" does not begin "Italian"
+    # a title must not match inside a longer word: "It" in "Italian"
     added = [AddedToken(name, normalized=False, single_word=True) for name in names]
-    words.add_tokens([*added, *(AddedToken(mark, normalized=False) for mark in marks)])
+    word_level.add_tokens([*added, *(AddedToken(mark, normalized=False) for mark in marks)])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=words,
+        tokenizer_object=word_level,
         unk_token=UNKNOWN,
         pad_token=PAD,
         eos_token=END,
@@ -92,7 +92,7 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
 
 
 def model(vocabulary: int, pad: int, end: int) -> LlamaForCausalLM:
-    """Two layers of width 128 in fp32, input and output embeddings tied."""
+    """Returns a model of two layers of width 128 in fp32, with tied input and output embeddings."""
     return LlamaForCausalLM(
         LlamaConfig(
             vocab_size=vocabulary,

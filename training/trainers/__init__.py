@@ -1,1 +1,1 @@
-"""TRL's trainers, and what is decided around a run."""
+"""Training with TRL's trainers: settings, advantages and checkpoints."""

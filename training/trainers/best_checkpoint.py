@@ -1,4 +1,4 @@
-"""The checkpoint that is best on the validation split, kept while a trainer runs. The test split is never asked."""
+"""Keeps the checkpoint that is best on the validation split while a trainer runs; never uses the test split."""
 
 import json
 from collections.abc import Callable
@@ -18,25 +18,25 @@ ADAPTER = "adapter"
 
 
 class Keeper(TrainerCallback):
-    """Asks `score` each `every` steps and at the end; the best model so far lies in `folder`.
+    """Calls `score` every `every` steps and at the end; keeps the best model so far in `folder`.
 
-    validation.jsonl in the folder has one line per check; `best` is the line that was kept. A trainer that goes on from
-    step `start` has the checks up to there behind it. Of an adapter (LoRA) only the adapter is kept, in folder/adapter.
+    validation.jsonl in the folder has one line per check; `best` is the line of the model that was kept. A trainer that
+    resumes from step `start` reads the checks up to it. With LoRA only the adapter is kept, in folder/adapter.
     """
 
     def __init__(
         self, folder: Path, score: Score, every: int, say: Callable[[str], None] = print, start: int = 0
     ) -> None:
         self.folder, self.score, self.every, self.say = folder, score, every, say
-        self.lines = _before(folder, start)
+        self.lines = _earlier_checks(folder, start)
         self.best: Figures | None = max(self.lines, key=lambda line: line["score"], default=None)
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         if state.global_step % self.every == 0:
-            self.check(state.global_step, given["model"])
+            self.check(state.global_step, rest["model"])
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
-        self.check(state.global_step, given["model"])
+    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
+        self.check(state.global_step, rest["model"])
 
     def check(self, step: int, model: CausalLM) -> None:
         if any(line["step"] == step for line in self.lines):
@@ -55,15 +55,15 @@ class Keeper(TrainerCallback):
     def write(self, model: PreTrainedModel | None, weights: dict[str, Tensor] | None) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         if model is not None:
-            place = self.folder / ADAPTER if hasattr(model, "peft_config") else self.folder
-            model.save_pretrained(place, state_dict=weights)
+            target = self.folder / ADAPTER if hasattr(model, "peft_config") else self.folder
+            model.save_pretrained(target, state_dict=weights)
         (self.folder / CHECKS).write_text("".join(json.dumps(line) + "\n" for line in self.lines))
 
 
 def gathered(model: PreTrainedModel) -> dict[str, Tensor] | None:
-    """Weights that FSDP2 has spread over the processes, whole on the first; None where each holds them all.
+    """Gathers weights sharded by FSDP2 on the first process; returns None if each process holds all weights.
 
-    Every process has to ask.
+    Every process must call it.
     """
     from torch.distributed.tensor import DTensor
 
@@ -71,12 +71,12 @@ def gathered(model: PreTrainedModel) -> dict[str, Tensor] | None:
         return None
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
-    whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
-    return get_model_state_dict(model, options=whole)  # type: ignore[return-value]
+    options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return get_model_state_dict(model, options=options)  # type: ignore[return-value]
 
 
-def _before(folder: Path, start: int) -> list[Figures]:
-    """The checks of a run that was broken off, up to the step from which it goes on."""
+def _earlier_checks(folder: Path, start: int) -> list[Figures]:
+    """Returns the checks of an interrupted run, up to the step that it resumes from."""
     try:
         lines = [strict_json(line) for line in (folder / CHECKS).read_text().splitlines()] if start else []
     except (OSError, ValueError):
@@ -85,9 +85,9 @@ def _before(folder: Path, start: int) -> list[Figures]:
 
 
 def checkpoint(trainer: Path) -> Path | None:
-    """The last whole checkpoint in a trainer's folder; trainer_state.json is what it writes last."""
-    whole = [path.parent for path in trainer.glob("checkpoint-*/trainer_state.json") if _is_json(path)]
-    return max(whole, key=step_of, default=None)
+    """Returns the last complete checkpoint in the folder of a trainer, which writes trainer_state.json last."""
+    complete = [path.parent for path in trainer.glob("checkpoint-*/trainer_state.json") if _is_json(path)]
+    return max(complete, key=step_of, default=None)
 
 
 def _is_json(path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Runs a TRL trainer: the best checkpoint on validation stays, a run that was broken off goes on, LoRA ends merged."""
+"""Runs a TRL trainer: keeps the best checkpoint on validation, resumes interrupted runs, and merges LoRA adapters."""
 
 import math
 from pathlib import Path
@@ -17,7 +17,7 @@ from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_
 
 
 class Tells(TrainerCallback):
-    """Says where a training stands."""
+    """Reports the progress of a training."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -34,21 +34,21 @@ class Tells(TrainerCallback):
 def fit(
     trainer: Trainer, policy: PolicyModel, folder: Path, score: Score, checks: int, *, start_counts: bool = False
 ) -> Card:
-    """Trains, and leaves in `folder` the weights that validation preferred and the tokenizer.
+    """Trains, and leaves in `folder` the weights that are best on validation, and the tokenizer.
 
-    start_counts: the weights as they are before the first step are a candidate too.
+    start_counts: whether the weights before the first step are a candidate, too.
     """
     refuse_spread(trainer)
-    at = checkpoint(folder / "trainer")
-    if at and is_first_process():
-        print(f"  goes on from step {step_of(at)}")
-    best = Keeper(folder, score, steps_between_checks(trainer, checks), start=step_of(at))
+    resumed = checkpoint(folder / "trainer")
+    if resumed and is_first_process():
+        print(f"  goes on from step {step_of(resumed)}")
+    keeper = Keeper(folder, score, steps_between_checks(trainer, checks), start=step_of(resumed))
     if start_counts:
-        best.check(0, trainer.model)  # type: ignore[arg-type]
+        keeper.check(0, trainer.model)  # type: ignore[arg-type]
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(best)
+    trainer.add_callback(keeper)
     trainer.add_callback(Tells(folder.name))
-    trainer.train(resume_from_checkpoint=str(at) if at else None)
+    trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     log = trainer.state.log_history
 
     def write() -> None:
@@ -59,11 +59,11 @@ def fit(
             save(folder, policy.catalogue)
 
     on_first_process(write)
-    return {"steps": trainer.state.global_step, "validation": best.best, "log": log}
+    return {"steps": trainer.state.global_step, "validation": keeper.best, "log": log}
 
 
 def refuse_spread(trainer: Trainer) -> None:
-    """Weights spread over processes in a way that nobody here could gather: better before the training than after."""
+    """Raises TrainingError before the training if weights are sharded in a way that cannot be saved after it."""
     if trainer.is_deepspeed_enabled and trainer.accelerator.state.deepspeed_plugin.zero_stage == 3:
         raise TrainingError("DeepSpeed ZeRO-3: the best model on validation could not be kept: expected stage 1 or 2")
     if trainer.is_fsdp_enabled and hasattr(trainer.model, "peft_config"):
@@ -71,15 +71,15 @@ def refuse_spread(trainer: Trainer) -> None:
 
 
 def steps_between_checks(trainer: Trainer, checks: int) -> int:
-    """Steps between two looks at the validation split, for so many looks in a whole run."""
+    """Returns the steps between two checks on validation, for `checks` of them in a run."""
     args = trainer.args
-    epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
-    steps: int = args.max_steps if args.max_steps > 0 else math.ceil(epoch * args.num_train_epochs)
+    steps_per_epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
+    steps: int = args.max_steps if args.max_steps > 0 else math.ceil(steps_per_epoch * args.num_train_epochs)
     return max(1, math.ceil(steps / max(1, checks)))
 
 
 def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | None:
-    """The adapter that a trainer puts on every linear layer, and on these rows of tables; None for rank 0."""
+    """Returns an adapter for every linear layer and for these rows of embedding tables; None for rank 0."""
     if not rank:
         return None
     return LoraConfig(
@@ -88,17 +88,17 @@ def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | No
 
 
 def item_rows(policy: PolicyModel) -> dict[str, list[int]] | None:
-    """{embedding table: the rows of items and traits}, which no linear layer can learn; None without item tokens."""
+    """Returns {embedding table: rows of items and traits}, which linear layers cannot learn; None without any."""
     model, catalogue = policy.model, policy.catalogue
     if catalogue is None:
         return None
     rows = sorted({*catalogue.tokens.values(), *catalogue.traits.values(), catalogue.nothing} - {-1})
     tables = embeddings(model)
-    named = (name for name, weight in model.named_parameters() if any(weight is table for table in tables))
-    return {name.split(".")[-2]: rows for name in named}
+    names = (name for name, weight in model.named_parameters() if any(weight is table for table in tables))
+    return {name.split(".")[-2]: rows for name in names}
 
 
 def merge(model: PeftModel, folder: Path) -> None:
-    """Whole weights in `folder`, made of the adapter that was kept: the next stage starts from them like from any."""
+    """Merges the kept adapter into the weights in `folder`, so that the next stage starts from an ordinary model."""
     set_peft_model_state_dict(model, load_peft_weights(str(folder / ADAPTER), device="cpu"))
     model.merge_and_unload().save_pretrained(folder)

@@ -1,6 +1,6 @@
 """Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
 
-advantages.py says how rewards become advantages, and whose; rollouts.py how answers are drawn.
+advantages.py turns rewards into advantages of tokens; rollouts.py samples the answers.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,18 @@ from training.trainers.fit import fit, item_rows, lora
 
 REWARDS = {"ours": rewards.OURS, "paper": paper_metrics.REWARDS}
 COLUMNS = ("prompt", "traits", "truth", "safe_truth", "seen", "domain")
-# Private methods of trl.GRPOTrainer that rollouts.py and advantages.py override: why no public way does, and the
-# parameters that they count on. pyproject.toml holds TRL to the versions that have them.
+# Private methods of trl.GRPOTrainer that rollouts.py and advantages.py override, why no public method will do, and the
+# parameters that they need. pyproject.toml limits TRL to versions that have them.
 PRIVATE = {
-    # draws answers: `rollout_func` is experimental, and may not see the model
+    # samples answers: `rollout_func` is experimental, and has no access to the model
     "_generate_single_turn": ("prompt_ids",),
-    # gives their log-probabilities, under the masks that they were drawn with: TRL has no masks
+    # computes their log-probabilities, under the same masks: TRL has no masks
     "_get_per_token_logps_and_entropies": (
         *("model", "input_ids", "attention_mask", "logits_to_keep", "compute_entropy", "compute_aux_loss"),
     ),
-    # calls the rewards: the only moment at which the shares of each rank are at hand
+    # calls the rewards: the shares of each rank are available only here
     "_calculate_rewards": ("inputs", "prompts", "completions", "completion_ids_list"),
-    # makes the advantages: TRL's aggregation gives one to an answer, and clips none
+    # computes the advantages: TRL gives one to an answer, and does not clip it
     "_generate_and_score_completions": ("inputs",),
 }
 
@@ -51,27 +51,27 @@ def train(
     *,
     seed: int = 0,
 ) -> Card:
-    """Trains from the weights of `policy`; the checkpoint that is best on validation stays in `folder`.
+    """Trains from the weights of `policy`; keeps the checkpoint that is best on validation in `folder`.
 
-    settings as settings.read gives them: arguments of trl.GRPOConfig, and ours, of which `mode` decides the way of
-    normalising. The weights that were given are also the reference of a KL term (beta > 0): with LoRA they are what is
-    left when the new adapter is off, because fit.py merges the adapter of an earlier stage.
+    settings = result of settings.read: arguments of trl.GRPOConfig, and ours, of which `mode` selects the way of
+    normalising. The initial weights are also the reference of a KL term (beta > 0): with LoRA they are the model with
+    the new adapter disabled, because fit.py merges the adapter of an earlier stage.
     """
     refuse_another_trl()
     options, args = ours(settings), arguments(settings, folder, seed)
     weights = rewards.Weights(options.lam, options.rho)
     last: rewards.Batch = []
-    table: list[Row] = [{c: row[c] for c in COLUMNS} for row in rows]  # type: ignore[literal-required, misc]
+    table: list[Row] = [{column: row[column] for column in COLUMNS} for row in rows]  # type: ignore[literal-required, misc]
     if not policy.catalogue:
-        prompt_tokens(policy.tokenizer, table)  # what the template refuses is an error now, not later
+        prompt_tokens(policy.tokenizer, table)  # raises now, not later, if the template refuses a prompt
     if options.hold:
         word_dropout.freeze_words(policy)
-    kind = rollouts.trainer(policy, table, args)
+    trainer_type = rollouts.trainer(policy, table, args)
     if options.credit == "rank":
-        kind = advantages.ranked(kind, _places(policy, last), last, weights)
+        trainer_type = advantages.ranked(trainer_type, _places(policy, last), last, weights)
     if options.clip:
-        kind = advantages.clipped(kind, options.clip)
-    trainer = kind(
+        trainer_type = advantages.clipped(trainer_type, options.clip)
+    trainer = trainer_type(
         model=policy.model,
         args=args,
         train_dataset=Dataset.from_list(table),
@@ -79,17 +79,17 @@ def train(
         peft_config=lora(options.lora, item_rows(policy)),
         reward_funcs=functions(policy, release, options.rewards, weights, last),  # type: ignore[arg-type]
     )
-    # where it starts from is a candidate too: GDPO must earn its place
+    # the initial weights are a candidate, too: GDPO must improve on them
     return fit(trainer, policy, folder, score, options.checks, start_counts=True)
 
 
 def refuse_another_trl(trainer: type = GRPOTrainer) -> None:
-    """A TRL in which a method of PRIVATE is gone, or takes something else: its own would be used without a word."""
-    for name, needed in PRIVATE.items():
+    """Raises TrainingError if a method of PRIVATE is missing or has other parameters: an override would do nothing."""
+    for name, parameters in PRIVATE.items():
         method = getattr(trainer, name, None)
-        if method is None or not {*needed} <= {*signature(method).parameters}:
+        if method is None or not {*parameters} <= {*signature(method).parameters}:
             raise TrainingError(
-                f"TRL {version('trl')}: GRPOTrainer.{name}({', '.join(needed)}), which Safe-GDPO overrides, is not"
+                f"TRL {version('trl')}: GRPOTrainer.{name}({', '.join(parameters)}), which Safe-GDPO overrides, is not"
                 " there: expected a version that pyproject.toml names: pip install 'saferec-builder[train]'"
             )
 
@@ -97,15 +97,15 @@ def refuse_another_trl(trainer: type = GRPOTrainer) -> None:
 def functions(
     policy: PolicyModel, release: Release, kind: str, weights: rewards.Weights, last: rewards.Batch | None = None
 ) -> list[rewards.RewardFunction]:
-    """The rewards of this kind, ours by our verdicts and the paper's by its own rule."""
+    """Returns the rewards of this kind: ours use our verdicts, those of the paper its own rule."""
     oracle = paper_metrics.oracle(release) if kind == "paper" else release.oracle
     return rewards.functions(_reader(policy, release), oracle, release.k, weights, REWARDS[kind], last)
 
 
 def arguments(settings: Settings, folder: Path, seed: int) -> GRPOConfig:
-    """The GRPOConfig of a training in `folder`, or what TRL or we have against it, in one line."""
-    how = {"multi_objective_aggregation": advantages.MODES[ours(settings).mode]}
-    return trl_arguments(GRPOConfig, settings | how, folder / "trainer", seed)
+    """Returns the GRPOConfig of a training in `folder`; raises TrainingError if TRL or we refuse the settings."""
+    mode = {"multi_objective_aggregation": advantages.MODES[ours(settings).mode]}
+    return trl_arguments(GRPOConfig, settings | mode, folder / "trainer", seed)
 
 
 def _places(policy: PolicyModel, last: rewards.Batch) -> advantages.Places:

@@ -1,4 +1,4 @@
-"""Supervised fine-tuning on a release's lists, with TRL's SFTTrainer: unsafe on `sft_raw`, safe on `sft`."""
+"""Supervised fine-tuning on the lists of a release, with TRL's SFTTrainer: unsafe on `sft_raw`, safe on `sft`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ from training.trainers.fit import fit, item_rows, lora
 
 
 class Example(TypedDict):
-    """Tokens of a prompt as validation gives it, and behind them those of the list that is to be learnt."""
+    """Tokens of a prompt, the same as on validation, followed by those of the list to learn."""
 
     input_ids: list[int]
     completion_mask: list[int]
@@ -30,63 +30,63 @@ class Example(TypedDict):
 def train(
     policy: PolicyModel, rows: Sequence[Row], settings: Settings, folder: Path, score: Score, *, seed: int = 0
 ) -> Card:
-    """Trains on (prompt, completion) rows, loss on the completion only; the best checkpoint stays in `folder`.
+    """Trains on (prompt, completion) rows, with loss on the completion only; keeps the best checkpoint in `folder`.
 
-    settings as settings.read gives them: arguments of trl.SFTConfig, and ours. A model with item tokens learns the
-    rows' `items`, after their `traits` where it is to say them; `thin` of its prompts' words are hidden from it, drawn
-    anew at each sight: it knows no language yet, and learns sentences by heart.
+    settings = result of settings.read: arguments of trl.SFTConfig, and ours. A model with item tokens learns the
+    `items` of the rows, after their `traits` if `says` is set. A share `thin` of the words of its prompts is hidden,
+    sampled again in each batch: it knows no language yet, and would memorise sentences.
     """
     options, args = ours(settings), arguments(settings, folder, seed)
-    taught = examples(policy, rows)
-    long = too_long(taught, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
+    dataset = examples(policy, rows)
+    cut_rows = too_long(dataset, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
     if options.hold:
         word_dropout.freeze_words(policy)
     trainer = (ListTrainer if policy.catalogue else SFTTrainer)(
         model=policy.model,
         args=args,
-        train_dataset=Dataset.from_list(taught),
+        train_dataset=Dataset.from_list(dataset),
         processing_class=policy.tokenizer,
         peft_config=lora(options.lora, item_rows(policy)),
     )
     if options.thin and word_dropout.can_hide_words(policy):
         trainer.data_collator = word_dropout.hide_in_batches(trainer.data_collator, policy, options.thin)
-    return fit(trainer, policy, folder, score, options.checks) | long
+    return fit(trainer, policy, folder, score, options.checks) | cut_rows
 
 
 def arguments(settings: Settings, folder: Path, seed: int) -> SFTConfig:
-    """The SFTConfig of a training in `folder`, or what TRL has against it, in one line."""
+    """Returns the SFTConfig of a training in `folder`; raises TrainingError if TRL refuses the settings."""
     return trl_arguments(SFTConfig, settings, folder / "trainer", seed)
 
 
 def examples(policy: PolicyModel, rows: Sequence[Row]) -> list[Example]:
-    """What TRL learns from; it makes tokens of nothing itself, so that prompts are the same as on validation."""
+    """Returns the examples as tokens: TRL does not tokenize them, so that prompts are the same as on validation."""
     if policy.catalogue is None:
         answers = answer_tokens(policy.tokenizer, [row["completion"][-1]["content"] for row in rows])
     else:
         answers = [policy.catalogue.answer(row["items"], row.get("traits", ())) for row in rows]
-    both = zip(prompt_tokens(policy.tokenizer, rows), answers, strict=True)
-    return [{"input_ids": p + a, "completion_mask": [0] * len(p) + [1] * len(a)} for p, a in both]
+    pairs = zip(prompt_tokens(policy.tokenizer, rows), answers, strict=True)
+    return [{"input_ids": p + a, "completion_mask": [0] * len(p) + [1] * len(a)} for p, a in pairs]
 
 
-def too_long(taught: Sequence[Example], most: int | None, from_start: bool) -> Card:
-    """{cut, left_out}: examples of more than `most` tokens, and those of them that lose their whole list by it.
+def too_long(dataset: Sequence[Example], most: int | None, from_start: bool) -> Card:
+    """Returns {cut, left_out}: number of examples longer than `most` tokens, and of those that lose their whole list.
 
-    TRL does both without a word. from_start: what stands at their end goes.
+    TRL does both silently. from_start: whether TRL keeps the start of a row, and cuts its end.
     """
-    sizes = [(len(one["input_ids"]), one["completion_mask"].index(1)) for one in taught]
+    sizes = [(len(example["input_ids"]), example["completion_mask"].index(1)) for example in dataset]
     cut = [prompt for size, prompt in sizes if most is not None and size > most]
-    gone = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
-    if gone == len(taught):
+    lost = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
+    if lost == len(dataset):
         raise TrainingError(f"max_length = {most}: no request leaves room for its list: expected a larger max_length")
     if cut and is_first_process():
-        print(f"  {len(cut)} of {len(taught)} rows are cut to max_length = {most}; {gone} of them teach nothing")
-    return {"cut": len(cut), "left_out": gone}
+        print(f"  {len(cut)} of {len(dataset)} rows are cut to max_length = {most}; {lost} of them teach nothing")
+    return {"cut": len(cut), "left_out": lost}
 
 
 class ListTrainer(SFTTrainer):
-    """TRL's trainer, with the same loss made from the answers' places alone.
+    """TRL's trainer with the same loss, computed from logits at positions of answers only.
 
-    On a CPU the output layer over every word of the prompts takes most of a small model's time.
+    On a CPU, logits of all prompt tokens would take most of the time of a small model.
     """
 
     def compute_loss(
@@ -97,10 +97,10 @@ class ListTrainer(SFTTrainer):
         num_items_in_batch: Tensor | int | None = None,
     ) -> Tensor | tuple[Tensor, CausalLMOutputWithPast]:
         labels = inputs["labels"][:, 1:]
-        places = (labels != -100).any(dim=0).nonzero().squeeze(1)
-        given = {name: value for name, value in inputs.items() if name != "labels"}  # packed rows have no mask
-        outputs = model(**given, use_cache=False, logits_to_keep=places)
-        loss = cross_entropy(outputs.logits.flatten(0, 1), labels[:, places].flatten(), reduction="sum")
+        positions = (labels != -100).any(dim=0).nonzero().squeeze(1)
+        model_inputs = {name: value for name, value in inputs.items() if name != "labels"}  # packed rows have no mask
+        outputs = model(**model_inputs, use_cache=False, logits_to_keep=positions)
+        loss = cross_entropy(outputs.logits.flatten(0, 1), labels[:, positions].flatten(), reduction="sum")
         loss = loss / ((labels != -100).sum() if num_items_in_batch is None else num_items_in_batch)
         if self.args.average_tokens_across_devices and num_items_in_batch is not None:
             loss = loss * self.accelerator.num_processes
