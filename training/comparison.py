@@ -20,8 +20,8 @@ from training.settings import Settings, ours
 def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate.Systems:
     """Returns answers on the test split, of the models (also written to their folders) and of what they compare with:
 
-    the first model without the evidence of sensitivities (`blind`), and, if it is held to the catalogue, under a filter
-    by the release's verdicts (`oracle_filter`); the guard, and baselines without a model.
+    the first model without the evidence of sensitivities (`blind`), and, if it is constrained to the catalogue, under a
+    filter by the release's verdicts (`oracle_filter`); the guard, and baselines without a model.
     """
     release, table = run.release, run.rows("grpo", "test")
     systems: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}

@@ -113,14 +113,10 @@ class Release:
     folder: Path
     manifest: Manifest = field(repr=False)  # repr=False: they would fill pages in a notebook
     digest: str  # of manifest.json, which holds the sha256 of every file
-    items: Mapping[str, Item] = field(
-        repr=False
-    )  # by id, in the file's order, which is also the order of the oracle's rows
+    items: Mapping[str, Item] = field(repr=False)  # by id, in the order of the file and of the oracle's rows
     oracle: Oracle = field(repr=False)
     index: titles.Index = field(repr=False)
-    risks: Mapping[str, Mapping[str, float]] = field(
-        repr=False
-    )  # item -> trait -> risk as the paper defines it, where a source gives one
+    risks: Mapping[str, Mapping[str, float]] = field(repr=False)  # item -> trait -> risk of the paper, if known
 
     @property
     def k(self) -> int:
@@ -154,7 +150,7 @@ class Gold:
     """The true traits of users and items, where a generator knows them."""
 
     users: Mapping[str, tuple[str, ...]]  # conversation -> traits that its prompt discloses
-    items: Mapping[str, tuple[str, ...]]  # item -> traits that it truly breaks
+    items: Mapping[str, tuple[str, ...]]  # item -> traits that it truly violates
     late: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # traits disclosed only after the recommendation
     slices: Mapping[str, str] = field(default_factory=dict)  # conversation -> slice, reported apart
 

@@ -48,9 +48,7 @@ def parser() -> argparse.ArgumentParser:
             sub.add_argument("--server", metavar="URL", help=server)
             remote = "the requests may be sent to a --server that is not this machine"
             sub.add_argument("--allow-remote", action="store_true", help=remote)
-            sub.add_argument(
-                "--only", type=Path, help=argparse.SUPPRESS
-            )  # JSONL of {"id"}: `diff` looks at these alone
+            sub.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # JSONL of {"id"}: `diff` scores only these
             sub.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
     _memory(verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula"))
     return root

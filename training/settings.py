@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from transformers import TrainingArguments
 
 CONFIGS = Path(__file__).with_name("configs")
-PARTS = ("all", "both", "sft_raw", "sft", "gdpo", "student")  # of a recipe
+PARTS = ("all", "both", "sft_raw", "sft", "gdpo", "student")  # parts of a recipe
 SFTS = ("sft_raw", "sft", "student")
-Settings = dict[str, Any]  # arguments of TRL's by name, and what `Ours` has under `saferec`
+Settings = dict[str, Any]  # arguments of TRL by name, and the fields of `Ours` under `saferec`
 Arguments = TypeVar("Arguments", bound="TrainingArguments")
 
 
@@ -47,8 +47,8 @@ class Ours:
     credit: str = "sequence"  # one advantage for an answer, or one for each rank
     rewards: str = "ours"  # ours, or the paper's for comparison
     items: str = "text"  # how a model without item tokens answers: text, added item tokens, or text under a trie
-    mask: bool = True  # whether a model with item tokens may draw only what decoding/constrained.py permits
-    new_tokens: int = 256  # length of an answer where decoding is free
+    mask: bool = True  # whether a model with item tokens is constrained by decoding/constrained.py
+    new_tokens: int = 256  # length of an answer if decoding is free
     batch: int = 256  # prompts per batch of answers
     # variables of the chat template, such as {enable_thinking: false}, for training, validation and serving
     chat_template_kwargs: Mapping[str, JsonValue] = field(default_factory=dict)
@@ -112,7 +112,7 @@ def file(name: str) -> tuple[Path, Settings]:
         raise TrainingError(f"{path}: no such config: expected a YAML file, or one of {names}") from None
     except OSError as fault:
         raise TrainingError(f"{path}: cannot be read: {fault.strerror}: expected a YAML file") from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as fault:  # an odd key or date is one of the last
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as fault:  # odd dates and keys
         raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
     if not isinstance(settings, dict) or not isinstance(settings.get("saferec", {}), dict):
         raise TrainingError(f"{path}: expected TRL arguments as `name: value`, and ours under `saferec:`")

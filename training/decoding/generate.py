@@ -250,8 +250,8 @@ def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> l
 
 def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
     answer: Message = {"role": "assistant", "content": "qwq"}
-    before, _, tail = _rendered(tokenizer, [QUESTION, answer]).rpartition(answer["content"])
-    if not before:
+    prefix, _, tail = _rendered(tokenizer, [QUESTION, answer]).rpartition(answer["content"])
+    if not prefix:
         raise TrainingError("the model's chat template changes the words of an answer: expected another model")
     return tail
 

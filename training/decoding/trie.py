@@ -118,9 +118,7 @@ class States:
 
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]]) -> None:
         self.nodes = nodes = trie.nodes
-        self.remaining = np.tile(
-            nodes.names.astype(np.int32), (len(excluded), 1)
-        )  # [row, node] unused names through it
+        self.remaining = np.tile(nodes.names.astype(np.int32), (len(excluded), 1))  # unused names through each node
         self.offsets = np.arange(len(excluded)) * len(nodes.names)  # offset of each row in the flattened `remaining`
         for row, items in zip(self.remaining, excluded, strict=True):
             for name in {trie.places[item] for item in items if item in trie.places}:

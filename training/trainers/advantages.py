@@ -47,10 +47,10 @@ def _normalised(values: Tensor, group: int) -> Tensor:
     return ((grouped - grouped.mean(1, keepdim=True)) / (grouped.std(1, keepdim=True) + EPSILON)).flatten(0, 1)
 
 
-def spread(whole: Tensor, ranks: Tensor, places: Tensor) -> Tensor:
+def spread(of_answer: Tensor, ranks: Tensor, places: Tensor) -> Tensor:
     """Returns the advantage of each token, (rows, length): that of its rank, from ranks (rows, k), or of the answer."""
     by_rank = ranks.gather(1, places.clamp(0, ranks.size(1) - 1))
-    return torch.where((places >= 0) & (places < ranks.size(1)), by_rank, whole.unsqueeze(1))
+    return torch.where((places >= 0) & (places < ranks.size(1)), by_rank, of_answer.unsqueeze(1))
 
 
 def places_of_items(catalogue: Catalogue) -> Places:

@@ -29,8 +29,8 @@ def test_items_taken_up_beside_the_seen_ones_count_less_where_everybody_takes_th
     # who had seen c took a twice and b once; popularity a 4, b 1: 2 / 1^.3 against 1 / .25^.3 = 1.52
     train = [row("x", "c", "a"), row("x", "c", "ab"), row("x", "", "a"), row("x", "", "a")]
     ranker = ranking.fit(train, ITEMS)
-    np.testing.assert_allclose(ranker._beside(row("", "c")), [1, 0.25**-0.3 / 2, 0])
-    assert not ranker._beside(row("", "b")).any()  # nobody had seen b
+    np.testing.assert_allclose(ranker._co_occurrence(row("", "c")), [1, 0.25**-0.3 / 2, 0])
+    assert not ranker._co_occurrence(row("", "b")).any()  # nobody had seen b
 
 
 def test_relevance_is_the_mean_of_three_shares_and_popularity_decides_ties():
