@@ -36,7 +36,7 @@ FIXED = ("model", "messages", "stream", "n")
 
 
 @dataclass(frozen=True)
-class Asking:
+class RequestOptions:
     """How to ask a server."""
 
     prompt: str = ASKED  # before the turns; {k} is the length of a list
@@ -55,7 +55,7 @@ class ErrorReply(ValueError):
     """A reply with status 200 that holds an error, as routers send when a server behind them fails."""
 
 
-def asking(changes: Sequence[str]) -> Asking:
+def request_options(changes: Sequence[str]) -> RequestOptions:
     """Parses --set: prompt, headers ($NAME from the environment), timeout, and other fields of requests."""
     options: Settings = {"saferec": {}}
     for setting in changes:
@@ -74,10 +74,10 @@ def asking(changes: Sequence[str]) -> Asking:
     body = {**DEFAULTS, **options}
     if "max_completion_tokens" in options and "max_tokens" not in options:
         del body["max_tokens"]
-    return Asking(prompt, expanded, timeout, body)
+    return RequestOptions(prompt, expanded, timeout, body)
 
 
-def consented(url: str, requests: int, remote: bool) -> None:
+def refuse_remote(url: str, requests: int, remote: bool) -> None:
     """Raises TrainingError before requests are sent to another machine, unless `remote` allows it."""
     if "@" in url:
         raise TrainingError("--server holds a user or password: put the key into $OPENAI_API_KEY instead")
@@ -108,7 +108,7 @@ def _host(url: str) -> str:
     )
 
 
-def messages(row: Row, k: int, how: Asking = Asking()) -> list[Message]:
+def messages(row: Row, k: int, how: RequestOptions = RequestOptions()) -> list[Message]:
     """Returns the messages to send for a row."""
     return [{"role": "system", "content": how.prompt.replace("{k}", str(k))}, *row["prompt"]]
 
@@ -120,7 +120,7 @@ def ask(
     k: int,
     path: Path,
     sleep: Callable[[float], None] = time.sleep,
-    how: Asking = Asking(),
+    how: RequestOptions = RequestOptions(),
     *,
     progress: Progress | None = None,
 ) -> None:
@@ -203,7 +203,7 @@ def _drop_partial_line(path: Path) -> None:
 
 
 def _ask_one(
-    url: str, row: Mapping[str, object], body: dict[str, JsonValue], how: Asking, sleep: Callable[[float], None]
+    url: str, row: Mapping[str, object], body: dict[str, JsonValue], how: RequestOptions, sleep: Callable[[float], None]
 ) -> Answer:
     """Returns the answer of the server, or an answer with the status of a refusal.
 
@@ -251,7 +251,7 @@ def _ask_one(
     raise TrainingError(f"{url}: the server {cause} {TRIES} times: {advice}")
 
 
-def _request(url: str, body: Mapping[str, object], how: Asking) -> Request:
+def _request(url: str, body: Mapping[str, object], how: RequestOptions) -> Request:
     request = Request(f"{url.rstrip('/')}/chat/completions", json.dumps(body).encode())
     request.add_header("Content-Type", "application/json")
     # unredirected: a redirect to another address does not get them

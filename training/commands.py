@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     shared = _run(args)
     from training import pipeline
 
-    pipeline.whole(shared, _model(args), *all_settings, processes=args.processes)
+    pipeline.train_all(shared, _model(args), *all_settings, processes=args.processes)
 
 
 def judge(args: argparse.Namespace) -> None:
@@ -99,10 +99,10 @@ def judge(args: argparse.Namespace) -> None:
 
 def _from_server(args: argparse.Namespace, release_folder: Path) -> Path:
     """Asks a model behind a server, and returns the path of its predictions file."""
-    how = server.asking(args.changes)
+    how = server.request_options(args.changes)
     release = data.open_release(release_folder)
     table = data.with_prompt(data.rows(release_folder, "grpo", "test"), release)
-    server.consented(args.server, len(table), args.allow_remote)
+    server.refuse_remote(args.server, len(table), args.allow_remote)
     name = "".join(c if c.isalnum() or c in "-._@" else "-" for c in f"{args.model}@{urlsplit(args.server).netloc}")
     # the digest tells apart names that are equal after the replacement above, and requests with one id in two releases
     requests = [[row["conversation"], server.messages(row, release.k, how)] for row in table]
@@ -123,7 +123,7 @@ def _run(args: argparse.Namespace) -> Run:
         machine.refuse_threads()
     release = data.open_release(folder(args.release))
     gold = data.read_gold(args.gold, release) if getattr(args, "gold", None) else None
-    machine.calm(args.model)
+    machine.quiet_libraries(args.model)
     output = args.output if args.verb in ("run", "evaluate") else args.output.resolve().parent
     return Run(release, output, args.seed, gold)
 

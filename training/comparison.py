@@ -29,7 +29,7 @@ def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate
     systems["blind"] = answers(
         first, blind(table, labels_of(release.folder, "test")), progress=bar("blind on test", "answer")
     )
-    if first.held:
+    if first.constrained:
         systems["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))
     return systems | evaluate.without_models(release, table)
 
@@ -61,7 +61,7 @@ def report(
     full_report = evaluate.report(
         release, runs, gold_table, run.gold is not None, chosen.name if chosen else None, seconds
     )
-    text = evaluate.told(full_report, gold_table) + (f"\nchosen on validation: {chosen}" if chosen else "")
+    text = evaluate.as_text(full_report, gold_table) + (f"\nchosen on validation: {chosen}" if chosen else "")
     (run.output / "table.txt").write_text(text + "\n", "utf-8")
     if run.cards:  # else a model is only evaluated, perhaps in its own folder, which has a card
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})

@@ -224,7 +224,7 @@ def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:
     return prompted
 
 
-def across_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
+def balance_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
     """Returns the first rows of each condition, the same number of each where possible, at most `most` in all.
 
     They keep their order. Injected rows come last in a table: its first rows alone may have no sensitivity at all.
@@ -237,7 +237,7 @@ def across_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
     return [table[n] for n in sorted(n for _, n in sorted(ranks)[:most])]
 
 
-def without_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
+def drop_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
     """Returns the rows with their lists cut before the refilled items (the last ones), without empty lists."""
     cut = ((row, row["items"][: len(row["items"]) - row["refilled"]]) for row in table)
     return [listing(row, ranked, items) for row, ranked in cut if ranked]
@@ -249,7 +249,7 @@ def listing(row: Row, ranked: list[str], items: Mapping[str, Item]) -> Row:
     return row | {"items": ranked, "completion": [{"role": "assistant", "content": text}], "refilled": 0}
 
 
-def repeated(table: Sequence[Row], times: int) -> list[Row]:
+def repeat_rare(table: Sequence[Row], times: int) -> list[Row]:
     """Returns the rows, then those of people with two or more sensitivities `times` times again: they are few."""
     return [*table, *[row for row in table if len(row["traits"]) > 1] * times]
 

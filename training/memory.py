@@ -62,7 +62,7 @@ class Shape:
         """Parameters of LoRA on every linear map of the layers."""
         return self.num_hidden_layers * rank * sum(a + b for a, b in self.linear)
 
-    def kept(self, rank: int) -> int:
+    def activation_bytes(self, rank: int) -> int:
         """Bytes that autograd keeps of a token in one layer: bfloat16, LoRA, padded rows, SDPA or flash attention.
 
         The input of each norm in 32 bits (8 h, and a number each). The inputs of the adapters: 2 h for each of q, k, v,
@@ -113,7 +113,7 @@ def plan(stage: str, settings: Settings, model: Shape, prompt: int) -> dict[str,
     if not options.lora:
         raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")
     length = values[length_key] + (prompt if stage == "gdpo" else 0)
-    layer = model.kept(options.lora)
+    layer = model.activation_bytes(options.lora)
     per_token = 2 * model.hidden_size * layers + layer if checkpointed else layers * layer
     sizes = {
         "weights": 2.0 * model.parameters,

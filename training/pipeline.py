@@ -7,7 +7,7 @@ from trl import GRPOConfig  # type: ignore[attr-defined]
 
 from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report, systems
-from training.data import repeated, with_gold, without_refills
+from training.data import drop_refills, repeat_rare, with_gold
 from training.decoding.constrained import FILE
 from training.decoding.generate import PolicyModel, close_thoughts
 from training.decoding.validation_scores import Score, scorer
@@ -15,7 +15,7 @@ from training.evaluation import guard
 from training.evaluation.report_table import Report
 from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
-from training.process_setup import beside
+from training.process_setup import second_process
 from training.run_folders import Card, Figures, Run, bar, on_first_process, read_card
 from training.settings import Settings, ours
 from training.trainers import gdpo, sft
@@ -54,12 +54,12 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         requests = run.rows("grpo", "train")
         traits = {row["conversation"]: row["traits"] for row in requests}
         if options.rows == "guard":
-            table = guard.fit(run.release, bar).taught(requests, bar("guard, lists to learn", "request"))
+            table = guard.fit(run.release, bar).student_rows(requests, bar("guard, lists to learn", "request"))
         else:
             table = [{**row, "traits": traits[row["conversation"]]} for row in run.rows(options.rows, "train")]
         if not options.refill:
-            table = without_refills(table, run.release.items)
-        table = repeated(table, options.repeat)
+            table = drop_refills(table, run.release.items)
+        table = repeat_rare(table, options.repeat)
         return sft.train(policy, table, settings, folder, _score(run, name, policy, settings), seed=run.seed)
 
     return run.stage(name, settings, work, _stage_of(run, model))
@@ -80,7 +80,7 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     return run.stage(name, settings, work, _stage_of(run, model))
 
 
-def whole(
+def train_all(
     run: Run,
     model: str,
     unsafe_sft: Settings,
@@ -107,7 +107,7 @@ def whole(
     with_gold(run.rows("grpo", "test"), run.release.oracle, run.gold)
     _check_room(run, model, safe_gdpo)
     base = start(run, model, safe_sft)
-    with beside(processes, base) as later:
+    with second_process(processes, base) as later:
         safe_sft_path = later(train_sft, run, "safe_sft", base, safe_sft)
         models = {"sft": str(train_sft(run, "sft", base, unsafe_sft)), "safe_sft": str(safe_sft_path())}
         run.cards["safe_sft"] = read_card(run.output / "safe_sft")

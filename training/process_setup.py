@@ -35,7 +35,7 @@ def refuse_threads() -> None:
         )
 
 
-def calm(model: str | None) -> None:
+def quiet_libraries(model: str | None) -> None:
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     # TRL 1.16 uses a deprecated name of transformers 5.23: users can do nothing about it
@@ -45,7 +45,7 @@ def calm(model: str | None) -> None:
 
 
 @contextmanager
-def beside(processes: int, model: str) -> Iterator[Later]:
+def second_process(processes: int, model: str) -> Iterator[Later]:
     """Yields a function that schedules work: for its first use (1 process), or at once in a second process (2).
 
     What the second process prints is shown with the result. It ends with this block, and with this process.
@@ -91,7 +91,7 @@ def _set_up_second(model: str) -> None:
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()
-    calm(model)
+    quiet_libraries(model)
 
 
 def _with_output(work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, str]:

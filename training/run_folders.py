@@ -22,7 +22,7 @@ from typing import TypedDict
 from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress, lines
-from training.data import Gold, Release, Row, across_conditions, rows, with_prompt
+from training.data import Gold, Release, Row, balance_conditions, rows, with_prompt
 from training.settings import Settings, key
 
 CARD = "run.json"
@@ -128,7 +128,7 @@ class Run:
         table = rows(self.release.folder, config, split)
         if not table:
             raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: expected a release with some")
-        return across_conditions(with_prompt(table, self.release) if "prompt" in table[0] else table, most)
+        return balance_conditions(with_prompt(table, self.release) if "prompt" in table[0] else table, most)
 
 
 def begin(folder: Path, stage_key: str) -> None:

@@ -185,7 +185,7 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     from training import answers_from_server as server
 
     with pytest.raises(TrainingError, match="holds a user or password") as fault:
-        server.consented(url, 1, True)
+        server.refuse_remote(url, 1, True)
     assert "hunter2" not in str(fault.value)
 
 

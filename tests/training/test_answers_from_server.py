@@ -126,14 +126,17 @@ def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, row
     last, _ = model.seen[-1]
     assert last["max_completion_tokens"] == 1024 and "temperature" not in last and "max_tokens" not in last
     with pytest.raises(TrainingError, match="takes no temperature of 0.6: leave it out"):  # it was asked for
-        ask = server.asking(["temperature=0.6"])
+        ask = server.request_options(["temperature=0.6"])
         server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, ask)
 
 
 def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None:
-    assert server.asking(["max_completion_tokens=4096"]).body == {"temperature": 0, "max_completion_tokens": 4096}
+    assert server.request_options(["max_completion_tokens=4096"]).body == {
+        "temperature": 0,
+        "max_completion_tokens": 4096,
+    }
     monkeypatch.setenv("GATEWAY_KEY", "gk$secret")  # a mark in a value is none of ours
-    assert server.asking(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
+    assert server.request_options(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
 
 
 @pytest.mark.slow
@@ -168,7 +171,7 @@ def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monk
 )
 def test_what_a_server_cannot_be_asked_is_one_line(said: str, told: str) -> None:
     with pytest.raises(TrainingError, match=told):
-        server.asking([said])
+        server.request_options([said])
 
 
 def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
@@ -366,20 +369,20 @@ def test_an_answer_in_parts_is_read(model: Model, rows: Any, tmp_path: Path) -> 
 @pytest.mark.parametrize("url", ["http://192.0.2.7:8000", "http://localhost.example.org", "https://127.0.0.1.nip.io"])
 def test_nothing_is_sent_to_another_machine_without_a_word(url: str) -> None:
     with pytest.raises(TrainingError, match="12 requests would be sent there: say --allow-remote"):
-        server.consented(url, 12, remote=False)
-    server.consented(url, 12, remote=True)
+        server.refuse_remote(url, 12, remote=False)
+    server.refuse_remote(url, 12, remote=True)
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "http://[::1", "http://localhost:99999/v1", "http:///v1"])
 def test_no_address_is_said_before_anything_else(url: str) -> None:
     for remote in (True, False):
         with pytest.raises(TrainingError, match="expected an address that begins with http"):
-            server.consented(url, 12, remote)
+            server.refuse_remote(url, 12, remote)
     with pytest.raises(TrainingError, match="put the key into") as told:
-        server.consented("htp://me:secret@[here/v1", 12, remote=True)
+        server.refuse_remote("htp://me:secret@[here/v1", 12, remote=True)
     assert "secret" not in str(told.value)
 
 
 def test_this_machine_needs_no_word() -> None:
     for url in ("http://localhost:8000/v1", "http://127.0.0.1/v1", "http://[::1]:8000/v1"):
-        server.consented(url, 12, remote=False)
+        server.refuse_remote(url, 12, remote=False)

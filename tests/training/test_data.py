@@ -202,25 +202,25 @@ def test_a_missing_column_is_named(folder):
 
 def test_rows_of_people_with_two_sensitivities_are_learnt_more_often():
     few, many, none = {"traits": ["gore"]}, {"traits": ["gore", "animal_harm"]}, dict[str, list[str]](traits=[])
-    assert data.repeated([few, many, none], 3) == [few, many, none, many, many, many]
-    assert data.repeated([many], 0) == [many]
+    assert data.repeat_rare([few, many, none], 3) == [few, many, none, many, many, many]
+    assert data.repeat_rare([many], 0) == [many]
 
 
 def test_what_lists_were_refilled_with_is_taken_out_again(folder):
     release = data.open_release(folder)
     rows = data.rows(release.folder, "sft", "train")
-    found = data.without_refills(rows, release.items)
+    found = data.drop_refills(rows, release.items)
     # u1 (gore): truth a d f, of which d f are safe; u2 a b; u3 (animal harm): e g; u4: a is not clear for gore, f is
     assert [row["items"] for row in found] == [list("df"), list("ab"), list("eg"), list("f")]
     assert found[0]["completion"][0]["content"] == "1. Item D (2004)\n2. Item F (2006)"
-    assert data.without_refills([rows[0] | {"refilled": 4}], release.items) == []
+    assert data.drop_refills([rows[0] | {"refilled": 4}], release.items) == []
 
 
 def test_the_first_rows_are_of_each_condition():
     table = [{"condition": name, "k": n} for n, name in enumerate(["none"] * 5 + ["own_words"] + ["injected"] * 4)]
     # one of own words, and two of each other condition; alone the first five would all be of nobody with a sensitivity
-    assert [row["k"] for row in data.across_conditions(table, 5)] == [0, 1, 5, 6, 7]
-    assert data.across_conditions(table, None) == table
+    assert [row["k"] for row in data.balance_conditions(table, 5)] == [0, 1, 5, 6, 7]
+    assert data.balance_conditions(table, None) == table
 
 
 def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path):

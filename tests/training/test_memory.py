@@ -16,7 +16,7 @@ SHAPES = [  # hidden, intermediate, heads, heads of keys and values, rank
 ]
 
 
-def kept(shape: memory.Shape, rank: int, checkpointed: bool, length: int) -> int:
+def activation_bytes(shape: memory.Shape, rank: int, checkpointed: bool, length: int) -> int:
     """Bytes that autograd keeps of a pass through the layers, but for the weights; one row is padded."""
     import torch
     from peft import LoraConfig, get_peft_model
@@ -49,9 +49,12 @@ def kept(shape: memory.Shape, rank: int, checkpointed: bool, length: int) -> int
 def test_the_formula_is_what_autograd_keeps(sizes: tuple[int, ...]) -> None:
     *widths, rank = sizes
     two, three = (memory.Shape(64, widths[0], widths[1], layers, *widths[2:]) for layers in (2, 3))
-    for checkpointed, formula in ((False, two.kept(rank)), (True, 2 * two.hidden_size)):
+    for checkpointed, formula in ((False, two.activation_bytes(rank)), (True, 2 * two.hidden_size)):
         # a layer more and 32 tokens a row more: what no token or no layer adds falls out
-        one, other = (kept(three, rank, checkpointed, n) - kept(two, rank, checkpointed, n) for n in (32, 64))
+        one, other = (
+            activation_bytes(three, rank, checkpointed, n) - activation_bytes(two, rank, checkpointed, n)
+            for n in (32, 64)
+        )
         assert formula == pytest.approx((other - one) / (ROWS * 32), rel=0.06)
 
 

@@ -12,10 +12,10 @@ pytestmark = pytest.mark.training
 SCRIPT = """
 import os, signal, sys, time
 from saferec_builder.core.errors import TrainingError
-from training.process_setup import beside
+from training.process_setup import second_process
 
 try:
-    with beside(2, "tiny") as later:
+    with second_process(2, "tiny") as later:
         second = later(os.getpid)()
         print(second != os.getpid(), flush=True)
         shown = later(print, "of the second")

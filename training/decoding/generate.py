@@ -56,7 +56,7 @@ class PolicyModel:
     trie: Trie | None = None  # for a model whose items are text: the lists that it may write
 
     @property
-    def held(self) -> bool:
+    def constrained(self) -> bool:
         """Whether answers are constrained to items of the catalogue."""
         return self.trie is not None or (self.catalogue is not None and self.masked)
 
@@ -152,7 +152,7 @@ def tokens(
     with shown(len(order), progress) as bar:
         for start in range(0, len(order), policy.batch):
             batch = order[start : start + policy.batch]
-            excluded_rows = [excluded[n] for n in batch] if policy.held else None
+            excluded_rows = [excluded[n] for n in batch] if policy.constrained else None
             for n, answer in zip(batch, draw(policy, [prompts[n] for n in batch], excluded_rows), strict=True):
                 answers[n] = answer
             bar.update(len(batch))

@@ -28,7 +28,7 @@ def trainer(policy: PolicyModel, table: Sequence[Row], args: GRPOConfig) -> type
 
     Sampling with vLLM, continuous batching, beams or another kind of cache is left to TRL.
     """
-    if policy.held:
+    if policy.constrained:
         return _masked(policy, _excluded(policy, table))
     own_sampler = args.use_vllm or args.use_transformers_continuous_batching or args.cache_implementation
     return GRPOTrainer if own_sampler or THEIRS & set(args.generation_kwargs or {}) else _free(policy)

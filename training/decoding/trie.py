@@ -2,7 +2,7 @@
 
 The rules of decoding/constrained.py for models whose items are text: only names of the catalogue, none twice, none that
 the seeker has seen, k lines and then the end; fewer only if the catalogue has no more. A line is "N.", then
-" Title (Year)" with its line break. Only `States.open` computes which tokens may follow, for all rows together, in a
+" Title (Year)" with its line break. Only `States.allowed` computes which tokens may follow, for all rows together, in a
 few dozen numpy operations: torch is slower on arrays this small.
 """
 
@@ -124,32 +124,32 @@ class States:
             for name in {trie.places[item] for item in items if item in trie.places}:
                 row[nodes.path[name]] -= 1
         self.line = np.zeros(len(excluded), np.int64)
-        self.at = self._line_start()
+        self.node = self._line_start()
 
     def _line_start(self) -> Numbers:
         """Returns the first node of the next line; the end if no name remains."""
         lines = self.nodes.lines
         return np.where(self.remaining[:, 0] > 0, lines[self.line], lines[-1])
 
-    def open(self) -> tuple[Numbers, Numbers, Flags]:
+    def allowed(self) -> tuple[Numbers, Numbers, Flags]:
         """Returns (row, token, whether it may come next) for all children of the rows' nodes, ordered by row."""
-        nodes, count = self.nodes, self.nodes.children[self.at]
+        nodes, count = self.nodes, self.nodes.children[self.node]
         row = np.arange(len(count)).repeat(count)
-        child = (nodes.stop[self.at] - count.cumsum()).repeat(count)
+        child = (nodes.stop[self.node] - count.cumsum()).repeat(count)
         child += np.arange(len(row))
         remaining = self.remaining.reshape(-1).take(self.offsets.repeat(count) + child)
         return row, nodes.token.take(child), remaining > 0
 
-    def take(self, tokens: Numbers) -> None:
+    def advance(self, tokens: Numbers) -> None:
         """Advances each row by its token, which must be open; after the end, or with any other token, a row is done."""
-        nodes, remaining, key = self.nodes, self.remaining.reshape(-1), self.at * BASE + tokens
+        nodes, remaining, key = self.nodes, self.remaining.reshape(-1), self.node * BASE + tokens
         child = nodes.key.searchsorted(key)
         is_open = (nodes.key[child] == key) & (remaining[self.offsets + child] > 0)
         name = nodes.ends[np.where(is_open, child, -1)]
         ends_name = name < len(nodes.path) - 1
         remaining[self.offsets[:, None] + nodes.path[name]] -= 1
         self.line += ends_name
-        self.at = np.where(ends_name, self._line_start(), np.where(is_open, nodes.next_node[child], nodes.done))
+        self.node = np.where(ends_name, self._line_start(), np.where(is_open, nodes.next_node[child], nodes.done))
 
 
 def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> LogitsProcessorList:
@@ -165,8 +165,8 @@ class _Mask(LogitsProcessor):
         if input_ids.size(1) == self.prompt_length:
             self.states = States(self.trie, self.excluded)
         else:
-            self.states.take(input_ids[:, -1].numpy(force=True))
-        row, token, is_open = self.states.open()
+            self.states.advance(input_ids[:, -1].numpy(force=True))
+        row, token, is_open = self.states.allowed()
         positions = torch.from_numpy((row * scores.size(1) + token)[is_open]).to(scores.device)
         masked = torch.full_like(scores, float("-inf")).flatten()
         return masked.scatter_(0, positions, scores.flatten().index_select(0, positions)).view_as(scores)
@@ -179,13 +179,13 @@ def log_probabilities(
     states, width, answers = States(trie, excluded), completions.size(1), completions.numpy(force=True)
     parts: list[tuple[Numbers, Numbers, Flags]] = []  # of every open token: position, token, whether it was sampled
     for position in range(width):
-        row, token, is_open = states.open()
-        sampled = is_open & (token == answers[row, position]) & (states.at != states.nodes.done)[row]
+        row, token, is_open = states.allowed()
+        sampled = is_open & (token == answers[row, position]) & (states.node != states.nodes.done)[row]
         row_sampled = np.zeros(len(answers), bool)
         row_sampled[row[sampled]] = True
         used = is_open & row_sampled[row]
         parts.append((row[used] * width + position, token[used], sampled[used]))
-        states.take(answers[:, position])
+        states.advance(answers[:, position])
     joined = (torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True))
     positions, tokens, chosen = (part.to(logits.device) for part in joined)
     open_logits = logits.flatten(0, 1)[positions, tokens].float()

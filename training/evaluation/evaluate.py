@@ -163,7 +163,7 @@ def evaluate(
     if output:  # before printing: the reader may close the pipe
         write_report(output, full_report)
         write_users(output, {name: file.answers for name, file in files.items()}, table, release, truth)
-    print(plain(told(full_report, gold_table)))
+    print(plain(as_text(full_report, gold_table)))
     _print_unread(files, release, scope)
     if without_text:
         print(f"left out: {len(without_text)} requests without their text, which not every file answers")
@@ -293,7 +293,7 @@ def report(
     }
 
 
-def told(report: Report, table: Sequence[Row]) -> str:
+def as_text(report: Report, table: Sequence[Row]) -> str:
     """Returns a report as text: its table, and a description of its users. table: as in `report`."""
     return show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
 

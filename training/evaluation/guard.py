@@ -74,15 +74,15 @@ class Guard:
         pairs = counted([*zip(table, self.heard(table), strict=True)], progress)
         return {row["conversation"]: self._lists(row, heard, [self.caution])[0] for row, heard in pairs}
 
-    def taught(self, table: Sequence[Row], progress: Progress | None = None) -> list[Row]:
+    def student_rows(self, table: Sequence[Row], progress: Progress | None = None) -> list[Row]:
         """Returns rows for a student to learn: each with the k most relevant items that are clear for its labelled
         traits, heard or not. Rows without a clear item are left out.
         """
-        taught = []
+        rows = []
         for row in counted(table, progress):
             (items,) = self._lists(row, row["traits"], [0.0])
-            taught += [listing(row, items, self.release.items)] if items else []
-        return taught
+            rows += [listing(row, items, self.release.items)] if items else []
+        return rows
 
     def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
         """Returns another recommender's lists, one per request, made safe for the traits that the requests disclose.
@@ -189,7 +189,7 @@ def fit(release: Release | OnDisk | Path | str, named: Named = silent) -> Guard:
     return replace(fitted, caution=max(cautions, default=0.0))
 
 
-def asked(
+def new_request(
     text: str | Sequence[str], claims: Collection[str] = (), seen: Collection[str] = (), domain: str | None = None
 ) -> Row:
     """Returns a new request, as a row for `Guard.protect` and `heard`.
@@ -211,7 +211,7 @@ def _check_requests(table: object) -> None:
     requests = [*table] if isinstance(table, Iterable) and not isinstance(table, str | Mapping) else None
     if requests is None or not all(isinstance(row, Mapping) for row in requests):
         kind = f"a {type(table).__name__}" + (f" of {type(requests[0]).__name__}" if requests else "")
-        raise TrainingError(f"found {kind}: expected a list of requests, each as `asked(text, claims)` gives it")
+        raise TrainingError(f"found {kind}: expected a list of requests, each as `new_request(text, claims)` gives it")
 
 
 def _check_lists(lists: Sequence[Ranked]) -> None:

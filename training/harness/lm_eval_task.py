@@ -11,7 +11,7 @@ from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
 
 from saferec_builder.core.errors import TrainingError
-from training.answers_from_server import ASKED, DEFAULTS, Asking, messages
+from training.answers_from_server import ASKED, DEFAULTS, RequestOptions, messages
 from training.data import open_release, rows, with_prompt
 from training.harness.scoring import score_one, users_mean
 from training.release_from_hub import folder
@@ -48,7 +48,7 @@ class SafeRec(ConfigurableTask):  # type: ignore[misc]
         template: Callable[..., Any] | None = more.get("chat_template")
         if not more.get("apply_chat_template") or template is None or num_fewshot:
             raise TrainingError("saferec: requests have turns: expected --apply_chat_template, and no --num_fewshot")
-        how = Asking(system_instruction or ASKED)
+        how = RequestOptions(system_instruction or ASKED)
         return template(messages(self.table[doc["id"]], self.release.k, how))
 
     def process_results(self, doc: Mapping[str, str], results: Sequence[str | None]) -> dict[str, float]:

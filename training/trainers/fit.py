@@ -16,7 +16,7 @@ from training.run_folders import Card, is_first_process, on_first_process, tell
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
 
 
-class Tells(TrainerCallback):
+class ProgressLines(TrainerCallback):
     """Reports the progress of a training."""
 
     def __init__(self, name: str) -> None:
@@ -47,7 +47,7 @@ def fit(
         keeper.check(0, trainer.model)  # type: ignore[arg-type]
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(keeper)
-    trainer.add_callback(Tells(folder.name))
+    trainer.add_callback(ProgressLines(folder.name))
     trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     log = trainer.state.log_history
 

@@ -32,14 +32,14 @@ def states(*excluded: list[str], of: Trie = NAMES) -> States:
 
 def may(found: States) -> list[int]:
     """What may come next in the one row that there is; nothing after the end."""
-    _, token, free = found.open()
-    return [] if found.at[0] == found.nodes.done else token[free].tolist()
+    _, token, free = found.allowed()
+    return [] if found.node[0] == found.nodes.done else token[free].tolist()
 
 
 def along(found: States, *tokens: int) -> list[int]:
     for token in tokens:
         assert token in may(found)
-        found.take(np.array([token]))
+        found.advance(np.array([token]))
     return may(found)
 
 
@@ -49,7 +49,7 @@ def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
     assert along(one, 9) == [8]  # "a" is named
     assert along(one, 8, 3) == [4]  # of the names that begin with 3 only "ab" is left
     assert along(one, 4, 9) == [0] and along(one, 0) == []
-    one.take(np.array([5]))  # padding
+    one.advance(np.array([5]))  # padding
     assert may(one) == []
 
 
@@ -92,7 +92,7 @@ def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
         found, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
         (process,), ids, scores = trie.mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
         while any(answer[-1:] != [0] for answer in answers):
-            row, token, free = found.open()
+            row, token, free = found.allowed()
             masked = process(ids, scores)
             drawn = []
             for n, answer in enumerate(answers):
@@ -102,7 +102,7 @@ def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
                 assert masked[n].tolist() == expected  # to the bit
                 drawn.append(chance.choice(open_now))
                 answer.append(drawn[-1]) if answer[-1:] != [0] else None
-            found.take(np.array(drawn))
+            found.advance(np.array(drawn))
             ids = torch.cat([ids, torch.tensor(drawn).unsqueeze(1)], dim=1)
         assert len({len(answer) for answer in answers}) > 3  # rows end at different steps
 

@@ -18,7 +18,7 @@ from tests.worlds import bars, small_release
 from tests.worlds.small_release import HINTS
 from training import data
 from training.evaluation import guard as guarding, ranking
-from training.evaluation.guard import asked
+from training.evaluation.guard import new_request
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def guard(release):
 def test_it_hears_what_training_requests_say_and_what_rules_claim(guard):
     strange = "Zzz."
     # a quarter of the training users has gore, which no request must have to be heard in it
-    assert guard.heard([asked(HINTS["gore"]), asked(strange)]) == [["gore"], []]
+    assert guard.heard([new_request(HINTS["gore"]), new_request(strange)]) == [["gore"], []]
     deaf = dataclasses.replace(guard, hearing=None)
     heard = deaf.heard(
-        [asked(HINTS["gore"]), asked(strange, ["spiders_snakes", "gore"]), {"prompt": [], "claims": None}]
+        [new_request(HINTS["gore"]), new_request(strange, ["spiders_snakes", "gore"]), {"prompt": [], "claims": None}]
     )
     assert heard == [[], ["gore", "spiders_snakes"], []]
     with pytest.raises(SafeRecError, match="unknown trait 'blood'"):
-        deaf.heard([asked(strange, ["blood"])])
+        deaf.heard([new_request(strange, ["blood"])])
 
 
 def test_its_lists_are_clear_of_the_domain_and_unseen(guard, rows):
@@ -55,7 +55,7 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
     deaf = dataclasses.replace(guard, hearing=None, caution=3.0)
     mute = [{**row, "claims": []} for row in rows]
     none = {**mute[0], "seen": [*"defghi"]}  # all films that are clear for gore
-    first, second = deaf.taught([*mute, none])
+    first, second = deaf.student_rows([*mute, none])
     # u7 has gore, which a deaf guard does not hear; u8 has nothing, and no caution takes an item from its list
     assert first["conversation"] == "u7" and len(first["items"]) == 4 and set(first["items"]) <= set("defhi")
     assert len(second["items"]) == 4 and not set(second["items"]) & set("dkl")
@@ -67,12 +67,12 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
 
 def test_a_fitted_guard_can_be_kept_for_the_next_process(guard):
     kept = pickle.loads(pickle.dumps(guard))
-    request = asked(HINTS["gore"])
+    request = new_request(HINTS["gore"])
     assert kept.heard([request]) == [["gore"]] and kept.protect([["a"]], [request]) == guard.protect([["a"]], [request])
 
 
 def test_lists_of_others_keep_their_order_and_their_length(guard):
-    hurt, plain = asked("x", ["gore"]), asked("Something good, please.")
+    hurt, plain = new_request("x", ["gore"]), new_request("Something good, please.")
     guard = dataclasses.replace(guard, hearing=None)
     mine = ["a", "f", "j", Near("e"), None, "f", "d"]
     safe, same = guard.protect([mine, mine], [hurt, plain])
@@ -90,20 +90,20 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
 
 def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
     deaf = dataclasses.replace(guard, hearing=None)
-    assert asked("x", "gore", "tt1") == asked("x", ["gore"], ["tt1"])
+    assert new_request("x", "gore", "tt1") == new_request("x", ["gore"], ["tt1"])
     said = ["Ever since the accident", "one drop of the red stuff and I am on the floor."]
-    assert guard.heard([asked(said)]) == [["gore"]] == guard.heard([asked(tuple(said))])
-    assert deaf.heard([asked("x", "gore")]) == [["gore"]]
+    assert guard.heard([new_request(said)]) == [["gore"]] == guard.heard([new_request(tuple(said))])
+    assert deaf.heard([new_request("x", "gore")]) == [["gore"]]
     for slip in ({"role": "user", "content": said[1]}, [{"role": "user", "content": said[1]}]):
         with pytest.raises(SafeRecError, match="expected its content"):
-            asked(slip)
+            new_request(slip)
 
 
-@pytest.mark.parametrize("slip", [HINTS["gore"], [HINTS["gore"]], asked(HINTS["gore"]), [["gore"]]])
+@pytest.mark.parametrize("slip", [HINTS["gore"], [HINTS["gore"]], new_request(HINTS["gore"]), [["gore"]]])
 def test_what_is_no_list_of_requests_is_refused_and_never_passes_as_heard(guard, slip):
     for call in (guard.heard, guard.answers, lambda table: guard.protect([["a"]], table)):
         with pytest.raises(
-            SafeRecError, match=r"expected a list of requests, each as `asked\(text, claims\)` gives it"
+            SafeRecError, match=r"expected a list of requests, each as `new_request\(text, claims\)` gives it"
         ):
             call(slip)
 
@@ -111,7 +111,7 @@ def test_what_is_no_list_of_requests_is_refused_and_never_passes_as_heard(guard,
 @pytest.mark.parametrize("slip", ["a", ["a"], ["a", "f"], [""], [[{"title": "a", "year": 2001}]]])
 def test_a_bare_id_is_no_list_and_no_title_an_id(guard, slip):
     with pytest.raises(SafeRecError, match="found .* as a list: expected a list of lists, each of ids of items"):
-        guard.protect(slip, [asked("x", ["gore"])])
+        guard.protect(slip, [new_request("x", ["gore"])])
 
 
 def test_it_is_fitted_to_a_release_by_its_folder(release, guard, rows, monkeypatch):
@@ -135,7 +135,7 @@ def test_each_part_that_takes_long_is_shown(release, rows, monkeypatch):
     def named(name, unit):
         return bars.drawn(parts.setdefault((name, unit), []))
 
-    guarding.fit(release, named).taught(rows, named("lists", "request"))
+    guarding.fit(release, named).student_rows(rows, named("lists", "request"))
     assert {name: [(bar.total, bar.done) for bar in drawn] for name, drawn in parts.items()} == {
         ("guard, ranking", "block"): [(2, 2)],
         ("guard, hearing", "trait"): [(2, 2)],
@@ -154,9 +154,9 @@ def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(rele
     # a b c break gore and a half of the training users have it; j and l are unknown
     shares = np.array([0.5, 0.0, 0.0])
     bold, careful = (dataclasses.replace(guard, hearing=None, shares=shares, caution=c) for c in (0.0, 3.0))
-    plain = asked("Something good, please.") | {"conversation": "p"}
+    plain = new_request("Something good, please.") | {"conversation": "p"}
     assert "a" in bold.answers([plain])["p"] and not set(careful.answers([plain])["p"]) & set("abcjl")
-    hurt = asked("Something good, please.", ["animal_harm"]) | {"conversation": "h"}
+    hurt = new_request("Something good, please.", ["animal_harm"]) | {"conversation": "h"}
     assert bold.answers([hurt]) == careful.answers([hurt])
 
 

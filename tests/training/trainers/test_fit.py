@@ -127,7 +127,7 @@ def test_a_long_training_says_where_it_stands(
 ) -> None:
     """Of 100 steps 60 were done before; the next takes 30 s, and so will 39 more."""
     steps_take(30.0, monkeypatch)
-    tells, nothing = fit.Tells("sft"), SimpleNamespace()
+    tells, nothing = fit.ProgressLines("sft"), SimpleNamespace()
     state = SimpleNamespace(global_step=60, max_steps=100)
     for told in (tells.on_train_begin, tells.on_step_end):
         told(nothing, state, nothing)  # type: ignore[arg-type]
