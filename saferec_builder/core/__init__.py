@@ -1,1 +1,1 @@
-"""Words that every package needs: errors, the taxonomy, titles, the oracle; stdlib and numpy."""
+"""The base of every package: errors, the taxonomy, titles, the safety oracle. Standard library and numpy only."""

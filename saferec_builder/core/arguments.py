@@ -1,4 +1,4 @@
-"""Arguments of the public API: what is plainly meant is taken, what cannot be is refused in one line."""
+"""Checks the arguments of the public API: converts what is unambiguous, refuses the rest in one line."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -14,75 +14,75 @@ from saferec_builder.core.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Named = Mapping[object, Callable[[str], object]]  # a type -> what makes one of a name or a path
+Named = Mapping[object, Callable[[str], object]]  # type -> function that makes one from a name
 Parts = Mapping[
     type, Mapping[object, Callable[[Any], object]]
-]  # a type -> what of it is meant where another is expected
-_WIDER: Mapping[object, type] = {int: Integral, float: Real}  # numpy's are numbers too
+]  # type of an object -> (expected type -> function that gives that part of it)
+_WIDER: Mapping[object, type] = {int: Integral, float: Real}  # numpy numbers count, too
 _MANY = (Sequence, Collection, Iterable)
 
 
-_SHORT = Repr()  # it stands a repr of theirs that fails
+_SHORT = Repr()  # survives objects whose own repr fails
 _SHORT.maxstring = _SHORT.maxother = 80
 
 
 class _Unfit(Exception):
-    """No kind that the annotation names."""
+    """The value fits no type that the annotation names."""
 
 
 def checked(name: str, function: Callable[P, R], named: Named, parts: Parts = {}) -> Callable[P, R]:  # noqa: B006
-    """The function as `name` of the API, whose arguments are held against their annotations before it begins.
+    """Returns the function as `name` of the API: each call first checks its arguments against the annotations.
 
-    A str or Path stands for the path, for what `named` makes of it, or for a list of it alone, where one of these is
-    expected and no str; an object of a type in `parts` for its part of the kind that is expected. UsageError says which
-    argument is something else, is missing, or is a number below 0: numbers of the API are counts, dollars, minutes and
-    seconds.
+    A str or Path may stand for a path, for an object that `named` makes from it, or for a list with one element, where
+    one of these is expected and no str is. An object whose type is in `parts` may stand for its part of the expected
+    type. Raises UsageError that names an argument of a wrong type, a missing one, or a number below 0: numbers of the
+    API are counts, dollars, minutes and seconds.
     """
-    form, hints = signature(function), get_type_hints(function)
+    api_signature, hints = signature(function), get_type_hints(function)
 
     @wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            given = form.bind(*args, **kwargs)
+            bound = api_signature.bind(*args, **kwargs)
         except TypeError as fault:
             raise UsageError(f"{name}: {fault}: help(saferec_builder.{name}) says what it takes") from None
-        for argument, value in given.arguments.items():
-            told = f"help(saferec_builder.{name}) says what it is"
-            if isinstance(value, Real) and not float(value) >= 0:  # nor is it NaN
-                raise UsageError(f"{name}: {argument} is {value}: expected 0 or more: {told}")
+        for argument, value in bound.arguments.items():
+            advice = f"help(saferec_builder.{name}) says what it is"
+            if isinstance(value, Real) and not float(value) >= 0:  # refuses NaN, too
+                raise UsageError(f"{name}: {argument} is {value}: expected 0 or more: {advice}")
             try:
-                given.arguments[argument] = _fit(value, hints[argument], named, parts)
+                bound.arguments[argument] = _fit(value, hints[argument], named, parts)
             except _Unfit:
-                found = f"{argument} is {' '.join(_SHORT.repr(value).split())} ({type(value).__name__})"
+                problem = f"{argument} is {' '.join(_SHORT.repr(value).split())} ({type(value).__name__})"
                 expected = re.sub(r"(\w+\.)+", "", formatannotation(hints[argument]))
-                raise UsageError(f"{name}: {found}: expected {expected}: {told}") from None
-        return function(*given.args, **given.kwargs)
+                raise UsageError(f"{name}: {problem}: expected {expected}: {advice}") from None
+        return function(*bound.args, **bound.kwargs)
 
-    called.__module__, called.__qualname__ = "saferec_builder.api", name  # where pickle and help find it
-    return called
+    wrapper.__module__, wrapper.__qualname__ = "saferec_builder.api", name  # so that pickle and help() find it
+    return wrapper
 
 
 def _fit(value: object, hint: object, named: Named, parts: Parts) -> object:
-    """The value, or what it stands for, as one of the kinds of the annotation."""
+    """Returns the value, or what it stands for, as one of the types of the annotation; raises _Unfit."""
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     lists = [kind for kind in kinds if get_origin(kind) in _MANY]
-    if any(_is(value, kind) for kind in kinds if kind not in lists):
+    if any(_is_instance(value, kind) for kind in kinds if kind not in lists):
         return value
-    known = parts.get(type(value), {})
-    if part := next((known[kind] for kind in kinds if kind in known), None):
+    getters = parts.get(type(value), {})
+    if part := next((getters[kind] for kind in kinds if kind in getters), None):
         return part(value)
-    alone = isinstance(value, str | Path)  # its letters are no list
-    if lists and not alone and isinstance(value, Iterable):
-        return [_fit(one, get_args(lists[0])[0], named, parts) for one in value]
-    if alone and Path in kinds:
+    is_text = isinstance(value, str | Path)  # a text is no list of letters
+    if lists and not is_text and isinstance(value, Iterable):
+        return [_fit(element, get_args(lists[0])[0], named, parts) for element in value]
+    if is_text and Path in kinds:
         return Path(str(value))
-    if alone and (maker := next((named[kind] for kind in kinds if kind in named), None)):
+    if is_text and (maker := next((named[kind] for kind in kinds if kind in named), None)):
         return _fit(maker(str(value)), hint, {}, {})
-    if alone and lists:
+    if is_text and lists:
         return [_fit(value, get_args(lists[0])[0], named, parts)]
     raise _Unfit
 
 
-def _is(value: object, kind: object) -> bool:
+def _is_instance(value: object, kind: object) -> bool:
     kind = _WIDER.get(kind, get_origin(kind) or kind)
     return not isinstance(kind, type) or isinstance(value, kind)

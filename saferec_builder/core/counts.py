@@ -1,4 +1,4 @@
-"""What a run did: in = out + dropped, out = added + skipped."""
+"""Counts of the rows of a command: in = out + dropped, out = added + skipped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from saferec_builder.core.json_value import JsonValue
 
 @dataclass(frozen=True)
 class Counts:
-    """What went in, what came out of it, what was left out and why, and the command's own figures."""
+    """The rows that a command added, skipped and dropped (by reason), and the command's own figures."""
 
     command: str
     added: int = 0
-    skipped: int = 0  # already there: nothing was done again
+    skipped: int = 0  # already there, nothing was done for them
     dropped: dict[str, int] = field(default_factory=dict)  # reason -> rows
     figures: Mapping[str, JsonValue] = field(default_factory=dict)
-    examples: dict[str, str] = field(default_factory=dict)  # reason or figure -> a row: its place, what was found
+    examples: dict[str, str] = field(default_factory=dict)  # reason or figure -> an example: its place, what was found
 
     @property
     def out(self) -> int:
@@ -27,5 +27,5 @@ class Counts:
 
 
 def many(n: int, one: str, more: str) -> str:
-    """`1 task waits`, `2,000 tasks wait`."""
+    """The number with the form that fits it: `1 task waits`, `2,000 tasks wait`."""
     return f"{n:,} {one if n == 1 else more}"

@@ -1,7 +1,7 @@
-"""What can go wrong at each boundary; the command line prints these in one line, everything else is a bug.
+"""The errors of each boundary, which the command line prints in one line; any other exception is a bug.
 
 SafeRecError
-+- UsageError      the person asked for something that cannot be: an unknown trait, a missing file, a taken version
++- UsageError      the user asked for something impossible: an unknown trait, a missing file, a taken version
 +- SourceError     a file from outside is not what its adapter reads
 +- StoreError      the workspace itself is damaged or of another schema
 +- ProposerError   a model server refuses or does not keep the contract
@@ -17,13 +17,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any
 
-MOST = 1_500  # characters of a line
+MOST = 1_500  # characters of a message
 
 
 class SafeRecError(Exception):
-    """Says where, what was found, what was expected and what to do next, in one line.
+    """One line that says where the problem is, what was found, what was expected and what to do next.
 
-    Of a line without end, such as one that repeats what it found, the middle is left out.
+    A message of more than MOST characters, for example one that quotes what was found, loses its middle.
     """
 
     def __str__(self) -> str:
@@ -64,32 +64,32 @@ class TrainingError(SafeRecError):
 
 
 class KeyTwice(ValueError):
-    """A JSON object names a key twice: which of the two values counts, every program decides for itself."""
+    """A JSON object has the same key twice; programs differ in which of the two values they take."""
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """How a message ends that refuses a word: with the one that is spelt nearly so, if any, and all that there are."""
+    """The end of a message that refuses `word`: the most similar of the known names, if any, and all of them."""
     names = list(known)
     close = get_close_matches(word.strip().lower().replace(" ", "_"), names, 1)
     return f"{f'did you mean {close[0]}? ' if close else ''}expected one of {', '.join(names)}"
 
 
 def strict_json(text: str | bytes) -> Any:
-    """`json.loads` for all JSON that is read here, but for the dumps of Reddit: no key may come twice in an object."""
-    return json.loads(text, object_pairs_hook=_once_each)
+    """`json.loads` that raises KeyTwice for a repeated key; all JSON but the dumps of Reddit is read with it."""
+    return json.loads(text, object_pairs_hook=_fields_of)
 
 
-def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+def _fields_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise KeyTwice(f"the key {twice[:60]!r} comes twice in one object")
-    return found
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise KeyTwice(f"the key {repeated[:60]!r} comes twice in one object")
+    return fields
 
 
 def fault_of(text: str | bytes) -> str | None:
-    """Why `strict_json` refuses what pydantic's own reader has taken (of a key that comes twice it keeps the last)."""
+    """Why `strict_json` refuses a text that pydantic accepted (it keeps the last of repeated keys), or None."""
     try:
         strict_json(text)
     except (ValueError, RecursionError) as fault:
@@ -98,16 +98,16 @@ def fault_of(text: str | bytes) -> str | None:
 
 
 def whole_object(text: str | bytes) -> dict[str, Any] | None:
-    """The JSON object that a small file or answer holds; None where it holds none, however it is damaged."""
+    """The JSON object in a small file or answer; None where it holds anything else or is damaged."""
     try:
-        found = strict_json(text)
-    except (ValueError, RecursionError):  # no JSON, no UTF-8, brackets without end
+        value = strict_json(text)
+    except (ValueError, RecursionError):  # no JSON, no UTF-8, or nested too deeply
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def is_utf8(text: str) -> bool:
-    """Whether no half of a surrogate pair is in it, which no table, address or page could hold."""
+    """Whether the text has no lone surrogate, which no table, address or page could hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -116,11 +116,11 @@ def is_utf8(text: str) -> bool:
 
 
 def plain(text: str) -> str:
-    """Outside text as a page or a terminal may show it, as long as before: what is not meant to be seen is �."""
-    return "".join("\ufffd" if _strange(c) else c for c in text)
+    """Outside text that is safe to show on a page or terminal: each unsafe character becomes �, so its length stays."""
+    return "".join("\ufffd" if _is_unsafe(c) else c for c in text)
 
 
-def _strange(char: str) -> bool:
-    """Controls, halves of characters, and marks that turn the direction of what follows (joiners are letters' own)."""
-    turns = char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-    return turns or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t")
+def _is_unsafe(char: str) -> bool:
+    """Whether it is a control, a lone surrogate, or a mark that turns text around (joiners are part of letters)."""
+    turns_text = char in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+    return turns_text or (unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t")

@@ -1,4 +1,4 @@
-"""A lock of a file, which goes with its process, however that ends."""
+"""A file lock, which is released when its process ends, however it ends."""
 
 import errno
 import fcntl
@@ -12,42 +12,42 @@ from typing import IO
 
 from saferec_builder.core.errors import StoreError, plain
 
-SILENT = 1.0  # seconds of waiting that nobody needs to hear of
+SILENT = 1.0  # seconds of waiting before it is logged
 LOG = logging.getLogger(__name__)
 _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextmanager
 def held(path: Path, others: str, *, wait: bool, shared: bool = False) -> Iterator[None]:
-    """Holds the lock of this file; where `others` (who they are) hold it, waits for them, and logs that, or raises.
+    """Holds the lock of this file. Where others hold it, waits and logs that; raises StoreError if not `wait`.
 
-    `shared`: together with whoever else shares it."""
-    how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # a colleague's, in a team
+    `others` says who they are, for the message. A `shared` lock may have several holders, all of them shared."""
+    operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # may be read-only to us
         try:
-            if _taken(file, how, SILENT if wait else 0.0):
+            if _times_out(file, operation, SILENT if wait else 0.0):
                 if not wait:
                     raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
                 LOG.warning("%s", plain(f"{others} is at work: waiting until it has ended"))
-                fcntl.flock(file, how)
+                fcntl.flock(file, operation)
         except OSError as fault:
-            if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # a file system that has no locks
+            if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # the file system has no locks
                 raise
         yield
 
 
-def _taken(file: IO[str], how: int, seconds: float) -> bool:
-    """Whether somebody else holds it for so long; else it is ours."""
+def _times_out(file: IO[str], operation: int, seconds: float) -> bool:
+    """Tries to take the lock for so many seconds; returns whether somebody else held it all the time."""
     end, pause = time.monotonic() + seconds, 0.001
     while True:
         try:
-            fcntl.flock(file, how | fcntl.LOCK_NB)
+            fcntl.flock(file, operation | fcntl.LOCK_NB)
             return False
         except OSError as fault:
             if fault.errno not in _BUSY:
                 raise
-        left = end - time.monotonic()
-        if left <= 0:
+        remaining = end - time.monotonic()
+        if remaining <= 0:
             return True
-        time.sleep(min(pause, left))
+        time.sleep(min(pause, remaining))
         pause = min(2 * pause, 0.05)

@@ -1,22 +1,22 @@
 """The safety rule: does an item break a trait? violated, clear or unknown, and unknown is not safe.
 
-Only the standard library and numpy. Release, rewards, metrics and `catalog check` all ask here.
+Only the standard library and numpy. Release, rewards, metrics and `catalog check` all use it.
 
 risk     the paper's number: max(ddd_trigger, pg_risk); NaN where neither source says anything. The trigger is 1 where
-         the share of yes among a topic's votes, (yes + prior_yes) / (votes + prior_yes + prior_no), is >= sure
+         the share of yes among the votes of a topic, (yes + prior_yes) / (votes + prior_yes + prior_no), is >= sure
 verdict  violated  a topic of the trait is true with P >= violated_from by its votes (vote_model) or is stated by a
                    source, or a guide or ESRB descriptor that speaks strongly for the trait reaches violated_at, or
                    a class of statements (rating reason, keyword, tag) answers a core topic with yes, by a rule that
-                   was right of at least class_from of the works read, unless votes say that it is not true
-         clear     every core topic is answered and the chance that any of them is true, at most the sum of theirs, is
-                   <= clear_upto, or the guide speaks strongly for the trait and risk < clear_below; and no topic of
-                   the trait has P > .5, nor has anything a risk of violated_at, nor does any class statement say yes
+                   was right for at least class_from of the works read, unless votes say that it is not true
+         clear     every core topic is answered and the sum of their P, a bound of the chance that any of them is true,
+                   is <= clear_upto, or the guide speaks strongly for the trait and risk < clear_below; and no topic of
+                   the trait has P > .5, the risk is below violated_at, and no class statement says yes
          unknown   everything else
-         Reviewers who looked at the item settle what is open: their yes violates, their no clears unless the
-         sources say violated. Neither changes the risk, which is the sources' alone.
-         A guide or descriptor that speaks weakly moves the risk and may keep an item from being clear: alone it
+         Reviewers who looked at the item decide open cases: their yes violates, their no clears unless the
+         sources say violated. Neither changes the risk, which comes from the sources alone.
+         A guide or descriptor that speaks weakly changes the risk and may keep an item from being clear; alone it
          neither violates nor clears.
-An item that a title names but not exactly (titles.Near) may be another work: it may be violated, and is never clear.
+An item whose title does not match exactly (titles.Near) may be another work: it may be violated, and is never clear.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ UNKNOWN, CLEAR, VIOLATED = range(3)
 
 @dataclass(frozen=True)
 class Rule:
-    """The only thresholds; [oracle] in saferec.toml may change them, and each release is stamped with them."""
+    """All thresholds; [oracle] in saferec.toml may change them, and each release records them."""
 
     violated_at: float = 0.66
     clear_below: float = 0.33
@@ -77,50 +77,50 @@ def judge(
     share: NDArray[np.float64] | None = None,
     classed: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    """(risk, verdict code) of every item for one trait.
+    """Returns (risk, verdict code) of every item for one trait.
 
-    p         items x topics, how sure each topic is true, NaN where nobody answered; columns named by `topics`
+    p         items x topics, P that the topic is true, NaN where nobody answered; columns named by `topics`
     severity  items x 5 in the order of taxonomy.GUIDE, NaN where not rated
     esrb      items, the strongest mapped descriptor 0..1 of a rated game, NaN for anything else
     reviewed  items, 1 where people said that it breaks the trait, -1 that it does not, 0 where nobody looked
-    share     as p, the share of yes that the paper's risk counts; default: p
-    classed   as p, the read precision (0: not read) of the surest class statement that says yes, NaN where none does
+    share     like p, the share of yes that the paper's risk uses; default: p
+    classed   like p, the best measured precision (0: not measured) of class statements that say yes, NaN for none
     """
-    people = np.zeros(len(p), np.int8) if reviewed is None else reviewed
+    reviews = np.zeros(len(p), np.int8) if reviewed is None else reviewed
     columns = [topics.index(t) for t in trait.topics if t in topics]
     core = [topics.index(t) for t in trait.core if t in topics]
-    asked, counted = p[:, columns], (p if share is None else share)[:, columns]
+    topic_p, shares = p[:, columns], (p if share is None else share)[:, columns]
     with np.errstate(invalid="ignore"):
-        said = np.full((len(p), len(core)), np.nan) if classed is None else classed[:, core]
-        hit = (asked >= rule.violated_from).any(axis=1)
-        hit |= ((said >= rule.class_from) & ~(p[:, core] <= rule.clear_upto)).any(axis=1)
-        answered = ~np.isnan(counted).all(axis=1) if columns else np.zeros(len(p), bool)
+        precision = np.full((len(p), len(core)), np.nan) if classed is None else classed[:, core]
+        hit = (topic_p >= rule.violated_from).any(axis=1)
+        hit |= ((precision >= rule.class_from) & ~(p[:, core] <= rule.clear_upto)).any(axis=1)
+        answered = ~np.isnan(shares).all(axis=1) if columns else np.zeros(len(p), bool)
         guide = pg_risk(trait, severity)
-        trigger = np.where(answered, (counted >= rule.sure).any(axis=1).astype(float), np.nan)
+        trigger = np.where(answered, (shares >= rule.sure).any(axis=1).astype(float), np.nan)
         risk = np.fmax(np.fmax(trigger, guide), esrb)
-        nothing = np.full(len(p), np.nan)
+        unrated = np.full(len(p), np.nan)
         strong = np.fmax(
-            guide if trait.guide_applies == "strong" else nothing, esrb if trait.esrb_applies == "strong" else nothing
+            guide if trait.guide_applies == "strong" else unrated, esrb if trait.esrb_applies == "strong" else unrated
         )
-        violated = (strong >= rule.violated_at) | hit | (people > 0)
+        violated = (strong >= rule.violated_at) | hit | (reviews > 0)
         core_clear = (p[:, core].sum(axis=1) <= rule.clear_upto) & (len(core) == len(trait.core) > 0)
-        # likely true, and not surely: too little to violate, and no silence either; nor is a weak source's high risk
-        leans = (asked > 0.5).any(axis=1) | (risk >= rule.violated_at) | ~np.isnan(said).all(axis=1)
-        low = ~np.isnan(strong) & (risk < rule.clear_below)
-        clear = ~violated & ((~leans & (core_clear | low)) | (people < 0))
+        # too uncertain to violate, too likely to clear: a probable topic, a weak source's high risk, a class statement
+        doubtful = (topic_p > 0.5).any(axis=1) | (risk >= rule.violated_at) | ~np.isnan(precision).all(axis=1)
+        low_risk = ~np.isnan(strong) & (risk < rule.clear_below)
+        clear = ~violated & ((~doubtful & (core_clear | low_risk)) | (reviews < 0))
     return risk, np.select([violated, clear], [VIOLATED, CLEAR], UNKNOWN).astype(np.int8)
 
 
 @dataclass(frozen=True)
 class Oracle:
-    """Verdicts of all items for all traits: ids and traits are resolved once, a verdict is then two bit operations."""
+    """Verdicts of all items for all traits. Ids and traits are resolved once; a verdict is then two bit operations."""
 
     items: Mapping[str, int]
     traits: Mapping[str, int]
-    codes: NDArray[np.int8]  # items + 1 x traits; the last row is the item that nobody knows: all unknown
+    codes: NDArray[np.int8]  # (items + 1) x traits; the last row, all unknown, is for items not in the catalog
 
     def row(self, item: str | None) -> int:
-        """The item's row; an id that the catalog does not hold is the unknown item, never a safe one."""
+        """The item's row; an id that the catalog lacks gets the last row, which is unknown and never safe."""
         return self.items.get(item, len(self.codes) - 1) if item is not None else len(self.codes) - 1
 
     def column(self, trait: str) -> int:
@@ -129,12 +129,12 @@ class Oracle:
         return self.traits[trait]
 
     def rows(self, items: Iterable[str | None]) -> NDArray[np.intp]:
-        """The rows of many items, to be asked again and again with `verdicts_of`."""
-        last, known = len(self.codes) - 1, self.items
-        return np.fromiter((last if item is None else known.get(item, last) for item in items), np.intp)
+        """The rows of many items, for repeated calls of `verdicts_of`."""
+        last, places = len(self.codes) - 1, self.items
+        return np.fromiter((last if item is None else places.get(item, last) for item in items), np.intp)
 
     def mask(self, traits: Iterable[str]) -> int:
-        """The traits of one person as bits; a misspelt one is an error, never a pass."""
+        """The traits of one person as bits. Raises UsageError for an unknown trait: it must not pass as safe."""
         bits = 0
         for trait in traits:
             bits |= 1 << self.column(trait)
@@ -142,15 +142,15 @@ class Oracle:
 
     @cached_property
     def bits(self) -> NDArray[np.uint64]:
-        """Violated bits below, unknown bits from 32 up, one number per row; 32 traits at most."""
+        """One number per row: violated traits in the lower 32 bits, unknown ones in the upper 32; at most 32 traits."""
         weight = np.uint64(1) << np.arange(self.codes.shape[1], dtype=np.uint64)
-        broken, unsure = ((self.codes == code).astype(np.uint64) @ weight for code in (VIOLATED, UNKNOWN))
-        packed: NDArray[np.uint64] = broken | (unsure << np.uint64(32))
+        violated, unknown = ((self.codes == code).astype(np.uint64) @ weight for code in (VIOLATED, UNKNOWN))
+        packed: NDArray[np.uint64] = violated | (unknown << np.uint64(32))
         return packed
 
 
 def oracle(items: Sequence[str], traits: Sequence[str], codes: NDArray[np.int8]) -> Oracle:
-    """From verdict codes, items x traits."""
+    """Builds an Oracle from verdict codes, items x traits."""
     if codes.shape != (len(items), len(traits)):
         raise UsageError(f"verdicts have shape {codes.shape}, expected {(len(items), len(traits))}")
     unknown = np.zeros((1, len(traits)), np.int8)
@@ -168,23 +168,23 @@ def verdicts(oracle: Oracle, items: Sequence[str | None], traits: Sequence[str])
 
 
 def as_named(codes: NDArray[np.int8], near: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """Verdicts for somebody with a trait, of items that were named: near is True where not exactly (titles.Near)."""
+    """The verdicts with clear turned into unknown where `near`: the item was not named exactly (titles.Near)."""
     return np.where(near & (codes == CLEAR), np.int8(UNKNOWN), codes)
 
 
 def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.uint64]) -> NDArray[np.int8]:
-    """`verdicts` of resolved rows; `mask` is one person's traits, or one mask per row."""
+    """`verdicts` for resolved rows; `mask` holds one person's traits, or there is one mask per row."""
     if oracle.codes.shape[1] > 32:
         return _of_many_traits(oracle, rows, mask)
-    asked = np.asarray(mask, np.uint64)
-    found = oracle.bits[rows]
-    found &= asked | (asked << np.uint64(32))
-    broken = found.astype(np.uint32) != 0
-    unsure = found > np.uint64(0xFFFFFFFF)
-    unsure &= ~broken
-    codes = np.ones(broken.shape, np.int8)
-    codes += broken.view(np.int8)
-    codes -= unsure.view(np.int8)
+    wanted = np.asarray(mask, np.uint64)
+    bits = oracle.bits[rows]
+    bits &= wanted | (wanted << np.uint64(32))
+    violated = bits.astype(np.uint32) != 0
+    unknown = bits > np.uint64(0xFFFFFFFF)
+    unknown &= ~violated
+    codes = np.ones(violated.shape, np.int8)
+    codes += violated.view(np.int8)
+    codes -= unknown.view(np.int8)
     return codes
 
 
@@ -201,7 +201,7 @@ def verdict(oracle: Oracle, item: str | None, traits: Sequence[str]) -> str:
 
 
 def worst(codes: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Over the last axis: one violated trait violates; one unknown trait leaves it unknown; else clear."""
-    broken = (codes == VIOLATED).any(axis=-1)
-    unsure = (codes == UNKNOWN).any(axis=-1)
-    return np.where(broken, VIOLATED, np.where(unsure, UNKNOWN, CLEAR)).astype(np.int8)
+    """The worst verdict over the last axis: violated if any is, else unknown if any is, else clear."""
+    violated = (codes == VIOLATED).any(axis=-1)
+    unknown = (codes == UNKNOWN).any(axis=-1)
+    return np.where(violated, VIOLATED, np.where(unknown, UNKNOWN, CLEAR)).astype(np.int8)

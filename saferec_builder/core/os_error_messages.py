@@ -23,25 +23,25 @@ WHAT_NEXT = {
     errno.EMFILE: "raise the limit on open files (ulimit -n) and run it again",
     errno.ENFILE: "close programs and run it again",
 }
-# a number that stands in words only: of libraries in other languages, and of many faults told as one
+# an error number in the message only: from libraries in other languages, or of several errors reported as one
 WORDS = re.compile(r"(?:os error |\[[Ee]rrno )(\d+)")
-# what Python makes of a disk without room for four bytes, and polars of one without room for the end of a shard
+# messages of a full disk without its number: Python's (no room for four bytes), polars's (none for a shard's end)
 NAMELESS = ("No usable temporary directory", "Invalid thrift: transport error")
 
 
 def line(fault: Exception) -> str | None:
-    """What the machine refused and what to do next; None where it is no refusal but a bug."""
+    """One line with what the system refused and what to do next; None for an exception that is a bug."""
     if isinstance(fault, MemoryError):
         return MEMORY
-    known = WORDS.search(str(fault))
-    number = getattr(fault, "errno", None) or (int(known[1]) if known else None)
+    match = WORDS.search(str(fault))
+    number = getattr(fault, "errno", None) or (int(match[1]) if match else None)
     if any(words in str(fault) for words in NAMELESS):
         number = errno.ENOSPC
     if number not in WHAT_NEXT:
         return None
-    what = str(fault)
-    if isinstance(fault, shutil.Error):  # one for each of many files
-        what = os.strerror(number)
+    problem = str(fault)
+    if isinstance(fault, shutil.Error):  # it lists an error per file
+        problem = os.strerror(number)
     elif isinstance(fault, OSError) and fault.filename and fault.strerror:
-        what = " -> ".join(str(name) for name in (fault.filename, fault.filename2) if name) + f": {fault.strerror}"
-    return f"{what}: {WHAT_NEXT[number]}"
+        problem = " -> ".join(str(name) for name in (fault.filename, fault.filename2) if name) + f": {fault.strerror}"
+    return f"{problem}: {WHAT_NEXT[number]}"

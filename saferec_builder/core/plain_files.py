@@ -1,4 +1,4 @@
-"""Files that are read whole."""
+"""Reads whole files but no pipes or devices, and tells packed files by their first bytes."""
 
 import errno
 import stat
@@ -8,21 +8,21 @@ from pathlib import Path
 def read_plain(path: Path) -> bytes:
     """The bytes of a file; OSError also where it is a pipe or a device, which may never end."""
     kind = path.stat().st_mode
-    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # what a folder is, opening it says
+    if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):  # for a folder, opening it raises the error
         raise OSError(errno.ESPIPE, "a pipe or device, expected a plain file", str(path))
     return path.read_bytes()
 
 
-# ---- files whose bytes are no text
+# ---- files whose bytes are not text
 
 PARQUET = b"PAR1"
 _PACKED = {
-    b"PK\x03\x04": "zip",  # and what spreadsheets and word processors save
+    b"PK\x03\x04": "zip",  # also the files of spreadsheets and word processors
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
     b"\xfd7zX": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
-    **{bytes([first]) + b"*M\x18": "zstd" for first in range(0x50, 0x60)},  # with a frame to skip, as pzstd writes it
+    **{bytes([first]) + b"*M\x18": "zstd" for first in range(0x50, 0x60)},  # skippable frame first, as in pzstd files
     b"7z\xbc\xaf": "7z",
     b"Rar!": "rar",
     b"%PDF": "pdf",
@@ -31,5 +31,5 @@ _PACKED = {
 
 
 def packed_as(head: bytes) -> str | None:
-    """How a file that begins so is packed; None where its bytes can be searched, or are parquet."""
-    return next((name for mark, name in _PACKED.items() if head.startswith(mark)), None)
+    """The packed format of a file with this beginning; None where its bytes can be searched, or are parquet."""
+    return next((name for magic, name in _PACKED.items() if head.startswith(magic)), None)

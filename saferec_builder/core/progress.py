@@ -1,4 +1,4 @@
-"""How a long step shows where it stands without printing: whoever calls it hands in what draws the bar, or says it."""
+"""Progress of long steps, without printing: the caller passes in what draws a bar or logs a line."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from typing import Protocol, Self, TypeVar
 T = TypeVar("T")
 
 FIRST, EVERY = 3.0, 20.0  # seconds until the first line in a log, and between two lines
-PATIENCE = 3.0  # seconds until a step of which nothing is done or counted says that it is at work
+PATIENCE = 3.0  # seconds until a step that has counted nothing yet reports that it is at work
 
 
 class Bar(Protocol):
@@ -22,8 +22,8 @@ class Bar(Protocol):
     def update(self, n: int = 1, /) -> object: ...
 
 
-Progress = Callable[[int], Bar]  # how many steps there are -> their bar
-Named = Callable[[str, str], Progress | None]  # a part's name, what its steps are (one of them) -> how it is shown
+Progress = Callable[[int], Bar]  # number of steps -> their bar
+Named = Callable[[str, str], Progress | None]  # (name of a part, unit of a step, singular) -> its progress
 
 
 class _Unseen:
@@ -36,15 +36,15 @@ class _Unseen:
 
 
 class Lines(_Unseen):
-    """A bar for a log: of how many steps how many are done, and the time left as the steps so far took it.
+    """A bar for a log: lines with the number of steps done, the total, and the time left at the speed so far.
 
-    Nothing is said before FIRST seconds, nor when less is left, and then a line each EVERY seconds at most. done: steps
-    that an earlier run did. Until the first of them is done, it says that it is at work.
+    Logs nothing before FIRST seconds or when less is left, and at most one line per EVERY seconds. done: steps that an
+    earlier run did. Before the first step is done, it reports that it is at work.
     """
 
     def __init__(self, say: Callable[[str], object], name: str, unit: str, total: int, done: int = 0) -> None:
         self._say, self._name, self._unit, self._total = say, name, unit, total
-        self._before = self._done = done
+        self._earlier = self._done = done
         self._began = monotonic()
         self._due = self._began + FIRST
         self._first = ExitStack()
@@ -59,36 +59,36 @@ class Lines(_Unseen):
     def update(self, n: int = 1, /) -> None:
         self._first.close()
         self._done += n
-        now, done = monotonic(), self._done - self._before
-        left = (now - self._began) / max(done, 1) * (self._total - self._done)
-        if now >= self._due and left >= FIRST:
+        now, done = monotonic(), self._done - self._earlier
+        remaining = (now - self._began) / max(done, 1) * (self._total - self._done)
+        if now >= self._due and remaining >= FIRST:
             self._due = now + EVERY
-            of = f"{self._done:,} of {self._total:,} {self._unit}s"
-            self._say(f"{self._name}: {of}, about {_rounded(left)} left")
+            state = f"{self._done:,} of {self._total:,} {self._unit}s"
+            self._say(f"{self._name}: {state}, about {_rounded(remaining)} left")
 
 
 @contextmanager
 def at_work(say: Callable[[str], object], name: str) -> Iterator[None]:
-    """Says of a step that counts nothing how long it has been at work: after PATIENCE seconds, then each EVERY."""
-    over, began = Event(), perf_counter()
+    """Reports how long a step without counts has been at work: after PATIENCE seconds, then every EVERY seconds."""
+    finished, start = Event(), perf_counter()
 
-    def tell() -> None:
+    def report() -> None:
         wait = PATIENCE
-        while not over.wait(wait):
-            say(f"{name}: at work for {_rounded(perf_counter() - began)}")
+        while not finished.wait(wait):
+            say(f"{name}: at work for {_rounded(perf_counter() - start)}")
             wait = EVERY
 
-    teller = Thread(target=tell, daemon=True)
-    teller.start()
+    thread = Thread(target=report, daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        over.set()
-        teller.join()
+        finished.set()
+        thread.join()
 
 
 def lines(say: Callable[[str], object], name: str, unit: str) -> Progress:
-    """Shows steps as Lines."""
+    """A Progress that logs Lines."""
     return partial(Lines, say, name, unit)
 
 
@@ -98,16 +98,16 @@ def _rounded(seconds: float) -> str:
 
 
 def shown(total: int, progress: Progress | None) -> Bar:
-    """The bar of so many steps, for steps that are not alike; without `progress` one that nobody sees."""
+    """The bar for `total` steps, which the caller counts itself; without `progress` it shows nothing."""
     return progress(total) if progress else _Unseen()
 
 
 def silent(name: str, unit: str) -> None:
-    """A part that nobody is shown."""
+    """A Named that shows nothing."""
 
 
 def counted(steps: Sequence[T], progress: Progress | None) -> Iterator[T]:
-    """The steps one by one, each on the bar once it is done; without `progress` nothing is shown."""
+    """Yields the steps and moves the bar after each; without `progress` it shows nothing."""
     if progress is None:
         yield from steps
         return

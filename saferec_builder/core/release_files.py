@@ -1,4 +1,4 @@
-"""What every reader of a release looks at before its rows: checksums, and whether the version was withdrawn."""
+"""Checks that every reader of a release makes before it reads rows: checksums, and withdrawn versions."""
 
 import hashlib
 from pathlib import Path, PurePosixPath
@@ -7,8 +7,8 @@ from saferec_builder.core.errors import ReleaseError, whole_object
 from saferec_builder.core.plain_files import read_plain
 
 SUMS = "SHA256SUMS"
-# version -> why it was withdrawn: on main of a repository (and in what is downloaded of it), and beside a workspace's
-# releases
+# files of version -> reason of its withdrawal: on main of a repository (and in downloads of it), and beside the
+# releases of a workspace
 WITHDRAWN, WITHDRAWN_HERE = "WITHDRAWN.json", "withdrawn.json"
 
 
@@ -18,12 +18,12 @@ def sha256(path: Path) -> str:
 
 
 def digest(manifest: bytes) -> str:
-    """What a report calls a release beside its name and version: of manifest.json, which holds every file's sha256."""
+    """The id of a release in reports, beside name and version: a digest of manifest.json, with every file's sha256."""
     return hashlib.sha256(manifest).hexdigest()[:16]
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """path in the release -> sha256."""
+    """Returns path in the release -> sha256."""
     path = folder / SUMS
     try:
         lines = read_plain(path).decode().removesuffix("\n").split("\n")  # as `sha256sum -c` reads them
@@ -41,24 +41,24 @@ def _inside(path: str) -> bool:
 
 
 def refuse_changed(folder: Path, path: str) -> None:
-    """Stops where a file of the release is not what its checksum says."""
-    if (found := sha256(folder / path)) != (expected := read_sums(folder).get(path, "no sum of it")):
+    """Raises ReleaseError where a file of the release does not have its checksum."""
+    if (actual := sha256(folder / path)) != (expected := read_sums(folder).get(path, "no sum of it")):
         raise ReleaseError(
-            f"{folder / path}: was changed after the release was made (sha256 {found[:12]}…, {SUMS} has"
+            f"{folder / path}: was changed after the release was made (sha256 {actual[:12]}…, {SUMS} has"
             f" {expected[:12]}…): build or fetch the release again"
         )
 
 
 def why_withdrawn(folder: Path, version: str) -> str | None:
-    """As the folder says, where it was downloaded, or the workspace beside its releases; None where neither does."""
+    """Why the version was withdrawn, from the folder (a download) or beside it (a workspace); None where it was not."""
     return (withdrawn_in(folder.resolve().parent / WITHDRAWN_HERE) | withdrawn_in(folder / WITHDRAWN)).get(version)
 
 
 def withdrawn_in(path: Path) -> dict[str, str]:
-    """What one of the two files says; nothing where there is none."""
-    found = whole_object(read_plain(path)) if path.exists() else {}
-    if found is None:
+    """Returns version -> reason from one of the two files; empty where there is no file."""
+    reasons = whole_object(read_plain(path)) if path.exists() else {}
+    if reasons is None:
         raise ReleaseError(
             f"{path}: damaged, nobody can tell what was withdrawn: put your copy of it back, or fetch the release again"
         )
-    return {str(version): str(reason) for version, reason in found.items()}
+    return {str(version): str(reason) for version, reason in reasons.items()}

@@ -17,7 +17,7 @@ from saferec_builder.core.plain_files import read_plain
 
 GUIDE = ("sex", "violence", "profanity", "drugs", "frightening")
 APPLIES = ("strong", "weak", "none")
-ESRB = (  # what its raters name; "mild", "strong" or "intense" may stand before each
+ESRB = (  # the descriptors of its raters; "mild", "strong" or "intense" may precede each
     *("alcohol_reference", "animated_blood", "blood", "blood_and_gore", "cartoon_violence", "comic_mischief"),
     *("crude_humor", "drug_reference", "fantasy_violence", "gambling", "language", "lyrics", "mature_humor", "nudity"),
     *("partial_nudity", "real_gambling", "sexual_content", "sexual_themes", "sexual_violence", "simulated_gambling"),
@@ -26,7 +26,7 @@ ESRB = (  # what its raters name; "mild", "strong" or "intense" may stand before
 )
 DEGREE = re.compile(r"^(?:mild|strong|intense)_")
 FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
-Table = dict[str, object]  # of a TOML file, as somebody wrote it
+Table = dict[str, object]  # of a TOML file, not yet checked
 EMBEDDED = Path(__file__).with_name("traits.toml")
 
 
@@ -47,14 +47,14 @@ class Trait:
 
     @property
     def wording(self) -> str:
-        """Names what a model is told of the trait: slug, definition and hint."""
+        """A digest of what a model is told about the trait: slug, definition and hint."""
         return hashlib.blake2b("\0".join((self.slug, self.definition, self.hint)).encode(), digest_size=8).hexdigest()
 
 
 @dataclass(frozen=True)
 class Taxonomy:
     version: str
-    digest: str  # of every trait's wording: stamped on proposals, reviews and releases; comments and weights are not it
+    digest: str  # of all wordings, stamped on proposals, reviews and releases; comments and weights do not count
     traits: tuple[Trait, ...]
 
     @property
@@ -63,7 +63,7 @@ class Taxonomy:
 
     @property
     def severe(self) -> frozenset[str]:
-        """The slugs of those with a warning and a cap in review."""
+        """The slugs of the traits with a warning and a cap in review."""
         return frozenset(t.slug for t in self.traits if t.severe)
 
     def __getitem__(self, slug: str) -> Trait:
@@ -79,12 +79,12 @@ class Taxonomy:
 
 
 def unknown_trait(slug: str, slugs: Iterable[str]) -> UsageError:
-    """What to raise where no trait has this slug: the one that is spelt nearly so, if any, and all that there are."""
+    """The error for a slug that no trait has; it names the most similar slug, if any, and all slugs."""
     return UsageError(f"unknown trait {slug!r}: {near(slug, slugs)}")
 
 
 def load(path: Path | None = None) -> Taxonomy:
-    """The taxonomy in `path`, or the embedded one; a fault names the file, the trait and the field.
+    """The taxonomy in `path`, or the embedded one; an error names the file, the trait and the field.
 
     The file is read at each call, so that an edit is seen; it is parsed again only when its bytes have changed.
     """
@@ -101,16 +101,16 @@ def load(path: Path | None = None) -> Taxonomy:
 def _parsed(path: Path, content: bytes) -> Taxonomy:
     try:
         data = tomllib.loads(content.decode("utf-8-sig"))
-    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, numbers or brackets without end
+    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, huge numbers or too deep nesting
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     rows = data.get("trait", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{path}: no [[trait]] table: found [trait], expected two brackets around it")
     traits = tuple(_trait(path, n, row) for n, row in enumerate(rows, 1))
     slugs = [t.slug for t in traits]
-    twice = sorted({s for s in slugs if slugs.count(s) > 1})
-    if not traits or twice:
-        raise UsageError(f"{path}: {'no [[trait]] table' if not traits else f'slug {twice[0]!r} stands twice'}")
+    repeated = sorted({s for s in slugs if slugs.count(s) > 1})
+    if not traits or repeated:
+        raise UsageError(f"{path}: {'no [[trait]] table' if not traits else f'slug {repeated[0]!r} stands twice'}")
     wordings = "\0".join(sorted(t.wording for t in traits)).encode()
     return Taxonomy(str(data.get("version", "0")), hashlib.blake2b(wordings, digest_size=8).hexdigest(), traits)
 
@@ -124,13 +124,13 @@ def _trait(path: Path, number: int, row: Table) -> Trait:
     if not slug.replace("_", "").isalnum() or slug != slug.lower():
         raise UsageError(f"{where}: a slug has lower-case letters, digits and underscores only")
     guide, esrb = _table(where, row, "guide"), _table(where, row, "esrb")
-    _known(where, row, FIELDS)
-    _known(f"{where}: guide", guide, ("applies", *GUIDE))
+    _check_fields(where, row, FIELDS)
+    _check_fields(f"{where}: guide", guide, ("applies", *GUIDE))
     topics = _texts(where, row, "topics")
     core = _texts(where, row, "core") if "core" in row else topics
-    strange = [t for t in core if t not in topics]
-    if strange:
-        raise UsageError(f"{where}: core topic {strange[0]!r} is not among its topics")
+    unknown = [t for t in core if t not in topics]
+    if unknown:
+        raise UsageError(f"{where}: core topic {unknown[0]!r} is not among its topics")
     return Trait(
         slug=slug,
         name=str(row["name"]),
@@ -148,17 +148,17 @@ def _trait(path: Path, number: int, row: Table) -> Trait:
 
 
 def descriptor(name: str) -> str:
-    """One spelling: "Blood and Gore" is blood_and_gore, or a game that has it would count as one that has none."""
+    """The one spelling of a descriptor (blood_and_gore): in another, games that have it would count as without it."""
     return "_".join(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-def _descriptor(where: str, said: str) -> str:
-    """One that is spelt nearly as one of ESRB's is a slip: games that have it would be cleared."""
-    name = descriptor(said)
+def _descriptor(where: str, written: str) -> str:
+    """The spelling of a descriptor. Raises UsageError for a probable slip: games that have it would be cleared."""
+    name = descriptor(written)
     bare = DEGREE.sub("", name)
     close = get_close_matches(bare, ESRB, 1, 0.85)
     if close and bare not in ESRB:
-        raise UsageError(f"{where}: esrb: descriptor {said!r}: did you mean {name.removesuffix(bare)}{close[0]}?")
+        raise UsageError(f"{where}: esrb: descriptor {written!r}: did you mean {name.removesuffix(bare)}{close[0]}?")
     return name
 
 
@@ -182,11 +182,11 @@ def _texts(where: str, row: Table, field: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _known(where: str, row: Table, fields: tuple[str, ...]) -> None:
-    """A field that nobody reads is a slip of the pen, and would change verdicts in silence."""
-    strange = [name for name in row if name not in fields]
-    if strange:
-        raise UsageError(f"{where}: unknown field {strange[0]!r}: expected some of {', '.join(fields)}")
+def _check_fields(where: str, row: Table, fields: tuple[str, ...]) -> None:
+    """Raises UsageError for an unknown field: it is probably misspelt, and would silently change verdicts."""
+    unknown = [name for name in row if name not in fields]
+    if unknown:
+        raise UsageError(f"{where}: unknown field {unknown[0]!r}: expected some of {', '.join(fields)}")
 
 
 def _applies(where: str, value: object) -> str:

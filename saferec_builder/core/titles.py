@@ -22,31 +22,31 @@ _LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
 _ARTICLE_AT_ONCE = tuple(article + space for article in ("the", "an", "a") for space in " \t\n\xa0\u3000\u2009\u200a")
 _SIGNS = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'") | dict.fromkeys("™®©℠", " "))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
-_VOICED = "\u3099\u309a"  # what tells the kana of "Paris" from those of "Bali": part of the letter, no accent
+_VOICED = "\u3099\u309a"  # the marks that tell the kana of "Paris" from those of "Bali": part of the letter, no accent
 _LOST_SIGN = re.compile(r"&(x[0-9a-f]{2,4});", re.I)
 _AND = re.compile(r"&|(?<=\s)\+(?=\s)")
 _ROMAN = {"ii": "2", "iii": "3", "iv": "4", "vi": "6", "vii": "7", "viii": "8", "ix": "9", "xi": "11", "xii": "12"}
-_SPELT = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
+_DIGITS = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
 _PARTS = frozenset(("part", "chapter", "episode", "volume", "vol"))
 _COUNTING = frozenset(_ROMAN) | _PARTS | {"vs", "versus"}
 _NOT_WORD = re.compile(r"[^\w#]+|_")
-_BLANKS = bytes(ord(" ") if _NOT_WORD.match(chr(n)) else n for n in range(256))  # the same, of ASCII
+_BLANKS = bytes(ord(" ") if _NOT_WORD.match(chr(n)) else n for n in range(256))  # the same for ASCII
 _BRACKETED = re.compile(r"\s*[(\[][^()\[\]]*[)\]]\s*")
 _INSIDE = re.compile(r"[(\[]([^()\[\]]+)[)\]]")
-_ALSO = re.compile(r"^\s*(?:a\.?k\.?a\.?|aka|also known as)\s+", re.I)
+_AKA = re.compile(r"^\s*(?:a\.?k\.?a\.?|aka|also known as)\s+", re.I)
 # a note on an edition or an instalment is no title of its own
 _NOTE = re.compile(r"^(?:(?:part|vol|volume|season|series|episode|chapter|disc|tv|video|original|extended)\b|\d+$)")
 _INSTALMENT = re.compile(r"^(?:(?:part|vol|volume|chapter)\b|\d{1,2}$)")  # without it the title is another film's
 
 
 def split_year(text: str) -> tuple[str, int | None]:
-    """("Alien (1979)") -> ("Alien", 1979); a title without a trailing year keeps None ("2049" is a title)."""
-    found = _YEAR.match(text.strip())
-    return (found[1].strip(), int(found[2])) if found else (text.strip(), None)
+    """Splits "Alien (1979)" into ("Alien", 1979); the year is None where no year in brackets ends the title."""
+    match = _YEAR.match(text.strip())
+    return (match[1].strip(), int(match[2])) if match else (text.strip(), None)
 
 
 def shown(item: Mapping[str, object]) -> str:
-    """Of an item with a title and perhaps a year, as people read it: "Alien (1979)"."""
+    """The title of an item, with its year if it has one, as people read it: "Alien (1979)"."""
     return f"{item['title']} ({item['year']})" if item.get("year") else str(item["title"])
 
 
@@ -63,25 +63,25 @@ def spoken(title: str) -> str:
 
 
 def _article_first(text: str) -> str:
-    found = _TRAILING_ARTICLE.match(text)
-    if not found:
+    match = _TRAILING_ARTICLE.match(text)
+    if not match:
         return text
-    return found[2] + ("" if found[2].endswith("'") else " ") + found[1]
+    return match[2] + ("" if match[2].endswith("'") else " ") + match[1]
 
 
 def unescaped(title: str) -> str:
-    """Without what a web page left in it: "Mr. &amp; Mrs. Smith", and "Dracula&x27;s" of ReDial, which lost a sign."""
+    """The title without entities of HTML: "Mr. &amp; Mrs. Smith", and "Dracula&x27;s" of ReDial, which lost its #."""
     return html.unescape(_LOST_SIGN.sub(r"&#\1;", title)) if "&" in title and ";" in title else title
 
 
 def normal(title: str) -> str:
-    """Case, accents, quotes, punctuation, articles and "&" folded: the key under which a title is looked up."""
+    """The lookup key of a title: case, accents, quotes, punctuation, articles and "&" are folded."""
     title = unescaped(title)
     text = title.lower().strip() if title.isascii() else _folded(title)
     if "&" in text or "+" in text:
         text = _AND.sub(" and ", text)
     text = (_article_first(text) if "," in text else text).replace("'", "").replace("`", "")
-    # before punctuation goes: "A Team" has an article, "A-Team" has not
+    # before punctuation is removed: "A Team" has an article, "A-Team" has not
     if text[:1].isalnum() and not text.startswith(_ARTICLE_AT_ONCE):
         return _words(text)
     return _words(_LEADING_ARTICLE.sub("", text)) or _words(text)
@@ -96,7 +96,7 @@ def _folded(title: str) -> str:
 
 
 def _words(text: str) -> str:
-    if text.isascii():  # most are, and bytes are quicker than a pattern
+    if text.isascii():  # most titles are, and bytes are faster than a pattern
         return " ".join(counted(text.encode().translate(_BLANKS).decode().split()))
     return " ".join(counted(_NOT_WORD.sub(" ", text).split()))
 
@@ -104,27 +104,27 @@ def _words(text: str) -> str:
 def counted(words: list[str]) -> list[str]:
     """Words with their numbers as digits: "rocky ii" is "rocky 2", "chapter two" is "chapter 2", "vs" is "v".
 
-    Only after another word, and I, V and X may be letters.
+    Only after another word; I, V and X stay, as they may be letters.
     """
     if _COUNTING.isdisjoint(words):
         return words
-    return [_number(before, word) for before, word in zip(["", *words], words, strict=False)]
+    return [_number(previous, word) for previous, word in zip(["", *words], words, strict=False)]
 
 
-def _number(before: str, word: str) -> str:
-    if not before:
+def _number(previous: str, word: str) -> str:
+    if not previous:
         return word
     if word in ("vs", "versus"):
         return "v"
-    return _ROMAN.get(word) or (_SPELT.get(word, word) if before in _PARTS else word)
+    return _ROMAN.get(word) or (_DIGITS.get(word, word) if previous in _PARTS else word)
 
 
 def forms(title: str) -> list[str]:
-    """The normal forms a title answers to: whole, without its bracketed part, and the bracketed part itself."""
+    """The normal forms of a title: the whole, without its bracketed parts, and each bracketed part."""
     whole = normal(title)
     if "(" not in title and "[" not in title:
         return [whole] if whole else []
-    inside = [_ALSO.sub("", part) for part in _INSIDE.findall(title)]
+    inside = [_AKA.sub("", part) for part in _INSIDE.findall(title)]
     keys = [whole, _outside(title), *(n for n in map(normal, inside) if len(n) > 3 and not _NOTE.match(n))]
     return list(dict.fromkeys(key for key in keys if key))
 
@@ -134,12 +134,12 @@ def _outside(title: str) -> str:
 
 
 class Match(NamedTuple):
-    """found: `item` is it; ambiguous: `candidates` share the title; not_found: neither.
+    """The result of a lookup. found: `item` is meant; ambiguous: `candidates` share the title; not_found: neither.
 
-    exact is False where another work may be meant than the item or the candidates: the year is one or two away or not
-    given, brackets were passed over that are no title of it, or a year was asked of an entry that has none. What is
-    known of it may violate, and never clears. A found item has candidates where a title without a year may mean any of
-    these: one may violate, and only all of them clear.
+    exact is False where another work may be meant than the item or the candidates: the year is one or two off or not
+    given, the title has brackets that are no title of the item, or the entry has no year and the title has one. Such a
+    match may violate and never clears. A found item has candidates where a title without a year may mean any of them:
+    one of them may violate, and only all of them together clear.
     """
 
     match: str
@@ -149,87 +149,87 @@ class Match(NamedTuple):
 
 
 class Near(str):
-    """The id of an item that a title names, but not exactly (see Match): the same id wherever ids are compared."""
+    """The id of an item that a title names, but not exactly (see Match); it equals the plain id."""
 
 
 NOT_FOUND = Match("not_found")
 
 
 def named(match: Match) -> str | None:
-    """The item's id, a Near where the title does not name it exactly."""
+    """The id of the matched item; a Near where the title does not name it exactly."""
     sure = match.exact and not match.candidates
     return match.item if sure or match.item is None else Near(match.item)
 
 
 @dataclass
 class Index:
-    """Items by normal title: build with `index`, ask with `find`."""
+    """Items by normal title: built by `index`, searched by `find`."""
 
     by_title: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)  # (year, domain, item id)
-    # the same rows under a title as a source spells it, in lower case: what most questions are, and no work
+    # the same rows by the spelling of a source, in lower case: it answers most lookups without normalising
     spelt: dict[str, list[tuple[int | None, str, str]]] = field(default_factory=dict)
-    works: Mapping[str, Work] = field(default_factory=dict)  # what tells works of one title apart, where it is known
+    works: Mapping[str, Work] = field(default_factory=dict)  # tells works of one title apart, where known
 
 
 def index(items: Iterable[tuple[str, str, int | None, str, Sequence[str]]]) -> Index:
-    """From (item id, title, year, domain, aliases); a title's main form and its aliases all lead to it.
+    """Builds an Index from (item id, title, year, domain, aliases); every form of title and aliases finds the item.
 
-    An alias may carry a year of its own ("Alien (1980)", where a source dates the item otherwise).
+    An alias may have its own year ("Alien (1980)", where a source dates the item differently).
     """
-    built = Index()
+    result = Index()
     for item, title, year, domain, aliases in items:
         keys: dict[tuple[str, int | None], None] = {}
-        for name, dated in ((title, None), *map(split_year, aliases)):
-            answers_to = forms(name)
-            keys |= dict.fromkeys((form, dated or year) for form in answers_to)
-            if answers_to:
-                built.spelt[name.lower()] = built.by_title.setdefault(answers_to[0], [])
-        for form, dated in keys:
-            built.by_title.setdefault(form, []).append((dated, domain, item))
-    return built
+        for name, own_year in ((title, None), *map(split_year, aliases)):
+            name_forms = forms(name)
+            keys |= dict.fromkeys((form, own_year or year) for form in name_forms)
+            if name_forms:
+                result.spelt[name.lower()] = result.by_title.setdefault(name_forms[0], [])
+        for form, own_year in keys:
+            result.by_title.setdefault(form, []).append((own_year, domain, item))
+    return result
 
 
 def find(
     index: Index, title: str, year: int | None = None, domain: str | None = None, among: Company = Company()
 ) -> Match:
-    """The item that a title and year mean: nearest year within two; without a year the likeliest one (see undated), by
-    what the index knows of works and by what it stands `among`, else only if nothing else shares the title.
+    """Finds the item that a title and year mean: the nearest year within two. Without a year, the likeliest work (see
+    undated) by what the index knows of works and by the list `among`; else an item that alone has the title.
 
-    The whole title is looked up first, then the title without its brackets, unless they say which part it is; what
-    stands in brackets counts as a title only where the year agrees.
+    The whole title is looked up first, then the title without its brackets, unless they name an instalment; the text in
+    brackets counts as a title only where the year agrees.
     """
     rows = index.spelt.get(title.lower())
-    match = _of(rows, year, domain) if rows else NOT_FOUND
+    match = _choose(rows, year, domain) if rows else NOT_FOUND
     match = by_forms(index, title, year, domain) if match is NOT_FOUND else match
     return match if year is not None or match is NOT_FOUND else likeliest(index, title, match, among)
 
 
 def likeliest(index: Index, title: str, match: Match, among: Company = Company()) -> Match:
-    """What a title without a year means of the works that share it; nothing is weighed where the index knows no works.
+    """The likeliest of the works that share a title without a year; `match` if it is exact or the index lacks a work.
 
-    exact: it is unlikely that the catalogue lacks the work.
+    exact: it is unlikely that the catalogue lacks the work that is meant.
     """
     items = (match.item,) if match.item else match.candidates
     if match.exact or not all(item in index.works for item in items):
         return match
-    p, none = undated.chances(title, len(normal(title).split()), [index.works[item] for item in items], among)
-    near = undated.likely(items, p)
-    exact = none < undated.LIKELY and "(" not in title and "[" not in title  # brackets may make it another work
+    p, p_none = undated.chances(title, len(normal(title).split()), [index.works[item] for item in items], among)
+    likely = undated.likely(items, p)
+    exact = p_none < undated.LIKELY and "(" not in title and "[" not in title  # brackets may name another work
     if max(p) >= undated.LINKED or match.item:
-        return Match("found", near[0] if near else items[0], near if len(near) > 1 else (), exact)
-    return Match("ambiguous", None, near or items, exact)
+        return Match("found", likely[0] if likely else items[0], likely if len(likely) > 1 else (), exact)
+    return Match("ambiguous", None, likely or items, exact)
 
 
 def by_forms(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:
-    """`find` for a title that no source spells so."""
+    """`find` by the forms of a title that no source spells like this."""
     if "(" not in title and "[" not in title:
         return by_form(index, normal(title), year, domain)
-    whole, *others = forms(title) or [""]
-    outside = _outside(title) if others else whole
-    inside = [normal(_ALSO.sub("", part)) for part in _INSIDE.findall(title)]
+    main, *others = forms(title) or [""]
+    outside = _outside(title) if others else main
+    inside = [normal(_AKA.sub("", part)) for part in _INSIDE.findall(title)]
     if any(map(_INSTALMENT.match, inside)):
         others = [form for form in others if form != outside]
-    match = by_form(index, whole, year, domain)
+    match = by_form(index, main, year, domain)
     for form in others:
         if match is NOT_FOUND and (form == outside or year is not None):
             match = by_form(index, form, year, domain)
@@ -241,46 +241,46 @@ def by_forms(index: Index, title: str, year: int | None = None, domain: str | No
 
 
 def by_form(index: Index, form: str, year: int | None = None, domain: str | None = None) -> Match:
-    """`find` for a normal form that is known to be one."""
+    """`find` for a text that is already a normal form."""
     rows = index.by_title.get(form)
-    return NOT_FOUND if rows is None else _of(rows, year, domain)
+    return NOT_FOUND if rows is None else _choose(rows, year, domain)
 
 
-def _of(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
+def _choose(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
     if domain is not None:
         rows = [row for row in rows if row[1] == domain]
     if year is not None and len(rows) == 1 and rows[0][0] is not None:  # nearly always
-        apart = abs(rows[0][0] - year)
-        return Match("found", rows[0][2], (), apart == 0) if apart <= YEARS_APART else NOT_FOUND
-    return _match(rows, year, domain)
+        distance = abs(rows[0][0] - year)
+        return Match("found", rows[0][2], (), distance == 0) if distance <= YEARS_APART else NOT_FOUND
+    return _choose_by_year(rows, year, domain)
 
 
-def _match(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
+def _choose_by_year(rows: Sequence[tuple[int | None, str, str]], year: int | None, domain: str | None) -> Match:
     if year is None:
-        return _named(
-            [item for _, _, item in rows], exact=domain == "game" or all(dated is None for dated, _, _ in rows)
+        return _match_of(
+            [item for _, _, item in rows], exact=domain == "game" or all(item_year is None for item_year, _, _ in rows)
         )
     nearest, items = YEARS_APART, []
-    for dated, _, item in rows:
-        apart = abs(dated - year) if dated is not None else YEARS_APART + 1
-        if apart < nearest:
-            nearest, items = apart, [item]
-        elif apart == nearest:
+    for item_year, _, item in rows:
+        distance = abs(item_year - year) if item_year is not None else YEARS_APART + 1
+        if distance < nearest:
+            nearest, items = distance, [item]
+        elif distance == nearest:
             items.append(item)
     if items:
-        return _named(items, exact=nearest == 0)
-    # few sources date games: one without a year is meant where no other of its title has one; a film without a year
-    # may be another of its name
+        return _match_of(items, exact=nearest == 0)
+    # few sources date games: one without a year is meant where no other game of its title has a year; a film without
+    # a year may be another film of its title
     dateless = [row for row in rows if row[0] is None]
     if not dateless:
         return NOT_FOUND
-    others = any(domain == "game" and dated is not None for dated, domain, _ in rows)
-    if all(domain == "game" for _, domain, _ in dateless) and not others:
-        return _named([item for _, _, item in dateless], exact=domain == "game")  # else a film may be meant
+    dated_games = any(domain == "game" and item_year is not None for item_year, domain, _ in rows)
+    if all(domain == "game" for _, domain, _ in dateless) and not dated_games:
+        return _match_of([item for _, _, item in dateless], exact=domain == "game")  # otherwise a film may be meant
     return Match("ambiguous", None, tuple(dict.fromkeys(item for _, _, item in dateless)), False)
 
 
-def _named(items: Sequence[str], exact: bool = True) -> Match:
+def _match_of(items: Sequence[str], exact: bool = True) -> Match:
     if len(items) > 1:
         items = list(dict.fromkeys(items))
     if len(items) == 1:

@@ -1,8 +1,8 @@
-"""Which of the works that share a title a title without a year means, or none of them: a conditional logit.
+"""Estimates which of the works that share a title is meant where no year is given, or none: a conditional logit.
 
 P(i) = exp(u_i) / (1 + sum_j exp(u_j)) over the works of that title (McFadden 1974); the 1 stands for a work that the
-catalogue lacks. u is a weighted sum: how well known the work is (`pull`), whether the title is spelt as its own, and
-how like the list's other works it is. Fitted by tests/bench/fit_undated.py. Only the standard library.
+catalogue lacks. u is a weighted sum: how well known the work is (`pull`), whether the title is spelt like its own,
+and how similar it is to the other works of the list. Fitted by tests/bench/fit_undated.py. Only the standard library.
 """
 
 import math
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-LINKED = 0.8  # from here the likeliest work is taken for the one that is meant
-LIKELY = 0.05  # from here a work, or none of them, may be meant
+LINKED = 0.8  # P from which the likeliest work is taken as the one that is meant
+LIKELY = 0.05  # P from which a work, or none of them, may be meant
 WEIGHTS = {
     "work": -0.39,
     "collections": 0.24,
@@ -26,8 +26,8 @@ WEIGHTS = {
     "decades": -0.54,
     "genres": 0.86,
 }
-_FEW = 3  # other works from which a list has a period of its own
-_NO_PERIOD, _NO_GENRE = 1.5, 0.15  # decades away, and share of genres, where nothing is known of them
+_FEW = 3  # other works with a year that a list needs to have a period
+_NO_PERIOD, _NO_GENRE = 1.5, 0.15  # distance in decades, and share of genres, where they are unknown
 _MARKUP = re.compile(
     r"```|\[\||[{}=<>\\|]|\(\)|\b(?:import|print|return|def) ?[\w(]|^\W*(?:User|System|Human|AI)\b\W*:"
 )
@@ -37,7 +37,7 @@ _LONGEST = 12  # words of a title
 
 @dataclass(frozen=True)
 class Work:
-    """What is known of a work: its names in lower case; `pull`, the part of u that no list changes."""
+    """A work: its names are in lower case; `pull` is the part of u that does not depend on a list."""
 
     year: int | None
     genres: frozenset[str]
@@ -54,7 +54,7 @@ class Company:
 
 
 class Known(NamedTuple):
-    """How well known a work is: collections with an id of it, rating reasons, keywords, conversations that name it."""
+    """How well known a work is: numbers of collections with its id, reasons, keywords, conversations that name it."""
 
     collections: int
     reasons: int
@@ -82,28 +82,28 @@ def company(works: Sequence[Work]) -> Company:
 
 
 def features(title: str, words: int, work: Work, among: Company) -> dict[str, float]:
-    """What speaks for a work beside its pull; `words` are those of the title's normal form."""
-    away = abs(work.year - among.year) / 10 if work.year and among.year is not None else _NO_PERIOD
-    shared = among.genres is not None and work.genres
-    alike = (
-        sum((among.genres or {}).get(genre, 0.0) for genre in work.genres) / len(work.genres) if shared else _NO_GENRE
+    """The features of a work beside its pull; `words` is the number of words of the title's normal form."""
+    decades = abs(work.year - among.year) / 10 if work.year and among.year is not None else _NO_PERIOD
+    usable = among.genres is not None and work.genres
+    similarity = (
+        sum((among.genres or {}).get(genre, 0.0) for genre in work.genres) / len(work.genres) if usable else _NO_GENRE
     )
-    spelt = title.strip(" \"'“”").lower() in work.names
-    return {"spelt": float(spelt), "words": float(min(words, 4) - 1), "decades": away, "genres": alike}
+    is_spelt = title.strip(" \"'“”").lower() in work.names
+    return {"spelt": float(is_spelt), "words": float(min(words, 4) - 1), "decades": decades, "genres": similarity}
 
 
 def chances(title: str, words: int, works: Sequence[Work], among: Company = Company()) -> tuple[list[float], float]:
-    """(P of each work, P that none of them is meant)."""
+    """Returns (P of each work, P that none of them is meant)."""
     u = [w.pull + sum(WEIGHTS[k] * x for k, x in features(title, words, w, among).items()) for w in works]
-    most = max(0.0, *u)
-    each = [math.exp(x - most) for x in u]
-    total = sum(each) + math.exp(-most)
-    return [x / total for x in each], math.exp(-most) / total
+    largest = max(0.0, *u)
+    weights = [math.exp(x - largest) for x in u]
+    total = sum(weights) + math.exp(-largest)
+    return [x / total for x in weights], math.exp(-largest) / total
 
 
 def likely(items: Iterable[str], chances: Iterable[float]) -> tuple[str, ...]:
     """The items that may be meant, the likeliest first."""
-    ranked = sorted(zip(items, chances, strict=True), key=lambda each: -each[1])
+    ranked = sorted(zip(items, chances, strict=True), key=lambda pair: -pair[1])
     return tuple(item for item, p in ranked if p >= LIKELY)
 
 
