@@ -176,9 +176,9 @@ def verdicts_of(oracle: Oracle, rows: NDArray[np.intp], mask: int | NDArray[np.u
     """`verdicts` for resolved rows; `mask` holds one person's traits, or there is one mask per row."""
     if oracle.codes.shape[1] > 32:
         return _of_many_traits(oracle, rows, mask)
-    wanted = np.asarray(mask, np.uint64)
+    trait_bits = np.asarray(mask, np.uint64)
     bits = oracle.bits[rows]
-    bits &= wanted | (wanted << np.uint64(32))
+    bits &= trait_bits | (trait_bits << np.uint64(32))
     violated = bits.astype(np.uint32) != 0
     unknown = bits > np.uint64(0xFFFFFFFF)
     unknown &= ~violated

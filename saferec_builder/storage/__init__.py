@@ -1,1 +1,1 @@
-"""The workspace on disk: its tables, its settings, and shards of work over it."""
+"""The workspace on disk: its tables, its settings, and parallel work on its shards."""

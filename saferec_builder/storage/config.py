@@ -1,4 +1,4 @@
-"""saferec.toml, read and checked once per command."""
+"""Reads saferec.toml and checks it, once per command."""
 
 import re
 import tomllib
@@ -15,7 +15,7 @@ from saferec_builder.core.oracle import Rule
 from saferec_builder.core.plain_files import read_plain
 
 FILE = "saferec.toml"
-TEMPLATE = Path(__file__).with_name("saferec.toml")  # what a new workspace begins with: every setting, with its default
+TEMPLATE = Path(__file__).with_name("saferec.toml")  # the file of a new workspace: every setting with its default
 DEMO = Path(__file__).with_name("demo.toml")
 
 
@@ -24,24 +24,24 @@ class _Section(BaseModel):
 
 
 def _pattern(text: str) -> str:
-    """A regular expression as polars reads them: without look-around and back references."""
+    """Checks a regular expression of polars, which has no look-around and no back references."""
     try:
         pl.Series([""]).str.contains(text)
     except pl.exceptions.ComputeError as fault:
-        why = next((line for line in str(fault).splitlines() if line.startswith("error: ")), "error: cannot be read")
-        raise ValueError(f"not a regular expression, {why}") from None
+        reason = next((line for line in str(fault).splitlines() if line.startswith("error: ")), "error: cannot be read")
+        raise ValueError(f"not a regular expression, {reason}") from None
     return text
 
 
 def _code(text: str) -> str:
-    """A language as the model names it: "EN" would drop everything."""
+    """Checks that a language is spelt as the language model spells it: "EN" would drop everything."""
     if not re.fullmatch(r"[a-z]{2,3}", text):
         raise ValueError(f'{text!r} is no ISO 639 code in small letters, such as "en"')
     return text
 
 
 def _band(pair: tuple[float, float]) -> tuple[float, float]:
-    """Between two confidences the wrong way round, or in percent, nothing lies: no confidence is doubtful."""
+    """Checks a range of confidences: in wrong order, or in percent, it would hold no confidence at all."""
     if not 0 <= pair[0] <= pair[1] <= 1:
         raise ValueError("expected two confidences from 0 to 1, the smaller one first")
     return pair
@@ -54,7 +54,7 @@ Language = Annotated[str, AfterValidator(_code)]
 
 class Dataset(_Section):
     name: str = "my-saferec"
-    licence: str | None = Field(None, pattern=r"\S")  # none: none is declared, for only an owner can give one
+    licence: str | None = Field(None, pattern=r"\S")  # None: none is declared, as only the owner can give one
     repo: str | None = None  # NS/NAME on the Hub
     k: int = Field(10, ge=1, le=100)  # items in a recommendation list
 
@@ -80,13 +80,13 @@ class Thresholds(_Section):
         return self
 
 
-OURS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n")  # of each request's body
+OURS = ("model", "messages", "response_format", "tools", "tool_choice", "stream", "n")  # fields of each request
 
 
-def _beside_ours(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """What a request has beside the text: what it is read by cannot be set."""
-    if found := sorted(body.keys() & set(OURS)):
-        raise ValueError(f"{found[0]} is set by each request, leave it out")
+def _check_body(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Checks additional fields of a request's body: those that each request sets itself are refused."""
+    if clashes := sorted(body.keys() & set(OURS)):
+        raise ValueError(f"{clashes[0]} is set by each request, leave it out")
     return body
 
 
@@ -100,7 +100,7 @@ def _headers(headers: dict[str, str]) -> dict[str, str]:
 
 
 class Model(_Section):
-    """A model by a name of the user's, with its prices in USD per million tokens."""
+    """A model under a name that the user chose, with its prices in USD per million tokens."""
 
     model: str | None = None  # as the server calls it; default: the name
     base_url: str | None = None
@@ -108,11 +108,11 @@ class Model(_Section):
     input: float | None = Field(None, ge=0)
     cached_input: float | None = Field(None, ge=0)
     output: float | None = Field(None, ge=0)
-    max_completion_tokens: int | None = Field(None, ge=50, le=100_000)  # of one answer; default: max_tokens above
-    max_tokens: int | None = Field(None, ge=50, le=100_000)  # the same by its former name
+    max_completion_tokens: int | None = Field(None, ge=50, le=100_000)  # of one answer; default: Proposer.max_tokens
+    max_tokens: int | None = Field(None, ge=50, le=100_000)  # the former name of max_completion_tokens
     temperature: float = Field(0.0, ge=0, le=2)
     reasoning_effort: str | None = None
-    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_beside_ours)] = {}
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_check_body)] = {}
     headers: Annotated[dict[str, str], AfterValidator(_headers)] = {}  # "$NAME": from the environment
 
 
@@ -124,13 +124,13 @@ class Proposer(_Section):
     timeout: float = Field(120.0, gt=0)  # seconds of one request
     retries: int = Field(3, ge=0, le=20)
     max_tokens: int = Field(2_000, ge=50, le=100_000)  # of one answer
-    prompt: str | None = None  # a file of the user's instead of the embedded prompt
+    prompt: str | None = None  # a user's file instead of the embedded prompt
     budget_usd: float | None = Field(None, ge=0)
     jury: list[str] = []
-    uncertain: Band = (0.3, 0.7)  # confidence of a claim that a cascade escalates
+    uncertain: Band = (0.3, 0.7)  # confidences of claims that a cascade escalates
     skip_silent: bool = False  # a cascade does not ask further where the rules found nothing
     batch_factor: float = Field(0.5, gt=0, le=1)  # price of a request in a batch
-    batch_poll: float = Field(30.0, gt=0)  # seconds between two looks at a batch
+    batch_poll: float = Field(30.0, gt=0)  # seconds between two checks of a batch
     models: dict[str, Model] = {}
 
 
@@ -139,7 +139,7 @@ class Splits(_Section):
     test: float = Field(0.1, gt=0, lt=0.5)
     validation_from: date | None = None  # both dates together replace the shares
     test_from: date | None = None
-    by_item: bool = False  # rows without a time and a person: all that name one work first are in one split
+    by_item: bool = False  # rows without time and person: those that name the same work first share a split
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
@@ -151,13 +151,13 @@ class Splits(_Section):
 
 
 class Release(_Section):
-    min_seekers: int = Field(5, ge=1)  # fewer distinct people with a trait: its labels are withheld
-    consent: list[str] = []  # reviewers who agreed that their reviews are released under a pseudonym
+    min_seekers: int = Field(5, ge=1)  # labels of a trait with fewer distinct people are withheld
+    consent: list[str] = []  # reviewers who agreed to a release of their reviews under a pseudonym
     contact: str | None = None  # whom to ask for removal: an address or a page
-    titles: Literal["dated", "any"] = "dated"  # which titles in texts are items: "Title (Year)", or the finder's, too
+    titles: Literal["dated", "any"] = "dated"  # items in texts: only "Title (Year)", or all that the finder finds
     requests: Literal["conversation", "turn"] = "conversation"  # one a conversation, or one per turn with new items
-    truth: Literal["needed", "any"] = "needed"  # any: test requests without an item, too, for figures of safety alone
-    disclosed: Literal["last", "both"] = "last"  # in which message --inject discloses: the last, or the first, too
+    truth: Literal["needed", "any"] = "needed"  # any: also test requests without an item, for safety figures only
+    disclosed: Literal["last", "both"] = "last"  # where --inject discloses: the last message, or the first, too
 
 
 class Mine(_Section):
@@ -190,16 +190,16 @@ class Store(_Section):
 
 class Review(_Section):
     accounts: dict[str, str] = {}  # reviewer -> e-mail or user name on the team's review server
-    readers: int = Field(2, ge=1, le=10)  # who read each task apart from each other; more than half make a label
-    audit: float = Field(0.1, ge=0, le=1)  # share of what nobody proposed that is drawn, and read blind
+    readers: int = Field(2, ge=1, le=10)  # independent readers of each task; a majority makes a label
+    audit: float = Field(0.1, ge=0, le=1)  # share of what was not proposed that is drawn and read blind
     recheck: float = Field(0.0, ge=0, le=1)  # share of undisputed labels that the adjudicator checks
-    gold: str | None = None  # JSONL of known answers, which everybody reads
+    gold: str | None = None  # JSONL of tasks with known answers, which every reviewer reads
     decoys: float = Field(0.0, ge=0, le=0.5)  # share of the proposed tasks with a wrong suggestion planted
-    controls: float = Field(0.1, ge=0, le=0.5)  # share of a reviewer's tasks that others found something in
-    held_back: float = Field(0.1, ge=0, le=1)  # share of the proposed conversations that one reader reads unsuggested
+    controls: float = Field(0.1, ge=0, le=0.5)  # share of a reviewer's tasks in which others found something
+    held_back: float = Field(0.1, ge=0, le=1)  # share of proposed conversations read once without suggestions
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
-    severe_in_a_row: int = Field(2, ge=0)  # before something else comes, where anything else waits
-    auto: float = Field(0.0, ge=0, le=1)  # proposals at least this sure need no reader under a certificate; 0: never
+    severe_in_a_row: int = Field(2, ge=0)  # severe tasks in a row; then another comes, if one waits
+    auto: float = Field(0.0, ge=0, le=1)  # with a certificate, such confident proposals need no reader; 0: never
 
 
 class Config(_Section):
@@ -213,7 +213,7 @@ class Config(_Section):
     release: Release = Release()
     store: Store = Store()
     review: Review = Review()
-    demo: bool = False  # invented items and simulated reviews are welcome here and nowhere else
+    demo: bool = False  # only a demo allows invented items and simulated reviews
 
     @property
     def rule(self) -> Rule:
@@ -221,43 +221,43 @@ class Config(_Section):
 
 
 def read(folder: Path) -> Config:
-    """The workspace's saferec.toml; a fault names the section, what was found and what is expected."""
+    """Reads the workspace's saferec.toml; an error names the section, what was found and what is expected."""
     path = folder / FILE
     try:
         return Config.model_validate(tomllib.loads(read_plain(path).decode("utf-8-sig")))
     except FileNotFoundError:
-        other = _near(folder)
+        nearby = _nearby(folder)
         raise UsageError(
             f"{folder} is no workspace ({FILE} is missing): "
-            + (f"{other} is one: say `-C {other}`" if other else f"run `saferec-build init {folder}`")
+            + (f"{nearby} is one: say `-C {nearby}`" if nearby else f"run `saferec-build init {folder}`")
         ) from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
         first = fault.errors()[0]
         where = ".".join(str(p) for p in first["loc"])
-        # what stands under an unknown name, in a header or as the address of a database may hold a password: not told
+        # a value under an unknown name, in a header or in a database's address may hold a password: it is not shown
         if first["type"] == "extra_forbidden":
-            names = ", ".join(_names(first["loc"][:-1]))
-            raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {names}") from None
+            allowed = ", ".join(_allowed_names(first["loc"][:-1]))
+            raise UsageError(f"{path}: {where}: nothing here has this name: expected one of {allowed}") from None
         secret = first["loc"][0] == "store" or "headers" in first["loc"]
-        found = "" if secret else f"; found {str(first['input'])[:100]!r}"
-        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}{found}") from None
-    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, numbers or brackets without end
+        finding = "" if secret else f"; found {str(first['input'])[:100]!r}"
+        raise UsageError(f"{path}: {where}: {first['msg'].removeprefix('Value error, ')}{finding}") from None
+    except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, huge numbers or too deep nesting
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
 
 
-def _near(folder: Path) -> Path | None:
-    """The workspace that was perhaps meant: the nearest around this folder, else the first in it."""
-    around = (Path(normpath(folder.joinpath(*[".."] * n))) for n in range(1, len(folder.resolve().parents) + 1))
+def _nearby(folder: Path) -> Path | None:
+    """The workspace that was probably meant: the nearest one that contains this folder, else the first in it."""
+    parents = (Path(normpath(folder.joinpath(*[".."] * n))) for n in range(1, len(folder.resolve().parents) + 1))
     inside = sorted(path.parent for path in folder.glob(f"*/{FILE}")) if folder.is_dir() else []
-    return next((one for one in (*around, *inside) if (one / FILE).is_file()), None)
+    return next((candidate for candidate in (*parents, *inside) if (candidate / FILE).is_file()), None)
 
 
-def _names(section: tuple[int | str, ...]) -> list[str]:
-    """What may stand in a section; in a table of the user's names, what may stand under each."""
+def _allowed_names(section: tuple[int | str, ...]) -> list[str]:
+    """The names that a section allows; for a table with names of the user, those under each of them."""
     kind: Any = Config
     for part in section:
-        named = isinstance(kind, type) and issubclass(kind, BaseModel)
-        kind = kind.model_fields[str(part)].annotation if named else get_args(kind)[1]
+        is_section = isinstance(kind, type) and issubclass(kind, BaseModel)
+        kind = kind.model_fields[str(part)].annotation if is_section else get_args(kind)[1]
     return list(kind.model_fields)

@@ -1,7 +1,7 @@
-"""Checks evidence: only the seeker's own words (of an item: its plot's), at their place in our text, count.
+"""Checks evidence: only the seeker's own words (for an item: its plot) at their place in our text count.
 
-`fault` is the one rule. Proposals, answers that come back, every append, labels and releases ask it, each against the
-text of the workspace in the revision that was shown: what a server, a file or a model repeats of a text is no text.
+`fault` is the only rule. Proposals, returned reviews, every append, labels and releases use it, with the text of the
+workspace in the revision that was shown, never with a copy of it from a server, a file or a model.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,21 +12,21 @@ import polars as pl
 from saferec_builder.core.errors import StoreError
 from saferec_builder.storage.schema import TURN, digest
 
-SPEAKER = {"sensitivity": "seeker", "item_flag": "plot"}  # kind -> whose words they are
+SPEAKER = {"sensitivity": "seeker", "item_flag": "plot"}  # kind -> role whose words count
 NO_TURN = "no such turn"
 NOT_FOUND = "quote not found"
 NOT_THEIRS = "not the seeker's words"
 NO_TEXT = "text not found"
-UNFOUNDED = "evidence not in the text"  # of a review that was stored before anybody looked
+UNFOUNDED = "evidence not in the text"  # for a review that was stored before this check existed
 
 Turns = Sequence[Mapping[str, Any]]
 TEXTS = pl.Schema([("kind", pl.String()), ("subject", pl.String()), ("digest", pl.String()), ("turns", pl.List(TURN))])
-_SLICE = 10_000  # rows whose turns are Python objects at once
+_SLICE = 10_000  # rows whose turns are in memory as Python objects
 
 
 def fault(span: Mapping[str, Any] | None, turns: Turns | None, kind: str) -> str | None:
-    """Why this span {turn, start, end, quote} is no evidence in `turns`, or None: its quote stands there, word for
-    word, and whose words count in this kind of text said it."""
+    """Why this span {turn, start, end, quote} is no evidence in `turns`. None: its quote stands at its place, word for
+    word, in a turn of the role that counts for this kind of text."""
     if turns is None:
         return NO_TEXT
     if span is None:
@@ -41,46 +41,46 @@ def fault(span: Mapping[str, Any] | None, turns: Turns | None, kind: str) -> str
 
 
 def first_fault(spans: Iterable[Mapping[str, Any] | None], turns: Turns | None, kind: str) -> tuple[str, str] | None:
-    """(reason, the quote) of the first span that is no evidence."""
-    return next(((why, (span or {}).get("quote") or "") for span in spans if (why := fault(span, turns, kind))), None)
+    """Returns (reason, quote) of the first span that is no evidence."""
+    return next(((reason, (s or {}).get("quote") or "") for s in spans if (reason := fault(s, turns, kind))), None)
 
 
 def split(rows: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(rows whose evidence stands, the others with `reason` and `quote`).
+    """Returns (rows with valid evidence, the other rows with `reason` and `quote`).
 
     `rows` have kind, subject, digest, verdict and spans; a row without a verdict was taken back and claims nothing.
-    `texts` are TEXTS, each once.
+    `texts` has the schema TEXTS and each text once.
     """
-    each = rows.with_row_index("row_")
-    claims = each.filter(pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0))
-    known = texts.select(list(TEXTS)).with_columns(there=pl.lit(True))
-    found: list[tuple[int, str, str]] = []
+    numbered = rows.with_row_index("row_")
+    claims = numbered.filter(pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0))
+    shown_texts = texts.select(list(TEXTS)).with_columns(there=pl.lit(True))
+    problems: list[tuple[int, str, str]] = []
     for part in claims.select("row_", "kind", "subject", "digest", "spans").iter_slices(_SLICE):
-        both = part.join(known, on=["kind", "subject", "digest"], how="left")
-        for row, kind, spans, turns, there in both.select("row_", "kind", "spans", "turns", "there").iter_rows():
-            if why := first_fault(spans, turns if there else None, kind):
-                found.append((row, *why))
-    schema = [("row_", each.schema["row_"]), ("reason", pl.String()), ("quote", pl.String())]
-    faults = pl.DataFrame(found, schema=schema, orient="row")
-    gone = each.join(faults, on="row_", how="inner", maintain_order="left").drop("row_")
-    return each.join(faults, on="row_", how="anti", maintain_order="left").drop("row_"), gone
+        joined = part.join(shown_texts, on=["kind", "subject", "digest"], how="left")
+        for row, kind, spans, turns, has_text in joined.select("row_", "kind", "spans", "turns", "there").iter_rows():
+            if problem := first_fault(spans, turns if has_text else None, kind):
+                problems.append((row, *problem))
+    schema = [("row_", numbered.schema["row_"]), ("reason", pl.String()), ("quote", pl.String())]
+    faults = pl.DataFrame(problems, schema=schema, orient="row")
+    refused = numbered.join(faults, on="row_", how="inner", maintain_order="left").drop("row_")
+    return numbered.join(faults, on="row_", how="anti", maintain_order="left").drop("row_"), refused
 
 
 def drops(stage: str, source: str, gone: pl.DataFrame) -> pl.DataFrame:
-    """Rows of DROPS for what `split` left out."""
+    """The rows of DROPS for the rows that `split` refused."""
     place = pl.concat_str("subject", "trait", separator=" ")
     detail = pl.concat_str(pl.col("trait"), pl.lit(": '"), pl.col("quote").str.slice(0, 80), pl.lit("'"))
-    fixed = (pl.lit(word).alias(name) for name, word in (("stage", stage), ("source", source)))
-    return gone.select(*fixed, place.alias("place"), "reason", detail.alias("detail"))
+    constants = (pl.lit(value).alias(name) for name, value in (("stage", stage), ("source", source)))
+    return gone.select(*constants, place.alias("place"), "reason", detail.alias("detail"))
 
 
 def refuse(table: str, rows: pl.DataFrame, texts: pl.DataFrame) -> None:
-    """The last gate: raises where a row claims evidence that does not stand. Who appends has split such rows off."""
-    _, gone = split(rows, texts)
-    if gone.height:
-        row = gone.row(0, named=True)
+    """Raises StoreError where a row has invalid evidence; a last check, as callers have split such rows off."""
+    _, refused = split(rows, texts)
+    if refused.height:
+        row = refused.row(0, named=True)
         raise StoreError(
-            f"table {table}: {gone.height} rows with evidence that is none, first {row['trait']} on {row['subject']}"
+            f"table {table}: {refused.height} rows with evidence that is none, first {row['trait']} on {row['subject']}"
             f" ({row['reason']}): nothing was written: this is a fault of the program, please report it"
         )
 
@@ -88,21 +88,21 @@ def refuse(table: str, rows: pl.DataFrame, texts: pl.DataFrame) -> None:
 def texts(
     rows: pl.DataFrame, conversations: Callable[[], Iterable[pl.DataFrame]], plots: Callable[[], Iterable[pl.DataFrame]]
 ) -> pl.DataFrame:
-    """TEXTS that these rows' evidence speaks of, in every revision that was mined, and every plot that an item had.
+    """Returns TEXTS for the evidence of these rows: conversations in every mined revision, and all plots of items.
 
-    `conversations` and `plots` give the tables conversations and catalog_rows part by part, and are asked only where
-    a row needs them. A plot is named by its digest alone: which catalog row it came from is the merge's to say.
+    `conversations` and `plots` give the tables conversations and catalog_rows in parts, and are called only if a row
+    needs them. A plot is found by its digest alone: the merging of items decides from which catalog row it comes.
     """
     claims = rows.filter(pl.col("spans").list.len() > 0).select("kind", "subject", "digest").unique()
-    spoken, shown = claims.filter(kind="sensitivity"), claims.filter(kind="item_flag")
+    sensitivities, flags = claims.filter(kind="sensitivity"), claims.filter(kind="item_flag")
     keys = ["subject", "digest"]
     parts = [pl.DataFrame(schema=TEXTS)]
-    for part in conversations() if spoken.height else ():
-        named = part.select("digest", "turns", subject="conversation")
-        parts.append(spoken.join(named, on=keys).select(list(TEXTS)))
-    for part in plots() if shown.height else ():
-        found = part.filter(pl.col("plot").is_not_null()).select("plot").unique()
-        named = found.with_columns(pl.Series("digest", [digest(plot) for plot in found["plot"]], dtype=pl.String))
+    for part in conversations() if sensitivities.height else ():
+        table = part.select("digest", "turns", subject="conversation")
+        parts.append(sensitivities.join(table, on=keys).select(list(TEXTS)))
+    for part in plots() if flags.height else ():
+        unique = part.filter(pl.col("plot").is_not_null()).select("plot").unique()
+        table = unique.with_columns(pl.Series("digest", [digest(plot) for plot in unique["plot"]], dtype=pl.String))
         turn = pl.struct(role=pl.lit("plot"), text="plot", items=pl.lit([], pl.List(pl.String)))
-        parts.append(shown.join(named, on="digest").with_columns(turns=pl.concat_list(turn)).select(list(TEXTS)))
+        parts.append(flags.join(table, on="digest").with_columns(turns=pl.concat_list(turn)).select(list(TEXTS)))
     return pl.concat(parts).unique(list(TEXTS)[:3], keep="first", maintain_order=True)

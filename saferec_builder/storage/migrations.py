@@ -1,9 +1,9 @@
 """Migrates a workspace of an older schema, step by step, when a newer program opens it.
 
-A new table needs no step: it is made where it is missing. A new column, or a new meaning, is one Step at the end of
-STEPS; its number is the schema's that it leads to. The database is brought up to date by the first command that opens
-it, in one transaction (whoever is killed leaves the old one), after a copy where a step changes its rows; a shard of a
-bulk table as it is read. Workspaces of a newer schema than this program's are refused.
+A new table needs no step: it is created where it is missing. A new column or meaning needs one Step at the end of
+STEPS, numbered by the schema that it leads to. The first command that opens a database migrates it, in one transaction
+(a killed command leaves the old one), after a copy if a step changes its rows. A shard of a bulk table is migrated each
+time it is read. Workspaces of a newer schema than this program's are refused.
 """
 
 import sqlite3
@@ -19,33 +19,33 @@ from saferec_builder.core.errors import StoreError
 from saferec_builder.core.json_value import JsonValue
 
 FIRST = 1
-MARK = "schema_"  # the database's table of the steps that it was taken through; one of the first schema has none
+MARK = "schema_"  # table of the steps that a database has been through; the first schema has no such table
 Bulk = Callable[[pl.DataFrame], pl.DataFrame]
-Copy = Callable[[int], AbstractContextManager[Path]]  # schema -> where the copy of such a database goes
+Copy = Callable[[int], AbstractContextManager[Path]]  # schema of a database -> path of its copy
 
 
 @dataclass(frozen=True)
 class Step:
-    """`database` gets the connection inside the transaction; `bulk`: table -> its rows with the new columns."""
+    """`database` is called inside the transaction; `bulk`: table -> function that adds the new columns to rows."""
 
     what: str  # for people, in a few words
     database: Callable[[sa.Connection], None] | None = None
     bulk: Mapping[str, Bulk] = field(default_factory=dict)
 
 
-def _unread(warnings: pl.DataFrame) -> pl.DataFrame:
-    """Statements of before the columns: nobody knows the words and the place any more."""
+def _add_words(warnings: pl.DataFrame) -> pl.DataFrame:
+    """Adds the words and the place of a statement, which are unknown for old ones."""
     return warnings.with_columns(words=pl.lit(None, pl.String), place=pl.lit(None, pl.String))
 
 
-def _numbered(marks: pl.DataFrame) -> pl.DataFrame:
-    """Of before the column a text had at most one row with `crisis` and one without, in whichever shards."""
+def _add_revision(marks: pl.DataFrame) -> pl.DataFrame:
+    """Adds `revision`: an old text has at most one row with `crisis` and one without, in any shards."""
     return marks.with_columns(revision=pl.col("crisis").cast(pl.Int32))
 
 
 STEPS: list[Step] = [
-    Step("statements on items have the words and the place they rest on", None, {"warnings": _unread}),
-    Step("marks of conversations are numbered", None, {"marks": _numbered}),
+    Step("statements on items have the words and the place they rest on", None, {"warnings": _add_words}),
+    Step("marks of conversations are numbered", None, {"marks": _add_revision}),
 ]
 
 
@@ -55,7 +55,7 @@ def newest() -> int:
 
 
 def check(where: str, schema: int) -> None:
-    """Refuses what a newer program wrote."""
+    """Raises StoreError for a schema that a newer program wrote."""
     if not isinstance(schema, int) or not FIRST <= schema <= newest():
         raise StoreError(
             f"{where}: schema {schema}, this program reads {FIRST} to {newest()}: update it "
@@ -64,14 +64,14 @@ def check(where: str, schema: int) -> None:
 
 
 def bulk(table: str, schema: int) -> list[Bulk]:
-    """What takes rows of a bulk table from this schema to the newest one, in order."""
+    """The functions that migrate rows of a bulk table from this schema to the newest one, in order."""
     return [step.bulk[table] for step in STEPS[schema - FIRST :] if table in step.bulk]
 
 
 def add_column(db: sa.Connection, table: str, column: str, kind: str, value: JsonValue) -> None:
-    """A column of SQL type `kind` with one value in all rows so far; nothing where the table is not made yet."""
-    found = sa.inspect(db)
-    if not found.has_table(table) or column in {one["name"] for one in found.get_columns(table)}:
+    """Adds a column of SQL type `kind`, with one value in all rows, unless it exists or the table does not."""
+    inspector = sa.inspect(db)
+    if not inspector.has_table(table) or column in {existing["name"] for existing in inspector.get_columns(table)}:
         return
     name = sa.sql.quoted_name(table, quote=True)
     db.execute(sa.text(f'ALTER TABLE "{name}" ADD COLUMN "{column}" {kind}'))
@@ -82,7 +82,7 @@ def add_column(db: sa.Connection, table: str, column: str, kind: str, value: Jso
 
 
 def names(db: sa.Connection) -> set[str]:
-    """The tables of an open database. In one statement of its own: an inspector's takes ten times as long."""
+    """The names of the tables of an open database, in a tenth of the time of SQLAlchemy's inspector."""
     if db.dialect.name == "sqlite":
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
     else:
@@ -91,44 +91,44 @@ def names(db: sa.Connection) -> set[str]:
 
 
 def schema_of(db: sa.Connection) -> int | None:
-    """The schema of an open database; None of one without tables."""
-    found = names(db)
-    if MARK in found:
+    """The schema of an open database; None where it has no tables."""
+    existing = names(db)
+    if MARK in existing:
         return int(db.execute(sa.text(f"SELECT MAX(number) FROM {MARK}")).scalar_one())
-    return FIRST if found else None
+    return FIRST if existing else None
 
 
 def bring_up(db: sa.Connection, copy: Copy) -> None:
-    """Takes the database to the newest schema, once, whoever else opens it at the same time.
+    """Migrates the database to the newest schema, once, even if other processes open it at the same time.
 
-    `copy(schema)` gives the place of SQLite's copy as it was; on PostgreSQL each table is copied to NAME_schema_N.
+    `copy(schema)` gives the path for a copy of a SQLite file; on PostgreSQL each table is copied to NAME_schema_N.
     """
-    known = _known(db)
+    seen = _checked_schema(db)
     db.rollback()
-    if known == newest() or newest() == FIRST:
+    if seen == newest() or newest() == FIRST:
         return
     _begin(db)
-    found = _known(db)  # another process may have been first
-    if found is not None and found < newest():
-        steps = [step.database for step in STEPS[found - FIRST :] if step.database]
+    schema = _checked_schema(db)  # another process may have been first
+    if schema is not None and schema < newest():
+        steps = [step.database for step in STEPS[schema - FIRST :] if step.database]
         if steps:
-            _save(db, found, copy)
+            _save(db, schema, copy)
         for step in steps:
             step(db)
-    if found != newest():
+    if schema != newest():
         _stamp(db)
     db.commit()
 
 
-def _known(db: sa.Connection) -> int | None:
-    found = schema_of(db)
-    if found is not None:
-        check(db.engine.url.set(query={}).render_as_string(hide_password=True), found)
-    return found
+def _checked_schema(db: sa.Connection) -> int | None:
+    schema = schema_of(db)
+    if schema is not None:
+        check(db.engine.url.set(query={}).render_as_string(hide_password=True), schema)
+    return schema
 
 
 def _begin(db: sa.Connection) -> None:
-    """One process at a time; SQLite's driver alone would begin with the first row that is written."""
+    """Begins a transaction that excludes other processes; SQLite's driver alone would begin it at the first write."""
     if db.dialect.name == "sqlite":
         db.exec_driver_sql("BEGIN IMMEDIATE")
     else:

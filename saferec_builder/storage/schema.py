@@ -1,4 +1,4 @@
-"""What a table is: typed columns with their meaning, a key, and the checks that each frame passes at every border."""
+"""Defines a table: typed columns with their meaning, a key, and the check that each stored frame must pass."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ TURN = pl.Struct({"role": pl.String, "text": pl.String, "items": pl.List(pl.Stri
 
 
 class Span(TypedDict):
-    """A SPAN: words of a text, the place of `quote` in its turn (from 0), in code points."""
+    """A SPAN: `quote` in a text, with its turn (from 0), start and end in code points."""
 
     turn: int
     start: int
@@ -49,11 +49,11 @@ class Table:
 
 
 def check(frame: pl.DataFrame, table: Table) -> pl.DataFrame:
-    """The frame with the table's columns in order, or an error that names the first fault."""
+    """Returns the frame with the table's columns in order; raises StoreError that names the first problem."""
     missing = [c for c in table.columns if c not in frame.columns]
-    strange = [c for c in frame.columns if c not in table.columns]
-    if missing or strange:
-        raise StoreError(f"table {table.name}: columns missing {missing}, not expected {strange}")
+    unexpected = [c for c in frame.columns if c not in table.columns]
+    if missing or unexpected:
+        raise StoreError(f"table {table.name}: columns missing {missing}, not expected {unexpected}")
     frame = frame.select(list(table.columns))
     wrong = [c for c, kind in table.schema.items() if frame.schema[c] != kind]
     if wrong and frame.height:
@@ -72,40 +72,40 @@ def last(frame: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 
 def texts(lists: Sequence[Sequence[str] | None]) -> pl.Series:
-    """A column of lists of texts; polars alone takes a Series per list to make one."""
+    """Builds a column of lists of texts; polars would need a Series per list."""
     import pyarrow as pa
 
     flat = pa.array([text for part in lists for text in part or ()], pa.large_string())
     ends = np.cumsum([0, *(len(part or ()) for part in lists)])
-    none = pa.array([*(part is None for part in lists), False])
-    offsets = pa.array(ends, pa.int64(), mask=none.to_numpy(zero_copy_only=False))
-    made = pl.Series(pl.from_arrow(pa.LargeListArray.from_arrays(offsets, flat)))
-    return made.cast(pl.List(pl.String))
+    is_null = pa.array([*(part is None for part in lists), False])
+    offsets = pa.array(ends, pa.int64(), mask=is_null.to_numpy(zero_copy_only=False))
+    column = pl.Series(pl.from_arrow(pa.LargeListArray.from_arrays(offsets, flat)))
+    return column.cast(pl.List(pl.String))
 
 
 def lists(column: pl.Series) -> list[list[Any]]:
-    """A column of lists as Python lists, none for null; polars alone makes a Series of each on the way."""
+    """The lists of a column as Python lists, empty for null; polars would make a Series of each."""
     ends = column.list.len().fill_null(0).cum_sum().to_list()
     flat = column.explode(empty_as_null=False, keep_nulls=False).to_list()
     return [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def frame(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, Any]) -> pl.DataFrame:
-    """Rows as columns of these types; every list is a list of texts."""
-    made = [
+    """Builds a frame of these column types from rows; every list is a list of texts."""
+    columns = [
         texts([row[name] for row in rows]).alias(name).cast(kind)
         if isinstance(kind, pl.List)
         else pl.Series(name, [row[name] for row in rows], kind)
         for name, kind in kinds.items()
     ]
-    return pl.DataFrame(made)
+    return pl.DataFrame(columns)
 
 
 def digest(*parts: Any) -> str:
-    """16 hex digits that name these parts; lists and structs count by their JSON."""
+    """16 hex digits that identify these parts; lists and structs count as their JSON."""
     return hashlib.blake2b(_JSON.encode(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def keyed_digest(secret: bytes, *parts: str) -> str:
-    """16 hex digits that name these parts, and that nobody without the secret can lead back to them."""
+    """16 hex digits that identify these parts; nobody without the secret can trace them back."""
     return hashlib.blake2b("\n".join(parts).encode(), key=secret[:64], digest_size=8).hexdigest()

@@ -1,7 +1,7 @@
-"""Every table of a workspace: tables.toml says its columns, its key, and what each column means.
+"""Every table of a workspace, as tables.toml defines it: its columns, its key, and what each column means.
 
-A table is append-only: a row is never edited, a changed mind is a later row. Those of many rows are parquet shards
-(`bulk`), the small and precious ones are in the database (`db`). docs/data-format.md is made from here.
+Tables are append-only: a row is never edited, a changed opinion is a later row. Tables of many rows are parquet shards
+(`bulk`), small and precious ones are in the database (`db`). docs/data-format.md is generated from them.
 """
 
 import tomllib
@@ -12,7 +12,7 @@ import polars as pl
 
 from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, keyed_digest, last, texts
 
-__all__ = ["SPAN", "TURN", "Table", "check", "digest", "keyed_digest", "last", "texts"]  # from here too, for callers
+__all__ = ["SPAN", "TURN", "Table", "check", "digest", "keyed_digest", "last", "texts"]  # re-exported for callers
 
 _TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
     "text": pl.String,
@@ -29,14 +29,14 @@ _TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 
 
-def _table(name: str, said: dict[str, Any]) -> Table:
-    columns = {column: (_TYPES[kind], meaning) for column, (kind, meaning) in said["columns"].items()}
-    return Table(name, said["place"], tuple(said["key"]), columns, said["meaning"])
+def _table(name: str, definition: dict[str, Any]) -> Table:
+    columns = {column: (_TYPES[kind], meaning) for column, (kind, meaning) in definition["columns"].items()}
+    return Table(name, definition["place"], tuple(definition["key"]), columns, definition["meaning"])
 
 
-_SAID = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
-TABLES = {name: _table(name, said) for name, said in _SAID.items()}
-UNIT = ("kind", "subject", "trait")  # what is asked and judged, and what counts
+_DEFINITIONS = tomllib.loads(Path(__file__).with_name("tables.toml").read_text(encoding="utf-8"))
+TABLES = {name: _table(name, definition) for name, definition in _DEFINITIONS.items()}
+UNIT = ("kind", "subject", "trait")  # what is asked, reviewed and counted
 
 ASKED = TABLES["asked"]
 ASSIGNMENTS = TABLES["assignments"]
@@ -69,13 +69,13 @@ TOMBSTONES = TABLES["tombstones"]
 WARNINGS = TABLES["warnings"]
 WAYS = TABLES["ways"]
 
-HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader would rather not see the text
-HANDED_BACK_WITH = f"{HANDED_BACK}: "  # begins it where they wrote one for the team
+HANDED_BACK = "handed back"  # the note of a `*` without a verdict: its reader prefers not to see the text
+HANDED_BACK_WITH = f"{HANDED_BACK}: "  # the prefix of such a note with words for the team
 
 
 def last_claims(proposals: pl.DataFrame) -> pl.DataFrame:
-    """PROPOSALS `present` or `unsure` that their proposer has said nothing else of since.
+    """The PROPOSALS that are `present` or `unsure` in the last row of their proposer on the unit.
 
-    The last word counts of each proposer by itself: one that finds nothing takes no other's claim away.
+    Each proposer counts by itself: one that finds nothing does not withdraw the claim of another.
     """
     return last(proposals, *UNIT, "proposer").filter(pl.col("verdict").is_in(["present", "unsure"]))

@@ -12,12 +12,12 @@ import polars as pl
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-BLOCK = 10_000  # rows that are read back at once
+BLOCK = 10_000  # rows that are read back together
 SAID = ("turns", "recommended", "accepted", "seen")
 
 
 class Spool:
-    """Rows by their place, in a file without a name: nothing is left of it, also where the process is killed."""
+    """Rows by their place, in a temporary file without a name: nothing of it remains, even if the process is killed."""
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 closed with this
@@ -25,19 +25,19 @@ class Spool:
         self._pieces: dict[int, list[tuple[int, int]]] = {}  # block -> start and length of its pieces
 
     def add(self, rows: pl.DataFrame) -> None:
-        """Rows with `place`, in any order; every place from 0 on comes once."""
+        """Adds rows with `place`, in any order; each place from 0 on is added once."""
         for (block,), piece in _by_block(rows).items():
-            made = io.BytesIO()
-            piece.write_ipc_stream(made, compression="lz4", compat_level=pl.CompatLevel.oldest())
+            buffer = io.BytesIO()
+            piece.write_ipc_stream(buffer, compression="lz4", compat_level=pl.CompatLevel.oldest())
             start = self._file.seek(0, io.SEEK_END)
-            self._file.write(made.getbuffer())
-            self._pieces.setdefault(block, []).append((start, made.tell()))
+            self._file.write(buffer.getbuffer())
+            self._pieces.setdefault(block, []).append((start, buffer.tell()))
 
     def rows(self, places: pl.Series, *columns: str) -> pl.DataFrame:
-        """These columns (or all) of the rows at `places`, which rise."""
-        wanted = _by_block(places.to_frame("place"))
+        """These columns (or all) of the rows at `places`, which must be ascending."""
+        by_block = _by_block(places.to_frame("place"))
         return pl.concat(
-            self._block(block, columns)[part["place"] - block * BLOCK] for (block,), part in wanted.items()
+            self._block(block, columns)[part["place"] - block * BLOCK] for (block,), part in by_block.items()
         )
 
     def turns(self, places: pl.Series) -> pl.Series:
@@ -48,12 +48,12 @@ class Spool:
         for start, length in self._pieces[block]:
             self._file.seek(start)
             parts.append(pl.read_ipc_stream(self._file.read(length), columns=["place", *(columns or SAID)]))
-        # two runs at once may have mined one revision twice
+        # two runs at once may have mined the same revision
         return pl.concat(parts).unique("place", keep="first").sort("place").drop("place")
 
 
 def _close(file: IO[bytes]) -> None:
-    """What found no room before finds none now, and nobody misses it."""
+    """Closes the file; ignores that a full disk has no room for its last bytes, which nobody needs."""
     with suppress(OSError):
         file.close()
 
@@ -64,21 +64,21 @@ def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:
 
 
 def narrow(ws: Workspace) -> pl.DataFrame:
-    """All revisions of all conversations without what was said in them."""
+    """All revisions of all conversations, without the columns in SAID."""
     columns = [c for c in tables.CONVERSATIONS.columns if c not in SAID]
     return pl.concat([tables.CONVERSATIONS.empty.select(columns), *workspace.parts(ws, tables.CONVERSATIONS, *columns)])
 
 
 def turns(ws: Workspace, subjects: pl.Series) -> pl.DataFrame:
-    """(subject, digest, turns): all revisions of these conversations."""
-    found = [] if subjects.is_empty() else workspace.parts(ws, tables.CONVERSATIONS, "turns")
-    here = pl.col("conversation").is_in(subjects.implode())
-    shards = (tables.CONVERSATIONS.empty, *found)  # without a shard nothing was said
-    return pl.concat([part.filter(here).select("digest", "turns", subject="conversation") for part in shards])
+    """Returns (subject, digest, turns) of all revisions of these conversations."""
+    parts = [] if subjects.is_empty() else workspace.parts(ws, tables.CONVERSATIONS, "turns")
+    is_subject = pl.col("conversation").is_in(subjects.implode())
+    shards = (tables.CONVERSATIONS.empty, *parts)  # there may be no shard
+    return pl.concat([part.filter(is_subject).select("digest", "turns", subject="conversation") for part in shards])
 
 
 def refs(conversations: pl.DataFrame, *keys: str) -> pl.DataFrame:
-    """(keys, ref): every ref that a conversation names, in its turns or its lists, once."""
+    """Returns (keys, ref) with every ref that a conversation names, in its turns or its lists, once."""
     in_turns = pl.col("turns").list.eval(pl.element().struct.field("items").list.explode(empty_as_null=True))
-    lists = [conversations.select(*keys, ref=named) for named in (in_turns, "recommended", "accepted", "seen")]
+    lists = [conversations.select(*keys, ref=column) for column in (in_turns, "recommended", "accepted", "seen")]
     return pl.concat(lists).explode("ref").drop_nulls().unique(maintain_order=True)

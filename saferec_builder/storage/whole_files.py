@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all, and what is remembered in one."""
+"""Writes a file whole or not at all, and keeps computed figures in such files."""
 
 import json
 import os
@@ -12,20 +12,20 @@ from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.locks import held
 
-_ANYBODYS, _OWN = 0o666, 0o600  # less what the umask takes
+_PUBLIC, _PRIVATE = 0o666, 0o600  # minus the umask
 
 
 @contextmanager
-def replacing(path: Path, mode: int = _ANYBODYS) -> Iterator[Path]:
-    """A temporary path that becomes `path` at the end, on disk; nothing is left where the body fails.
+def replacing(path: Path, mode: int = _PUBLIC) -> Iterator[Path]:
+    """Yields a temporary path that becomes `path` at the end, on disk; nothing remains where the body fails.
 
-    The file is there already, empty, with this mode. What a killed run has left goes with the next one: nobody holds
-    its lock any more.
+    The temporary file already exists, empty, with this mode. Files of killed runs are deleted: nobody holds their locks
+    any more.
     """
     others = f"{path}: another command"
-    for left in path.parent.glob(f"{escape(path.name)}.*.tmp"):
-        with suppress(StoreError, OSError), held(left, others, wait=False):
-            left.unlink()
+    for leftover in path.parent.glob(f"{escape(path.name)}.*.tmp"):
+        with suppress(StoreError, OSError), held(leftover, others, wait=False):
+            leftover.unlink()
     tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     os.close(os.open(tmp, os.O_CREAT | os.O_WRONLY, mode))
     with held(tmp, others, wait=True):
@@ -39,18 +39,18 @@ def replacing(path: Path, mode: int = _ANYBODYS) -> Iterator[Path]:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Written so that nobody but its owner could ever read it."""
-    with replacing(path, _OWN) as tmp, open(os.open(tmp, os.O_CREAT | os.O_WRONLY, _OWN), "wb") as file:
+    """Writes a file that only its owner can read, from its first byte on."""
+    with replacing(path, _PRIVATE) as tmp, open(os.open(tmp, os.O_CREAT | os.O_WRONLY, _PRIVATE), "wb") as file:
         file.write(content)
 
 
 def remember(path: Path, of: str, figures: Mapping[str, JsonValue]) -> None:
-    """Keeps what was worked out, under a digest of all that it was made from; whoever may only look goes without."""
+    """Keeps figures under a digest of all their inputs; does nothing where writing is not permitted."""
     with suppress(StoreError, OSError):
         write_private(path, json.dumps({"of": of, "figures": figures}).encode())
 
 
 def remembered(path: Path, of: str) -> dict[str, Any] | None:
-    """The figures that were kept for this digest; None where it was another, or none."""
-    found = whole_object(path.read_bytes()) if path.is_file() else None
-    return found["figures"] if found and found.get("of") == of else None
+    """The figures that were kept for this digest; None where there are none, or those of another digest."""
+    content = whole_object(path.read_bytes()) if path.is_file() else None
+    return content["figures"] if content and content.get("of") == of else None

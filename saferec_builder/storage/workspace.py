@@ -1,4 +1,4 @@
-"""The workspace on disk: parquet shards for bulk tables, a database for what is small and precious."""
+"""Opens, reads and appends to a workspace: parquet shards for bulk tables, a database for small, precious ones."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -18,9 +18,9 @@ from saferec_builder.storage.whole_files import replacing, write_private
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
-FORGETTING = ".forget.json"  # there while somebody is being erased
+FORGETTING = ".forget.json"  # exists while a person is being erased
 
-COMPARED = "tables/compared.json"  # there once `mine` has run: clusters writes it
+COMPARED = "tables/compared.json"  # exists once `mine` has run; mining/clusters.py writes it
 
 SECRET = 32  # bytes
 NO_SECRET = "put your copy of it back (docs/how-to/bad-day.md)"
@@ -30,21 +30,21 @@ DEMO_SECRET = b"everybody and everything invented"[:SECRET]
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder with a saferec.toml, as `open` found it; what the file says is read once, the taxonomy at each look."""
+    """A folder with a saferec.toml, whose settings are read once, by `open`; the taxonomy is read at each access."""
 
     root: Path
     config: config.Config
 
     @classmethod
     def open(cls, folder: Path | str = ".") -> "Workspace":
-        """The workspace in that folder; UsageError where there is none, or where its saferec.toml is wrong."""
+        """Opens the workspace in that folder; raises UsageError where there is none, or its saferec.toml is wrong."""
         path = _folder(folder)
         _check_name(path)
         return cls(path, config.read(path))
 
     @classmethod
     def create(cls, folder: Path | str, *, demo: bool = False) -> "Workspace":
-        """Makes the folder with a commented saferec.toml, and opens it; a workspace that is there stays as it is."""
+        """Creates the folder with a commented saferec.toml, and opens it; an existing workspace stays as it is."""
         make(_folder(folder), demo=demo)
         return cls.open(folder)
 
@@ -62,20 +62,20 @@ class Workspace:
 
     @cached_property
     def secret(self) -> bytes:
-        """Key of the seekers' pseudonyms and of the draw: made once, readable by its owner only, never exported.
+        """The key of pseudonyms and of random draws: made once, readable by its owner only, never exported.
 
-        Every demo has the same one: its people are invented, and whoever runs it sees the figures of the docs.
-        StoreError where it is gone and people's names rest on it: with another one who was erased would come back.
+        Every demo has the same one: its people are invented, and each run gives the figures of the docs. Raises
+        StoreError where it is lost and pseudonyms depend on it: with another key, erased people would come back.
         """
         path = self.root / ".secret"
         if not path.exists():
             with alone(self, "secret", wait=True):  # another process may be first: its secret counts
                 if not path.exists():
-                    if lost := without_secret(self):
-                        raise StoreError(f"{path}: {lost}: {NO_SECRET}")
+                    if loss := without_secret(self):
+                        raise StoreError(f"{path}: {loss}: {NO_SECRET}")
                     write_private(path, DEMO_SECRET if self.config.demo else os.urandom(SECRET))
-        if short := cut_short(path):
-            raise StoreError(f"{path}: {short}: {NO_SECRET}")
+        if damage := cut_short(path):
+            raise StoreError(f"{path}: {damage}: {NO_SECRET}")
         return path.read_bytes()
 
     @property
@@ -88,7 +88,7 @@ class Workspace:
 
 
 def make(folder: Path, *, demo: bool) -> bool:
-    """Whether a workspace was made: False where there was one, whose saferec.toml is checked and kept."""
+    """Creates a workspace; returns False where there is one, whose saferec.toml is checked and kept."""
     path = folder / config.FILE
     _check_name(folder)
     if path.exists():
@@ -104,10 +104,10 @@ def make(folder: Path, *, demo: bool) -> bool:
     return True
 
 
-def _folder(given: object) -> Path:
-    if not isinstance(given, str | Path):
-        raise UsageError(f"the folder is {given!r}: expected that of a workspace, as text or a Path")
-    return Path(given)
+def _folder(value: object) -> Path:
+    if not isinstance(value, str | Path):
+        raise UsageError(f"the folder is {value!r}: expected that of a workspace, as text or a Path")
+    return Path(value)
 
 
 def _check_name(folder: Path) -> None:
@@ -121,28 +121,28 @@ def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:
 
 
 def parts(ws: Workspace, table: tables.Table, *columns: str) -> Iterator[pl.DataFrame]:
-    """A bulk table shard by shard, for whoever cannot hold it whole: its key and `columns`, or all of them."""
+    """Yields a bulk table shard by shard, if memory cannot hold it whole: its key and `columns`, or all columns."""
     return shards.parts(ws.root, table, *columns)
 
 
 def count(ws: Workspace, table: tables.Table) -> int:
-    """Rows of a table, without holding them."""
+    """The number of rows of a table, without holding them in memory."""
     if table.place == "db":
         return database.count(ws.database, table)
     return sum(part.height for part in parts(ws, table, *table.key))
 
 
 def state(ws: Workspace, *some: tables.Table) -> dict[str, list[int] | list[str]]:
-    """Table (of `some`, or of all) -> what is another after every append and erasure; no row is read."""
-    there = some or tables.TABLES.values()
-    bulk = {table.name: shards.names(ws.root, table) for table in there if table.place != "db"}
-    return bulk | database.last_rows(ws.database, *(table for table in there if table.place == "db"))
+    """Returns table (of `some`, or all) -> a value that every append and erasure changes; reads no row."""
+    selected = some or tables.TABLES.values()
+    bulk = {table.name: shards.names(ws.root, table) for table in selected if table.place != "db"}
+    return bulk | database.last_rows(ws.database, *(table for table in selected if table.place == "db"))
 
 
 def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.DataFrame | None = None) -> int:
-    """Adds the rows whose key is not there yet, all or none, and says how many that were.
+    """Adds the rows whose key is new, all or none, and returns how many.
 
-    No row with evidence that is none gets in; who holds the `texts` of these rows (evidence.TEXTS) gives them.
+    Raises StoreError where a row has invalid evidence. Callers that have the `texts` (evidence.TEXTS) pass them.
     """
     frame = tables.check(frame, table).unique(list(table.key), keep="first", maintain_order=True)
     if table in (tables.PROPOSALS, tables.REVIEWS):
@@ -153,54 +153,54 @@ def append(ws: Workspace, table: tables.Table, frame: pl.DataFrame, texts: pl.Da
 
 
 def rewrite(ws: Workspace, table: tables.Table, change: Callable[[pl.DataFrame], pl.DataFrame]) -> int:
-    """Erases rows of a bulk table (shards.rewrite): for whoever asked to be forgotten, and for nothing else."""
+    """Erases rows of a bulk table (shards.rewrite), only for people who asked to be forgotten."""
     return shards.rewrite(ws.root, table, change)
 
 
 def evidenced(ws: Workspace, rows: pl.DataFrame) -> pl.DataFrame:
-    """evidence.TEXTS that these rows speak of."""
-    spoken = partial(parts, ws, tables.CONVERSATIONS, "turns")
-    return evidence.texts(rows, spoken, partial(parts, ws, tables.CATALOG_ROWS, "plot"))
+    """Returns evidence.TEXTS for the evidence of these rows."""
+    conversations = partial(parts, ws, tables.CONVERSATIONS, "turns")
+    return evidence.texts(rows, conversations, partial(parts, ws, tables.CATALOG_ROWS, "plot"))
 
 
 def keyed(ws: Workspace, table: tables.Table) -> AbstractContextManager[database.Keyed]:
-    """A table of the database held open: thousands of single rows a second, each its own transaction."""
+    """Opens a table of the database for thousands of single rows a second, each in its own transaction."""
     return database.keyed(ws.database, table)
 
 
 def schemas(ws: Workspace) -> set[int]:
     """The schema numbers found in the workspace: the database's and those of its shards."""
-    found = database.schema(ws.database)
-    return shards.schemas(ws.root) | ({found} if found else set())
+    schema = database.schema(ws.database)
+    return shards.schemas(ws.root) | ({schema} if schema else set())
 
 
 def cut_short(secret: Path) -> str | None:
-    """Why no pseudonym is made with this one: it could be guessed, and would fit no earlier one."""
-    there = secret.stat().st_size if secret.exists() else SECRET
-    return f"{there} bytes, expected {SECRET}: it is damaged" if there < SECRET else None
+    """Why no pseudonym is made with this secret, if cut: it could be guessed, and would fit no earlier pseudonym."""
+    size = secret.stat().st_size if secret.exists() else SECRET
+    return f"{size} bytes, expected {SECRET}: it is damaged" if size < SECRET else None
 
 
 def without_secret(ws: Workspace) -> str | None:
-    """What rests on a secret that is not there (a copy of the folder without its dotfiles); None: nothing does."""
+    """The rows that depend on a missing secret (a copy without dotfiles lacks it), for a message; None: no rows do."""
     if ws.config.demo or (ws.root / ".secret").exists():
         return None
-    known = [table.name for table in _KEYED if any(state(ws, table)[table.name])] if _kept(ws) else []
-    if (ws.root / COMPARED).exists():  # else nobody knows whether `mine` has made the pseudonyms
+    dependents = [table.name for table in _KEYED if any(state(ws, table)[table.name])] if _has_database(ws) else []
+    if (ws.root / COMPARED).exists():  # else it is unknown whether `mine` made the pseudonyms
         seekers = (part["seeker"].count() for part in parts(ws, tables.CONVERSATIONS, "seeker"))
-        known += ["conversations"] if any(seekers) else []
-    return f"missing, and rows of {', '.join(known)} rest on it" if known else None
+        dependents += ["conversations"] if any(seekers) else []
+    return f"missing, and rows of {', '.join(dependents)} rest on it" if dependents else None
 
 
-def _kept(ws: Workspace) -> bool:
-    """Whether it has a database: to look into one would make it."""
+def _has_database(ws: Workspace) -> bool:
+    """Whether the workspace has a database; opening it would create one."""
     return bool(ws.config.store.url) or (ws.root / "workspace.db").exists()
 
 
 @contextmanager
 def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
-    """One process at a time at `what` (a command) in a workspace: others are told so, or wait for their turn.
+    """Lets one process at a time run `what` (a command) in a workspace; others get a StoreError, or wait.
 
-    The lock goes with the process, however it ends.
+    The lock is released when the process ends, however it ends.
     """
     with held(ws.root / f".{what.replace(' ', '-')}.lock", f"{ws.root}: another `{what}`", wait=wait):
         yield
@@ -208,14 +208,14 @@ def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
 
 @contextmanager
 def undisturbed(ws: Workspace) -> Iterator[None]:
-    """Nobody else is at work on what people said: for an erasure; StoreError where somebody is."""
+    """Excludes all other work on people's data, for an erasure; raises StoreError where there is any."""
     with held(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False):
         yield
 
 
 @contextmanager
 def together(ws: Workspace) -> Iterator[None]:
-    """Works on what people said, with whoever does: waits for an erasure, and does not go on with half of one."""
+    """Works on people's data beside others: waits for an erasure; raises StoreError where one was broken off."""
     with held(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
         if (ws.root / FORGETTING).exists():
             raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
@@ -223,11 +223,11 @@ def together(ws: Workspace) -> Iterator[None]:
 
 
 def shared(function: Callable[Concatenate[Workspace, P], Result]) -> Callable[Concatenate[Workspace, P], Result]:
-    """The function as it is called within `together`."""
+    """Returns the function, called within `together`."""
 
     @wraps(function)
-    def beside(ws: Workspace, *args: P.args, **kwargs: P.kwargs) -> Result:
+    def wrapper(ws: Workspace, *args: P.args, **kwargs: P.kwargs) -> Result:
         with together(ws):
             return function(ws, *args, **kwargs)
 
-    return cast(Callable[Concatenate[Workspace, P], Result], beside)
+    return cast(Callable[Concatenate[Workspace, P], Result], wrapper)
