@@ -1,7 +1,7 @@
-"""Readers of files from outside: each file gives a table, and every row that is left out is a row of drops.
+"""Reads files from outside: each file gives a table, and every row that is left out becomes a row of DROPS.
 
-A reader is a function of one row that answers with table rows or raises `Left`; `jsonl` and `csv_rows` open the file,
-count its lines and keep what was left out. Nothing in a file can stop a run; only a file that is not of its kind does.
+A reader is a function of one row that returns table rows or raises `Left`; `jsonl` and `csv_rows` open the file, count
+its lines and collect the drops. No row of a file can stop a run; only a file of a wrong kind does.
 """
 
 import codecs
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object
-NOT_READ = "column not read"  # a remark on a header: no row is left out by it
-PACKED = 100  # text that people wrote packs to a fifth of its size or so
-LONGEST = 16 * 2**20  # bytes of a line: the longest dialogues have a few hundred thousand
-_PLACE = 400  # characters: of a file's name and a line, or a key of JSON, which may be of any length
-csv.field_size_limit(1_000_000)  # a quote that nobody closes must not swallow the rest of a large file
+NOT_READ = "column not read"  # a remark on a header: no row is left out for it
+PACKED = 100  # a packed file may unpack to so many times its size; text has about 5
+LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundred thousand
+_PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
+csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
 
 Row = dict[str, object]  # of a table, or of a file that names its fields
 Rows = list[Row]
-Outside = TypeVar("Outside")  # what stands at a place of a file
-Made = TypeVar("Made")  # what a reader makes of it
+Outside = TypeVar("Outside")  # a row from outside, at a place of a file
+Made = TypeVar("Made")  # what a reader makes of such a row
 
 
 class Left(Exception):
-    """This row stays out: a short reason that can be counted, and what was found and expected."""
+    """This row is left out: a short reason that can be counted, and what was found and expected."""
 
     def __init__(self, reason: str, detail: str = "", place: str | None = None) -> None:
         super().__init__(reason)
@@ -55,7 +55,7 @@ class Left(Exception):
 
 @dataclass(frozen=True)
 class Read:
-    """What one file gave: rows of a table, rows of DROPS, and figures of the reader's own."""
+    """The result of one file: rows of a table, rows of DROPS, and figures of its reader."""
 
     rows: pl.DataFrame
     drops: pl.DataFrame
@@ -63,7 +63,7 @@ class Read:
 
 
 def together(reads: Iterable[Read], schema: pl.Schema) -> Read:
-    """Several files as one; `schema` is that of their rows, for no files at all."""
+    """Joins the results of several files; `schema` is that of their rows, also for no files."""
     rows, drops = [pl.DataFrame(schema=schema)], [tables.DROPS.empty]
     figures: Counter[str] = Counter()
     for read in reads:
@@ -74,12 +74,12 @@ def together(reads: Iterable[Read], schema: pl.Schema) -> Read:
 
 
 def reasons(drops: pl.DataFrame) -> dict[str, int]:
-    """Dropped rows per reason, for a command's last lines."""
+    """The number of dropped rows per reason, for the last lines of a command."""
     return dict(sorted(Counter(drops["reason"]).items()))
 
 
 def examples(drops: pl.DataFrame) -> dict[str, str]:
-    """Of each reason the first dropped row: its place, and what was found and expected, to mend the file by."""
+    """The first dropped row of each reason: its place, and what was found and expected, to correct the file."""
     first = drops.unique("reason", keep="first", maintain_order=True).select("reason", "place", "detail")
     return {reason: f"{place}: {detail}" if detail else place for reason, place, detail in first.iter_rows()}
 
@@ -87,7 +87,7 @@ def examples(drops: pl.DataFrame) -> dict[str, str]:
 def jsonl(
     path: Path, stage: str, source: str, one: Callable[[str, Row], Sequence[Made | Left]]
 ) -> tuple[list[Made], Rows]:
-    """(table rows, drops) of a file with one JSON object a line; blank lines are no rows."""
+    """Returns (table rows, drops) of a file with one JSON object per line; skips blank lines."""
     return each(stage, source, _json_lines(path), one)
 
 
@@ -101,10 +101,10 @@ def csv_rows(
     others: Iterable[str] | None = None,
     tabs: bool = False,
 ) -> tuple[list[Made], Rows]:
-    """(table rows, drops) of a file whose header has the `expected` columns: with commas, or tabs without quotes.
+    """Returns (table rows, drops) of a file with the `expected` columns, by commas, or by tabs without quotes.
 
-    others: all other columns that are read, where a further one is a drop, so that a misspelt one is not lost in
-    silence; None where files have columns that nobody needs.
+    others: all other columns that are read; a further one is a drop, so that a misspelt one is noticed. None: files
+    may have further columns, which are not needed.
     """
     return each(stage, source, _csv_lines(path, list(expected), others, tabs), one)
 
@@ -115,18 +115,18 @@ def each(
     lines: Iterable[tuple[str, Outside | Left]],
     one: Callable[[str, Outside], Sequence[Made | Left]],
 ) -> tuple[list[Made], Rows]:
-    """(what `one` makes of outside rows that stand at a place each, drops: also of parts of a row that it gives)."""
+    """Returns (what `one` makes of the outside rows, drops); `one` may also return `Left` for a part of its row."""
     rows: list[Made] = []
     drops: Rows = []
-    for place, found in lines:
+    for place, row in lines:
         try:
-            for made in [found] if isinstance(found, Left) else one(place, found):
-                if isinstance(made, Left):
-                    drops.append(drop(stage, source, made.place or place, made.reason, made.detail))
+            for result in [row] if isinstance(row, Left) else one(place, row):
+                if isinstance(result, Left):
+                    drops.append(drop(stage, source, result.place or place, result.reason, result.detail))
                 else:
-                    rows.append(made)
-        except Left as why:
-            drops.append(drop(stage, source, why.place or place, why.reason, why.detail))
+                    rows.append(result)
+        except Left as left:
+            drops.append(drop(stage, source, left.place or place, left.reason, left.detail))
         except ValidationError as fault:
             drops.append(drop(stage, source, place, "wrong type", _fault(fault)))
     return rows, drops
@@ -138,32 +138,32 @@ def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> 
 
 
 def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
-    """(the first row per key, drops of the others, as `again`); a row has its `place`."""
+    """Returns (the first row per key, drops of the others with the reason `again`); each row has its `place`."""
     first: dict[tuple[object, ...], Row] = {}
     drops: Rows = []
     for row in rows:
-        name = tuple(row[k] for k in key)
-        if name in first:
+        value = tuple(row[k] for k in key)
+        if value in first:
             drops.append(drop(stage, str(row["source"]), str(row["place"]), again, str(row.get("source_id", ""))))
         else:
-            first[name] = row
+            first[value] = row
     return list(first.values()), drops
 
 
 def existing(path: Path) -> Path:
-    """The path of a file that can be read."""
+    """Returns the path if it is a readable file; raises UsageError if not."""
     if not path.is_file():
         raise UsageError(f"{path}: {'no file' if path.exists() else 'no such file'}: expected a file to read")
     if not os.access(path, os.R_OK):
         raise UsageError(f"{path}: you may not read this file")
-    if not is_utf8(path.name):  # it names the place of every row
+    if not is_utf8(path.name):  # it is a part of the place of every row
         raise UsageError(f"{path}: the file's name is not UTF-8: give it another one")
     return path
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """The bytes of a file that may be gzipped; SourceError where it is cut, or unpacks to more than PACKED its size."""
+    """Opens a file that may be gzipped; raises SourceError where it is cut, or unpacks to over PACKED its size."""
     with existing(path).open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -174,7 +174,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 class _Packed(gzip.GzipFile):
-    """Ends with an error where it was made to unpack without end."""
+    """A gzip file that raises an error where it unpacks to more than `most` bytes."""
 
     def __init__(self, file: IO[bytes], most: int) -> None:
         super().__init__(fileobj=file)
@@ -183,20 +183,20 @@ class _Packed(gzip.GzipFile):
     def read1(self, size: int = -1) -> bytes:
         return self._counted(super().read1(size))
 
-    def _counted(self, found: bytes) -> bytes:
-        self.left -= len(found)
+    def _counted(self, data: bytes) -> bytes:
+        self.left -= len(data)
         if self.left < 0:
             raise gzip.BadGzipFile(f"it unpacks to more than {PACKED} times its size")
-        return found
+        return data
 
 
 def bounded_parquet(path: Path) -> Path:
-    """The path of a parquet file that unpacks to at most PACKED times its size, as `existing`."""
-    left = PACKED * existing(path).stat().st_size + LONGEST
+    """Returns the path of a readable parquet file; raises SourceError where it unpacks to over PACKED its size."""
+    remaining = PACKED * existing(path).stat().st_size + LONGEST
     try:
         for batch in pq.ParquetFile(path).iter_batches(64):
-            left -= batch.nbytes
-            if left < 0:
+            remaining -= batch.nbytes
+            if remaining < 0:
                 raise SourceError(
                     f"{path}: it unpacks to more than {PACKED} times its size: give the rows as JSON lines"
                 )
@@ -206,7 +206,7 @@ def bounded_parquet(path: Path) -> Path:
 
 
 def json_file(path: Path, expected: str) -> object:
-    """The value of a whole JSON file; `expected` says what it should hold."""
+    """Returns the value of a whole JSON file; `expected` says in an error what it should hold."""
     try:
         return strict_json(existing(path).read_text(encoding="utf-8-sig"))
     except (ValueError, RecursionError) as fault:
@@ -214,25 +214,25 @@ def json_file(path: Path, expected: str) -> object:
 
 
 def sound(value: Outside) -> Outside | Left:
-    """The value, or `Left` where a text in it has half of a surrogate pair, which no file could keep."""
+    """Returns the value, or `Left` where a text in it has a lone surrogate, which no file could keep."""
     try:
-        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # typed columns hold times and bytes, too
+        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # typed columns may hold times and bytes
     except UnicodeEncodeError:
         return Left("lone surrogate", "half of a character: \\ud800-\\udfff without its partner")
-    except RecursionError:  # one bracket more is refused where it is read
+    except RecursionError:  # nested nearly as deeply as can be read
         return Left("not JSON", "brackets without end")
     return value
 
 
 def whole(text: str, what: str) -> int:
-    """A number that a field must hold, or `Left`."""
+    """Returns the number that a field must hold; raises `Left` where it is none."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise Left("not a number", f"{what}: {seen(text)}")
     return int(text)
 
 
 def readable(text: str, most: int = 200) -> str:
-    """Outside text that may stand in a table or a message: valid Unicode, one line, cut."""
+    """Outside text as a table or a message may show it: valid Unicode, one line, cut to `most` characters."""
     return " ".join(text.encode("utf-8", "replace").decode().split())[:most]
 
 
@@ -246,10 +246,10 @@ def _json_lines(path: Path) -> Iterator[tuple[str, Row | Left]]:
 
 
 def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
-    """(number, line) of each line of a file that is not empty, without its end.
+    """Yields (number, line) of each line of a file that is not empty, without its end.
 
-    Empty ones are passed over quickly, for a few packed bytes can stand for millions of them; what is too long to be a
-    row is never in memory.
+    Skips empty lines quickly, as a few packed bytes can hold millions of them; a line that is too long to be a row is
+    never in memory.
     """
     number, rest, skipping = 0, b"", False
     too_long = Left("line too long", f"expected at most {LONGEST:,} bytes")
@@ -257,10 +257,10 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
         if not rest and not skipping and block.count(b"\n") == len(block):
             number += len(block)
             continue
-        ended = block.split(b"\n")
-        ended[0] = rest + ended[0]
-        rest = ended.pop()
-        for line in ended:
+        complete = block.split(b"\n")
+        complete[0] = rest + complete[0]
+        rest = complete.pop()
+        for line in complete:
             number += 1
             if skipping or len(line) > LONGEST:
                 yield number, too_long
@@ -281,13 +281,13 @@ def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Ro
     except KeyTwice as fault:
         return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
-        array = "an array begins here: write each of its objects on a line (`jq -c '.[]' FILE`)"
-        return Left("not JSON", f"expected an object on each line: {array if line.startswith(b'[') else fault}")
+        advice = "an array begins here: write each of its objects on a line (`jq -c '.[]' FILE`)"
+        return Left("not JSON", f"expected an object on each line: {advice if line.startswith(b'[') else fault}")
     return an_object(row, escaped=rb"\u" in line)
 
 
 def an_object(row: object, *, escaped: bool = True) -> Row | Left:
-    """The row that a value of JSON is; only where it was `escaped` can half of a surrogate pair stand in it."""
+    """Returns a JSON value as a row, or `Left`; only where it was `escaped` can it have a lone surrogate."""
     if not isinstance(row, dict):
         return Left("not JSON", f"expected an object: found {type(row).__name__}")
     return sound(row) if escaped else row
@@ -306,30 +306,30 @@ def _csv_lines(
         )
         records = (record for _, record in _csv_records(reader))
         written = header = _header(records)
-        known = (*expected, *(others or ()))
+        columns = (*expected, *(others or ()))
         if others is not None or not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
-            spelt = {name.lower(): name for name in known}
-            header = [spelt.get(name.lower(), name.lower() if others is None else name) for name in header]
+            spellings = {name.lower(): name for name in columns}
+            header = [spellings.get(name.lower(), name.lower() if others is None else name) for name in header]
         missing = [name for name in expected if name not in header]
         if missing or not header:
-            lack = f"column {missing[0]!r} is missing" if missing and header else "no header line"
+            problem = f"column {missing[0]!r} is missing" if missing and header else "no header line"
             raise SourceError(
-                f"{path}: {lack}: expected {'a tab-separated file with' if tabs else 'a table with , or ; and'}"
+                f"{path}: {problem}: expected {'a tab-separated file with' if tabs else 'a table with , or ; and'}"
                 f" the columns {','.join(expected)}, "
                 f"found {readable((';' if delimiter == ';' else ',').join(written)) or 'nothing'}"
             )
         for name in header:
-            if name and header.count(name) > 1:  # of a severity in each, the last would count, however mild
+            if name and header.count(name) > 1:  # of two severities the last would count, even a milder one
                 raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
-        if others is not None and (more := [name for name in header if name and name not in known]):
-            yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(more)}: {near(more[0], others)}")
+        if others is not None and (unknown := [name for name in header if name and name not in columns]):
+            yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
         for line, record in _csv_records(reader):
             if record != []:
                 yield f"{path.name}:{line}", _csv_row(header, record)
 
 
 def header(path: Path) -> list[str]:
-    """The columns of a table as they are written; none of what no csv reader takes."""
+    """The columns of a table as they are written; empty where no csv reader can read them."""
     coding, mark = spelling(path)
     with opened(path) as raw, TextIOWrapper(raw, coding, "replace", newline="") as file:
         return _header(record for _, record in _csv_records(csv.reader(_bounded(file), delimiter=mark, strict=True)))
@@ -343,7 +343,7 @@ def _header(records: Iterator[list[str] | Left]) -> list[str]:
 
 
 def _bounded(file: TextIOWrapper) -> Iterator[str]:
-    """The lines of a file; of what is too long to be a row, which is never in memory, one that no csv reader takes."""
+    """Yields the lines of a file; for one too long to be a row, which is never in memory, a line that csv refuses."""
     while line := file.readline(LONGEST):
         if len(line) < LONGEST or line.endswith("\n"):
             yield line
@@ -354,7 +354,7 @@ def _bounded(file: TextIOWrapper) -> Iterator[str]:
 
 
 def spelling(path: Path) -> tuple[str, str]:
-    """(encoding, delimiter) as spreadsheets write them: UTF-8 or UTF-16 with a mark; comma, semicolon or tab."""
+    """Returns (encoding, delimiter), as spreadsheets write: UTF-8 or UTF-16 with a mark; comma, semicolon or tab."""
     with opened(path) as file:
         head = file.read(2**16)
     coding = "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
@@ -365,15 +365,15 @@ def spelling(path: Path) -> tuple[str, str]:
 
 
 def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]]:
-    """(line, record), and of what the csv module cannot read each line as `Left`: an open quote takes many."""
+    """Yields (line, record), and `Left` for each line that the csv module cannot read: an open quote takes many."""
     while True:
-        before = reader.line_num
+        start = reader.line_num
         try:
             record = next(reader)
         except StopIteration:
             return
         except csv.Error as fault:
-            yield from ((n, Left("not CSV", str(fault))) for n in range(before + 1, reader.line_num + 1))
+            yield from ((n, Left("not CSV", str(fault))) for n in range(start + 1, reader.line_num + 1))
         else:
             yield reader.line_num, record
 
@@ -392,9 +392,9 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
 
 
 def _fault(fault: ValidationError) -> str:
-    """Where and what was expected; never the value itself, which may be somebody's words."""
+    """Says where a value is wrong and what is expected; never the value, which may be somebody's words."""
     first = fault.errors()[0]
-    where, found = ".".join(map(str, first["loc"])), first["input"]
-    if first["type"] == "missing":  # the fields beside it tell what the file calls it
-        return f"{where} is missing, found {field_names(found) if isinstance(found, dict) else type(found).__name__}"
-    return f"{where}: found {type(found).__name__}: {first['msg']}"
+    where, value = ".".join(map(str, first["loc"])), first["input"]
+    if first["type"] == "missing":  # the other fields show what the file calls it
+        return f"{where} is missing, found {field_names(value) if isinstance(value, dict) else type(value).__name__}"
+    return f"{where}: found {type(value).__name__}: {first['msg']}"

@@ -1,4 +1,4 @@
-"""Turns a benchmark's prompt into a conversation: without its instruction, one turn per speaker, with apostrophes.
+"""Splits a benchmark's prompt into turns: removes its instruction and restores lost apostrophes.
 
 Pretend you are a ... recommender system. ... Here is the conversation: USER: I can?t see blood
 SYSTEM: Try Heat
@@ -12,7 +12,7 @@ _TASK = re.compile(
 )
 _SPEAKER = re.compile(r"^[ \t]*(USER|SYSTEM):", re.M)
 
-# a ? inside of these words is an apostrophe that an encoding lost; every other ? is a question
+# a ? inside these words is an apostrophe that an encoding lost; every other ? is a question mark
 _NOT = "ai|are|ca|could|dare|did|do|does|had|has|have|is|might|must|need|sha|should|was|were|wo|would"
 _ENDS = {
     "t": "|".join(f"{word}n" for word in _NOT.split("|")) + "|can|won|don|shan|ain",
@@ -30,22 +30,22 @@ _LOST = re.compile(
 
 
 def said(prompt: str) -> list[tuple[str, str]]:
-    """(role, text) of every turn; a prompt that names no speaker is one turn of the seeker's."""
+    """Returns (role, text) of every turn; a prompt that names no speaker is one turn of the seeker."""
     text = _TASK.sub("", prompt, count=1) if _TASK.match(prompt) else prompt
     first, *parts = _SPEAKER.split(text)
-    if first.strip() or not parts:  # somebody's own words, whatever stands at the begin of a later line
+    if first.strip() or not parts:  # somebody's own words, even if a later line begins with a speaker
         return [("seeker", apostrophes(text))]
-    return [(ROLES[who], apostrophes(words.strip())) for who, words in zip(parts[::2], parts[1::2], strict=True)]
+    return [(ROLES[name], apostrophes(words.strip())) for name, words in zip(parts[::2], parts[1::2], strict=True)]
 
 
 def apostrophes(text: str) -> str:
-    return re.sub(r"\S+", lambda word: word[0] if _is_address(word[0]) else _mended(word[0]), text)
+    return re.sub(r"\S+", lambda match: match[0] if _is_address(match[0]) else _restored(match[0]), text)
 
 
 def _is_address(word: str) -> bool:
     return "://" in word or "www." in word.lower()
 
 
-def _mended(word: str) -> str:
-    places = {found.end() for found in _LOST.finditer(word)} if "?" in word else ()
+def _restored(word: str) -> str:
+    places = {match.end() for match in _LOST.finditer(word)} if "?" in word else ()
     return "".join("'" if n in places else char for n, char in enumerate(word))

@@ -1,7 +1,7 @@
-"""CCPE-M: an assistant asks what films a user likes and why; comma-separated, one utterance a line.
+"""Reads CCPE-M: an assistant asks which films a user likes and why; comma-separated, one utterance per line.
 
-There are no recommendations in it, so nothing to train a recommender on: it serves the proposers and reviewers, since
-people say here what they cannot bear to watch. Turns keep the numbers of the utterances.
+It has no recommendations, so nothing to train a recommender on. Proposers and reviewers can use it, since people say in
+it what they cannot bear to watch. Turns are in the order of the utterances' numbers.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ ROLES = {"USER": "seeker", "ASSISTANT": "recommender"}
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
+    """Conversations as `conversation_rows.frame` gives them; the file has no ids of people."""
     lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS)
     return conversations.of_films(SOURCE, lines, drops)
 

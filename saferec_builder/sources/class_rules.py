@@ -1,7 +1,7 @@
-"""What a class of statements (rating reasons, keywords, tags) says of the taxonomy's questions, and how surely.
+"""Rules by which statements (rating reasons, keywords, tags) answer the taxonomy's questions, and their precision.
 
-class_rules.toml has the patterns of reasons and, per question, of how many works that were read a rule was right;
-keywords.csv has which keyword answers which question with yes. Both are our own: no text of others.
+class_rules.toml has the patterns of reasons and, per question, for how many of the works that were read a rule was
+right; keywords.csv says which keyword answers which question with yes. Both are our own and hold no text of others.
 """
 
 import csv
@@ -12,16 +12,16 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-CLASSES = ("reason", "keyword", "tag")  # kinds of WARNINGS that speak through a rule
-FEWEST = 30  # works read before a rule's precision is known at all
+CLASSES = ("reason", "keyword", "tag")  # kinds of WARNINGS that answer questions by a rule
+FEWEST = 30  # works that must be read to know a rule's precision
 _HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class ClassRule:
-    """One statement of a class: where `key` (the topic of a warning of this kind) stands, `topic` is answered yes.
+    """A warning of this kind with the topic `key` answers the question `topic` with yes.
 
-    right and read are of works that were read; a rule with none was not read.
+    read: the works that were read to check the rule, 0 for an unchecked one; right: those of them where it was right.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class ClassRule:
 
     @property
     def precision(self) -> float:
-        """The share of right ones; 0 where too few were read to know."""
+        """The share of works where the rule was right; 0 where too few were read."""
         return self.right / self.read if self.read >= FEWEST else 0.0
 
 
@@ -71,20 +71,20 @@ def reasons() -> tuple[Reason, ...]:
 
 @lru_cache(maxsize=1)
 def keywords() -> dict[str, tuple[str, ...]]:
-    """Keyword in lower case -> the questions that it answers with yes."""
-    found: dict[str, tuple[str, ...]] = {}
+    """Returns keyword in lower case -> the questions that it answers with yes."""
+    topics: dict[str, tuple[str, ...]] = {}
     with (_HERE / "keywords.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found[row["keyword"]] = (*found.get(row["keyword"], ()), row["topic"])
-    return found
+            topics[row["keyword"]] = (*topics.get(row["keyword"], ()), row["topic"])
+    return topics
 
 
 @lru_cache(maxsize=1)
 def rules() -> tuple[ClassRule, ...]:
-    """Every rule. Keywords were read per question; what single people call a film (tag) was not read."""
+    """Returns all rules. Keywords were checked per question; tags, which single people give, were not checked."""
     table = _table()
-    named = [ClassRule("reason", r["name"], r["topic"], r.get("right", 0), r.get("read", 0)) for r in table["reason"]]
-    read = {row["topic"]: (row["right"], row["read"]) for row in table["keyword"]}
+    reasons = [ClassRule("reason", r["name"], r["topic"], r.get("right", 0), r.get("read", 0)) for r in table["reason"]]
+    checked = {row["topic"]: (row["right"], row["read"]) for row in table["keyword"]}
     pairs = [(word, topic) for word, topics in keywords().items() for topic in topics]
-    spoken = [ClassRule("keyword", word, topic, *read.get(topic, ())) for word, topic in pairs]
-    return (*named, *spoken, *(ClassRule("tag", word, topic) for word, topic in pairs))
+    keyword_rules = [ClassRule("keyword", word, topic, *checked.get(topic, ())) for word, topic in pairs]
+    return (*reasons, *keyword_rules, *(ClassRule("tag", word, topic) for word, topic in pairs))

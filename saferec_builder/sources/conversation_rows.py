@@ -1,4 +1,4 @@
-"""The row format that all sources of conversations share: the table's columns, and the place in the file."""
+"""The row format of all sources of conversations: the table's columns, and the place in the file."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ SCHEMA = pl.Schema(
     [
         *tables.CONVERSATIONS.schema.items(),
         ("place", pl.String()),
-        ("posts", pl.List(POST)),  # of the turns, where a source has ids or authors of them: as it names them, or null
+        ("posts", pl.List(POST)),  # of the turns, if the source has ids or authors: as it names them, or null
         ("stated", pl.List(pl.String)),  # traits that the source itself claims, under its own names
     ]
 )
@@ -61,9 +61,9 @@ def row(
     stated: list[str] | None = None,
     digest: str | None = None,
 ) -> Row:
-    """A conversation as read; `seeker` is still the source's own id, which `mine` turns into a pseudonym.
+    """A conversation as read; `seeker` is still the source's own id, which `mine` replaces with a pseudonym.
 
-    `digest` is that of the turns, where items are no part of what makes a revision.
+    `digest`: a digest of the turns for sources whose items do not make a new revision.
     """
     return {
         "conversation": tables.digest(source, source_id),
@@ -85,31 +85,31 @@ def row(
 
 
 def unpacked(value: object) -> object:
-    """The value of a cell: tables without nesting hold JSON text."""
+    """Parses the JSON text of a cell, as flat tables hold it; returns any other value as it is."""
     if not isinstance(value, str):
         return value
     try:
-        found = sources.sound(strict_json(value))
+        parsed = sources.sound(strict_json(value))
     except KeyTwice as fault:
         raise Left(sources.TWICE, str(fault)) from None
     except (ValueError, RecursionError):
         return value
-    if isinstance(found, Left):
-        raise found
-    return found
+    if isinstance(parsed, Left):
+        raise parsed
+    return parsed
 
 
 def by_role(turns: list[Turn]) -> dict[str, list[str]]:
-    """role -> refs of its turns; a ref belongs to who named it first."""
-    named: dict[str, str] = {}
+    """Returns role -> refs of its turns; a ref belongs to the role that named it first."""
+    first_role: dict[str, str] = {}
     for turn in turns:
         for item in turn["items"]:
-            named.setdefault(item, turn["role"])
-    return {role: [item for item, who in named.items() if who == role] for role in ("seeker", "recommender")}
+            first_role.setdefault(item, turn["role"])
+    return {role: [item for item, first in first_role.items() if first == role] for role in ("seeker", "recommender")}
 
 
 class Line(TypedDict):
-    """One line of a file that holds a dialogue in many lines."""
+    """One line of a file with many lines per dialogue."""
 
     dialogue: str
     order: int
@@ -117,7 +117,7 @@ class Line(TypedDict):
     text: str
     items: list[str]
     place: str
-    turn: str | None  # lines with the same one in a row are one turn; None: a turn of its own
+    turn: str | None  # consecutive lines with the same value are one turn; None: a turn by itself
 
 
 def line(
@@ -130,7 +130,7 @@ def line(
     items: list[str],
     turn: str | None = None,
 ) -> Line:
-    """A line with columns dialog_id and speaker, one of `roles`; the column `number` counts the lines of a dialogue."""
+    """A Line from columns dialog_id and speaker, a key of `roles`; the column `number` numbers the dialogue's lines."""
     if row["speaker"] not in roles:
         raise Left("unknown speaker", f"{seen(row['speaker'])}, expected {' or '.join(roles)}")
     if not row["dialog_id"]:
@@ -140,55 +140,55 @@ def line(
 
 
 def of_films(source: str, lines: list[Line], drops: Rows) -> Read:
-    """One conversation about films per dialogue, in order of its first line, where it stands.
+    """Returns one conversation about films per dialogue, in the order of first lines, which give the places.
 
-    Where a number comes twice, another copy or another dialogue of that name begins: its lines are left out.
+    A repeated number begins another copy, or another dialogue of that name, whose lines are left out.
     """
     dialogues: dict[str, dict[int, Line]] = {}
-    again: set[str] = set()
+    repeated: set[str] = set()
     drops = [*drops]
     for line in lines:
-        name, found = line["dialogue"], dialogues.setdefault(line["dialogue"], {})
-        if line["order"] in found:
-            again.add(name)
-        if name in again:
+        name, dialogue = line["dialogue"], dialogues.setdefault(line["dialogue"], {})
+        if line["order"] in dialogue:
+            repeated.add(name)
+        if name in repeated:
             drops.append(sources.drop("mine", source, line["place"], "same id"))
         else:
-            found[line["order"]] = line
-    return read([_dialogue(source, name, list(found.values())) for name, found in dialogues.items()], drops)
+            dialogue[line["order"]] = line
+    return read([_dialogue(source, name, list(dialogue.values())) for name, dialogue in dialogues.items()], drops)
 
 
 def _dialogue(source: str, name: str, lines: list[Line]) -> Row:
     turns: list[Turn] = []
-    last: tuple[str, str] | None = None
+    previous: tuple[str, str] | None = None
     for line in sorted(lines, key=lambda line: line["order"]):
-        here = None if line["turn"] is None else (line["role"], line["turn"])
-        if here is not None and here == last:
+        current = None if line["turn"] is None else (line["role"], line["turn"])
+        if current is not None and current == previous:
             turns[-1]["text"] += f" {line['text']}"
             turns[-1]["items"] = list(dict.fromkeys([*turns[-1]["items"], *line["items"]]))
         else:
             turns.append(Turn(role=line["role"], text=line["text"], items=line["items"]))
-        last = here
-    by = by_role(turns)
+        previous = current
+    refs = by_role(turns)
     return row(
         source,
         name,
         lines[0]["place"],
         turns,
         domain="film",
-        recommended=by["recommender"],
+        recommended=refs["recommender"],
         accepted=[],
-        seen=by["seeker"],
+        seen=refs["seeker"],
     )
 
 
 def read(rows: Rows, drops: Rows, left: Mapping[str, int] = MappingProxyType({})) -> Read:
-    """What one file gave; `left`: its messages that were left out, by their role or why."""
-    figures = {f"{why}_messages_left_out": n for why, n in sorted(left.items())}
+    """The Read of one file; `left`: the numbers of messages left out, by role or reason."""
+    figures = {f"{reason}_messages_left_out": n for reason, n in sorted(left.items())}
     return Read(frame(rows), tables.DROPS.frame(drops), figures)
 
 
 def frame(rows: Rows) -> pl.DataFrame:
-    """Rows as given by `row`; through arrow, since polars alone takes six times as long over dicts in lists."""
+    """Builds a frame of rows of `row`, through arrow: polars alone takes six times as long for dicts in lists."""
     arrow = pl.DataFrame(schema=SCHEMA).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     return pl.DataFrame(pa.Table.from_pylist(rows, schema=arrow), schema=SCHEMA)

@@ -1,9 +1,9 @@
-"""DoesTheDogDie: answers of its API as a user fetched them (JSON), or a table with "Clear Yes: <topic>" columns (CSV).
+"""Reads DoesTheDogDie: answers of its API as fetched by a user (JSON), or a table with "Clear Yes: T" columns (CSV).
 
 JSON: one answer of /media/ID ({"item": ..., "topicItemStats": [...]}), what `catalog fetch ddd` saved, a list of them,
-or {"items": [...]} with topicItemStats in each item; a folder is all its .json files. Votes are yesSum and noSum.
+or {"items": [...]} with topicItemStats in each item; of a folder, all .json files. Votes are yesSum and noSum.
 CSV: rows named by imdbId, movieId (of MovieLens), or title and year; 1 in "Clear Yes: T" or "Clear No: T" is a clear
-answer, anything else says nothing, for "not clearly yes" is no "no". `url` and `retrieved` may say where and when.
+answer, anything else says nothing, as "not clearly yes" is no "no". `url` and `retrieved` may say where and when.
 """
 
 import re
@@ -21,7 +21,7 @@ SOURCE = "ddd"
 SITE = "https://www.doesthedogdie.com"
 KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
 CLEAR = {"Clear Yes: ": "yes", "Clear No: ": "no"}
-MOST = 10**9  # people who voted
+MOST = 10**9  # most people who may have voted
 YES = ("1", "1.0", "true", "yes")
 
 
@@ -50,11 +50,11 @@ class _Item(BaseModel):
 
 
 def read(path: Path) -> Both:
-    """Items as CATALOG_ROWS (JSON only: a table names items by the ids of others) and WARNINGS, kind `topic`."""
+    """Items as CATALOG_ROWS (JSON only: a table names items by ids of others) and WARNINGS, kind `topic`."""
     if path.is_dir() or path.suffix.lower() == ".json":
         rows, drops = sources.each(items.STAGE, SOURCE, _answers(path), _media)
     else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _clear, expected=())
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
         if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
             raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
     return items.both_read(rows, drops)
@@ -66,39 +66,39 @@ def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
         data = sources.json_file(file, expected)
         if isinstance(data, dict) and isinstance(data.get("items"), list):
             data = data["items"]
-        for n, found in enumerate(data if isinstance(data, list) else [data], 1):
-            if not isinstance(found, dict):
-                raise SourceError(f"{file}: found {type(found).__name__}, expected {expected}")
-            if "absent" not in found:  # `catalog fetch` asked, and the site has no such item
-                yield f"{file.name}:{n}", sources.sound(found)
+        for n, answer in enumerate(data if isinstance(data, list) else [data], 1):
+            if not isinstance(answer, dict):
+                raise SourceError(f"{file}: found {type(answer).__name__}, expected {expected}")
+            if "absent" not in answer:  # `catalog fetch` asked, and the site has no such item
+                yield f"{file.name}:{n}", sources.sound(answer)
 
 
 def _media(place: str, raw: Row) -> list[Row | Left]:
     saved = raw.get("media")
     media = saved if isinstance(saved, dict) else raw
-    named = item if isinstance(item := media.get("item"), dict) else media
-    row = _Item.model_validate({**named, "topicItemStats": media.get("topicItemStats", [])})
+    fields = item if isinstance(item := media.get("item"), dict) else media
+    row = _Item.model_validate({**fields, "topicItemStats": media.get("topicItemStats", [])})
     kind = (row.itemType.name or "movie").casefold()
     if kind not in KINDS:
         raise Left("other kind", f"found {kind!r}, expected one of {', '.join(KINDS)}")
-    dated = row.releaseYear or ""
-    year = refs.year(dated) if dated.isdigit() else None  # "Unknown"
+    written_year = row.releaseYear or ""
+    year = refs.year(written_year) if written_year.isdigit() else None  # "Unknown"
     ids = [refs.imdb(row.imdbId)] if row.imdbId else []
     ids += [f"tmdb:{row.tmdbId}"] if re.fullmatch(r"0*[1-9][0-9]{0,11}", row.tmdbId or "") else []
-    asked = raw.get("ids")  # of the item that was asked for
-    expected = [refs.external(i) for i in asked if isinstance(i, str)] if isinstance(asked, list) else []
+    asked_ids = raw.get("ids")  # of the item that was asked for
+    expected = [refs.external(i) for i in asked_ids if isinstance(i, str)] if isinstance(asked_ids, list) else []
     ids += expected if _agree(ids, expected) else []  # else the site answered with another item
-    made: list[Row | Left] = []
-    made.append(items.item(SOURCE, row.id, place, domain=KINDS[kind], title=row.name, year=year, refs=ids))
+    rows: list[Row | Left] = []
+    rows.append(items.item(SOURCE, row.id, place, domain=KINDS[kind], title=row.name, year=year, refs=ids))
     for stat in row.topicItemStats:
-        made += _votes(place, row, stat, raw.get("retrieved"))
-    return made
+        rows += _votes(place, row, stat, raw.get("retrieved"))
+    return rows
 
 
 def _agree(ids: list[str], expected: list[str]) -> bool:
-    """No collection of which both name an item names two."""
-    held = {ref.partition(":")[0]: ref for ref in ids}
-    return all(held.get(ref.partition(":")[0], ref) == ref for ref in expected)
+    """Whether the two lists have no different ids of one collection."""
+    by_collection = {ref.partition(":")[0]: ref for ref in ids}
+    return all(by_collection.get(ref.partition(":")[0], ref) == ref for ref in expected)
 
 
 def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[Row | Left]:
@@ -108,35 +108,35 @@ def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[R
         return [Left("no topic", "a count without a name", f"{place} {row.id}")]
     if stat.yesSum + stat.noSum == 0:
         return []  # nobody voted: the API lists every topic
-    url, when = f"{SITE}/media/{row.id}", retrieved if isinstance(retrieved, str) else None
+    url, date = f"{SITE}/media/{row.id}", retrieved if isinstance(retrieved, str) else None
     yes, no, ref = stat.yesSum, stat.noSum, f"ddd:{row.id}"
-    return [items.warning(SOURCE, place, ref, kind="topic", topic=topic, yes=yes, no=no, url=url, retrieved=when)]
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=topic, yes=yes, no=no, url=url, retrieved=date)]
 
 
-def _clear(place: str, row: dict[str, str]) -> Rows:
+def _parse_row(place: str, row: dict[str, str]) -> Rows:
     clear = {name: cell for name, cell in row.items() if name.startswith(tuple(CLEAR))}
     if not clear:
         raise Left("no topic", "no column with a clear answer")
-    ref = _named(row)
-    url, when = row.get("url") or None, row.get("retrieved") or None
-    made: Rows = []
-    for name, cell in sorted(clear.items()):  # no before yes: of a row that says both the worse word is the last
+    ref = _ref_of(row)
+    url, date = row.get("url") or None, row.get("retrieved") or None
+    rows: Rows = []
+    for name, cell in sorted(clear.items()):  # no before yes: if a row has both, the worse answer is last and counts
         prefix = next(p for p in CLEAR if name.startswith(p))
         if cell.casefold() in YES:
             topic = name.removeprefix(prefix)
-            said = CLEAR[prefix]
-            made.append(
-                items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=said, url=url, retrieved=when)
+            answer = CLEAR[prefix]
+            rows.append(
+                items.warning(SOURCE, place, ref, kind="topic", topic=topic, answer=answer, url=url, retrieved=date)
             )
-    if not made:
+    if not rows:
         raise Left("no clear answer", "no topic is clearly yes or no")
-    return made
+    return rows
 
 
-def _named(row: dict[str, str]) -> str:
+def _ref_of(row: dict[str, str]) -> str:
     cells = {name.casefold(): cell for name, cell in row.items()}
     if imdb := cells.get("imdbid") or cells.get("imdb"):
         return refs.imdb(imdb.removesuffix(".0"))
-    if (lens := cells.get("movieid", "").removesuffix(".0")).isdigit():
-        return f"movielens:{lens}"
+    if (movielens := cells.get("movieid", "").removesuffix(".0")).isdigit():
+        return f"movielens:{movielens}"
     return refs.of_row({"title": cells.get("title") or cells.get("name") or "", "year": cells.get("year", "")})

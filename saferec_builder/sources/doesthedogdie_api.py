@@ -1,4 +1,4 @@
-"""DoesTheDogDie's API with the user's own key: one item at a time, slowly, and again only where the site was busy."""
+"""Asks DoesTheDogDie's API with the user's key: one item at a time, slowly; retries only where the site was busy."""
 
 import http.client
 import os
@@ -23,7 +23,7 @@ MOST = 16 * 2**20  # bytes of an answer
 
 @dataclass
 class Site:
-    """Where to ask, with which key, and how long to wait between two requests."""
+    """The address to ask, the key, and the pause between two requests."""
 
     key: str = field(repr=False)
     base: str = SITE
@@ -43,7 +43,7 @@ class Site:
 
 
 def named(name: str, base: str | None = None, pause: float = 1.0) -> Site:
-    """The site that is called so, asked with the key in DDD_API_KEY; UsageError where there is none, or no key."""
+    """Returns the site of this name with the key in DDD_API_KEY; raises UsageError where there is none, or no key."""
     if name != "ddd":  # a key, perhaps: it is not shown
         raise UsageError('fetch: no such site: expected "ddd" (DoesTheDogDie), with your key in the variable ' + KEY)
     if not os.environ.get(KEY):
@@ -52,7 +52,7 @@ def named(name: str, base: str | None = None, pause: float = 1.0) -> Site:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect would carry the key to wherever it points."""
+    """Follows no redirect: it would send the key to another address."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -62,7 +62,7 @@ _OPENER = urllib.request.build_opener(_NoRedirect)
 
 
 class Asked(TypedDict):
-    """An item to ask for; title and year are asked where the site does not know its IMDb id."""
+    """An item to ask for; title and year are used where the site does not have its IMDb id."""
 
     item: str
     title: str
@@ -79,16 +79,16 @@ Agrees = Callable[
 def media(site: Site, item: Asked, agrees: Agrees = lambda *_: True) -> Row | None:
     """The answer of /media/ID for an item, or None where the site has no such item.
 
-    What the site has under the item's IMDb id is asked back: an id may be wrong, and then the title is asked for.
-    `exact` is False in the answer where title and year may be another work's (titles.Match).
+    `agrees` checks the item that the site has under the IMDb id: an id may be wrong, and then the title is searched.
+    `exact` is False in the answer where title and year may mean another work (titles.Match).
     """
     imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
-    found = _by_imdb(site, imdb) if imdb else None
+    hit = _by_imdb(site, imdb) if imdb else None
     number: str | None
-    if found and agrees(*_read(found)[1:]):
-        number, exact = _read(found)[0], True
+    if hit and agrees(*_facts(hit)[1:]):
+        number, exact = _facts(hit)[0], True
     else:
-        match = _by_title(site, item, None if found else imdb)
+        match = _by_title(site, item, None if hit else imdb)
         number, exact = match.item, match.exact
     if number is None:
         return None
@@ -99,29 +99,29 @@ def media(site: Site, item: Asked, agrees: Agrees = lambda *_: True) -> Row | No
 
 
 def _by_imdb(site: Site, imdb: str) -> Row | None:
-    """The only item that the site knows under this id; an answer that says another id is another film."""
-    found = [i for i in _search(site, {"imdb": imdb}) if i.get("imdbId") in (imdb, None)]
-    return found[0] if len(found) == 1 else None
+    """The only item that the site has under this id; an answer with another id is another film."""
+    hits = [hit for hit in _search(site, {"imdb": imdb}) if hit.get("imdbId") in (imdb, None)]
+    return hits[0] if len(hits) == 1 else None
 
 
 def _by_title(site: Site, item: Asked, imdb: str | None) -> titles.Match:
-    """The item of this title and year; of several that fit none, nor one that the site knows under another IMDb id."""
-    found = _search(site, {"q": item["title"]})
-    rows = [(*_read(one), ()) for one in found if not imdb or one.get("imdbId") in (imdb, None, "")]
+    """The item of this title and year; none if several fit, or if the site has it under another IMDb id."""
+    hits = _search(site, {"q": item["title"]})
+    rows = [(*_facts(hit), ()) for hit in hits if not imdb or hit.get("imdbId") in (imdb, None, "")]
     return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
 
 
-def _read(found: Row) -> tuple[str, str, int | None, str]:
-    """Number, title, year and domain of an item that the site has."""
-    year, type_ = str(found.get("releaseYear") or ""), found.get("itemType")
+def _facts(hit: Row) -> tuple[str, str, int | None, str]:
+    """Returns number, title, year and domain of an item of the site."""
+    written_year, type_ = str(hit.get("releaseYear") or ""), hit.get("itemType")
     kind = KINDS.get(str(type_.get("name", "Movie") if isinstance(type_, dict) else "Movie").casefold(), "")
-    dated = int(year) if re.fullmatch("[0-9]{4}", year) else None
-    return str(found["id"]), str(found.get("name", "")), dated, kind
+    year = int(written_year) if re.fullmatch("[0-9]{4}", written_year) else None
+    return str(hit["id"]), str(hit.get("name", "")), year, kind
 
 
-def _search(site: Site, asked: Mapping[str, str]) -> list[Row]:
-    found = _get(site, f"/dddsearch?{urllib.parse.urlencode(asked)}")
-    items = found.get("items") if isinstance(found, dict) else None
+def _search(site: Site, query: Mapping[str, str]) -> list[Row]:
+    answer = _get(site, f"/dddsearch?{urllib.parse.urlencode(query)}")
+    items = answer.get("items") if isinstance(answer, dict) else None
     if not isinstance(items, list):
         raise SourceError(f"{site.base}/dddsearch: no items in the answer: has the API changed?")
     return [item for item in items if isinstance(item, dict) and re.fullmatch("[0-9]{1,12}", str(item.get("id")))]
@@ -129,7 +129,7 @@ def _search(site: Site, asked: Mapping[str, str]) -> list[Row]:
 
 def _get(site: Site, path: str) -> object:
     headers = {"Accept": "application/json", "X-API-KEY": site.key, "User-Agent": "saferec-builder"}
-    last = "nothing"
+    failure = "nothing"
     for attempt in range(TRIES):
         site.sleep(site.pause if site.asked else 0)
         site.asked += 1
@@ -139,17 +139,17 @@ def _get(site: Site, path: str) -> object:
                 return strict_json(answer.read(MOST))
         except urllib.error.HTTPError as fault:
             fault.close()  # it holds the connection
-            last = f"HTTP {fault.code}"
+            failure = f"HTTP {fault.code}"
             if fault.code in (401, 403):
-                raise UsageError(f"{site.base} refused the key ({last}): see your profile on the site") from None
+                raise UsageError(f"{site.base} refused the key ({failure}): see your profile on the site") from None
             if fault.code != 429 and fault.code < 500:
-                raise SourceError(f"{site.base}{path.split('?')[0]}: {last}: has the API changed?") from None
+                raise SourceError(f"{site.base}{path.split('?')[0]}: {failure}: has the API changed?") from None
             after = fault.headers.get("Retry-After", "")
             wait = float(min(int(after), 300)) if re.fullmatch("[0-9]{1,9}", after) else wait
-        except KeyTwice as fault:  # it would say the same again
+        except KeyTwice as fault:  # the next answer would be the same
             raise SourceError(f"{site.base}{path.split('?')[0]}: {fault}: has the API changed?") from None
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as fault:
-            last = type(fault).__name__
+            failure = type(fault).__name__
         if attempt < TRIES - 1:
             site.sleep(wait)
-    raise SourceError(f"{site.base} answers {last} after {TRIES} tries: run it again later; what came is kept")
+    raise SourceError(f"{site.base} answers {failure} after {TRIES} tries: run it again later; what came is kept")

@@ -1,8 +1,8 @@
-"""ESRB ratings of games: a table of descriptors (title, console, one 0/1 column per descriptor, esrb_rating), or one of
-certificates (certificate, game, esrb_rating, platform_name). Neither has years.
+"""Reads ESRB ratings of games: a table of descriptors (title, console, one 0/1 column per descriptor, esrb_rating), or
+one of certificates (certificate, game, esrb_rating, platform_name). Neither has years.
 
-Each row is a game on its platforms, and its descriptors stay with it; the catalog makes one game of a title's rows. A
-rating alone says nothing of a trait and is kept as a statement that no verdict rests on.
+Each row is a game on its platforms and keeps its descriptors; the catalog joins the rows of a title to one game. A
+rating alone says nothing about a trait and is kept as a statement that no verdict uses.
 """
 
 from pathlib import Path
@@ -16,8 +16,8 @@ from saferec_builder.sources.item_rows import Both
 
 SOURCE = "esrb"
 NOTHING = "no_descriptors"
-SPELT = {"strong_janguage": "strong_language"}  # as the published table has it
-ASKED = (  # by the published table: a game that lacks a descriptor is one that was asked for it
+SPELT = {"strong_janguage": "strong_language"}  # an error of the published table
+ASKED = (  # columns of the published table: a game lacks a descriptor only where its column says so
     *("alcohol_reference", "animated_blood", "blood", "blood_and_gore", "cartoon_violence", "crude_humor"),
     *("drug_reference", "fantasy_violence", "intense_violence", "language", "lyrics", "mature_humor", "mild_blood"),
     *("mild_cartoon_violence", "mild_fantasy_violence", "mild_language", "mild_lyrics", "mild_suggestive_themes"),
@@ -31,23 +31,23 @@ RATINGS = ("EC", "E", "ET", "E10plus", "E10+", "T", "M", "AO", "RP")
 
 
 def read(path: Path) -> Both:
-    """Games as CATALOG_ROWS and what was said of them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
+    """Games as CATALOG_ROWS, and statements about them as WARNINGS: kind `esrb` (descriptor) and `rating`."""
     header = sources.header(path)
-    names = {_spelt(name) for name in header}
+    names = {_spelling(name) for name in header}
     expected: tuple[str, ...]
     if "certificate" in header:
-        one, expected = _certificate, ("certificate", "game", "esrb_rating", "platform_name")
+        parse_row, expected = _certificate, ("certificate", "game", "esrb_rating", "platform_name")
     elif NOTHING in names:
-        one, expected = _described, ("title", "console", "esrb_rating")
-        if lacking := [name for name in ASKED if name not in names]:
+        parse_row, expected = _described, ("title", "console", "esrb_rating")
+        if missing := [name for name in ASKED if name not in names]:
             raise SourceError(
-                f"{path}: column {lacking[0]!r} is missing: a table that does not ask cannot say that a game has none,"
+                f"{path}: column {missing[0]!r} is missing: a table that does not ask cannot say that a game has none,"
                 f" expected all {len(ASKED)} descriptors of the published one"
             )
     else:
-        found = sources.readable(",".join(header)) or "nothing"
-        raise SourceError(f"{path}: no column certificate or {NOTHING}: expected an ESRB table, found {found}")
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, expected=expected)
+        columns = sources.readable(",".join(header)) or "nothing"
+        raise SourceError(f"{path}: no column certificate or {NOTHING}: expected an ESRB table, found {columns}")
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, parse_row, expected=expected)
     return items.both_read(rows, drops)
 
 
@@ -62,24 +62,24 @@ def _described(place: str, row: dict[str, str]) -> Rows:
     odd = next((f"{name} = {cell!r}" for name, cell in flags.items() if cell not in ("0", "1")), None)
     if odd:
         raise Left("no 0 or 1", f"found {odd}")
-    named = [_spelt(name) for name, cell in flags.items() if cell == "1"]
-    if len(named) > 1 and NOTHING in named:
-        named.remove(NOTHING)  # the published table has both at times: what is named counts
+    descriptors = [_spelling(name) for name, cell in flags.items() if cell == "1"]
+    if len(descriptors) > 1 and NOTHING in descriptors:
+        descriptors.remove(NOTHING)  # the published table sometimes has both: the others count
     rating = "T" if row["esrb_rating"] == "T" else row["esrb_rating"][:1]
-    if odd_ones := sorted(OLDEST.get(rating, set()) & set(named)):  # its descriptors stand in wrong columns
-        raise Left("rating and descriptors disagree", f"found {odd_ones[0]} in a game rated {row['esrb_rating']}")
-    own = f"{titles.normal(row['title'])} on {row['console'] or '?'}"
-    return _game(place, row["title"], own, row["esrb_rating"], named)
+    if wrong := sorted(OLDEST.get(rating, set()) & set(descriptors)):  # its descriptors are in wrong columns
+        raise Left("rating and descriptors disagree", f"found {wrong[0]} in a game rated {row['esrb_rating']}")
+    source_id = f"{titles.normal(row['title'])} on {row['console'] or '?'}"
+    return _game(place, row["title"], source_id, row["esrb_rating"], descriptors)
 
 
-def _spelt(name: str) -> str:
+def _spelling(name: str) -> str:
     return SPELT.get(descriptor(name), descriptor(name))
 
 
-def _game(place: str, title: str, own: str, rating: str, said: list[str]) -> Rows:
-    game = items.item(SOURCE, own, place, domain="game", title=title, year=None)
+def _game(place: str, title: str, source_id: str, rating: str, descriptors: list[str]) -> Rows:
+    game = items.item(SOURCE, source_id, place, domain="game", title=title, year=None)
     if rating and rating not in RATINGS:
         raise Left("unknown rating", f"found {rating!r}, expected one of {', '.join(RATINGS)}")
-    stated = [*(("esrb", name) for name in said), *([("rating", rating)] if rating else [])]
-    warnings = [items.warning(SOURCE, place, f"esrb:{own}", kind=k, topic=t, domain="game") for k, t in stated]
+    pairs = [*(("esrb", name) for name in descriptors), *([("rating", rating)] if rating else [])]
+    warnings = [items.warning(SOURCE, place, f"esrb:{source_id}", kind=k, topic=t, domain="game") for k, t in pairs]
     return [game, *warnings]

@@ -1,4 +1,4 @@
-"""Which source a table is for, as its header tells: for whoever names another one at `catalog add`."""
+"""Recognises the source of a table by its header, for users who name another source at `catalog add`."""
 
 import shlex
 from collections.abc import Iterable
@@ -10,14 +10,14 @@ from saferec_builder.core.taxonomy import GUIDE
 from saferec_builder.sources import doesthedogdie, esrb, items_csv, movielens, rating_reasons, warnings_csv
 from saferec_builder.sources.item_rows import Source
 
-SUFFIXES = (".csv", ".tsv", ".tab", ".txt")  # of tables; a line of JSON may be the whole file
+SUFFIXES = (".csv", ".tsv", ".tab", ".txt")  # of tables; the first line of JSON may be the whole file
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Columns by which a table is known as one for `source`.
+    """Columns by which a table is recognised as one for `source`.
 
-    many: of one item it may have many rows; read as items, all but the first are dropped as `same id`.
+    many: it may have many rows per item; read as items, all but the first of them are dropped as `same id`.
     """
 
     source: Source
@@ -40,20 +40,20 @@ MARKS = (
 
 
 def others(source: Source, path: Path) -> list[Mark]:
-    """The marks of other sources that the file's header has; none of a folder, or of what its name calls no table.
+    """The marks of other sources that the file's header has; none for a folder or a file not named like a table.
 
-    A table that is one for `source` is none of items of one's own: any source may name an item by domain, title, year.
+    A table for `source` is not taken for one of source `csv`: any table may name items by domain, title and year.
     """
-    written = sources.header(path) if _may_be_table(path) else []
-    header = {name.casefold() for name in written}
-    found = [mark for mark in MARKS if {name.casefold() for name in mark.columns} <= header]
-    found += [Mark(Source.ddd, (name,)) for name in written if name.startswith(tuple(doesthedogdie.CLEAR))][:1]
-    own = {source, *([Source.csv] if any(mark.source == source for mark in found) else [])}
-    return [mark for mark in found if mark.source not in own]
+    columns = sources.header(path) if _may_be_table(path) else []
+    header = {name.casefold() for name in columns}
+    marks = [mark for mark in MARKS if {name.casefold() for name in mark.columns} <= header]
+    marks += [Mark(Source.ddd, (name,)) for name in columns if name.startswith(tuple(doesthedogdie.CLEAR))][:1]
+    excluded = {source, *([Source.csv] if any(mark.source == source for mark in marks) else [])}
+    return [mark for mark in marks if mark.source not in excluded]
 
 
 def advice(marks: Iterable[Mark], path: Path) -> str:
-    """What a message ends with, of the first mark: the columns, and the command that reads them, to paste."""
+    """The end of a message about the first mark: its columns, and the command that reads them, to paste."""
     first = next(iter(marks), None)
     if first is None:
         return ""

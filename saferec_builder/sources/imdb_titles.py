@@ -1,7 +1,7 @@
-"""IMDb's title.basics.tsv, plain or gzipped: films and series with their id, both titles, year and genres.
+"""Reads IMDb's title.basics.tsv, plain or gzipped: films and series with their id, both titles, year and genres.
 
-Tab-separated, quoting off, \\N for nothing. Episodes, shorts, games and the other types are left out: one drop per
-type, which says how many. A row whose original title differs keeps it as an alias.
+Tab-separated without quotes, \\N for nothing. Episodes, shorts, games and the other types are left out: one drop per
+type says how many. A row whose original title differs keeps it as an alias.
 """
 
 from collections import Counter
@@ -15,14 +15,14 @@ from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "imdb"
 TYPES = {"movie": "film", "tvMovie": "film", "tvSeries": "series", "tvMiniSeries": "series"}
-WANTED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
+NEEDED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
 
 
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS."""
     others: Counter[str] = Counter()
     with sources.opened(path) as file:
-        rows, drops = sources.each(items.STAGE, SOURCE, _rows(path, file, others), _one)
+        rows, drops = sources.each(items.STAGE, SOURCE, _rows(path, file, others), _parse_row)
     for kind, n in sorted(others.items()):
         drops.append(sources.drop(items.STAGE, SOURCE, f"{path.name} {kind}", "no film or series", f"{n:,} of {kind}"))
     return items.items_read(rows, drops)
@@ -31,11 +31,11 @@ def read(path: Path) -> Read:
 def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, dict[str, str] | Left]]:
     lines = sources.lines(file)
     header = _cells(next(lines, (0, b""))[1])
-    missing = [name for name in WANTED if name not in header]
+    missing = [name for name in NEEDED if name not in header]
     if missing:
-        found = sources.readable("\t".join(header))
+        columns = sources.readable("\t".join(header))
         raise SourceError(
-            f"{path}: column {missing[0]!r} is missing: expected IMDb's title.basics.tsv, found {found!r}"
+            f"{path}: column {missing[0]!r} is missing: expected IMDb's title.basics.tsv, found {columns!r}"
         )
     for number, line in lines:
         place = f"{path.name}:{number}"
@@ -63,10 +63,10 @@ def _row(header: list[str], line: bytes) -> dict[str, str] | Left:
     return {name: "" if cell == "\\N" else cell for name, cell in zip(header, cells, strict=True)}
 
 
-def _one(place: str, row: dict[str, str]) -> Rows:
+def _parse_row(place: str, row: dict[str, str]) -> Rows:
     ref = refs.imdb(row["tconst"])
     original = row["originalTitle"]
-    found = items.item(
+    item = items.item(
         SOURCE,
         ref.removeprefix("imdb:"),
         place,
@@ -77,4 +77,4 @@ def _one(place: str, row: dict[str, str]) -> Rows:
         aliases=[original] if original != row["primaryTitle"] else [],
         genres=row["genres"].split(","),
     )
-    return [found]
+    return [item]

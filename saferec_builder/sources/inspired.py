@@ -1,7 +1,7 @@
-"""INSPIRED: dialogues in which a recommender talks a seeker into a film; tab-separated, one sentence a line.
+"""Reads INSPIRED: a recommender persuades a seeker to watch a film; tab-separated, one sentence per line.
 
-Sentences of one turn become one turn. Films are those that the file's `movies` column names (found by its authors'
-programs, so with a few words taken for titles); it does not say which one was accepted.
+The sentences of a turn are joined. Films are those in the file's `movies` column (found by programs of its authors, so
+a few words are mistaken for titles); it does not say which film was accepted.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ ROLES = {"SEEKER": "seeker", "RECOMMENDER": "recommender"}
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them; the file has no ids of people."""
+    """Conversations as `conversation_rows.frame` gives them; the file has no ids of people."""
     lines, drops = sources.csv_rows(path, "mine", SOURCE, _line, expected=COLUMNS, tabs=True)
     return conversations.of_films(SOURCE, lines, drops)
 

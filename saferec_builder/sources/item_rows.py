@@ -1,4 +1,4 @@
-"""The row format that all sources of items and warnings share; a reader fills it, `catalog` merges the rows."""
+"""The row format of all sources of items and warnings; readers fill it, and `catalog` merges the rows."""
 
 import re
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from saferec_builder.storage import tables
 
 STAGE = "catalog"
 AGAIN = "same statement"
-_LINE = re.compile(r".*:\d+")  # of a place, which may go on with the part of a row that is meant
+_LINE = re.compile(r".*:\d+")  # of a place, which may continue with a part of the row
 
 
 class Source(StrEnum):
@@ -34,7 +34,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class Both:
-    """What a file gave that holds items and statements about them; the drops are those of the file."""
+    """The result of a file with items and statements about them; `items` has the drops of the file."""
 
     items: Read
     warnings: Read
@@ -53,7 +53,7 @@ def item(
     genres: Iterable[str] = (),
     plot: str | None = None,
 ) -> Row:
-    """A row of CATALOG_ROWS with its `place`; a row that names nothing or no known domain is left out."""
+    """A row of CATALOG_ROWS with its `place`; raises `Left` without a title or a known domain."""
     if not title.strip():
         raise Left("no title", "an item needs a title")
     if domain not in sources.DOMAINS:
@@ -73,14 +73,14 @@ def item(
 
 
 def items_read(rows: Rows, drops: Rows) -> Read:
-    """Rows of CATALOG_ROWS; of two with one id the first stays."""
-    first, twice = sources.one_each(rows, ("source", "source_id"), STAGE)
+    """The Read of rows of CATALOG_ROWS; of two with one id the first is kept."""
+    first, repeated = sources.one_each(rows, ("source", "source_id"), STAGE)
     frame = tables.CATALOG_ROWS.frame(first)
     figures = {
         "with_external_id": int((frame["refs"].list.len() > 0).sum()),
         "without_year": frame["year"].null_count(),
     }
-    return Read(frame, tables.DROPS.frame(drops + twice), figures if first else {})  # a table of statements has none
+    return Read(frame, tables.DROPS.frame(drops + repeated), figures if first else {})  # a table of statements has none
 
 
 def warning(
@@ -99,7 +99,7 @@ def warning(
     retrieved: str | None = None,
     words: str | None = None,
 ) -> Row:
-    """A row of WARNINGS; the same statement always has the same id, whatever the `words` and the place it rests on."""
+    """A row of WARNINGS; the same statement always has the same id, whatever its `words` and its place."""
     if domain is not None and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     statement = {
@@ -119,7 +119,7 @@ def warning(
 
 
 class Noted(TypedDict):
-    """What a table of warnings may say beside its answers."""
+    """The optional columns of a table of warnings."""
 
     domain: str | None
     url: str | None
@@ -127,29 +127,29 @@ class Noted(TypedDict):
 
 
 def noted(cells: dict[str, str]) -> Noted:
-    """The optional columns of a row; a blank cell says nothing."""
+    """Returns the optional columns of a row; a blank cell is None."""
     domain, url, retrieved = (cells.get(name) or None for name in ("domain", "url", "retrieved"))
     return Noted(domain=domain, url=url, retrieved=retrieved)
 
 
 def warnings_read(rows: Rows, drops: Rows) -> Read:
-    """Rows of WARNINGS; the same statement twice counts once.
+    """The Read of rows of WARNINGS; a repeated statement counts once.
 
-    rows_read: how many rows the file has, for one may make several statements, or none.
+    Its figure rows_read is the number of the file's rows: a row may make several statements, or none.
     """
-    first, twice = sources.one_each(rows, ("warning",), STAGE, AGAIN)
+    first, repeated = sources.one_each(rows, ("warning",), STAGE, AGAIN)
     frame = tables.WARNINGS.frame(first)
-    return Read(frame, tables.DROPS.frame(drops + twice), _rows_read(rows, drops))
+    return Read(frame, tables.DROPS.frame(drops + repeated), _rows_read(rows, drops))
 
 
 def both_read(rows: Rows, drops: Rows) -> Both:
-    """Rows of both tables as one reader made them; rows_read, as of `warnings_read`, is of all of them."""
+    """The Both of rows of both tables from one reader; rows_read (see `warnings_read`) counts all of them."""
     warnings = warnings_read([row for row in rows if "warning" in row], [])
     of_items = items_read([row for row in rows if "warning" not in row], drops)
     return Both(of_items, replace(warnings, figures=_rows_read(rows, drops)))
 
 
 def _rows_read(rows: Rows, drops: Rows) -> dict[str, int]:
-    """Rows of a file are told apart by their places; a remark on its header is none."""
+    """The number of rows of a file, by their places; a remark on its header is not a row."""
     places = [str(row["place"]) for row in (*rows, *drops) if row.get("reason") != sources.NOT_READ]
-    return {"rows_read": len({found[0] if (found := _LINE.match(place)) else place for place in places})}
+    return {"rows_read": len({match[0] if (match := _LINE.match(place)) else place for place in places})}

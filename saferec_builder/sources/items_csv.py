@@ -1,10 +1,10 @@
-"""A user's own items: comma-separated, header domain,title,year,ids,aliases,plot and, if they like, id, imdb, genres.
+"""Reads a user's own items: comma-separated, header domain,title,year,ids,aliases,plot and perhaps id, imdb, genres.
 
-`imdb` is an IMDb id, as in a table of warnings. `ids` (imdb:tt0078748 tmdb:348) are parted by white space, commas,
-semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may stand for `plot`,
-and a title may end with its year. An `id` may be any; one of IMDb or TMDB counts among the ids, too. Without an id of
-its own an item is named by the first of its ids, else by domain, title and year; so is one whose id an earlier row with
-another title or year has, of this file or of one before. Other columns are not read.
+`imdb` is an IMDb id, as in a table of warnings. `ids` (imdb:tt0078748 tmdb:348) are separated by white space, commas,
+semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may replace `plot`,
+and a title may end with its year. An `id` may be any text; one of IMDb or TMDB also counts as one of the `ids`. An item
+without an `id` is identified by the first of its `ids`, else by domain, title and year. An item whose id belongs to an
+earlier row with another title or year, of this or an earlier file, is identified so, too. Other columns are not read.
 """
 
 import difflib
@@ -24,34 +24,34 @@ SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
 _REMEDY = "it names neither until `catalog apart` takes it from one (`catalog merges --conflicts`)"
 SHARED = "id of another row"  # a remark: both rows are read
-LIKE = 0.8  # share of characters in common from which a title is like another
+LIKE = 0.8  # share of common characters from which two titles are alike
 OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
 
 
 def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS."""
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=NEEDED, others=OTHERS)
-    return items.items_read(rows, drops + _told_apart(rows))
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=NEEDED, others=OTHERS)
+    return items.items_read(rows, drops + _separated(rows))
 
 
-def _one(place: str, row: dict[str, str]) -> Rows:
+def _parse_row(place: str, row: dict[str, str]) -> Rows:
     year = refs.year(row["year"])
-    title, written = titles.split_year(row["title"])
-    if year and written != year:
-        title, written = row["title"], year
+    title, written_year = titles.split_year(row["title"])
+    if year and written_year != year:
+        title, written_year = row["title"], year
     ids = [refs.imdb(row["imdb"])] if row.get("imdb") else []
     ids += [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
-    itself = refs.read(row.get("id", "")) or ""
-    ids += [itself] if itself.startswith(("imdb:", "tmdb:")) else []
-    own = row.get("id") or next(iter(ids), "") or _named(row["domain"], title, written)
+    id_ref = refs.read(row.get("id", "")) or ""
+    ids += [id_ref] if id_ref.startswith(("imdb:", "tmdb:")) else []
+    source_id = row.get("id") or next(iter(ids), "") or _id_of(row["domain"], title, written_year)
     return [
         items.item(
             SOURCE,
-            own,
+            source_id,
             place,
             domain=row["domain"],
             title=title,
-            year=written,
+            year=written_year,
             refs=ids,
             aliases=_parts(row.get("aliases", "")),
             genres=_parts(row.get("genres", "").replace(",", ";")),
@@ -60,62 +60,62 @@ def _one(place: str, row: dict[str, str]) -> Rows:
     ]
 
 
-def _named(domain: object, title: object, year: object) -> str:
+def _id_of(domain: object, title: object, year: object) -> str:
     return f"{domain}:{titles.normal(str(title)) or title}:{year or ''}"
 
 
-def _told_apart(rows: Rows) -> Rows:
-    """Names rows whose id an earlier row of another title or year has by their titles (a slip in an id loses no work:
-    `catalog.merge` decides whether they are one). The remarks on them, and on rows of unlike titles of one id."""
+def _separated(rows: Rows) -> Rows:
+    """Gives an id by title to rows whose id an earlier row with another title or year has, so that a wrong id loses no
+    work (`catalog.merge` decides whether they are one). Returns remarks on them, and on unlike titles with one ref."""
     first: dict[object, Row] = {}
-    claimed: dict[str, Row] = {}
-    told = []
+    by_ref: dict[str, Row] = {}
+    remarks = []
     for row in rows:
-        one = first.setdefault(row["source_id"], row)
-        if _differ(one, row):
-            told.append(_shared(row, str(row["source_id"]), one, _REMEDY))
-            row["source_id"] = _named(*(row[name] for name in NEEDED))
+        earlier = first.setdefault(row["source_id"], row)
+        if _differ(earlier, row):
+            remarks.append(_remark(row, str(row["source_id"]), earlier, _REMEDY))
+            row["source_id"] = _id_of(*(row[name] for name in NEEDED))
             continue
         for ref in cast("list[str]", row["refs"]):
-            one = claimed.setdefault(ref, row)
-            if one is not row and not _alike(one, row):
-                told.append(_shared(row, ref, one, "`catalog apart` takes it from one (`catalog merges`)"))
+            earlier = by_ref.setdefault(ref, row)
+            if earlier is not row and not _alike(earlier, row):
+                remarks.append(_remark(row, ref, earlier, "`catalog apart` takes it from one (`catalog merges`)"))
                 break
-    return told
+    return remarks
 
 
-def _shared(row: Row, own: str, one: Row, remedy: str) -> Row:
-    line, title = str(one["place"]).rpartition(":")[2], str(one["title"])[:40]
-    said = f"{own} is that of {title!r} in line {line}, too: if they are two works, {remedy}"
-    return sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, said)
+def _remark(row: Row, shared_id: str, earlier: Row, remedy: str) -> Row:
+    line, title = str(earlier["place"]).rpartition(":")[2], str(earlier["title"])[:40]
+    detail = f"{shared_id} is that of {title!r} in line {line}, too: if they are two works, {remedy}"
+    return sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, detail)
 
 
 def apart_from(read: Read, held: pl.DataFrame, file: str) -> Read:
-    """`read`, where a row whose id one of `held` (CATALOG_ROWS of this source) with another title or year has is named
-    by its title, with a remark: two tables may both be numbered from 1."""
+    """Returns `read` with ids by title, and remarks, for rows whose id a row of `held` (CATALOG_ROWS of this source)
+    with another title or year has: two tables may both be numbered from 1."""
     first = held.unique("source_id", keep="first").select("source_id", had="title", was="year")
     both = read.rows.join(first, "source_id", "left", maintain_order="left")
-    names, told = [], []
+    ids, remarks = [], []
     for row in both.select("source_id", "domain", "title", "year", "had", "was").iter_rows(named=True):
-        own = row["source_id"]
+        id_ = row["source_id"]
         if row["had"] is not None and _differ({"title": row["had"], "year": row["was"]}, row):
-            name = _named(*(row[column] for column in NEEDED))
-            if name != own:
-                said = f"{own} is that of {row['had'][:40]!r} in the catalog: {row['title'][:40]!r} is named {name}"
-                told.append(sources.drop(items.STAGE, SOURCE, file, SHARED, said))
-            own = name
-        names.append(own)
-    drops = pl.concat([read.drops, tables.DROPS.frame(told)])
-    return replace(read, rows=read.rows.with_columns(pl.Series("source_id", names, pl.String)), drops=drops)
+            new_id = _id_of(*(row[column] for column in NEEDED))
+            if new_id != id_:
+                detail = f"{id_} is that of {row['had'][:40]!r} in the catalog: {row['title'][:40]!r} is named {new_id}"
+                remarks.append(sources.drop(items.STAGE, SOURCE, file, SHARED, detail))
+            id_ = new_id
+        ids.append(id_)
+    drops = pl.concat([read.drops, tables.DROPS.frame(remarks)])
+    return replace(read, rows=read.rows.with_columns(pl.Series("source_id", ids, pl.String)), drops=drops)
 
 
-def _differ(one: Row, other: Row) -> bool:
-    """Whether two rows of one id say different works: the titles are others, or the years."""
-    return _title(one) != _title(other) or bool(one["year"] and other["year"] and one["year"] != other["year"])
+def _differ(row: Row, other: Row) -> bool:
+    """Whether two rows with one id are different works: their titles differ, or their years."""
+    return _title(row) != _title(other) or bool(row["year"] and other["year"] and row["year"] != other["year"])
 
 
-def _alike(one: Row, other: Row) -> bool:
-    return difflib.SequenceMatcher(None, _title(one), _title(other), autojunk=False).ratio() >= LIKE
+def _alike(row: Row, other: Row) -> bool:
+    return difflib.SequenceMatcher(None, _title(row), _title(other), autojunk=False).ratio() >= LIKE
 
 
 def _title(row: Row) -> str:

@@ -1,4 +1,4 @@
-"""Invented items of the demo: JSON lines with title, year, domain, genres, plot and, if it has one, an id."""
+"""Reads the invented items of the demo: JSON lines with title, year, domain, genres, plot and, if it has one, an id."""
 
 from pathlib import Path
 
@@ -23,15 +23,15 @@ class _Item(BaseModel):
 
 
 def read(path: Path) -> Read:
-    """Rows of CATALOG_ROWS; an item without an id is named by domain, title and year."""
-    rows, drops = sources.jsonl(path, items.STAGE, SOURCE, _one)
+    """Rows of CATALOG_ROWS; an item without an id is identified by domain, title and year."""
+    rows, drops = sources.jsonl(path, items.STAGE, SOURCE, _parse_row)
     return items.items_read(rows, drops)
 
 
-def _one(place: str, raw: Row) -> Rows:
+def _parse_row(place: str, raw: Row) -> Rows:
     row = _Item.model_validate(raw)
-    own = str(row.id) if row.id is not None else f"{row.domain}-{titles.normal(row.title)}-{row.year}".replace(" ", "-")
+    id_ = str(row.id) if row.id is not None else f"{row.domain}-{titles.normal(row.title)}-{row.year}".replace(" ", "-")
     item = items.item(
-        SOURCE, own, place, domain=row.domain, title=row.title, year=row.year, genres=row.genres, plot=row.plot
+        SOURCE, id_, place, domain=row.domain, title=row.title, year=row.year, genres=row.genres, plot=row.plot
     )
     return [item]

@@ -1,7 +1,7 @@
-"""Keywords of films: CSV with `keywords` joined by | (TMDB's), or with one `tag` a row (MovieLens' tags.csv).
+"""Reads keywords of films: CSV with `keywords` joined by | (TMDB's), or one `tag` per row (MovieLens' tags.csv).
 
-A row names its film by imdb, tmdb or movieId (of MovieLens), or by title,year. Of the words those count that
-keywords.csv has; a film with none of them is no film without what they stand for.
+A row names its film by imdb, tmdb or movieId (of MovieLens), or by title,year. Only the words in keywords.csv count; a
+film without them may still contain what they stand for.
 """
 
 from pathlib import Path
@@ -15,29 +15,29 @@ SOURCES = {"keyword": "keywords", "tag": "tags"}
 
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `keyword` or `tag`."""
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCES["keyword"], _one, expected=())
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCES["keyword"], _parse_row, expected=())
     if drops and not rows and all(drop["reason"] == "no keywords" for drop in drops):
         raise SourceError(f"{path}: no column keywords or tag, separated by commas")
     return items.warnings_read(rows, drops)
 
 
-def _one(place: str, row: dict[str, str]) -> Rows:
+def _parse_row(place: str, row: dict[str, str]) -> Rows:
     kind = "tag" if "tag" in row else "keyword"
     cell = row.get("tag" if kind == "tag" else "keywords")
     if cell is None:
         raise Left("no keywords", "a row has keywords or a tag")
     words = dict.fromkeys(word.strip().lower() for word in (cell.split("|") if kind == "keyword" else [cell]))
-    met = [word for word in words if word in class_rules.keywords()]
-    if not met:
+    matches = [word for word in words if word in class_rules.keywords()]
+    if not matches:
         raise Left("no rule", "no keyword that a trait asks about")
-    ref, said = _named(row), items.noted(row)
-    said["domain"] = said["domain"] or "film"
-    return [items.warning(SOURCES[kind], place, ref, kind=kind, topic=word, **said) for word in met]
+    ref, noted = _ref_of(row), items.noted(row)
+    noted["domain"] = noted["domain"] or "film"
+    return [items.warning(SOURCES[kind], place, ref, kind=kind, topic=word, **noted) for word in matches]
 
 
-def _named(row: dict[str, str]) -> str:
+def _ref_of(row: dict[str, str]) -> str:
     for column, collection in (("tmdb", "tmdb"), ("tmdbId", "tmdb"), ("movieId", "movielens")):
-        number = row.get(column, "").removesuffix(".0")  # as pandas writes it where one is missing
+        number = row.get(column, "").removesuffix(".0")  # as pandas writes a column with a missing number
         if number.isascii() and number.isdigit() and len(number) < 10 and not row.get("imdb"):
             return f"{collection}:{int(number)}"
     return refs.of_row(row)

@@ -1,10 +1,10 @@
-"""Conversations as lists of chat messages, one JSON object a line: what chat logs and OpenAI-style files hold.
+"""Reads conversations as lists of chat messages, one JSON object per line, as in chat logs and OpenAI-style files.
 
     {"id": "a1", "messages": [{"role": "user", "content": "...", "items": ["Alien (1979)"]}, ...],
      "time": "2024-05-01T12:00:00Z", "user": "u7", "domain": "film", "accepted": ["..."], "seen": ["..."]}
 
-Only `messages` must be there. Without an id a conversation is named by what it says. An id is one conversation in all
-files that are mined. Items are `Title (Year)` or refs (`imdb:tt0078748`). Messages of other roles than user and
+Only `messages` is required. A conversation without an id is identified by its text. An id means one conversation in
+all mined files. Items are `Title (Year)` or refs (`imdb:tt0078748`). Messages of other roles than user and
 assistant (system, tool, ...) and messages without text are left out and counted.
 """
 
@@ -22,7 +22,7 @@ from saferec_builder.storage import tables
 
 SOURCE = "messages"
 ROLES = {"user": "seeker", "assistant": "recommender"}
-_CALLED = frozenset(("text", "value", "message", "utterance", "body"))  # what others name `content`
+_OTHER_NAMES = frozenset(("text", "value", "message", "utterance", "body"))  # other names of `content`
 
 
 class _Part(BaseModel):
@@ -54,38 +54,38 @@ class _Row(BaseModel):
 
 
 def read(path: Path, source: str = SOURCE) -> Read:
-    """Conversations as `sources.conversations.frame` gives them, seekers still under the ids of the file."""
-    left: Counter[str] = Counter()
+    """Conversations as `conversation_rows.frame` gives them, with the file's ids of seekers."""
+    left_out: Counter[str] = Counter()
 
-    def one(place: str, raw: Row) -> Rows:
-        found, skipped = conversation(source, place, raw)
-        left.update(skipped)
-        return [found]
+    def parse_row(place: str, raw: Row) -> Rows:
+        row, skipped = conversation(source, place, raw)
+        left_out.update(skipped)
+        return [row]
 
-    rows, drops = sources.jsonl(path, "mine", source, one)
-    return conversations.read(rows, drops, left)
+    rows, drops = sources.jsonl(path, "mine", source, parse_row)
+    return conversations.read(rows, drops, left_out)
 
 
-def _kept(message: _Message) -> bool:
+def _is_turn(message: _Message) -> bool:
     return message.role in ROLES and bool(message.text.strip())
 
 
 def conversation(source: str, place: str, raw: Row) -> tuple[Row, Counter[str]]:
-    """(the conversation that an outside row holds, its messages that are left out, by role or `empty`)."""
+    """Returns (the conversation of an outside row, numbers of its messages left out, by role or `empty`)."""
     messages = raw.get("messages")
     for n, message in enumerate(messages if isinstance(messages, list) else ()):
-        if isinstance(message, dict) and "content" not in message and _CALLED.intersection(message):
+        if isinstance(message, dict) and "content" not in message and _OTHER_NAMES.intersection(message):
             raise Left("wrong type", f"messages.{n}.content is missing, found {field_names(message)}")
     row = _Row.model_validate(raw)
-    skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _kept(m))
+    skipped = Counter(m.role if m.role not in ROLES else "empty" for m in row.messages if not _is_turn(m))
     return _conversation(source, place, row), skipped
 
 
 def _conversation(source: str, place: str, row: _Row) -> Row:
     turns = [
-        conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _kept(m)
+        conversations.Turn(role=ROLES[m.role], text=m.text, items=_refs(m.items)) for m in row.messages if _is_turn(m)
     ]
-    by = conversations.by_role(turns)
+    refs_by_role = conversations.by_role(turns)
     return conversations.row(
         source,
         tables.digest(turns) if row.id is None or not str(row.id).strip() else str(row.id),
@@ -94,9 +94,9 @@ def _conversation(source: str, place: str, row: _Row) -> Row:
         domain=_domain(row.domain),
         seeker=None if row.user is None else str(row.user).strip() or None,  # a blank cell names nobody
         time=_time(row.time),
-        recommended=by["recommender"],
+        recommended=refs_by_role["recommender"],
         accepted=_refs(row.accepted),
-        seen=list(dict.fromkeys([*by["seeker"], *_refs(row.seen)])),
+        seen=list(dict.fromkeys([*refs_by_role["seeker"], *_refs(row.seen)])),
     )
 
 
@@ -105,9 +105,9 @@ def _refs(names: list[str]) -> list[str]:
 
 
 def _domain(text: str | None) -> str | None:
-    """One that items have; what else stood there is never told, for it may be what somebody said, in the wrong column.
+    """The domain, if items can have it; another value is not shown, as it may be somebody's words in a wrong column.
 
-    A baseline recommends out of the domain of the request: for a "movie" it would find nothing in a catalog of films.
+    A baseline recommends items of the request's domain: for "movie" it would find nothing in a catalog of films.
     """
     word = (text or "").strip().lower()
     if word and word not in sources.DOMAINS:

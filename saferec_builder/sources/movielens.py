@@ -1,6 +1,6 @@
-"""MovieLens: films in movies.csv (movieId,title,genres), their IMDb and TMDB ids in links.csv beside it.
+"""Reads MovieLens: films in movies.csv (movieId,title,genres), their IMDb and TMDB ids in links.csv beside it.
 
-A title keeps the source's spelling ("Postman, The (Postino, Il)"), its year is taken off.
+A title keeps the source's spelling ("Postman, The (Postino, Il)") without its year.
 """
 
 from pathlib import Path
@@ -19,27 +19,27 @@ def read(path: Path) -> Read:
     movies = path / "movies.csv" if path.is_dir() else path
     links, drops = _links(movies.with_name("links.csv"))
 
-    def one(place: str, row: dict[str, str]) -> Rows:
+    def parse_row(place: str, row: dict[str, str]) -> Rows:
         if not row["movieId"].isdigit():
             raise Left("no id", f"found {row['movieId']!r}, expected the number of a film")
         title, year = titles.split_year(row["title"])
         genres = [g for g in row["genres"].split("|") if g != NO_GENRE]
-        own, ids = row["movieId"], links.get(row["movieId"], ())
-        return [items.item(SOURCE, own, place, domain="film", title=title, year=year, genres=genres, refs=ids)]
+        source_id, ids = row["movieId"], links.get(row["movieId"], ())
+        return [items.item(SOURCE, source_id, place, domain="film", title=title, year=year, genres=genres, refs=ids)]
 
-    rows, left = sources.csv_rows(movies, items.STAGE, SOURCE, one, expected=NEEDED)
-    return items.items_read(rows, drops + left)
+    rows, more_drops = sources.csv_rows(movies, items.STAGE, SOURCE, parse_row, expected=NEEDED)
+    return items.items_read(rows, drops + more_drops)
 
 
 def _links(path: Path) -> tuple[dict[str, list[str]], Rows]:
     if not path.exists():
         return {}, []
 
-    def one(place: str, row: dict[str, str]) -> list[tuple[str, list[str]]]:
-        found = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
-        if (tmdb := row["tmdbId"].removesuffix(".0")).isdigit():  # as pandas writes it where one is missing
-            found.append(f"tmdb:{tmdb}")
-        return [(row["movieId"], found)]
+    def parse_row(place: str, row: dict[str, str]) -> list[tuple[str, list[str]]]:
+        ids = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
+        if (tmdb := row["tmdbId"].removesuffix(".0")).isdigit():  # as pandas writes a column with a missing number
+            ids.append(f"tmdb:{tmdb}")
+        return [(row["movieId"], ids)]
 
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, one, expected=("movieId", "imdbId", "tmdbId"))
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, parse_row, expected=("movieId", "imdbId", "tmdbId"))
     return dict(rows), drops

@@ -1,6 +1,6 @@
-"""OpenDialKG: dialogues about films and books, as rows of messages; people and times are not stated.
+"""Reads OpenDialKG: dialogues about films and books, as rows of messages; it has no people and no times.
 
-The rows are those of `messages`; the source has a name and a licence of its own.
+The rows have the format of `messages`; the source has its own name and licence.
 """
 
 from pathlib import Path
@@ -11,5 +11,5 @@ SOURCE = "opendialkg"
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them."""
+    """Conversations as `conversation_rows.frame` gives them."""
     return messages.read(path, SOURCE)

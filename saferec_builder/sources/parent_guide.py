@@ -1,4 +1,4 @@
-"""A parents' guide: severities in five categories per item; CSV or JSON list, header imdb or title,year.
+"""Reads a parents' guide: severities in five categories per item; CSV or JSON list, header imdb or title,year.
 
 A category is spelt sex, violence, profanity, drugs, frightening, or as the guide itself does ("Sex & Nudity");
 a severity is None, Mild, Moderate or Severe; blank means that nobody rated it.
@@ -26,9 +26,9 @@ OFFICIAL = {
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `guide`: one per category that was rated."""
     if path.suffix.lower() == ".json":
-        rows, drops = sources.each(items.STAGE, SOURCE, _json_rows(path), _one)
+        rows, drops = sources.each(items.STAGE, SOURCE, _json_rows(path), _parse_row)
     else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=())
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
     if drops and not rows and all(d["reason"] == NO_CATEGORY for d in drops):
         raise SourceError(f"{path}: no column with a category: expected {', '.join(GUIDE)}, separated by commas")
     return items.warnings_read(rows, drops)
@@ -49,7 +49,7 @@ def _as_cells(row: object) -> dict[str, str] | Left:
     return {str(k): "" if v is None else str(v) for k, v in row.items()}
 
 
-def _one(place: str, row: dict[str, str]) -> list[Row | Left]:
+def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
     cells = [(category, cell) for name, cell in row.items() if (category := _category(name))]
     if not cells:
         raise Left(NO_CATEGORY, f"expected one of {', '.join(GUIDE)}")
@@ -60,15 +60,15 @@ def _one(place: str, row: dict[str, str]) -> list[Row | Left]:
         raise Left("category twice", "two columns are one category, as 'violence' and 'Violence & Gore'")
     ref = refs.of_row(row)
     noted = items.noted(row)
-    made: list[Row | Left] = []
+    rows: list[Row | Left] = []
     for category, cell in rated.items():
         severity = SEVERITY.get(cell.casefold())
         if severity is None:  # the other categories of the row still count
             detail = f"found {cell!r}, expected {', '.join(SEVERITY)}"
-            made.append(Left("unknown severity", detail, f"{place} {category}"))
+            rows.append(Left("unknown severity", detail, f"{place} {category}"))
         else:
-            made.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **noted))
-    return made
+            rows.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **noted))
+    return rows
 
 
 def _category(name: str) -> str | None:

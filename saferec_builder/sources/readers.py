@@ -1,4 +1,4 @@
-"""The readers of files of conversations, and what such a file is known by, whatever it is called."""
+"""The readers of files of conversations, and how such a file is recognised by its content."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +17,8 @@ READERS: dict[Source, Callable[[Path], Read]] = {
     Source.opendialkg: opendialkg.read,
     Source.saferec: saferec.read,
 }
-_HEAD = 2**16  # bytes in which the first row names its fields
-_FIELDS = {  # without which no row of a source is read; the shape is that of JSON or of a header
+_HEAD = 2**16  # bytes that hold the field names of the first row
+_FIELDS = {  # which every row of a source must have, as JSON or a header writes them
     Source.redial: b'"conversationId"',
     Source.inspired: b"utt_id",
     Source.ccpe: b"utterance_index",
@@ -26,15 +26,15 @@ _FIELDS = {  # without which no row of a source is read; the shape is that of JS
     Source.opendialkg: b'"messages"',
     Source.saferec: b'"prompt"',
 }
-IN_CELLS = (Source.inspired, Source.ccpe)  # of a table; the others write JSON
+IN_CELLS = (Source.inspired, Source.ccpe)  # fields are columns of a table; the others are JSON
 
 
 def likely(path: Path) -> list[Source]:
-    """The sources that a file may be of, by the fields at its beginning: only reading it tells."""
+    """The sources that a file may be of, by the fields at its beginning; only reading it can tell."""
     if path.suffix == ".parquet":
         return [Source.saferec] if "prompt" in _columns(path) else []
     with path.open("rb") as file:
-        head = file.read(_HEAD).replace(b"\0", b"").lower()  # NUL: of UTF-16; a spreadsheet's header has capitals
+        head = file.read(_HEAD).replace(b"\0", b"").lower()  # UTF-16 has NULs; a spreadsheet's header has capitals
     return [source for source, field in _FIELDS.items() if field.lower() in head]
 
 

@@ -1,7 +1,7 @@
-"""ReDial: dialogues in which one worker (the initiator) asks for films and another recommends; JSON lines.
+"""Reads ReDial: dialogues in which one worker (the initiator) asks for films and another recommends; JSON lines.
 
-@id in a text becomes the title that the row gives for it. The two workers' forms say per film: suggested, seen,
-liked (1 yes, 0 no, 2 not said); an empty form is written [] instead of {}. There are no times.
+@id in a text is replaced by its title in the row. The forms of the two workers say per film: suggested, seen, liked
+(1 yes, 0 no, 2 not said); an empty form is written [] instead of {}. There are no times.
 """
 
 import html
@@ -51,7 +51,7 @@ class _Row(BaseModel):
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them, people still under their worker ids."""
+    """Conversations as `conversation_rows.frame` gives them, with the worker ids of people."""
     rows, drops = sources.jsonl(path, "mine", SOURCE, _conversation)
     return conversations.read(rows, drops)
 
@@ -72,14 +72,14 @@ def _conversation(place: str, raw: Row) -> Rows:
             recommended=recommended,
             accepted=accepted,
             seen=seen,
-            # no ids of their own, but whoever wrote one may want it out
+            # messages have no ids, but their author may want them removed
             posts=[{"source_id": None, "author": str(message.senderWorkerId)} for message in row.messages],
         )
     ]
 
 
 def clean(title: str) -> str:
-    """A title as people write it: the files hold `Why Him%3F  (2016)`."""
+    """A title as people write it: the files have `Why Him%3F  (2016)`."""
     return " ".join(unquote(html.unescape(title)).split())
 
 
@@ -89,21 +89,21 @@ def _turn(row: _Row, titles: dict[str, str], message: _Message) -> conversations
         raise Left("unknown sender", "a message by neither initiator nor respondent")
     text = html.unescape(message.text)
     refs = [f"redial:{i}" for i in _MENTION.findall(text) if i in titles]
-    shown = _MENTION.sub(lambda found: titles.get(found[1], found[0]), text)
-    return {"role": roles[str(message.senderWorkerId)], "text": shown, "items": list(dict.fromkeys(refs))}
+    filled = _MENTION.sub(lambda match: titles.get(match[1], match[0]), text)
+    return {"role": roles[str(message.senderWorkerId)], "text": filled, "items": list(dict.fromkeys(refs))}
 
 
 def _items(row: _Row, titles: dict[str, str], turns: list[conversations.Turn]) -> tuple[list[str], ...]:
-    """(recommended, accepted, seen); what the seeker's own form says of a film goes before the respondent's."""
-    first: dict[str, str] = {}
+    """Returns (recommended, accepted, seen); on a film, the seeker's form counts before the respondent's."""
+    first_role: dict[str, str] = {}
     for turn in turns:
         for ref in turn["items"]:
-            first.setdefault(ref, turn["role"])
+            first_role.setdefault(ref, turn["role"])
     forms = {**row.respondentQuestions, **row.initiatorQuestions}
     answered = {f"redial:{i}": answers for i, answers in sorted(forms.items()) if i in titles}
-    refs = [*first, *(ref for ref in answered if ref not in first)]
-    nothing = _Answers()
-    recommended = [r for r in refs if first.get(r) == "recommender" or answered.get(r, nothing).suggested == 1]
-    accepted = [r for r in recommended if answered.get(r, nothing).liked == 1]
-    seen = [r for r in refs if first.get(r) == "seeker" or answered.get(r, nothing).seen == 1]
+    refs = [*first_role, *(ref for ref in answered if ref not in first_role)]
+    unanswered = _Answers()
+    recommended = [r for r in refs if first_role.get(r) == "recommender" or answered.get(r, unanswered).suggested == 1]
+    accepted = [r for r in recommended if answered.get(r, unanswered).liked == 1]
+    seen = [r for r in refs if first_role.get(r) == "seeker" or answered.get(r, unanswered).seen == 1]
     return recommended, accepted, seen

@@ -1,4 +1,4 @@
-"""ReDial's films: of the dialogues as they are published (JSON lines; movieMentions has each id's title), or one JSON
+"""Reads ReDial's films: from the published dialogues (JSON lines; movieMentions has each id's title), or from one JSON
 object {id: {name, genre, plot, imdb_id, ...}} (id2info.json of iEvaLM, which few people have).
 """
 
@@ -13,7 +13,7 @@ from saferec_builder.core import titles
 from saferec_builder.core.errors import SourceError
 from saferec_builder.sources import Left, Read, Row, Rows, item_rows as items, redial, refs
 
-FIRST = 100  # lines of a file by which it is told what it is: some may be damaged
+FIRST = 100  # lines by which a file is recognised: some may be damaged
 
 
 class _Info(BaseModel):
@@ -36,12 +36,12 @@ def read(path: Path) -> Read:
     if not isinstance(data, dict):
         raise SourceError(f"{path}: found {type(data).__name__}, expected {expected}")
     rows, drops = sources.each(
-        items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _one
+        items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _parse_row
     )
     return items.items_read(rows, drops)
 
 
-def _one(place: str, raw: object) -> Rows:
+def _parse_row(place: str, raw: object) -> Rows:
     info = _Info.model_validate(raw)
     ids = [refs.imdb(info.imdb_id)] if info.imdb_id else []
     return [_film(place, place.rsplit(":", 1)[1], info.name, ids=ids, genres=info.genre, plot=info.plot)]
@@ -49,7 +49,7 @@ def _one(place: str, raw: object) -> Rows:
 
 def _film(
     place: str,
-    own: str,
+    id_: str,
     name: str,
     *,
     ids: list[str] | None = None,
@@ -60,7 +60,7 @@ def _film(
     if re.fullmatch(r"\(\d{4}\)", title):  # two films lost their names
         raise Left("no title", f"found {title}, expected a name before the year")
     return items.item(
-        redial.SOURCE, own, place, domain="film", title=title, year=year, refs=ids or (), genres=genres or (), plot=plot
+        redial.SOURCE, id_, place, domain="film", title=title, year=year, refs=ids or (), genres=genres or (), plot=plot
     )
 
 
@@ -69,39 +69,39 @@ def _film(
 
 def _has_dialogues(path: Path) -> bool:
     with sources.opened(path) as file:
-        first = (line for _, (_, line) in zip(range(FIRST), sources.lines(file), strict=False))
-        found = (sources.json_object(line) for line in first if isinstance(line, bytes))
-        return any(isinstance(row, dict) and "movieMentions" in row for row in found)
+        head = (line for _, (_, line) in zip(range(FIRST), sources.lines(file), strict=False))
+        rows = (sources.json_object(line) for line in head if isinstance(line, bytes))
+        return any(isinstance(row, dict) and "movieMentions" in row for row in rows)
 
 
 def _of_dialogues(path: Path) -> Read:
-    """A film per id: by the first title with a year that a dialogue gives it, any other is an alias of it.
+    """Returns one film per id, under the first title with a year that a dialogue has for it; others are aliases.
 
-    An id is left out, once, only where no dialogue has its title. Of other ids than its own a dialogue has none.
+    An id is left out, with one drop, only where no dialogue has its title. Dialogues have no ids of other collections.
     """
-    films: dict[str, dict[tuple[object, object], tuple[Row, str]]] = {}  # of each id and title, and as it is written
+    films: dict[str, dict[tuple[object, object], tuple[Row, str]]] = {}  # id -> (title, year) -> film, title as written
     nameless: dict[str, Row] = {}
 
-    def one(place: str, raw: Row) -> list[Left]:
-        for own, name in _Dialogue.model_validate(raw).movieMentions.items():
+    def parse_row(place: str, raw: Row) -> list[Left]:
+        for id_, name in _Dialogue.model_validate(raw).movieMentions.items():
             try:
-                film = _film(place, own, name or "")
-            except Left as why:
-                drop = sources.drop(items.STAGE, redial.SOURCE, place, why.reason, f"{own}: {why.detail}")
-                nameless.setdefault(own, drop)
+                film = _film(place, id_, name or "")
+            except Left as left:
+                drop = sources.drop(items.STAGE, redial.SOURCE, place, left.reason, f"{id_}: {left.detail}")
+                nameless.setdefault(id_, drop)
             else:
-                films.setdefault(own, {}).setdefault((film["title"], film["year"]), (film, redial.clean(name or "")))
+                films.setdefault(id_, {}).setdefault((film["title"], film["year"]), (film, redial.clean(name or "")))
         return []
 
-    _, drops = sources.jsonl(path, items.STAGE, redial.SOURCE, one)
-    drops += [drop for own, drop in nameless.items() if own not in films]
-    read = items.items_read([_best(list(named.values())) for named in films.values()], drops)
+    _, drops = sources.jsonl(path, items.STAGE, redial.SOURCE, parse_row)
+    drops += [drop for id_, drop in nameless.items() if id_ not in films]
+    read = items.items_read([_best(list(variants.values())) for variants in films.values()], drops)
     return replace(read, figures={name: n for name, n in read.figures.items() if name != "with_external_id"})
 
 
-def _best(named: list[tuple[Row, str]]) -> Row:
-    """The film by the first of its titles that has a year; the same title without one is no alias."""
-    best = next((film for film, _ in named if film["year"]), named[0][0])
-    others = [(film, text) for film, text in named if film is not best]
+def _best(variants: list[tuple[Row, str]]) -> Row:
+    """The film under the first of its titles that has a year; the same title without a year is no alias."""
+    best = next((film for film, _ in variants if film["year"]), variants[0][0])
+    others = [(film, text) for film, text in variants if film is not best]
     aliases = [text for film, text in others if film["year"] or film["title"] != best["title"]]
     return best | {"aliases": list(dict.fromkeys(aliases))}

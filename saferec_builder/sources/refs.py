@@ -6,42 +6,42 @@ from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left
 
 NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")
-_IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?(?:\?\S*)?$")  # a browser's address goes on with ?ref_=...
-_BLANK = re.compile(r"\w+:(?:nan|none|null|<na>)|tmdb:(?:0+|-\d+)(?:\.0)?", re.I)  # how tables write that there is none
+_IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?(?:\?\S*)?$")  # a browser's address continues with ?ref_=...
+_BLANK = re.compile(r"\w+:(?:nan|none|null|<na>)|tmdb:(?:0+|-\d+)(?:\.0)?", re.I)  # how tables write a missing id
 _REF = re.compile(rf"^({'|'.join(NAMESPACES)}):(\S.*)$", re.S)
 
 
 def imdb(value: str) -> str:
     """`imdb:tt` and at least seven digits, from an id with or without its letters, or the address of its page."""
-    found = _IMDB.match(value.strip())
-    if not found or not int(found[1]):
+    match = _IMDB.match(value.strip())
+    if not match or not int(match[1]):
         raise Left("bad imdb id", f"{seen(value)}, expected tt and digits")
-    return f"imdb:tt{int(found[1]):07d}"
+    return f"imdb:tt{int(match[1]):07d}"
 
 
 def ref(value: str) -> str:
-    """A ref as it is, or the ref of a title; white space is folded."""
+    """Returns a ref as it is, and a title as its ref; folds white space."""
     text = " ".join(value.split())
-    found = _REF.match(text)
+    match = _REF.match(text)
     if text.startswith("title: "):
         return f"title:{text[7:]}"
-    if found and found[1] == "imdb":
-        return imdb(found[2])
-    if found and found[1] == "tmdb":
-        return text.removesuffix(".0")  # as pandas writes it where one is missing
-    return text if found else f"title:{text}"
+    if match and match[1] == "imdb":
+        return imdb(match[2])
+    if match and match[1] == "tmdb":
+        return text.removesuffix(".0")  # as pandas writes a column with a missing number
+    return text if match else f"title:{text}"
 
 
 def external(value: str) -> str:
     """The ref of an id in another collection; a bare tt1234567 is an IMDb id."""
-    found = ref(f"imdb:{value}" if value.startswith("tt") else value)
-    if found.startswith("title:") or _BLANK.fullmatch(found):
+    result = ref(f"imdb:{value}" if value.startswith("tt") else value)
+    if result.startswith("title:") or _BLANK.fullmatch(result):
         raise Left("bad id", f"found {value!r}, expected such as imdb:tt0078748")
-    return found
+    return result
 
 
 def read(text: str) -> str | None:
-    """The ref that a text is (see `external`), None where it is none."""
+    """The ref that a text holds (see `external`); None where it holds none."""
     try:
         return external(text)
     except Left:
@@ -49,17 +49,17 @@ def read(text: str) -> str | None:
 
 
 def of_row(row: dict[str, str]) -> str:
-    """The ref that a row's imdb id, or else its title and year, give."""
+    """The ref of a row, from its imdb id, or else from its title and year."""
     if row.get("imdb"):
         return imdb(row["imdb"])
     if not row.get("title"):
         raise Left("no title", "a row names its item by imdb id or by title")
-    named = year(row.get("year", ""))
-    return f"title:{' '.join(row['title'].split())}" + (f" ({named})" if named else "")
+    released = year(row.get("year", ""))
+    return f"title:{' '.join(row['title'].split())}" + (f" ({released})" if released else "")
 
 
 def year(value: str) -> int | None:
-    """A year of release; blank is none, anything else that is no such year leaves the row out."""
+    """A year of release, None for a blank; raises `Left` for anything else."""
     if not value.strip():
         return None
     if not re.fullmatch(r"(18|19|20)\d\d", value.strip()):

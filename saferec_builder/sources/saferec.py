@@ -1,13 +1,13 @@
-"""The official SafeRec columns: prompt, completion and groundtruth_with_release_year, as JSON lines, parquet, or one
-JSON object {"samples": [...]}.
+"""Reads the official SafeRec columns: prompt, completion and groundtruth_with_release_year, as JSON lines, parquet, or
+one JSON object {"samples": [...]}.
 
     {"prompt": [{"role": "user", "content": "..."}], "completion": [{"role": "assistant", "content": "..."}],
      "seen_titles": ["..."], "groundtruth_with_release_year": [["Alien", 1979]], "constraints": {"...": true}}
 
-A prompt may hold the benchmark's instruction and several speakers in one text: see `prompts`. The completion becomes
-the last turn and the ground truth what was accepted. `constraints` are what that benchmark
-claims of its users, by a model and without evidence: they go to the table `stated`, never into labels. So does the
-`assigned_trait` of its samples.
+A prompt may hold the benchmark's instruction and several speakers in one text: see benchmark_prompts. The completion
+becomes the last turn, and the ground truth the accepted items. `constraints` and the `assigned_trait` of samples are
+claims of the benchmark about its users, made by a model and without evidence: they go to the table `stated`, never into
+labels.
 """
 
 import re
@@ -43,12 +43,12 @@ class _Message(BaseModel):
 
 
 def _chat(role: str) -> BeforeValidator:
-    """A plain string is one message of this role."""
+    """Takes a plain string as one message of this role."""
     return BeforeValidator(lambda value: [{"role": role, "content": value}] if isinstance(value, str) else value)
 
 
-def _or(empty: object) -> BeforeValidator:
-    return BeforeValidator(lambda value: empty if value is None else conversations.unpacked(value))
+def _or(default: object) -> BeforeValidator:
+    return BeforeValidator(lambda value: default if value is None else conversations.unpacked(value))
 
 
 class _Row(BaseModel):
@@ -65,53 +65,53 @@ class _Row(BaseModel):
 
     @property
     def turns(self) -> list[tuple[str, str]]:
-        """(role, text) of every turn of the prompt; blank ones too."""
-        kept = [message for message in self.prompt if message.role in ROLES]
+        """Returns (role, text) of every turn of the prompt, also of blank ones."""
+        messages = [message for message in self.prompt if message.role in ROLES]
         return [
             turn
-            for m in kept
+            for m in messages
             for turn in (prompts.said(m.content) if m.role == "user" else [(ROLES[m.role], m.content)])
         ]
 
 
 def read(path: Path) -> Read:
-    """Conversations as `sources.conversations.frame` gives them, the constraints under their official names.
+    """Conversations as `conversation_rows.frame` gives them, the constraints under their official names.
 
     Messages of other roles than user and assistant, and messages without text, are left out and counted.
     """
-    left: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
 
-    def one(place: str, raw: Row) -> Rows:
+    def parse_row(place: str, raw: Row) -> Rows:
         row = _Row.model_validate(raw)
-        found = _conversation(place, row)
-        left.update("other_role" for m in row.prompt if m.role not in ROLES)
-        left.update("empty" for _, text in row.turns if not text.strip())
-        return found
+        rows = _conversation(place, row)
+        left_out.update("other_role" for m in row.prompt if m.role not in ROLES)
+        left_out.update("empty" for _, text in row.turns if not text.strip())
+        return rows
 
-    found = _parquet(sources.bounded_parquet(path)) if path.suffix == ".parquet" else _samples(path)
-    if found is None:
-        rows, drops = sources.jsonl(path, "mine", SOURCE, one)
+    raw_rows = _parquet(sources.bounded_parquet(path)) if path.suffix == ".parquet" else _samples(path)
+    if raw_rows is None:
+        rows, drops = sources.jsonl(path, "mine", SOURCE, parse_row)
     else:
-        rows, drops = sources.each("mine", SOURCE, found, one)
-    return conversations.read(rows, drops, left)
+        rows, drops = sources.each("mine", SOURCE, raw_rows, parse_row)
+    return conversations.read(rows, drops, left_out)
 
 
-_ONE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
+_SINGLE_VALUE = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\"samples\"\s*:)")
 
 
 def _samples(path: Path) -> list[tuple[str, Row | Left]] | None:
-    """The rows of a file that is one JSON value, each at its number; None where its lines are rows."""
+    """The rows of a file that is one JSON value, with their numbers as places; None where its lines are rows."""
     with sources.existing(path).open("rb") as file:
-        begins = file.read(1_000)
-        if path.suffix != ".json" and not _ONE.match(begins):
+        head = file.read(1_000)
+        if path.suffix != ".json" and not _SINGLE_VALUE.match(head):
             return None
         try:
-            found = strict_json((begins + file.read()).decode("utf-8-sig"))
+            value = strict_json((head + file.read()).decode("utf-8-sig"))
         except KeyTwice as fault:
             raise SourceError(f"{path}: {fault}") from None
         except (ValueError, RecursionError):
             return None
-    rows = found.get("samples") if isinstance(found, dict) else found
+    rows = value.get("samples") if isinstance(value, dict) else value
     if not isinstance(rows, list):
         return None
     return [(f"{path.name}:{n}", sources.an_object(row)) for n, row in enumerate(rows, 1)]
@@ -124,9 +124,9 @@ def _parquet(path: Path) -> Iterator[tuple[str, Row]]:
             for row in batch.to_pylist():
                 number += 1
                 yield f"{path.name}:{number}", row
-    except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:  # a time of no zone, or no UTF-8
-        why = f"cannot be read after row {number} ({sources.readable(str(fault))})"
-        raise SourceError(f"{path}: {why}: expected text, lists and numbers: give the rows as JSON lines") from None
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as fault:  # a time of an unknown zone, or no UTF-8
+        problem = f"cannot be read after row {number} ({sources.readable(str(fault))})"
+        raise SourceError(f"{path}: {problem}: expected text, lists and numbers: give the rows as JSON lines") from None
 
 
 def _conversation(place: str, row: _Row) -> Rows:
@@ -134,14 +134,14 @@ def _conversation(place: str, row: _Row) -> Rows:
     turns = [conversations.Turn(role=role, text=text, items=[]) for role, text in row.turns if text.strip()]
     answer = "\n".join(m.content for m in row.completion if m.content.strip())
     if answer or truth:
-        shown = answer or "\n".join(ref.removeprefix("title:") for ref in truth)
-        turns.append(conversations.Turn(role="recommender", text=shown, items=truth))
-    # a prompt alone is no id: the benchmark pairs one request with several constraints
-    name = tables.digest(turns, truth, sorted(row.stated.items()))
+        reply = answer or "\n".join(ref.removeprefix("title:") for ref in truth)
+        turns.append(conversations.Turn(role="recommender", text=reply, items=truth))
+    # a prompt alone cannot be the id: the benchmark pairs one request with several constraints
+    source_id = tables.digest(turns, truth, sorted(row.stated.items()))
     return [
         conversations.row(
             SOURCE,
-            name,
+            source_id,
             place,
             turns,
             recommended=truth,
@@ -155,5 +155,5 @@ def _conversation(place: str, row: _Row) -> Rows:
 def _ref(title: str, year: int | str | None) -> str:
     if not title.strip():
         raise Left("no title", "groundtruth_with_release_year names an item without a title")
-    named = refs.year(str(year)) if year not in (None, "") else None
-    return refs.ref(f"title:{title}" + (f" ({named})" if named else ""))
+    released = refs.year(str(year)) if year not in (None, "") else None
+    return refs.ref(f"title:{title}" + (f" ({released})" if released else ""))

@@ -1,7 +1,7 @@
-"""From posts to conversations: which submissions are requests, and which comments talk with the one who asked.
+"""Builds conversations from Reddit posts: from submissions that are requests, and the comments from and to the seeker.
 
 A conversation is one request: the submission, then, in order of time, every comment that answers the seeker and every
-answer of the seekers themselves. Talk among others is left out. Posts come with placeholders and pseudonyms already.
+answer of the seeker. Talk among others is left out. The posts already have placeholders and pseudonyms.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ Items = Callable[[str], list[str]]  # a text -> refs of the items that it names
 
 
 class Post(TypedDict):
-    """What a conversation takes of a post (sources.reddit.POSTS)."""
+    """The columns of a post (sources.reddit.POSTS) that a conversation uses."""
 
     post: str
     link: str
@@ -35,7 +35,7 @@ class Post(TypedDict):
 
 @dataclass(frozen=True)
 class Rules:
-    """What counts as a request and as taking a recommendation up; `[reddit]` in saferec.toml."""
+    """How requests and accepted recommendations are recognised; `[reddit]` in saferec.toml."""
 
     subreddits: dict[str, str] = field(default_factory=dict)  # name -> film | series | game, or "" for mixed
     flair: str = r"(?i)request|looking|recommend|suggest me|help"
@@ -54,59 +54,59 @@ class Rules:
 
 
 def once(posts: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
-    """(posts, the first of those with one id; drops of the others): dumps of two months may overlap."""
-    again = pl.col("post").is_duplicated()
-    # by the whole row: files of one name in two folders have one place for two posts
-    twice = posts.filter(again).sort("place", pl.all().exclude("place"))
+    """Returns (posts, only the first with an id; drops of the others): dumps of two months may overlap."""
+    is_repeated = pl.col("post").is_duplicated()
+    # by whole rows: files of one name in two folders give two posts the same place
+    repeated = posts.filter(is_repeated).sort("place", pl.all().exclude("place"))
     first = pl.col("post").is_first_distinct()
-    once = pl.concat([posts.filter(~again), twice.filter(first)]).sort("place", "post")
-    return once, [sources.drop("mine", SOURCE, place, "same id") for place in twice.filter(~first)["place"]]
+    unique = pl.concat([posts.filter(~is_repeated), repeated.filter(first)]).sort("place", "post")
+    return unique, [sources.drop("mine", SOURCE, place, "same id") for place in repeated.filter(~first)["place"]]
 
 
 def requests(posts: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, Rows]:
-    """(submissions that ask for something, drops of the others). A tag in a title, as "[Request]", counts as flair."""
+    """Returns (submissions that ask for something, drops of the others). A title tag as "[Request]" is a flair, too."""
     asks = pl.concat_str("title", pl.lit("\n"), "text").str.contains(rules.request)
     flairs = pl.concat_list(pl.col("flair").fill_null(""), pl.col("title").str.extract_all(r"\[[^\[\]]{1,40}\]?"))
 
-    def some(pattern: str) -> pl.Expr:
+    def has_flair(pattern: str) -> pl.Expr:
         return flairs.list.eval(pl.element().str.contains(pattern)).list.any()
 
-    kept = posts.filter((some(rules.flair) | asks) & ~some(rules.other_flair))
-    others = posts.join(kept, "post", "anti")
-    return kept, [sources.drop("mine", SOURCE, place, "no request") for place in others["place"]]
+    selected = posts.filter((has_flair(rules.flair) | asks) & ~has_flair(rules.other_flair))
+    others = posts.join(selected, "post", "anti")
+    return selected, [sources.drop("mine", SOURCE, place, "no request") for place in others["place"]]
 
 
 def joined(asked: pl.DataFrame, comments: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
-    """(comments that talk with the seeker of one of the requests, with `seeker` and `depth`; drops of the others).
+    """Returns (comments from and to the seekers of these requests, with `seeker` and `depth`; drops of the others).
 
-    Kept are the seeker's comments and the answers to the seeker whose chain up to the request is kept as well.
+    Keeps the comments of the seeker and the answers to the seeker, if all comments above them are kept as well.
     """
-    asker = asked.select("link", seeker="author")
-    here = comments.join(asker, "link", "inner", maintain_order="left")
-    own = pl.col("author") == pl.col("seeker")
-    level = here.filter(pl.col("parent") == pl.col("link"))
-    kept, depth = [level.with_columns(depth=pl.lit(1, pl.Int32))], 1
+    seekers = asked.select("link", seeker="author")
+    candidates = comments.join(seekers, "link", "inner", maintain_order="left")
+    by_seeker = pl.col("author") == pl.col("seeker")
+    level = candidates.filter(pl.col("parent") == pl.col("link"))
+    levels, depth = [level.with_columns(depth=pl.lit(1, pl.Int32))], 1
     while not level.is_empty():
         depth += 1
-        above = level.select(parent="post", to_seeker=own)
-        level = here.join(above, "parent", "inner", maintain_order="left").filter(own | pl.col("to_seeker"))
+        above = level.select(parent="post", to_seeker=by_seeker)
+        level = candidates.join(above, "parent", "inner", maintain_order="left").filter(by_seeker | pl.col("to_seeker"))
         level = level.drop("to_seeker")
-        kept.append(level.with_columns(depth=pl.lit(depth, pl.Int32)))
-    talk = pl.concat(kept)
-    return talk, _left_out(here, talk)
+        levels.append(level.with_columns(depth=pl.lit(depth, pl.Int32)))
+    talk = pl.concat(levels)
+    return talk, _left_out(candidates, talk)
 
 
-def _left_out(here: pl.DataFrame, talk: pl.DataFrame) -> Rows:
-    rest = here.join(talk, "post", "anti", maintain_order="left")
-    known = rest["parent"].is_in(here["post"].implode()) | (rest["parent"] == rest["link"])
-    reasons = known.replace_strict({True: "talk among others", False: "parent missing"}, return_dtype=pl.String)
-    return [sources.drop("mine", SOURCE, place, why) for place, why in zip(rest["place"], reasons, strict=True)]
+def _left_out(candidates: pl.DataFrame, talk: pl.DataFrame) -> Rows:
+    others = candidates.join(talk, "post", "anti", maintain_order="left")
+    has_parent = others["parent"].is_in(candidates["post"].implode()) | (others["parent"] == others["link"])
+    reasons = has_parent.replace_strict({True: "talk among others", False: "parent missing"}, return_dtype=pl.String)
+    return [sources.drop("mine", SOURCE, place, reason) for place, reason in zip(others["place"], reasons, strict=True)]
 
 
 def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> Rows:
-    """Conversations as `conversations.row` gives them; people are pseudonyms already."""
-    said = talk.sort("time", "depth", "post").rows_by_key("link", named=True, include_key=True)
-    replies = cast("dict[str, list[Post]]", said)
+    """Conversations as `conversation_rows.row` gives them; people are pseudonyms already."""
+    rows_by_request = talk.sort("time", "depth", "post").rows_by_key("link", named=True, include_key=True)
+    replies = cast("dict[str, list[Post]]", rows_by_request)
     thanked = set(talk.filter(_taken_up(rules))["parent"])
     refused = set(
         talk.filter((pl.col("author") == pl.col("seeker")) & pl.col("text").str.contains(rules.known))["parent"]
@@ -118,25 +118,25 @@ def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -
 
 
 def _taken_up(rules: Rules) -> pl.Expr:
-    own = pl.col("author") == pl.col("seeker")
-    return own & pl.col("text").str.contains(rules.thanks) & ~pl.col("text").str.contains(rules.known)
+    by_seeker = pl.col("author") == pl.col("seeker")
+    return by_seeker & pl.col("text").str.contains(rules.thanks) & ~pl.col("text").str.contains(rules.known)
 
 
 def _conversation(
-    request: Post, said: list[Post], rules: Rules, items: Items, answered: tuple[set[str], set[str]]
+    request: Post, comments: list[Post], rules: Rules, items: Items, answered: tuple[set[str], set[str]]
 ) -> Row:
     thanked, refused = answered
     opening = f"{request['title']}\n\n{request['text']}".strip()
     turns = [conversations.Turn(role="seeker", text=opening, items=items(opening))]
     accepted: list[str] = []
-    for post in said:
-        own = post["author"] == request["author"]
-        named = items(post["text"])
-        turns.append(conversations.Turn(role="seeker" if own else "recommender", text=post["text"], items=named))
+    for post in comments:
+        by_seeker = post["author"] == request["author"]
+        refs = items(post["text"])
+        turns.append(conversations.Turn(role="seeker" if by_seeker else "recommender", text=post["text"], items=refs))
         liked = post["post"] in thanked or 0 < rules.upvotes <= post["score"]
-        if not own and liked and post["post"] not in refused:
-            accepted += named
-    by = conversations.by_role(turns)
+        if not by_seeker and liked and post["post"] not in refused:
+            accepted += refs
+    refs_by_role = conversations.by_role(turns)
     return conversations.row(
         SOURCE,
         request["post"].removeprefix("t3_"),
@@ -145,10 +145,10 @@ def _conversation(
         domain=rules.subreddits.get(request["subreddit"]) or None,
         seeker=request["author"],
         time=datetime.fromtimestamp(request["time"], UTC),
-        recommended=by["recommender"],
-        accepted=[ref for ref in dict.fromkeys(accepted) if ref in by["recommender"]],
-        seen=by["seeker"],
-        posts=[{"source_id": post["post"], "author": post["author"]} for post in (request, *said)],
-        # items were found in the text: a better catalog finds more and makes no new revision
+        recommended=refs_by_role["recommender"],
+        accepted=[ref for ref in dict.fromkeys(accepted) if ref in refs_by_role["recommender"]],
+        seen=refs_by_role["seeker"],
+        posts=[{"source_id": post["post"], "author": post["author"]} for post in (request, *comments)],
+        # items come from the text: a better catalog finds more of them, which makes no new revision
         digest=tables.digest([[t["role"], t["text"]] for t in turns]),
     )

@@ -1,4 +1,4 @@
-"""Content warnings as CSV (votes per question): header title,year,imdb,domain,topic,yes,no,url,retrieved.
+"""Reads content warnings as CSV (votes per question): header title,year,imdb,domain,topic,yes,no,url,retrieved.
 
 A row names its item by imdb id or by title and year, and says how many people answered the question (`topic`,
 spelt as the taxonomy spells it) with yes and with no.
@@ -16,22 +16,22 @@ OTHERS = ("title", "year", "imdb", "domain", "url", "retrieved")
 
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `topic`."""
-    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _one, expected=NEEDED, others=OTHERS)
+    rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=NEEDED, others=OTHERS)
     return items.warnings_read(rows, drops)
 
 
-def _one(place: str, row: dict[str, str]) -> Rows:
+def _parse_row(place: str, row: dict[str, str]) -> Rows:
     yes, no = votes(row["yes"]), votes(row["no"])
     if not row["topic"]:
         raise Left("no topic", "a row says which question was answered")
     if yes + no == 0:
         raise Left("no votes", "nobody answered the question")
-    said = items.noted(row)
-    return [items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **said)]
+    noted = items.noted(row)
+    return [items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **noted)]
 
 
 def votes(cell: str) -> int:
-    """A count; blank is nobody."""
+    """The number of votes in a cell; blank is 0."""
     if cell and not (cell.isascii() and cell.isdigit() and len(cell) <= 9):
         raise Left("votes not a number", f"found {cell!r}, expected how many people said so")
     return int(cell or 0)
