@@ -26,6 +26,6 @@ class Counts:
         return self.out + sum(self.dropped.values())
 
 
-def many(n: int, one: str, more: str) -> str:
+def many(n: int, singular: str, plural: str) -> str:
     """The number with the form that fits it: `1 task waits`, `2,000 tasks wait`."""
-    return f"{n:,} {one if n == 1 else more}"
+    return f"{n:,} {singular if n == 1 else plural}"

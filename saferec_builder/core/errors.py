@@ -67,9 +67,9 @@ class KeyTwice(ValueError):
     """A JSON object has the same key twice; programs differ in which of the two values they take."""
 
 
-def near(word: str, known: Iterable[str]) -> str:
-    """The end of a message that refuses `word`: the most similar of the known names, if any, and all of them."""
-    names = list(known)
+def near(word: str, allowed: Iterable[str]) -> str:
+    """The end of a message that refuses `word`: the most similar of the allowed names, if any, and all of them."""
+    names = list(allowed)
     close = get_close_matches(word.strip().lower().replace(" ", "_"), names, 1)
     return f"{f'did you mean {close[0]}? ' if close else ''}expected one of {', '.join(names)}"
 

@@ -21,7 +21,7 @@ _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 def held(path: Path, others: str, *, wait: bool, shared: bool = False) -> Iterator[None]:
     """Holds the lock of this file. Where others hold it, waits and logs that; raises StoreError if not `wait`.
 
-    `others` says who they are, for the message. A `shared` lock may have several holders, all of them shared."""
+    `others` says who they are, for the message. Several processes can hold a lock if all of them are `shared`."""
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # may be read-only to us
         try:

@@ -47,17 +47,17 @@ class Lines(_Unseen):
         self._earlier = self._done = done
         self._began = monotonic()
         self._due = self._began + FIRST
-        self._first = ExitStack()
+        self._start = ExitStack()
 
     def __enter__(self) -> Self:
-        self._first.enter_context(at_work(self._say, self._name))
+        self._start.enter_context(at_work(self._say, self._name))
         return self
 
     def __exit__(self, *fault: object) -> None:
-        self._first.close()
+        self._start.close()
 
     def update(self, n: int = 1, /) -> None:
-        self._first.close()
+        self._start.close()
         self._done += n
         now, done = monotonic(), self._done - self._earlier
         remaining = (now - self._began) / max(done, 1) * (self._total - self._done)

@@ -64,15 +64,15 @@ def _scaled(yes: Ints, no: Ints) -> tuple[Ints, Ints]:
     return np.rint(yes * (n / np.maximum(total, 1))).astype(np.int64), n
 
 
-def learn(asked: Mapping[str, Votes]) -> dict[str, Voters]:
+def learn(by_topic: Mapping[str, Votes]) -> dict[str, Voters]:
     """Returns topic -> its voters."""
-    size = {topic: int(counts.works.sum()) for topic, counts in asked.items()}
-    few = [topic for topic in asked if size[topic] < ENOUGH]
+    size = {topic: int(counts.works.sum()) for topic, counts in by_topic.items()}
+    few = [topic for topic in by_topic if size[topic] < ENOUGH]
     pooled = sum(size[topic] for topic in few)
     voters: dict[str, Voters] = {}
-    for group, learnt in (*(([t], True) for t in asked if t not in few), (few, pooled >= ENOUGH)):
-        voters |= _fitted({topic: asked[topic] for topic in group}, learnt)
-    return {topic: voters[topic] for topic in asked}
+    for group, learnt in (*(([t], True) for t in by_topic if t not in few), (few, pooled >= ENOUGH)):
+        voters |= _fitted({topic: by_topic[topic] for topic in group}, learnt)
+    return {topic: voters[topic] for topic in by_topic}
 
 
 def _fitted(votes_by_topic: Mapping[str, Votes], learnt: bool) -> dict[str, Voters]:

@@ -85,17 +85,17 @@ def examples(drops: pl.DataFrame) -> dict[str, str]:
 
 
 def jsonl(
-    path: Path, stage: str, source: str, one: Callable[[str, Row], Sequence[Made | Left]]
+    path: Path, stage: str, source: str, parse_row: Callable[[str, Row], Sequence[Made | Left]]
 ) -> tuple[list[Made], Rows]:
     """Returns (table rows, drops) of a file with one JSON object per line; skips blank lines."""
-    return each(stage, source, _json_lines(path), one)
+    return each(stage, source, _json_lines(path), parse_row)
 
 
 def csv_rows(
     path: Path,
     stage: str,
     source: str,
-    one: Callable[[str, dict[str, str]], Sequence[Made | Left]],
+    parse_row: Callable[[str, dict[str, str]], Sequence[Made | Left]],
     *,
     expected: Iterable[str],
     others: Iterable[str] | None = None,
@@ -106,21 +106,21 @@ def csv_rows(
     others: all other columns that are read; a further one is a drop, so that a misspelt one is noticed. None: files
     may have further columns, which are not needed.
     """
-    return each(stage, source, _csv_lines(path, list(expected), others, tabs), one)
+    return each(stage, source, _csv_lines(path, list(expected), others, tabs), parse_row)
 
 
 def each(
     stage: str,
     source: str,
     lines: Iterable[tuple[str, Outside | Left]],
-    one: Callable[[str, Outside], Sequence[Made | Left]],
+    parse_row: Callable[[str, Outside], Sequence[Made | Left]],
 ) -> tuple[list[Made], Rows]:
-    """Returns (what `one` makes of the outside rows, drops); `one` may also return `Left` for a part of its row."""
+    """Returns (results of `parse_row` on the outside rows, drops); it may also return `Left` for a part of its row."""
     rows: list[Made] = []
     drops: Rows = []
     for place, row in lines:
         try:
-            for result in [row] if isinstance(row, Left) else one(place, row):
+            for result in [row] if isinstance(row, Left) else parse_row(place, row):
                 if isinstance(result, Left):
                     drops.append(drop(stage, source, result.place or place, result.reason, result.detail))
                 else:
@@ -224,10 +224,10 @@ def sound(value: Outside) -> Outside | Left:
     return value
 
 
-def whole(text: str, what: str) -> int:
+def whole(text: str, name: str) -> int:
     """Returns the number that a field must hold; raises `Left` where it is none."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Left("not a number", f"{what}: {seen(text)}")
+        raise Left("not a number", f"{name}: {seen(text)}")
     return int(text)
 
 

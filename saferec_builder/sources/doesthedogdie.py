@@ -21,7 +21,7 @@ SOURCE = "ddd"
 SITE = "https://www.doesthedogdie.com"
 KINDS = {"movie": "film", "tv show": "series", "video game": "game"}
 CLEAR = {"Clear Yes: ": "yes", "Clear No: ": "no"}
-MOST = 10**9  # most people who may have voted
+MOST = 10**9  # the most votes that a topic may have
 YES = ("1", "1.0", "true", "yes")
 
 
@@ -96,7 +96,7 @@ def _media(place: str, raw: Row) -> list[Row | Left]:
 
 
 def _agree(ids: list[str], expected: list[str]) -> bool:
-    """Whether the two lists have no different ids of one collection."""
+    """Whether no collection has different ids in the two lists."""
     by_collection = {ref.partition(":")[0]: ref for ref in ids}
     return all(by_collection.get(ref.partition(":")[0], ref) == ref for ref in expected)
 

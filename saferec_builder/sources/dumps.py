@@ -25,7 +25,7 @@ _AHEAD = 8  # blocks: on a busy machine each wait for the other thread loses tim
 _FEED = 64 << 10  # packed bytes per read: at most their content is lost with a broken frame
 LONGEST = 16 << 20  # bytes of one line: a Reddit text has at most 40,000 characters
 _TOO_LONG = memoryview(b"")  # stands for a line that is too long
-_SPARE = 64 << 10  # free bytes at the start of a buffer, for the line that began in the one before
+_SPARE = 64 << 10  # free bytes at the start of a buffer, for a line that began earlier
 _SEAL = b"whole " * 20  # packed it has other bytes, so a cut frame that absorbs it does not end with it
 UNREADABLE = "unreadable from here on"
 _NONE = np.empty(0, np.int64)
@@ -45,10 +45,10 @@ class Block:
     ends: NDArray[np.int64] = field(default_factory=lambda: _NONE)
     faults: list[tuple[int, str, str]] = field(default_factory=list)  # (line, reason, detail)
 
-    def lines(self, which: NDArray[np.int64]) -> list[bytes]:
+    def lines(self, indexes: NDArray[np.int64]) -> list[bytes]:
         """The lines with these indexes in the block, without their ends."""
-        ends, data = self.ends[which].tolist(), self.data
-        starts = np.where(which > 0, self.ends[which - 1] + 1, 0).tolist()
+        ends, data = self.ends[indexes].tolist(), self.data
+        starts = np.where(indexes > 0, self.ends[indexes - 1] + 1, 0).tolist()
         return [bytes(data[a:b]) for a, b in zip(starts, ends, strict=True)]
 
 
@@ -134,8 +134,8 @@ def _parts(path: Path, buffers: deque[bytearray], broken: list[str]) -> Iterator
     """
     try:
         with open(path, "rb") as file:
-            source, more = _unpacked(path, file), True
-            while more and not broken:
+            source, is_full = _unpacked(path, file), True
+            while is_full and not broken:
                 part, size = buffers[0], _SPARE
                 with memoryview(part) as view:
                     try:
@@ -143,7 +143,7 @@ def _parts(path: Path, buffers: deque[bytearray], broken: list[str]) -> Iterator
                             size += count
                     except (zstandard.ZstdError, EOFError, zlib.error) as fault:
                         broken.append(f"{_CORRUPT[path.suffix]}{fault}")
-                more = size == len(part)
+                is_full = size == len(part)
                 yield part, size
     except OSError as fault:
         broken.append(f"{_CORRUPT.get(path.suffix, '')}{fault}")

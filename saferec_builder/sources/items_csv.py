@@ -90,10 +90,10 @@ def _remark(row: Row, shared_id: str, earlier: Row, remedy: str) -> Row:
     return sources.drop(items.STAGE, SOURCE, str(row["place"]), SHARED, detail)
 
 
-def apart_from(read: Read, held: pl.DataFrame, file: str) -> Read:
-    """Returns `read` with ids by title, and remarks, for rows whose id a row of `held` (CATALOG_ROWS of this source)
-    with another title or year has: two tables may both be numbered from 1."""
-    first = held.unique("source_id", keep="first").select("source_id", had="title", was="year")
+def apart_from(read: Read, catalog_rows: pl.DataFrame, file: str) -> Read:
+    """Returns `read` with ids by title, and remarks, for rows whose id one of `catalog_rows` (of this source) with
+    another title or year has: two tables may both be numbered from 1."""
+    first = catalog_rows.unique("source_id", keep="first").select("source_id", had="title", was="year")
     both = read.rows.join(first, "source_id", "left", maintain_order="left")
     ids, remarks = [], []
     for row in both.select("source_id", "domain", "title", "year", "had", "was").iter_rows(named=True):

@@ -76,12 +76,12 @@ def requests(posts: pl.DataFrame, rules: Rules) -> tuple[pl.DataFrame, Rows]:
     return selected, [sources.drop("mine", SOURCE, place, "no request") for place in others["place"]]
 
 
-def joined(asked: pl.DataFrame, comments: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
+def joined(submissions: pl.DataFrame, comments: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     """Returns (comments from and to the seekers of these requests, with `seeker` and `depth`; drops of the others).
 
     Keeps the comments of the seeker and the answers to the seeker, if all comments above them are kept as well.
     """
-    seekers = asked.select("link", seeker="author")
+    seekers = submissions.select("link", seeker="author")
     candidates = comments.join(seekers, "link", "inner", maintain_order="left")
     by_seeker = pl.col("author") == pl.col("seeker")
     level = candidates.filter(pl.col("parent") == pl.col("link"))
@@ -103,7 +103,7 @@ def _left_out(candidates: pl.DataFrame, talk: pl.DataFrame) -> Rows:
     return [sources.drop("mine", SOURCE, place, reason) for place, reason in zip(others["place"], reasons, strict=True)]
 
 
-def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> Rows:
+def build(submissions: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> Rows:
     """Conversations as `conversation_rows.row` gives them; people are pseudonyms already."""
     rows_by_request = talk.sort("time", "depth", "post").rows_by_key("link", named=True, include_key=True)
     replies = cast("dict[str, list[Post]]", rows_by_request)
@@ -112,7 +112,7 @@ def build(asked: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -
         talk.filter((pl.col("author") == pl.col("seeker")) & pl.col("text").str.contains(rules.known))["parent"]
     )
     rows = []
-    for request in cast("Iterator[Post]", asked.sort("time", "post").iter_rows(named=True)):
+    for request in cast("Iterator[Post]", submissions.sort("time", "post").iter_rows(named=True)):
         rows.append(_conversation(request, replies.get(request["post"], []), rules, items, (thanked, refused)))
     return rows
 

@@ -23,8 +23,8 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-def _pattern(text: str) -> str:
-    """Checks a regular expression of polars, which has no look-around and no back references."""
+def _check_pattern(text: str) -> str:
+    """Checks a regular expression; polars has no look-around and no back references."""
     try:
         pl.Series([""]).str.contains(text)
     except pl.exceptions.ComputeError as fault:
@@ -33,23 +33,23 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _code(text: str) -> str:
+def _check_language(text: str) -> str:
     """Checks that a language is spelt as the language model spells it: "EN" would drop everything."""
     if not re.fullmatch(r"[a-z]{2,3}", text):
         raise ValueError(f'{text!r} is no ISO 639 code in small letters, such as "en"')
     return text
 
 
-def _band(pair: tuple[float, float]) -> tuple[float, float]:
+def _check_range(pair: tuple[float, float]) -> tuple[float, float]:
     """Checks a range of confidences: in wrong order, or in percent, it would hold no confidence at all."""
     if not 0 <= pair[0] <= pair[1] <= 1:
         raise ValueError("expected two confidences from 0 to 1, the smaller one first")
     return pair
 
 
-Band = Annotated[tuple[float, float], AfterValidator(_band)]
-Pattern = Annotated[str, AfterValidator(_pattern)]
-Language = Annotated[str, AfterValidator(_code)]
+Band = Annotated[tuple[float, float], AfterValidator(_check_range)]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
+Language = Annotated[str, AfterValidator(_check_language)]
 
 
 class Dataset(_Section):
@@ -90,7 +90,7 @@ def _check_body(body: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return body
 
 
-def _headers(headers: dict[str, str]) -> dict[str, str]:
+def _check_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name) or not re.fullmatch(r"[\x20-\x7e]*", value):
             raise ValueError(f"{name[:60]!r}: expected a header's name and one line of plain characters")
@@ -113,7 +113,7 @@ class Model(_Section):
     temperature: float = Field(0.0, ge=0, le=2)
     reasoning_effort: str | None = None
     extra_body: Annotated[dict[str, JsonValue], AfterValidator(_check_body)] = {}
-    headers: Annotated[dict[str, str], AfterValidator(_headers)] = {}  # "$NAME": from the environment
+    headers: Annotated[dict[str, str], AfterValidator(_check_headers)] = {}  # "$NAME": from the environment
 
 
 class Proposer(_Section):

@@ -157,16 +157,16 @@ def read(place: Place, table: tables.Table) -> pl.DataFrame:
         return pl.concat(parts) if parts else table.empty
 
 
-def last_rows(place: Place, *some: tables.Table) -> dict[str, list[int]]:
+def last_rows(place: Place, *selected: tables.Table) -> dict[str, list[int]]:
     """Returns table -> [number of its newest row, number of rows]; every append changes them.
 
     Of two concurrent appends to a server, the one with the smaller numbers may come later: only the count shows it.
     """
     with _connection(place, reading=True) as db:
-        existing = [table.name for table in some if sa.inspect(db).has_table(table.name)]
+        existing = [table.name for table in selected if sa.inspect(db).has_table(table.name)]
         # as text: SQLAlchemy takes longer to build such a statement than the database to answer it
         newest = {name: db.execute(sa.text(f"SELECT max(row_), count(*) FROM {name}")).one() for name in existing}
-        return {table.name: [n or 0 for n in newest.get(table.name, (0, 0))] for table in some}
+        return {table.name: [n or 0 for n in newest.get(table.name, (0, 0))] for table in selected}
 
 
 def count(place: Place, table: tables.Table) -> int:
@@ -225,12 +225,12 @@ def _insert_new(db: sa.Connection, sql: sa.Table) -> sa.Insert:
 
 def erase(
     place: Place,
-    gone: Iterable[tuple[tables.Table, pl.DataFrame]],
+    removed: Iterable[tuple[tables.Table, pl.DataFrame]],
     new: Iterable[tuple[tables.Table, pl.DataFrame]],
     *,
     dry: bool = False,
 ) -> dict[str, int]:
-    """Deletes the rows whose values are in a frame of `gone` (in its columns), and adds `new` ones, in one transaction.
+    """Deletes the rows with the values in the frames of `removed`, and adds those of `new`, in one transaction.
 
     Returns the deleted rows per table; with `dry` it only counts them. `scrub` removes their bytes from the file.
     """
@@ -238,7 +238,7 @@ def erase(
     with _connection(place) as db:
         if db.dialect.name == "sqlite":
             db.exec_driver_sql("PRAGMA secure_delete=ON")
-        for table, keys in gone:
+        for table, keys in removed:
             sql = _sql_table(table)
             _create(db, sql)
             for part in keys.iter_slices(400):  # per statement: SQLite limits the number of values
@@ -267,9 +267,9 @@ def replace(place: Place, rows: Iterable[tuple[tables.Table, pl.DataFrame]]) -> 
                 db.execute(update, _as_sql(row, *as_text) | {f"key_{c}": row[c] for c in table.key})
 
 
-def orphans(place: Place, table: tables.Table, of: tables.Table, column: str) -> list[str]:
-    """The values in this column of `table` that `of` does not have."""
-    sql, other = _sql_table(table), _sql_table(of)
+def orphans(place: Place, table: tables.Table, reference: tables.Table, column: str) -> list[str]:
+    """The values in this column of `table` that `reference` does not have."""
+    sql, other = _sql_table(table), _sql_table(reference)
     with _connection(place) as db:
         _create(db, sql)
         _create(db, other)

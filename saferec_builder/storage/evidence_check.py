@@ -66,12 +66,12 @@ def split(rows: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Dat
     return numbered.join(faults, on="row_", how="anti", maintain_order="left").drop("row_"), refused
 
 
-def drops(stage: str, source: str, gone: pl.DataFrame) -> pl.DataFrame:
+def drops(stage: str, source: str, refused: pl.DataFrame) -> pl.DataFrame:
     """The rows of DROPS for the rows that `split` refused."""
     place = pl.concat_str("subject", "trait", separator=" ")
     detail = pl.concat_str(pl.col("trait"), pl.lit(": '"), pl.col("quote").str.slice(0, 80), pl.lit("'"))
     constants = (pl.lit(value).alias(name) for name, value in (("stage", stage), ("source", source)))
-    return gone.select(*constants, place.alias("place"), "reason", detail.alias("detail"))
+    return refused.select(*constants, place.alias("place"), "reason", detail.alias("detail"))
 
 
 def refuse(table: str, rows: pl.DataFrame, texts: pl.DataFrame) -> None:

@@ -43,7 +43,7 @@ def read(root: Path, table: tables.Table) -> pl.DataFrame:
 
 
 def parts(root: Path, table: tables.Table, *columns: str) -> Iterator[pl.DataFrame]:
-    """Yields a bulk table shard by shard, if memory cannot hold it whole: its key and `columns`, or all columns."""
+    """Yields a bulk table shard by shard, for tables larger than memory: its key and `columns`, or all columns."""
     selected = {c: kind for c, kind in table.columns.items() if not columns or c in (*table.key, *columns)}
     for manifest in _manifests(_folder(root, table)):
         yield _shard(manifest, replace(table, columns=selected))

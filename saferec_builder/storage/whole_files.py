@@ -44,13 +44,13 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def remember(path: Path, of: str, figures: Mapping[str, JsonValue]) -> None:
+def remember(path: Path, digest: str, figures: Mapping[str, JsonValue]) -> None:
     """Keeps figures under a digest of all their inputs; does nothing where writing is not permitted."""
     with suppress(StoreError, OSError):
-        write_private(path, json.dumps({"of": of, "figures": figures}).encode())
+        write_private(path, json.dumps({"of": digest, "figures": figures}).encode())
 
 
-def remembered(path: Path, of: str) -> dict[str, Any] | None:
+def remembered(path: Path, digest: str) -> dict[str, Any] | None:
     """The figures that were kept for this digest; None where there are none, or those of another digest."""
     content = whole_object(path.read_bytes()) if path.is_file() else None
-    return content["figures"] if content and content.get("of") == of else None
+    return content["figures"] if content and content.get("of") == digest else None

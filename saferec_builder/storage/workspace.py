@@ -121,7 +121,7 @@ def read(ws: Workspace, table: tables.Table) -> pl.DataFrame:
 
 
 def parts(ws: Workspace, table: tables.Table, *columns: str) -> Iterator[pl.DataFrame]:
-    """Yields a bulk table shard by shard, if memory cannot hold it whole: its key and `columns`, or all columns."""
+    """Yields a bulk table shard by shard, for tables larger than memory: its key and `columns`, or all columns."""
     return shards.parts(ws.root, table, *columns)
 
 
@@ -132,9 +132,9 @@ def count(ws: Workspace, table: tables.Table) -> int:
     return sum(part.height for part in parts(ws, table, *table.key))
 
 
-def state(ws: Workspace, *some: tables.Table) -> dict[str, list[int] | list[str]]:
-    """Returns table (of `some`, or all) -> a value that every append and erasure changes; reads no row."""
-    selected = some or tables.TABLES.values()
+def state(ws: Workspace, *only: tables.Table) -> dict[str, list[int] | list[str]]:
+    """Returns table (of `only`, or all) -> a value that every append and erasure changes; reads no row."""
+    selected = only or tables.TABLES.values()
     bulk = {table.name: shards.names(ws.root, table) for table in selected if table.place != "db"}
     return bulk | database.last_rows(ws.database, *(table for table in selected if table.place == "db"))
 
@@ -175,7 +175,7 @@ def schemas(ws: Workspace) -> set[int]:
 
 
 def cut_short(secret: Path) -> str | None:
-    """Why no pseudonym is made with this secret, if cut: it could be guessed, and would fit no earlier pseudonym."""
+    """Why this secret is too short for pseudonyms: they could be guessed, and would fit no earlier ones; or None."""
     size = secret.stat().st_size if secret.exists() else SECRET
     return f"{size} bytes, expected {SECRET}: it is damaged" if size < SECRET else None
 
@@ -197,12 +197,12 @@ def _has_database(ws: Workspace) -> bool:
 
 
 @contextmanager
-def alone(ws: Workspace, what: str, *, wait: bool = False) -> Iterator[None]:
-    """Lets one process at a time run `what` (a command) in a workspace; others get a StoreError, or wait.
+def alone(ws: Workspace, command: str, *, wait: bool = False) -> Iterator[None]:
+    """Lets one process at a time run this command in a workspace; others get a StoreError, or wait.
 
     The lock is released when the process ends, however it ends.
     """
-    with held(ws.root / f".{what.replace(' ', '-')}.lock", f"{ws.root}: another `{what}`", wait=wait):
+    with held(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.root}: another `{command}`", wait=wait):
         yield
 
 
@@ -215,7 +215,7 @@ def undisturbed(ws: Workspace) -> Iterator[None]:
 
 @contextmanager
 def together(ws: Workspace) -> Iterator[None]:
-    """Works on people's data beside others: waits for an erasure; raises StoreError where one was broken off."""
+    """Shares work on people's data with other processes; waits for an erasure, raises StoreError if one broke off."""
     with held(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
         if (ws.root / FORGETTING).exists():
             raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
