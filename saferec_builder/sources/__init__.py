@@ -163,7 +163,7 @@ def existing(path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file that may be gzipped; raises SourceError where it is cut, or unpacks to over PACKED its size."""
+    """Opens a file that may be gzipped; raises SourceError where it is cut or unpacks to over PACKED times its size."""
     with existing(path).open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
@@ -191,7 +191,7 @@ class _Packed(gzip.GzipFile):
 
 
 def bounded_parquet(path: Path) -> Path:
-    """Returns the path of a readable parquet file; raises SourceError where it unpacks to over PACKED its size."""
+    """Returns the path of a readable parquet file; raises SourceError if it unpacks to over PACKED times its size."""
     remaining = PACKED * existing(path).stat().st_size + LONGEST
     try:
         for batch in pq.ParquetFile(path).iter_batches(64):

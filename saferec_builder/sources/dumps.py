@@ -103,20 +103,20 @@ def _chunks(path: Path, broken: list[str]) -> Iterator[memoryview]:
         else:
             buffer, start, size = rest + part[_SPARE:size], 0, size - start
         if skipping:  # inside a line that is too long
-            newline = buffer.find(b"\n", start, size)
-            if newline < 0:
+            end = buffer.find(b"\n", start, size)
+            if end < 0:
                 rest = bytes(buffer[max(start, size - len(_SEAL)) : size])
                 continue
             yield _TOO_LONG
-            start = newline + 1
-        newline = max(start, buffer.rfind(b"\n", start, size) + 1)
-        rest = bytes(buffer[newline:size])
+            start = end + 1
+        end = max(start, buffer.rfind(b"\n", start, size) + 1)
+        rest = bytes(buffer[end:size])
         skipping = len(rest) > LONGEST
         if skipping:
             rest = rest[-len(_SEAL) :]
-        if newline > start:
+        if end > start:
             buffers.rotate(-1)
-            yield memoryview(buffer)[start:newline]
+            yield memoryview(buffer)[start:end]
     if path.suffix == ".zst" and not broken:
         if not rest.endswith(_SEAL):
             broken.append("corrupt zst frame: the file ends inside it")

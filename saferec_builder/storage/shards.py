@@ -62,7 +62,7 @@ def append(root: Path, table: tables.Table, frame: pl.DataFrame) -> int:
         for manifest in _manifests(folder):
             _renew(manifest, table)
         if not new.is_empty():
-            _write(folder, table, new)
+            _add_shard(folder, table, new)
     return new.height
 
 
@@ -82,7 +82,7 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
             if not new.equals(old):
                 removed += old.height - new.height
                 mark = f"s{migrations.newest()}e{_revision(manifest)[1] + 1}"
-                _put(manifest.with_name(f"{manifest.name.split('.')[0]}.{mark}.parquet"), new)
+                _write_shard(manifest.with_name(f"{manifest.name.split('.')[0]}.{mark}.parquet"), new)
         valid = {manifest.stem for manifest in _manifests(folder)}
         for file in folder.iterdir():
             if file.stem not in valid and file.name != ".lock" and not file.is_dir():  # a disk's own folder, @eaDir
@@ -179,10 +179,10 @@ def _renew(manifest: Path, table: tables.Table) -> None:
         if _revision(older.with_suffix(".json")) < _revision(manifest):
             older.unlink()
     if migrations.bulk(table.name, _facts(manifest, f"delete {manifest.name}")["schema"]):
-        _put(manifest.with_name(f"{stem}.s{migrations.newest()}.parquet"), _shard(manifest, table))
+        _write_shard(manifest.with_name(f"{stem}.s{migrations.newest()}.parquet"), _shard(manifest, table))
 
 
-def _write(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
+def _add_shard(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
     """Writes one more shard, under the lock of the table, and deletes the files that a killed run left.
 
     Rows that restore a damaged shard, whose manifest was deleted, get its number: the last revision of a row counts.
@@ -195,7 +195,7 @@ def _write(folder: Path, table: tables.Table, new: pl.DataFrame) -> None:
     number = min([number, *map(_number, same or [p for p in stray if _number(p) < number and _had_any(p, table, new)])])
     for file in (*folder.glob("*.tmp"), *(p for p in stray if _number(p) == number)):
         file.unlink()
-    _put(folder / f"{number:06d}-{name}.parquet", new)
+    _write_shard(folder / f"{number:06d}-{name}.parquet", new)
 
 
 def _number(file: Path) -> int:
@@ -216,7 +216,7 @@ def _had_any(damaged: Path, table: tables.Table, new: pl.DataFrame) -> bool:
         return True
 
 
-def _put(shard: Path, rows: pl.DataFrame) -> None:
+def _write_shard(shard: Path, rows: pl.DataFrame) -> None:
     """Writes the shard, then its manifest."""
     with replacing(shard) as tmp:
         rows.rechunk().write_parquet(tmp, compression="zstd")
