@@ -15,7 +15,7 @@ from saferec_builder.sources import Left, Read, Rows, item_rows as items, refs
 
 SOURCE = "imdb"
 TYPES = {"movie": "film", "tvMovie": "film", "tvSeries": "series", "tvMiniSeries": "series"}
-NEEDED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
+WANTED = ("tconst", "titleType", "primaryTitle", "originalTitle", "startYear", "genres")
 
 
 def read(path: Path) -> Read:
@@ -31,7 +31,7 @@ def read(path: Path) -> Read:
 def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, dict[str, str] | Left]]:
     lines = sources.lines(file)
     header = _cells(next(lines, (0, b""))[1])
-    missing = [name for name in NEEDED if name not in header]
+    missing = [name for name in WANTED if name not in header]
     if missing:
         columns = sources.readable("\t".join(header))
         raise SourceError(
