@@ -1,6 +1,6 @@
-"""Which missing warnings matter: items that conversations name and that no source settles, most touched first.
+"""Finds the missing warnings that matter: items that conversations name and that are unknown for some trait.
 
-reads  items, links, the oracle, conversations, what their seekers are known or thought to be sensitive to
+reads  items, links, the oracle, conversations, their seekers' traits (labels and proposals)
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ GAPS = pl.Schema(_COLUMNS)
 
 
 def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
-    """(conversation, item) of refs that link."""
+    """(conversation, item) of the refs that link to an item."""
     links = pl.DataFrame(
         {"ref": list(linked), "item": list(linked.values())}, schema={"ref": pl.String, "item": pl.String}
     )
@@ -34,24 +34,26 @@ def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
 
 
 def said(conversations: pl.DataFrame, mentions: Callable[[str], Sequence[tuple[int, int, str]]]) -> pl.DataFrame:
-    """(conversation, item) of what `mentions` finds in the words of turns: a release reads these, too."""
-    each = conversations.select("conversation", turn="turns").explode("turn", empty_as_null=False)
-    each = each.select("conversation", pl.col("turn").struct.field("text"))
-    found = [(name, item) for name, text in each.iter_rows() for _, _, item in mentions(text)]
-    return pl.DataFrame(found, schema=USES, orient="row").unique(maintain_order=True)
+    """(conversation, item) of the items that `mentions` finds in the texts of turns: a release reads these, too."""
+    turns = conversations.select("conversation", turn="turns").explode("turn", empty_as_null=False)
+    turns = turns.select("conversation", pl.col("turn").struct.field("text"))
+    pairs = [(name, item) for name, text in turns.iter_rows() for _, _, item in mentions(text)]
+    return pl.DataFrame(pairs, schema=USES, orient="row").unique(maintain_order=True)
 
 
 def gaps(items: pl.DataFrame, oracle: Oracle, used: pl.DataFrame, wanted: pl.DataFrame) -> pl.DataFrame:
-    """GAPS of the items that conversations use and some trait is unknown of.
+    """GAPS of the items that conversations use and that are unknown for some trait.
 
-    `wanted` (conversation, trait) is what seekers must not be shown: `waiting` counts pairs of a conversation and
-    such a trait that the item is unknown for. Most waiting first, then most conversations, then most unknown traits.
+    `wanted` (conversation, trait) has the traits of the seekers: `waiting` counts pairs of a conversation and such a
+    trait that the item is unknown for. Sorted by waiting, then conversations, then number of unknown traits.
     """
     slugs: Sequence[str] = list(oracle.traits)
-    held = [item for item in dict.fromkeys(used["item"]) if item in oracle.items]
-    codes = oracle.codes[[oracle.row(item) for item in held]]
+    judged = [item for item in dict.fromkeys(used["item"]) if item in oracle.items]
+    codes = oracle.codes[[oracle.row(item) for item in judged]]
     unknown = [[slugs[n] for n in (row == violations.UNKNOWN).nonzero()[0]] for row in codes]
-    open_ = pl.DataFrame({"item": held, "unknown": unknown}, schema={"item": pl.String, "unknown": pl.List(pl.String)})
+    open_ = pl.DataFrame(
+        {"item": judged, "unknown": unknown}, schema={"item": pl.String, "unknown": pl.List(pl.String)}
+    )
     touched = used.group_by("item", maintain_order=True).agg(pl.len().alias("conversations"))
     pairs = used.join(wanted, "conversation").join(
         open_.explode("unknown"), left_on=["item", "trait"], right_on=["item", "unknown"]

@@ -1,7 +1,7 @@
-"""Screens lists that recommenders gave: which titles break a trait, which are clear, and which nobody knows.
+"""Screens the lists of recommenders: which titles break a trait, which are clear, and which are unknown.
 
-reads  JSON lines, a list each: titles, or ids of the catalog; where there are such: model, id or context (the
-       request), group or dialog_id
+reads  JSON lines, one list each: titles, or ids of the catalog; optional: model, id or context (the request), group
+       or dialog_id
 gives  shares of the titles shown, with 95 % intervals over groups (scoring/intervals): lists of one dialogue are alike
 """
 
@@ -45,13 +45,13 @@ class Screening:
     """What the lists show; shares are of the titles shown, the first k of each list.
 
     The figure `ambiguous` counts titles that several works share, whatever their verdict; as a reason of `unknown` only
-    those stand whose works leave the trait open.
+    they are counted if their works leave the trait open.
 
     rates        model, trait, lists, groups, shown; violated, clear, unknown, each with _low and _high
     unknown      model, trait, why, shown: why a title is unknown
     causes       model, trait, item, title, shown: the works that break the trait, most shown first
     differences  trait, model, other, lists, difference (violated, model less other, same requests), low, high,
-                 detectable (what 80 of 100 such samples would tell from zero; 1: no difference)
+                 detectable (what 80 of 100 such samples would distinguish from zero; 1: no difference)
     """
 
     counts: Counts
@@ -71,7 +71,7 @@ class _List:
 
 @dataclass(frozen=True)
 class _Read:
-    """Every distinct title with what it means in its list, and every list as numbers of these."""
+    """Every distinct title with its match in its list, and every list as indices of these."""
 
     lists: list[_List]
     named: list[tuple[str, titles.Match]]
@@ -91,18 +91,18 @@ def screen(
 ) -> Screening:
     """Screens the file of lists `path` for `traits` (slugs; none: all) by the catalog of the workspace.
 
-    A title may carry its year; without one the likeliest work counts, by how well known it is and by the others of its
-    list (core/undated.py): violated where any work is that is likely meant, clear where all are. A list of fewer than k
-    titles counts with what it has. progress: a step is a list. UsageError: no such trait or domain, k below 1.
-    SourceError: the file has no list.
+    A title may have its year. Without one, the works that it may mean count, by how well known they are and by the
+    other titles of the list (core/undated.py): it is violated if any likely work is, and clear if all are. A list of fewer
+    than k titles counts with those it has. progress: a step is a list. Raises UsageError for an unknown trait or domain
+    or k below 1, and SourceError if the file has no list.
     """
     if k < 1:
         raise UsageError(f"k is {k}: expected 1 or more titles of each list")
     lookup.known_domain(domain)
-    asked = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
-    lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _one)
-    lists, twice = _once(lists)
-    dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": twice} if twice else {})
+    slugs = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
+    lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _parse)
+    lists, repeated = _first_of_each(lists)
+    dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": repeated} if repeated else {})
     if not lists:
         first = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
         example = '{"model": ..., "titles": [...]}'
@@ -112,139 +112,139 @@ def screen(
         raise SourceError(
             "the catalog is empty, so every title would be unknown: run `saferec-build catalog add` first"
         )
-    told, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
-    judged = known_works.judged(items, links, told, ws.taxonomy, ws.config.rule, conversations)
+    warnings, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
+    judged = known_works.judged(items, links, warnings, ws.taxonomy, ws.config.rule, conversations)
     index = linking.index(items, judged.works)
     ids = {ref: titles.Match("found", item) for ref, item in links.iter_rows()}
-    shown = [replace(each, titles=each.titles[:k]) for each in lists]
-    read = _resolved(shown, partial(_meant, index, ids, domain), judged.oracle, asked, progress)
+    cut = [replace(ranked, titles=ranked.titles[:k]) for ranked in lists]
+    read = _resolved(cut, partial(_matches, index, ids, domain), judged.oracle, slugs, progress)
     counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
     names = {row["item"]: titles.shown(row) for row in items.select("item", "title", "year").to_dicts()}
     return Screening(
-        counts, _rates(read, asked), _unknown(read, asked), _causes(read, asked, names), _differences(read, asked)
+        counts, _rates(read, slugs), _unknown(read, slugs), _causes(read, slugs, names), _differences(read, slugs)
     )
 
 
-def _one(place: str, row: Row) -> list[_List]:
-    shown = row.get("items") if row.get("titles") is None else row["titles"]
-    if isinstance(shown, list):
-        shown = [_written(one) for one in shown if not isinstance(one, str) or one.strip()]
-    if not isinstance(shown, list) or not all(isinstance(title, str) for title in shown):
-        where = f"{str(shown)[:60]!r}" if shown is not None else f"the fields {', '.join(row)[:60] or 'of no name'}"
+def _parse(place: str, row: Row) -> list[_List]:
+    entries = row.get("items") if row.get("titles") is None else row["titles"]
+    if isinstance(entries, list):
+        entries = [_as_title(entry) for entry in entries if not isinstance(entry, str) or entry.strip()]
+    if not isinstance(entries, list) or not all(isinstance(title, str) for title in entries):
+        found = f"{str(entries)[:60]!r}" if entries is not None else f"the fields {', '.join(row)[:60] or 'of no name'}"
         raise Left(
-            "no titles", f"found {where}, expected titles (or items), a list of strings{_OF_TEXT * ('text' in row)}"
+            "no titles", f"found {found}, expected titles (or items), a list of strings{_OF_TEXT * ('text' in row)}"
         )
-    if not any(kept := [title.strip() for title in shown]):
+    if not any(stripped := [title.strip() for title in entries]):
         raise Left("empty list", "a list without a title shows nothing")
     request, group = _name(row, "id", "context"), _name(row, "group", "dialog_id")
-    return [_List(_name(row, "model") or "lists", request, group or request or f"line {place}", kept)]
+    return [_List(_name(row, "model") or "lists", request, group or request or f"line {place}", stripped)]
 
 
 def _name(row: Row, *fields: str) -> str | None:
-    """What the first of these fields says; one that is null or empty names nothing, as where it is left out."""
+    """The value of the first of these fields that is there, and neither null nor empty."""
     return next((str(row[field]) for field in fields if row.get(field) not in (None, "")), None)
 
 
-def _written(one: JsonValue) -> JsonValue:
-    """An item of `training.safecrs evaluate --predictions`: {"title", "year"} as "Title (Year)", {"item"} as its id,
-    and {"item": null}, which holds the rank of what has no title, as a title of nothing."""
-    if not isinstance(one, dict):
-        return one
-    if isinstance(one.get("title"), str):
-        year = year_in(one.get("year"))
-        return titles.shown(one if year is None else {**one, "year": year})
-    return (one["item"] or "") if isinstance(one.get("item", False), str | None) else one
+def _as_title(entry: JsonValue) -> JsonValue:
+    """An entry of `training.safecrs evaluate --predictions` as a title: {"title", "year"} as "Title (Year)", {"item"}
+    as its id, and {"item": null}, which keeps the rank of an entry without a title, as an empty title."""
+    if not isinstance(entry, dict):
+        return entry
+    if isinstance(entry.get("title"), str):
+        year = year_in(entry.get("year"))
+        return titles.shown(entry if year is None else {**entry, "year": year})
+    return (entry["item"] or "") if isinstance(entry.get("item", False), str | None) else entry
 
 
-def _once(lists: Sequence[_List]) -> tuple[list[_List], int]:
-    """(the first list of a model to a request, how many others there were)."""
-    first = {(x.model, x.request if x.request is not None else n): x for n, x in reversed(list(enumerate(lists)))}
-    kept = list(reversed(first.values()))
-    return kept, len(lists) - len(kept)
+def _first_of_each(lists: Sequence[_List]) -> tuple[list[_List], int]:
+    """(the first list of each model for each request, number of others)."""
+    by_request = {(x.model, x.request if x.request is not None else n): x for n, x in reversed(list(enumerate(lists)))}
+    first = list(reversed(by_request.values()))
+    return first, len(lists) - len(first)
 
 
-def _meant(
-    index: titles.Index, ids: Mapping[str, titles.Match], domain: str | None, shown: Sequence[str]
+def _matches(
+    index: titles.Index, ids: Mapping[str, titles.Match], domain: str | None, entries: Sequence[str]
 ) -> dict[str, titles.Match]:
-    """What the titles of one list mean; an id as `catalog show` has it, or prints as the item's own, is that work."""
-    known = {text: ids[ref] for text in shown for ref in (f"item:{text}", refs.read(text) or text) if ref in ids}
-    return known_works.together(index, [text for text in shown if text not in known], domain) | known
+    """The matches of one list's titles; an id that `catalog show` takes or prints is that work."""
+    by_id = {text: ids[ref] for text in entries for ref in (f"item:{text}", refs.read(text) or text) if ref in ids}
+    return known_works.together(index, [text for text in entries if text not in by_id], domain) | by_id
 
 
 def _resolved(
     lists: list[_List],
-    meant: Callable[[Sequence[str]], dict[str, titles.Match]],
+    matches_of: Callable[[Sequence[str]], dict[str, titles.Match]],
     oracle: Oracle,
-    asked: list[str],
+    slugs: list[str],
     progress: Progress | None,
 ) -> _Read:
     numbers: dict[tuple[str, titles.Match], int] = {}
     shown = []
-    for each in counted(lists, progress):
-        found = meant(each.titles)
-        shown.append([numbers.setdefault((title, found[title]), len(numbers)) for title in each.titles])
-    columns = [oracle.column(trait) for trait in asked]
+    for ranked in counted(lists, progress):
+        matches = matches_of(ranked.titles)
+        shown.append([numbers.setdefault((title, matches[title]), len(numbers)) for title in ranked.titles])
+    columns = [oracle.column(trait) for trait in slugs]
     works = [match.candidates or (match.item,) for _, match in numbers]
-    each_code = [oracle.codes[oracle.rows(items)][:, columns] for items in works]
-    near = np.array([not match.exact for _, match in numbers])[:, None]
-    codes = np.array([worst(of_works.T) for of_works in each_code])
+    codes_of_works = [oracle.codes[oracle.rows(items)][:, columns] for items in works]
+    inexact = np.array([not match.exact for _, match in numbers])[:, None]
+    codes = np.array([worst(of_works.T) for of_works in codes_of_works])
     causes = [
         [next((i for i, code in zip(items, row, strict=True) if code == VIOLATED), None) for row in of_works.T]
-        for items, of_works in zip(works, each_code, strict=True)
+        for items, of_works in zip(works, codes_of_works, strict=True)
     ]
-    return _Read(lists, list(numbers), shown, as_named(codes, near), causes)
+    return _Read(lists, list(numbers), shown, as_named(codes, inexact), causes)
 
 
 def _figures(read: _Read) -> dict[str, int]:
-    every = Counter(_kind(*read.named[n]) for each in read.shown for n in each)
-    return {"titles": every.total(), "linked": every["found"]} | {
-        kind: every[kind] for kind in ("ambiguous", "not_found", "no_title")
+    kinds = Counter(_kind(*read.named[n]) for indices in read.shown for n in indices)
+    return {"titles": kinds.total(), "linked": kinds["found"]} | {
+        kind: kinds[kind] for kind in ("ambiguous", "not_found", "no_title")
     }
 
 
 def _kind(title: str, match: titles.Match) -> str:
-    wrong = match.match == "not_found" and refs.read(title) is None and not undated.is_title(title)
-    return "no_title" if wrong else match.match
+    no_title = match.match == "not_found" and refs.read(title) is None and not undated.is_title(title)
+    return "no_title" if no_title else match.match
 
 
 # ---- shares and their intervals
 
 
-def _sums(read: _Read, chosen: Sequence[int], of: Sequence[str]) -> tuple[Floats, Floats]:
-    """([groups, words, traits], [groups]): titles of each verdict, and all titles, of the lists `chosen`.
+def _sums(read: _Read, chosen: Sequence[int], group_of: Sequence[str]) -> tuple[Floats, Floats]:
+    """([groups, words, traits], [groups]): number of titles of each verdict, and of all titles, in the lists `chosen`.
 
-    `of` is the group of each; groups are in the order of their names.
+    `group_of` has the group of each list; groups are sorted by name.
     """
-    groups = sorted(set(of))
+    groups = sorted(set(group_of))
     place = {group: n for n, group in enumerate(groups)}
-    found = np.zeros((len(groups), len(WORDS), read.codes.shape[1]))
+    sums = np.zeros((len(groups), len(WORDS), read.codes.shape[1]))
     total = np.zeros(len(groups))
-    for n, group in zip(chosen, of, strict=True):
-        codes, at = read.codes[read.shown[n]], place[group]
-        found[at] += [(codes == code).sum(axis=0) for code in WORDS.values()]
-        total[at] += len(codes)
-    return found, total
+    for n, group in zip(chosen, group_of, strict=True):
+        codes, row = read.codes[read.shown[n]], place[group]
+        sums[row] += [(codes == code).sum(axis=0) for code in WORDS.values()]
+        total[row] += len(codes)
+    return sums, total
 
 
-def _share(found: Floats, total: Floats) -> tuple[float, float, float]:
-    """The share, and its interval."""
-    return float(found.sum() / total.sum()), *mean_share(found / total, total)
+def _share(part: Floats, total: Floats) -> tuple[float, float, float]:
+    """(share, low, high)"""
+    return float(part.sum() / total.sum()), *mean_share(part / total, total)
 
 
-def _rates(read: _Read, asked: list[str]) -> pl.DataFrame:
+def _rates(read: _Read, slugs: list[str]) -> pl.DataFrame:
     rows: list[Row] = []
     for model, chosen in _models(read).items():
-        found, total = _sums(read, chosen, [read.lists[n].group for n in chosen])
+        sums, total = _sums(read, chosen, [read.lists[n].group for n in chosen])
         head = {"model": model, "lists": len(chosen), "groups": len(total), "shown": int(total.sum())}
-        for t, trait in enumerate(asked):
+        for t, trait in enumerate(slugs):
             row: Row = {"trait": trait, **head}
             for w, word in enumerate(WORDS):
-                row |= zip((word, f"{word}_low", f"{word}_high"), _share(found[:, w, t], total), strict=True)
+                row |= zip((word, f"{word}_low", f"{word}_high"), _share(sums[:, w, t], total), strict=True)
             rows.append(row)
     return pl.DataFrame(rows).select("model", "trait", pl.exclude("model", "trait"))
 
 
-def _differences(read: _Read, asked: list[str]) -> pl.DataFrame:
+def _differences(read: _Read, slugs: list[str]) -> pl.DataFrame:
     rows: list[tuple[str, str, str, int, float, float, float, float]] = []
     models = _models(read)
     for one, other in combinations(models, 2):
@@ -254,13 +254,13 @@ def _differences(read: _Read, asked: list[str]) -> pl.DataFrame:
         both = [request for request in pair[0] if request in pair[1]]
         if not both:
             continue
-        of = [read.lists[pair[0][request]].group for request in both]
-        sides = [_sums(read, [p[request] for request in both], of) for p in pair]
-        ours, theirs = (found[:, 0] / total.sum() for found, total in sides)
+        group_of = [read.lists[pair[0][request]].group for request in both]
+        sides = [_sums(read, [numbers[request] for request in both], group_of) for numbers in pair]
+        ours, theirs = (sums[:, 0] / total.sum() for sums, total in sides)
         size = np.mean([total / total.sum() for _, total in sides], axis=0)
         gaps = (ours - theirs) / size[:, None]  # their mean by size is the difference of the two shares
-        for trait, gap in zip(asked, gaps.T, strict=True):
-            # of short lists a request's gap may be above 1, which no difference of shares is
+        for trait, gap in zip(slugs, gaps.T, strict=True):
+            # with short lists a request's gap may exceed 1, which a difference of shares cannot
             low, high = np.clip(paired_shares(gap, size), -1.0, 1.0).tolist()
             rows.append((trait, one, other, len(both), float(gap @ size), low, high, detectable(low, high)))
     kinds = [pl.String()] * 3 + [pl.Int64()] + [pl.Float64()] * 4
@@ -268,45 +268,45 @@ def _differences(read: _Read, asked: list[str]) -> pl.DataFrame:
 
 
 def _models(read: _Read) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for n, each in enumerate(read.lists):
-        found.setdefault(each.model, []).append(n)
-    return found
+    by_model: dict[str, list[int]] = {}
+    for n, ranked in enumerate(read.lists):
+        by_model.setdefault(ranked.model, []).append(n)
+    return by_model
 
 
 # ---- why
 
 
 def _shown(read: _Read, code: int) -> Counter[tuple[str, int, int]]:
-    """(model, trait, title) -> how often it was shown, of the titles with this verdict."""
-    many: Counter[tuple[str, int, int]] = Counter()
-    each = Counter((x.model, n) for x, shown in zip(read.lists, read.shown, strict=True) for n in shown)
-    for (model, n), times in each.items():
+    """(model, trait, title) -> how often it was shown, for the titles with this verdict."""
+    by_trait: Counter[tuple[str, int, int]] = Counter()
+    titles_shown = Counter((x.model, n) for x, shown in zip(read.lists, read.shown, strict=True) for n in shown)
+    for (model, n), times in titles_shown.items():
         for t in np.flatnonzero(read.codes[n] == code):
-            many[model, int(t), n] += times
-    return many
+            by_trait[model, int(t), n] += times
+    return by_trait
 
 
-def _unknown(read: _Read, asked: list[str]) -> pl.DataFrame:
-    why: Counter[tuple[str, str, str]] = Counter()
+def _unknown(read: _Read, slugs: list[str]) -> pl.DataFrame:
+    reasons: Counter[tuple[str, str, str]] = Counter()
     for (model, t, n), times in _shown(read, UNKNOWN).items():
-        why[model, asked[t], _why(*read.named[n])] += times
+        reasons[model, slugs[t], _reason(*read.named[n])] += times
     schema = dict.fromkeys(("model", "trait", "why"), pl.String()) | {"shown": pl.Int64()}
-    rows = pl.DataFrame([(*key, times) for key, times in why.items()], schema=schema, orient="row")
+    rows = pl.DataFrame([(*key, times) for key, times in reasons.items()], schema=schema, orient="row")
     return rows.sort("model", "trait", "shown", "why", descending=[False, False, True, False])
 
 
-def _why(title: str, match: titles.Match) -> str:
+def _reason(title: str, match: titles.Match) -> str:
     if match.item:
         return TOO_LITTLE if match.exact else NEAR
     return {"ambiguous": SEVERAL, "no_title": NO_TITLE}.get(_kind(title, match), NO_ITEM)
 
 
-def _causes(read: _Read, asked: list[str], names: dict[str, str]) -> pl.DataFrame:
-    many: Counter[tuple[str, str, str]] = Counter()
+def _causes(read: _Read, slugs: list[str], names: dict[str, str]) -> pl.DataFrame:
+    causes: Counter[tuple[str, str, str]] = Counter()
     for (model, t, n), times in _shown(read, VIOLATED).items():
-        many[model, asked[t], str(read.causes[n][t])] += times
+        causes[model, slugs[t], str(read.causes[n][t])] += times
     schema = dict.fromkeys(("model", "trait", "item", "title"), pl.String()) | {"shown": pl.Int64()}
-    rows = [(model, trait, item, names[item], times) for (model, trait, item), times in many.items()]
-    made = pl.DataFrame(rows, schema=schema, orient="row")
-    return made.sort("model", "trait", "shown", "item", descending=[False, False, True, False])
+    rows = [(model, trait, item, names[item], times) for (model, trait, item), times in causes.items()]
+    frame = pl.DataFrame(rows, schema=schema, orient="row")
+    return frame.sort("model", "trait", "shown", "item", descending=[False, False, True, False])
