@@ -92,9 +92,9 @@ def screen(
     """Screens the file of lists `path` for `traits` (slugs; none: all) by the catalog of the workspace.
 
     A title may have its year. Without one, the works that it may mean count, by how well known they are and by the
-    other titles of the list (core/undated.py): it is violated if any likely work is, and clear if all are. A list of fewer
-    than k titles counts with those it has. progress: a step is a list. Raises UsageError for an unknown trait or domain
-    or k below 1, and SourceError if the file has no list.
+    other titles of the list (core/undated.py): it is violated if any likely work is, and clear if all are. A list of
+    fewer than k titles counts with those it has. progress: a step is a list. Raises UsageError for an unknown trait or
+    domain or k below 1, and SourceError if the file has no list.
     """
     if k < 1:
         raise UsageError(f"k is {k}: expected 1 or more titles of each list")
