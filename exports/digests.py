@@ -1,7 +1,7 @@
-"""Digest of a table's rows: the same whatever wrote, compressed or cut the file.
+"""Computes a digest of a table's rows that does not depend on how the file was written, compressed or divided.
 
-Every leaf of every column is a stream of its own: presence, lengths, bytes. The digest is sha256 over the names and
-sha256 of the streams, so tables may be fed whole or in pieces.
+Each leaf of each column has its own streams: presence, lengths, bytes. The digest is the sha256 over the names and the
+sha256 digests of the streams, so a table may be fed whole or in pieces.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 
 class RowDigest:
-    """Feed tables of one schema with `add`, then ask `hex`."""
+    """The digest of tables of one schema: feed them with `add`, then call `hex`."""
 
     def __init__(self) -> None:
         self._streams: dict[str, hashlib._Hash] = {}
@@ -25,10 +25,10 @@ class RowDigest:
                 self._feed(name, chunk)
 
     def hex(self) -> str:
-        whole = hashlib.sha256(f"{self._rows}".encode())
+        digest = hashlib.sha256(f"{self._rows}".encode())
         for name in sorted(self._streams):
-            whole.update(f"\n{name} {self._streams[name].hexdigest()}".encode())
-        return whole.hexdigest()
+            digest.update(f"\n{name} {self._streams[name].hexdigest()}".encode())
+        return digest.hexdigest()
 
     def _update(self, name: str, data: memoryview | bytes) -> None:
         self._streams.setdefault(name, hashlib.sha256()).update(data)

@@ -1,4 +1,4 @@
-"""What each source lets a release pass on: its text, only what points to it, or nothing."""
+"""Says what a release may pass on of each source: its text, only references to it, or nothing."""
 
 import tomllib
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from saferec_builder.core.errors import ReleaseError
 @dataclass(frozen=True)
 class Licence:
     name: str
-    share: str  # text: may be passed on | ids: only what points to it | no | verdicts: statements, never passed on
-    say: str = ""  # what its licence asks to be said
+    share: str  # text: may be passed on | ids: only references to it | no | verdicts: statements, never passed on
+    say: str = ""  # the notice that its licence requires
 
 
 _FILE = Path(__file__).with_name("licences.toml")
@@ -20,7 +20,7 @@ LICENCES = {source: Licence(**row) for source, row in tomllib.loads(_FILE.read_t
 
 
 def of(source: str) -> Licence:
-    """A source that nobody wrote down here keeps its text; `hf:NAME` is one of `hf`."""
+    """Returns the terms of a source; `hf:NAME` has those of `hf`. An unlisted source keeps its text (ids)."""
     return (
         LICENCES.get(source) or LICENCES.get(_kind(source)) or Licence("unknown to this program: see the source", "ids")
     )
@@ -31,33 +31,33 @@ def _kind(source: str) -> str:
 
 
 def shares(source: str) -> str:
-    """text, ids or no."""
+    """Returns `share` of the source's terms."""
     return of(source).share
 
 
 def _closed(sources: Iterable[str], share: str, allowed: Iterable[str]) -> list[str]:
-    """Those that share no more than this, unless they are allowed by name or by kind."""
-    words = {*allowed}
-    return sorted({s for s in sources if shares(s) == share and not words & {s, _kind(s)}})
+    """Returns the sources with exactly this `share`, unless they are allowed by name or by kind."""
+    exceptions = {*allowed}
+    return sorted({s for s in sources if shares(s) == share and not exceptions & {s, _kind(s)}})
 
 
 def silent(sources: Iterable[str], allowed: Iterable[str] = ()) -> list[str]:
-    """Those whose text stays with them."""
+    """Returns the sources that keep their texts."""
     return _closed(sources, "ids", allowed)
 
 
 def check_licences(sources: Iterable[str], allowed: Iterable[str]) -> None:
-    """Stops where a source of conversations or items may not be passed on and the publisher has not said otherwise."""
+    """Raises ReleaseError if a source may not be passed on and the publisher has not allowed it."""
     closed = _closed(sources, "no", allowed)
     if closed:
-        named = "; ".join(f"{s}: {of(s).name}" for s in closed)
+        names = "; ".join(f"{s}: {of(s).name}" for s in closed)
         raise ReleaseError(
-            f"release: the licence of {len(closed)} sources does not let you pass them on ({named}): leave them out, or"
+            f"release: the licence of {len(closed)} sources does not let you pass them on ({names}): leave them out, or"
             f" say --allow {closed[0]} if you have permission"
         )
 
 
 def terms(sources: Iterable[str]) -> dict[str, dict[str, str]]:
-    """source -> its terms, for the manifest and the card."""
-    found = {s: of(s) for s in sorted(set(sources))}
-    return {s: {"licence": x.name, "share": x.share, "say": x.say} for s, x in found.items()}
+    """Returns source -> its terms, for the manifest and the card."""
+    by_source = {s: of(s) for s in sorted(set(sources))}
+    return {s: {"licence": row.name, "share": row.share, "say": row.say} for s, row in by_source.items()}

@@ -1,4 +1,4 @@
-"""What manifest.json says of a release, as types: the card, croissant.json and provenance.json are made from it."""
+"""Types of manifest.json, from which the card, croissant.json and provenance.json of a release are made."""
 
 from typing import NotRequired
 
@@ -7,34 +7,34 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 
 
 class Agreement(TypedDict):
-    alpha: float | None  # Krippendorff's, of the sensitivity labels; None where it cannot be told
-    units: int  # that two reviewers judged
+    alpha: float | None  # Krippendorff's, of the sensitivity labels; None where it cannot be computed
+    units: int  # judged by two reviewers
 
 
 class RecallBound(TypedDict):
-    share: float | None  # of the sensitivities, what the labels miss at most
+    share: float | None  # of all sensitivities, at most this share is missed by the labels
     certified: bool
     words: str
-    of_all: NotRequired[str]  # which share of all conversations has it, in words
+    of_all: NotRequired[str]  # the share of all conversations that has the trait, in words
 
 
 class Statement(TypedDict, total=False):
-    """What certificate.json states of the conversations as a whole."""
+    """What certificate.json states about all conversations together."""
 
-    subjects: int  # conversations in the workspace that nobody withholds
-    claimed: int  # each of them is read
-    zone: int  # what the audit speaks for
+    subjects: int  # conversations in the workspace that are not withheld
+    claimed: int  # conversations that are all read by people
+    zone: int  # conversations that the audit speaks for
     audited: int
-    open: int  # proposed or drawn, and without a sure label: they count as missed
+    open: int  # proposed or drawn, without a sure label: they count as missed
     confidence: float
-    any: str  # what is missed of any sensitivity, in words
+    any: str  # the bound for any sensitivity, in words
     together: list[str]  # traits whose bounds hold at once
-    truth: str  # what blind controls say of what the readers themselves miss
-    of_all: str  # which share of all conversations has any sensitivity, in words
-    plots: int  # items whose plot was to be read, where there are any
-    plots_zone: int  # what the audit of plots speaks for
+    truth: str  # what the readers themselves miss, measured by blind controls
+    of_all: str  # the share of all conversations with any sensitivity, in words
+    plots: int  # items whose plot was to be read, if there are any
+    plots_zone: int  # items that the audit of plots speaks for
     plots_audited: int
-    any_flag: str  # what is missed of any flag, in words
+    any_flag: str  # the bound for any flag, in words
 
 
 class FileEntry(TypedDict):
@@ -52,24 +52,24 @@ Counts = dict[str, dict[str, int]]  # config -> split -> rows
 
 
 class Combinations(TypedDict):
-    """What is withheld so that every combination of traits is told of `k` people or more."""
+    """What is withheld so that each combination of traits is shared by `k` people or more."""
 
     k: int
-    people: int  # with a trait
-    withheld_of: int  # of so many of them something
-    traits: int  # of all of them together
-    withheld: int
+    people: int  # people with a trait
+    withheld_of: int  # people of whom at least one trait is withheld
+    traits: int  # traits of all conversations together
+    withheld: int  # of these traits
     left_out: int  # conversations
 
 
 @with_config(ConfigDict(extra="allow", strict=True))
 class Facts(TypedDict, total=False):
-    """The keys of the file; what an older program wrote may lack some, a newer one may have others."""
+    """The keys of manifest.json; a file of an older program may lack some, one of a newer program may have more."""
 
     name: str
-    canary: str | None  # the GUID that stands in every row
+    canary: str | None  # the GUID in every row
     schema: int
-    created: str | None  # the newest request
+    created: str | None  # day of the newest request
     url: str
     k: int
     licence: str | None
@@ -81,7 +81,7 @@ class Facts(TypedDict, total=False):
     rule: dict[str, float]
     sources: list[str]
     silent: list[str]
-    linkable: dict[str, float] | None  # what finds a text in its source -> share of the conversations that it finds
+    linkable: dict[str, float] | None  # features -> share of the conversations that they identify in their source
     min_seekers: int
     proposers: dict[str, int]
     short_of_clear: int
@@ -94,7 +94,7 @@ class Facts(TypedDict, total=False):
     withdrawn: dict[str, str]
     labels: dict[str, dict[str, int]]  # trait -> verdict -> labels
     conditions: dict[str, int]
-    sentences: str | None  # digest of the banks that `injected_traits` were injected from
+    sentences: str | None  # digest of the sentence banks behind `injected_traits`
     makers: dict[str, int]
     unknown: dict[str, float]  # trait -> share of the catalog
     dropped: dict[str, int]
@@ -102,20 +102,20 @@ class Facts(TypedDict, total=False):
     version: str
     keeps_unreviewed: bool
     injected_traits: list[str]
-    injected_unclear: dict[str, int]  # of these, those that no item is clear for -> the rows that disclose them
+    injected_unclear: dict[str, int]  # injected trait that no item is clear for -> rows that disclose it
     agreement: dict[str, Agreement]
     missed: dict[str, RecallBound]
     certificate: Statement | None  # None: nobody has reviewed
     withheld: list[str]
-    combinations: Combinations | None  # None: texts are in it, by which people can be found anyway
+    combinations: Combinations | None  # None: all texts are released, and people can be found by these anyway
     no_safety: bool
     counts: Counts
     row_digests: dict[str, dict[str, str]]
     changes: list[str]
     plot: str | None
     files: dict[str, FileEntry]
-    put_back: list[str]  # of a rebuilt release: the sources whose texts are back
+    put_back: list[str]  # in a rebuilt release: the sources whose texts were restored
     rebuilt_from: Stamp
 
 
-CHECKED = TypeAdapter(Facts)  # raises where one of them is of another type
+CHECKED = TypeAdapter(Facts)  # raises where a value has another type

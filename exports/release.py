@@ -1,4 +1,4 @@
-"""Labels, conversations and catalog become one frozen folder, releases/VERSION; a release that is there is opened."""
+"""Freezes labels, conversations and catalog as the folder releases/VERSION, and opens existing releases."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -28,16 +28,16 @@ from saferec_builder.storage.workspace import Workspace, alone, append, shared
 
 @dataclass(frozen=True)
 class Release:
-    """A folder that holds one version, and what its manifest.json says."""
+    """A folder that holds one version, with the facts of its manifest.json."""
 
     folder: Path
-    manifest: Facts = field(repr=False)  # pages of it, where a notebook shows the object
-    new: bool = False  # made by this call; False where it was there
+    manifest: Facts = field(repr=False)  # too long for a notebook to show
+    new: bool = False  # made by this call; False if it existed
     advice: str | None = None  # what to do about the splits
 
     @classmethod
     def open(cls, folder: Path | str) -> "Release":
-        """The release in that folder; ReleaseError where there is none."""
+        """Returns the release in that folder; raises ReleaseError if there is none."""
         return cls(Path(folder), files.facts_of(Path(folder)))
 
     @property
@@ -46,20 +46,20 @@ class Release:
 
     @property
     def rows(self) -> dict[str, int]:
-        """config -> rows of all its splits."""
+        """Returns config -> rows of all its splits."""
         return {name: sum(splits.values()) for name, splits in self.manifest["counts"].items()}
 
     @property
     def learned(self) -> int:
-        """Conversations that teach something: each is one request, without those that were injected."""
+        """Conversations with a request to learn from; injected requests do not count."""
         return self.manifest["conditions"]["own_words"] + self.manifest["conditions"]["none"]
 
     def verify(self) -> proof.Verified:
-        """Every file against SHA256SUMS and the manifest; ReleaseError names the first fault."""
+        """Checks every file against SHA256SUMS and the manifest; raises ReleaseError for the first fault."""
         return proof.verified(self.folder)
 
     def diff(self, later: "Release | Path | str", *, predictions: Path | str | None = None) -> differences.Difference:
-        """What changed between this release and a later one."""
+        """Returns what changed between this release and a later one."""
         after = later.folder if isinstance(later, Release) else Path(later)
         return differences.diff(self.folder, after, Path(predictions) if predictions else None)
 
@@ -73,7 +73,7 @@ class Release:
         dry: bool = False,
         sign: Path | str | None = None,
     ) -> publishing.Published:
-        """As publish.publish; UsageError where the release lies in no workspace, which alone knows of removals."""
+        """Publishes as publish.publish does; raises UsageError if the release lies in no workspace, which has removals."""
         ws = Workspace.open(self.folder.resolve().parent.parent)
         folder, key = (Path(path) if path else None for path in (to, sign))
         return publishing.publish(ws, self.version, to=folder, repo=repo, public=public, gated=gated, dry=dry, sign=key)
@@ -90,73 +90,77 @@ def release(
     with_text: bool = False,
     resplit: bool = False,
 ) -> Release:
-    """Freezes the labelled conversations as releases/VERSION; what it leaves out goes into the table drops.
+    """Freezes the labelled conversations as releases/VERSION; the table drops records what is left out.
 
-    inject: add requests with sentences of ours, `all` or traits with commas. allow: sources that may be passed on,
-    `simulated`, `no-safety`, reported conversations. ReleaseError where a check (checks.toml) stops it, or VERSION is
-    there with other rows.
+    inject: add requests with sentences of ours, for `all` traits or for those given, separated by commas. allow:
+    sources that may be passed on, `simulated`, `no-safety`, reported conversations. Raises ReleaseError if a check
+    (checks.toml) fails, or if VERSION exists with other rows.
     """
     checks.check_version(version)
     options = Options(version, inject, unreviewed, frozenset(allow), with_text, resplit)
     with alone(ws, "release"):
-        made = assemble(ws, options)
-        new, facts = _freeze(ws, made)
-        append(ws, tables.DROPS, made.drops)
-    return Release(ws.releases / version, facts, new, _outgrown(facts, ws.config.splits))
+        assembled = assemble(ws, options)
+        new, facts = _freeze(ws, assembled)
+        append(ws, tables.DROPS, assembled.drops)
+    return Release(ws.releases / version, facts, new, _advice(facts, ws.config.splits))
 
 
-def _outgrown(facts: Facts, shares: config.Splits) -> str | None:
-    """What is mined after a release is later than its boundaries, and left out where its seeker stands before them."""
+def _advice(facts: Facts, shares: config.Splits) -> str | None:
+    """Advises to draw new boundaries if the test split is far too large.
+
+    Conversations mined after a release are later than its boundaries; they are left out if their seeker is in an
+    earlier split.
+    """
     sizes = facts["counts"]["grpo"]
     share = sizes["test"] / max(1, sum(sizes.values()))
     if not facts["parent"] or shares.test_from or share <= 2 * shares.test:
         return None
-    found = f"{share:.0%} of the requests are test, for the boundaries are those of {facts['parent']}"
-    return f"{found}: --resplit, in a major version, draws new ones"
+    problem = f"{share:.0%} of the requests are test, for the boundaries are those of {facts['parent']}"
+    return f"{problem}: --resplit, in a major version, draws new ones"
 
 
 # ---- files
 
 
-def _freeze(ws: Workspace, made: Assembled) -> tuple[bool, Facts]:
-    """(is it new, the manifest): writes releases/VERSION, where its version is large enough for what changed."""
-    facts, parent = made.facts.copy(), made.parent
+def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
+    """Writes releases/VERSION, if the version is high enough for the changes; returns (is it new, the manifest)."""
+    facts, parent = assembled.facts.copy(), assembled.parent
 
     def finish(draft: Path, written: files.Written) -> tuple[Facts, dict[str, bytes]]:
-        (draft / "traits.toml").write_bytes(made.taxonomy)
+        (draft / "traits.toml").write_bytes(assembled.taxonomy)
         facts["counts"], facts["row_digests"] = written.counts, written.digests
-        found: list[versioning.Change] = []
-        before: Facts | None = None
-        log, stamp = "", None
+        changes: list[versioning.Change] = []
+        parent_facts: Facts | None = None
+        changelog, stamp = "", None
         if parent:
-            found = versioning.check(parent, draft, facts, checks.check_version(facts["version"]))
-            before = files.facts_of(parent)
-            log = (parent / "CHANGELOG.md").read_text(encoding="utf-8")
-            stamp = Stamp(version=before["version"], sha256=sha256(parent / SUMS))
-        facts["changes"] = [f"{change.size}: {change.what}" for change in found]
+            changes = versioning.check(parent, draft, facts, checks.check_version(facts["version"]))
+            parent_facts = files.facts_of(parent)
+            changelog = (parent / "CHANGELOG.md").read_text(encoding="utf-8")
+            stamp = Stamp(version=parent_facts["version"], sha256=sha256(parent / SUMS))
+        facts["changes"] = [f"{change.size}: {change.what}" for change in changes]
         plot = charts.draw(facts)
         facts["plot"] = charts.PLOT if plot else None
         texts = {charts.PLOT: plot} if plot else {}
         texts |= {
             "README.md": card.render(facts).encode(),
-            "CHANGELOG.md": card.changelog(facts, before, log).encode(),
-            "croissant.json": croissant.render(facts, written.files, formats.schemas(made.content.official)),
-            "provenance.json": provenance.render(facts, made.provenance, stamp),
-            "traits.toml": made.taxonomy,
+            "CHANGELOG.md": card.changelog(facts, parent_facts, changelog).encode(),
+            "croissant.json": croissant.render(facts, written.files, formats.schemas(assembled.content.official)),
+            "provenance.json": provenance.render(facts, assembled.provenance, stamp),
+            "traits.toml": assembled.taxonomy,
         }
-        if made.certificate:
-            texts[CERTIFICATE] = made.certificate.model_dump_json(indent=1).encode()
+        if assembled.certificate:
+            texts[CERTIFICATE] = assembled.certificate.model_dump_json(indent=1).encode()
         return facts, texts
 
-    new = files.build(ws.releases, facts["version"], _parts(made.content), formats.CONFIGS, finish)
-    home = ws.releases / facts["version"]
-    if new or not released_ids.path_of(home).exists():  # it may have been killed before
-        released_ids.write(home, made.content, made.starts)
+    new = files.build(ws.releases, facts["version"], _parts(assembled.content), formats.CONFIGS, finish)
+    folder = ws.releases / facts["version"]
+    if new or not released_ids.path_of(folder).exists():  # an earlier run may have been killed before it wrote it
+        released_ids.write(folder, assembled.content, assembled.starts)
     return new, facts
 
 
 def _parts(content: formats.Content) -> Iterator[files.Part]:
     for split in formats.SPLITS:
-        for made in formats.chunks(content, split):
-            yield from ((config, split, table) for config, table in made.items())
+        for by_config in formats.chunks(content, split):
+            yield from ((config, split, table) for config, table in by_config.items())
     yield from ((config, "catalog", table) for config, table in formats.catalog(content).items())

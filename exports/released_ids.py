@@ -1,9 +1,9 @@
-"""Names of conversations in a release, and the key file that leads them back to their source.
+"""Names conversations in a release, and writes the key file that maps these names back to the source.
 
 A released id is a keyed digest: without the workspace's `.secret` nobody can compute it from the source's own ids. The
-key file `releases/VERSION.key.parquet` has one row a conversation. Of sources that keep their texts it also holds what
-would find a conversation in the source again: day, seeker, digest, cut, items, and where evidence stands. It is
-published with nothing, and its schema says of which release it is.
+key file `releases/VERSION.key.parquet` has one row per conversation. For sources that keep their texts it also holds
+what would identify a conversation in the source: day, seeker, digest, cut, items, and the places of evidence. It is
+never published, and its schema metadata names the release that it belongs to.
 """
 
 import io
@@ -42,42 +42,42 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     "seeker": pl.String,  # pseudonym of this dataset
     "time": pl.String,  # to the second
     "cut": pl.Int32,
-    "cuts": pl.List(pl.Int32),  # of its further requests
-    "numbers": pl.List(pl.Int32),  # theirs: one that no release could hold leaves a gap
-    **_EVIDENCE,  # quotes are empty
+    "cuts": pl.List(pl.Int32),  # of the conversation's further requests
+    "numbers": pl.List(pl.Int32),  # of these requests: one that could not be released leaves a gap
+    **_EVIDENCE,  # with empty quotes
     **{name: _ITEMS[name] for name in NAMED},
-    "lists": _LISTS,  # of each of its requests, named as in `grpo`
+    "lists": _LISTS,  # one per request of the conversation, named as in `grpo`
 }
 
 
 def released(ws: Workspace, dataset: str, conversation: str) -> str:
-    """Of a conversation of the workspace, in every version of the dataset of this name."""
+    """Returns the released id of a conversation of the workspace, the same in every version of this dataset."""
     return keyed_digest(ws.secret, "released", dataset, conversation)
 
 
 def renamed(rows: pl.DataFrame) -> pl.DataFrame:
-    """Rows with `conversation` as released, and `subject` for its id in the workspace.
+    """Returns the rows with the released id in `conversation` and the workspace's id in `subject`.
 
-    A further request n of a conversation is `ID-n`; `made_from` is the conversation, `request` the row itself, with no
-    sentence of ours `added`.
+    The further request n of a conversation is named `ID-n`. `made_from` is the released id of the conversation,
+    `request` the name of the row; `added` and `disclosed` are null, as no sentence of ours is in these rows.
     """
-    name = pl.when(pl.col("further") > 0).then(pl.format("{}-{}", "released", "further")).otherwise("released")
-    none = dict.fromkeys(("added", "disclosed"), pl.lit(None, pl.String))
-    named = rows.with_columns(made_from="released", request=name, released=name, **none)
+    request = pl.when(pl.col("further") > 0).then(pl.format("{}-{}", "released", "further")).otherwise("released")
+    nulls = dict.fromkeys(("added", "disclosed"), pl.lit(None, pl.String))
+    named = rows.with_columns(made_from="released", request=request, released=request, **nulls)
     return named.rename({"conversation": "subject", "released": "conversation"})
 
 
-def path_of(home: Path) -> Path:
-    """Where the key file of the release in this folder lies: beside it."""
-    return home.with_name(f"{home.name}.key.parquet")
+def path_of(folder: Path) -> Path:
+    """Returns the path of the key file of the release in this folder: it lies beside the folder."""
+    return folder.with_name(f"{folder.name}.key.parquet")
 
 
 # ---- write and read
 
 
-def write(home: Path, content: Content, starts: Starts) -> Path:
-    """Writes the key file of this release, readable by its owner only."""
-    quiet = content.rows.filter(pl.col("source").is_in(list(content.silent)))["place"]
+def write(folder: Path, content: Content, starts: Starts) -> Path:
+    """Writes the key file of this release, readable by its owner only, and returns its path."""
+    silent_places = content.rows.filter(pl.col("source").is_in(list(content.silent)))["place"]
     rows = content.rows.select(
         *("place", "conversation", "subject", "source", "source_id", "digest", "cut"),
         seeker=pseudonyms(content.name, content.rows["seeker"]),
@@ -87,46 +87,49 @@ def write(home: Path, content: Content, starts: Starts) -> Path:
     cuts = further.group_by("place", maintain_order=True).agg(cuts="cut", numbers="further")
     rows = rows.join(cuts, on="place", how="left", maintain_order="left")
     for name, frame in (("labels", content.labels), ("reviews", content.reviews)):
-        rows = rows.join(_evidence(frame, name, quiet), on="place", how="left", maintain_order="left")
-    rows = rows.join(_items(content, quiet), on="place", how="left", maintain_order="left")
+        rows = rows.join(_evidence(frame, name, silent_places), on="place", how="left", maintain_order="left")
+    rows = rows.join(_items(content, silent_places), on="place", how="left", maintain_order="left")
     table = rows.select(list(KEY)).to_arrow(compat_level=pl.CompatLevel.oldest())
-    exact = json.dumps([start.isoformat() if start else None for start in starts])
-    about = {"split_starts": exact, "release": f"{content.name} {home.name}"}
+    split_starts = json.dumps([start.isoformat() if start else None for start in starts])
+    metadata = {"split_starts": split_starts, "release": f"{content.name} {folder.name}"}
     buffer = io.BytesIO()
-    pq.write_table(table.replace_schema_metadata(about), buffer, compression="zstd")
-    write_private(path_of(home), buffer.getvalue())
-    return path_of(home)
+    pq.write_table(table.replace_schema_metadata(metadata), buffer, compression="zstd")
+    write_private(path_of(folder), buffer.getvalue())
+    return path_of(folder)
 
 
-def _evidence(frame: pl.DataFrame, name: str, quiet: pl.Series) -> pl.DataFrame:
-    """place -> its evidence, of conversations whose text stays with the source."""
-    bare = pl.col("spans").list.eval(pl.element().struct.with_fields(quote=pl.lit("")))
+def _evidence(frame: pl.DataFrame, name: str, silent_places: pl.Series) -> pl.DataFrame:
+    """Returns place -> evidence (column `name`) of the conversations whose text stays with the source."""
+    without_quotes = pl.col("spans").list.eval(pl.element().struct.with_fields(quote=pl.lit("")))
     fields = ("trait", "spans") if name == "labels" else ("trait", "reviewer", "role", "spans")
-    silent = frame.filter(pl.col("place").is_in(quiet.implode())).with_columns(spans=bare)
-    return silent.group_by("place", maintain_order=True).agg(pl.struct(fields).alias(name))
+    rows = frame.filter(pl.col("place").is_in(silent_places.implode())).with_columns(spans=without_quotes)
+    return rows.group_by("place", maintain_order=True).agg(pl.struct(fields).alias(name))
 
 
-def _items(content: Content, quiet: pl.Series) -> pl.DataFrame:
-    """place -> the items of its conversation and of each of its requests, where its text stays with the source."""
-    every = [frame for frame in (content.rows, content.more) if frame.width]
-    rows = pl.concat(frame.select("place", *_ITEMS, row="conversation").cast(pl.Schema(_ITEMS)) for frame in every)
-    quiet_ones = rows.filter(pl.col("place").is_in(quiet.implode())).group_by("place", maintain_order=True)
-    return quiet_ones.agg(pl.first(*NAMED), lists=pl.struct("row", *ITEMS))
+def _items(content: Content, silent_places: pl.Series) -> pl.DataFrame:
+    """Returns place -> the items of a conversation and of each of its requests, if its text stays with the source."""
+    frames = [frame for frame in (content.rows, content.more) if frame.width]
+    rows = pl.concat(frame.select("place", *_ITEMS, row="conversation").cast(pl.Schema(_ITEMS)) for frame in frames)
+    grouped = rows.filter(pl.col("place").is_in(silent_places.implode())).group_by("place", maintain_order=True)
+    return grouped.agg(pl.first(*NAMED), lists=pl.struct("row", *ITEMS))
 
 
 def read(path: Path, of: str | None = None) -> pl.DataFrame:
-    """KEY of a key file; ReleaseError where it is none, or says that it is of another release than this `NAME VERSION`
-    (one of an older program says nothing)."""
+    """Returns the KEY columns of a key file.
+
+    Raises ReleaseError if the file is no key file, or if it names another release than `of` (`NAME VERSION`). A key
+    file of an older program names none.
+    """
     try:
-        found = pl.read_parquet(sources.bounded_parquet(path), glob=False)
-        said = (pq.read_schema(path).metadata or {}).get(b"release", b"").decode("utf-8", "replace")
-        if of and said not in ("", of):
+        rows = pl.read_parquet(sources.bounded_parquet(path), glob=False)
+        release = (pq.read_schema(path).metadata or {}).get(b"release", b"").decode("utf-8", "replace")
+        if of and release not in ("", of):
             raise ReleaseError(
-                f"{path}: the key file of {said}, expected that of {of}: give its own VERSION.key.parquet"
+                f"{path}: the key file of {release}, expected that of {of}: give its own VERSION.key.parquet"
             )
-        missing = {"cuts", "numbers", "seeker", *NAMED, "lists"} - {*found.columns}  # of an earlier version
-        found = found.with_columns(pl.lit(None).alias(name) for name in missing)
-        return found.select(pl.col(name).cast(kind) for name, kind in KEY.items())
+        missing = {"cuts", "numbers", "seeker", *NAMED, "lists"} - {*rows.columns}  # of an earlier version
+        rows = rows.with_columns(pl.lit(None).alias(name) for name in missing)
+        return rows.select(pl.col(name).cast(kind) for name, kind in KEY.items())
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException, SourceError) as fault:
         raise ReleaseError(
             f"{path}: not a key file ({str(fault).splitlines()[0]}): give the file VERSION.key.parquet that whoever"
@@ -135,20 +138,20 @@ def read(path: Path, of: str | None = None) -> pl.DataFrame:
 
 
 def erase(path: Path, names: list[str], revisions: list[tuple[str, str]]) -> None:
-    """The key file without these conversations of the workspace and these seekers of the release, and without these
-    revisions (conversation, digest). ReleaseError where it is none."""
-    pairs = (pl.col("subject") + pl.col("digest")).is_in([one + digest for one, digest in revisions])
-    theirs = pl.any_horizontal(pl.col("subject", "seeker").is_in(names), pairs).fill_null(False)
-    gone = read(path).select(theirs=theirs)["theirs"]
-    if gone.any():
+    """Deletes rows from a key file: conversations of the workspace and seekers of the release by `names`, and these
+    revisions (conversation, digest). Raises ReleaseError if the file is no key file."""
+    is_revision = (pl.col("subject") + pl.col("digest")).is_in([name + digest for name, digest in revisions])
+    is_erased = pl.any_horizontal(pl.col("subject", "seeker").is_in(names), is_revision).fill_null(False)
+    erased = read(path).select(theirs=is_erased)["theirs"]
+    if erased.any():
         buffer = io.BytesIO()
-        pq.write_table(pq.read_table(path).filter((~gone).to_arrow()), buffer, compression="zstd")
+        pq.write_table(pq.read_table(path).filter((~erased).to_arrow()), buffer, compression="zstd")
         write_private(path, buffer.getvalue())
 
 
-def starts(home: Path, stated: list[str | None]) -> Starts:
-    """The first instants of validation and test: exact from the key file, else the days that the manifest names."""
-    path = path_of(home)
+def starts(folder: Path, stated: list[str | None]) -> Starts:
+    """Returns the first instants of validation and test: from the key file, else the days that the manifest states."""
+    path = path_of(folder)
     if path.exists():
         try:
             stated = strict_json((pq.read_schema(path).metadata or {})[b"split_starts"])
