@@ -1,4 +1,4 @@
-"""What a release is made of, assembled from one snapshot of the workspace: every check has passed."""
+"""Assembles the content of a release from one snapshot of the workspace, and runs all checks on it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ from saferec_builder.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class Options:
-    """What release.release was asked for."""
+    """The options of release.release."""
 
     version: str
     inject: str | None = None
@@ -57,42 +57,42 @@ class Options:
 class Assembled:
     content: formats.Content
     drops: pl.DataFrame
-    facts: Facts  # of the manifest, but for what only the written files tell
+    facts: Facts  # of the manifest, without those that depend on the written files
     parent: Path | None  # the release before this one
     provenance: Provenance
     taxonomy: bytes
-    starts: released_ids.Starts  # exact: the manifest names days
+    starts: released_ids.Starts  # exact: the manifest states only days
     certificate: Certificate | None
 
 
 @dataclass(frozen=True)
 class Base:
-    """The workspace as a release sees it, before anything is chosen."""
+    """The data of the workspace, before the content of the release is chosen."""
 
-    kept: pl.DataFrame  # last revision of what is in the release, in its order, without what was said
+    kept: pl.DataFrame  # conversations in the release (last revision), in its order, without their texts
     left_out: pl.DataFrame
-    reviews: pl.DataFrame  # each person's last word that counts
+    reviews: pl.DataFrame  # each reviewer's last valid review per unit
     past: pl.Series  # ids of the other reviews
-    known: pl.DataFrame  # labels of conversations, as build_rows.current gives them
+    current_labels: pl.DataFrame  # labels of conversations, as build_rows.current gives them
     item_labels: pl.DataFrame
     items: pl.DataFrame
     links: pl.DataFrame
     judged: Judged
-    out: dict[str, str]  # conversations that nobody may be given -> why
-    reported: list[str]  # conversations whose readers say that they tell who somebody is
-    keep: frozenset[str]  # sources that keep their texts, with --with-text, too: their rows are the same then
-    facts: Facts  # on all of it
+    out: dict[str, str]  # withheld conversations -> reason
+    reported: list[str]  # conversations in which a reader reported personal data
+    keep: frozenset[str]  # sources that keep their texts; also with --with-text, so that their rows are the same
+    facts: Facts  # of the manifest, about all of the data
     starts: released_ids.Starts
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """What of the base is released, with what each row of it teaches."""
+    """The part of the base that is released, with what each row teaches."""
 
     base: Base
-    said: Spool  # the texts in the order of the release
-    small: list[str]  # traits of fewer people than may be told of
-    shown: list[str]  # the other ones
+    released_texts: Spool  # the texts in the order of the release
+    small: list[str]  # withheld traits, of too few people
+    released_traits: list[str]  # all other traits
     silent: frozenset[str]  # sources whose texts stay with them
     rare: rare_combinations.Hidden
     filled: pl.DataFrame  # the request of each conversation, with its lists
@@ -103,42 +103,43 @@ class Chosen:
 
 
 def assemble(ws: Workspace, options: Options) -> Assembled:
-    """Everything of the release but its files; every check on it has passed."""
+    """Returns all of the release except its files; raises ReleaseError if a check fails."""
     snapshot, parent = take(ws), versioning.before(ws.releases, options.version)
     base = _base(ws, snapshot, options, ws.taxonomy, parent)
     chosen = _chosen(ws, snapshot, base, options)
     _check(chosen, options.allow)
     agreement, certified = _reviewed(ws, snapshot, chosen)
     content = _content(ws, snapshot, chosen, options, agreement, certified)
-    proposals, read = manifest_facts.without_paths(snapshot.proposals), chosen.base
+    proposals, chosen_base = manifest_facts.without_paths(snapshot.proposals), chosen.base
     facts = manifest_facts.facts(ws, content, ws.taxonomy, proposals) | base.facts
     facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified)
-    made = manifest_facts.provenance(proposals, read.kept, snapshot.catalog_rows, read.reviews)
-    return Assembled(content, chosen.drops, facts, parent, made, _taxonomy(ws), base.starts, certified)
+    origins = manifest_facts.provenance(proposals, chosen_base.kept, snapshot.catalog_rows, chosen_base.reviews)
+    return Assembled(content, chosen.drops, facts, parent, origins, _taxonomy(ws), base.starts, certified)
 
 
 def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
     slugs, fewest = ws.taxonomy.slugs, ws.config.release.min_seekers
     silent = [] if options.with_text else licences.silent(base.kept["source"].unique(), options.allow)
-    few, rare = rare_combinations.withheld(base.known, base.kept, silent, slugs, fewest)
-    small, shown = list(few), [slug for slug in slugs if slug not in few]
+    too_few, rare = rare_combinations.withheld(base.current_labels, base.kept, silent, slugs, fewest)
+    small, released_traits = list(too_few), [slug for slug in slugs if slug not in too_few]
     kept, left_out = rare_combinations.without(base.kept, base.left_out, rare)
     base = replace(base, kept=kept, left_out=left_out)
-    said, every = _built(ws, snapshot, base, frozenset(small), options)
-    every = every.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))  # how many finds a text
-    every = checks.without_repeated_answers(rare_combinations.unlearned(every, rare), said.turns)
-    built = every.filter(further=0)
-    drops = build_rows.drops(base.left_out, built)
-    candidates = target_lists.candidates(built, base.items, base.judged.oracle)
+    texts, rows = _built(ws, snapshot, base, frozenset(small), options)
+    # of sources that keep their texts only one each: the number of requests would identify a text
+    rows = rows.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))
+    rows = checks.without_repeated_answers(rare_combinations.unlearned(rows, rare), texts.turns)
+    first = rows.filter(further=0)
+    drops = build_rows.drops(base.left_out, first)
+    candidates = target_lists.candidates(first, base.items, base.judged.oracle)
     fill = partial(target_lists.fill, candidates=candidates, k=ws.config.dataset.k)
-    further, injected = _more(every, options.inject, ws, said.turns, base, _disclosed(base, shown))
-    more = claims.add(fill(further), snapshot.claims, shown, slugs)
-    drawn = review_facts.weights(snapshot, base.known, base.out)
-    filled = fill(built).join(drawn, on="conversation", how="left", maintain_order="left")
+    further, injected = _more(rows, options.inject, ws, texts.turns, base, _disclosed(base, released_traits))
+    more = claims.add(fill(further), snapshot.claims, released_traits, slugs)
+    weights = review_facts.weights(snapshot, base.current_labels, base.out)
+    filled = fill(first).join(weights, on="conversation", how="left", maintain_order="left")
     places = filled.select("place", "released", subject="conversation")
-    labels = base.known.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
-    labels = rare_combinations.labels(labels, rare, shown)
-    return Chosen(base, said, small, shown, frozenset(silent), rare, filled, more, injected, drops, labels)
+    labels = base.current_labels.filter(~pl.col("trait").is_in(small)).join(places, on="subject").sort("place", "trait")
+    labels = rare_combinations.labels(labels, rare, released_traits)
+    return Chosen(base, texts, small, released_traits, frozenset(silent), rare, filled, more, injected, drops, labels)
 
 
 def _content(
@@ -149,7 +150,7 @@ def _content(
     agreement: dict[str, Agreement],
     certified: Certificate | None,
 ) -> formats.Content:
-    """What the files of the release are written from."""
+    """Returns the content that the files of the release are written from."""
     base, name, missed = chosen.base, ws.config.dataset.name, review_facts.missed(certified)
     places = chosen.filled.select("place", "released", subject="conversation")
     open_ = places.filter(~pl.col("subject").is_in(list(chosen.rare.told)))
@@ -157,8 +158,8 @@ def _content(
     return formats.Content(
         name=name,
         k=ws.config.dataset.k,
-        rows=claims.add(released_ids.renamed(chosen.filled), snapshot.claims, chosen.shown),
-        turns=chosen.said.turns,
+        rows=claims.add(released_ids.renamed(chosen.filled), snapshot.claims, chosen.released_traits),
+        turns=chosen.released_texts.turns,
         labels=review_facts.labels(chosen.labels, base.reviews, agreement, missed, ws.secret),
         reviews=review_facts.reviews(reviews, open_, chosen.small, ws, options.version),
         item_labels=review_facts.with_votes(base.item_labels, base.reviews),
@@ -174,17 +175,17 @@ def _content(
 
 
 def _facts(
-    chosen: Chosen, options: Options, mark: str, agreement: dict[str, Agreement], certified: Certificate | None
+    chosen: Chosen, options: Options, guid: str, agreement: dict[str, Agreement], certified: Certificate | None
 ) -> Facts:
-    """What the manifest says of the choice, in the order of the file."""
+    """Returns the manifest's facts about the released part, in the order of the file."""
     base, more, filled = chosen.base, chosen.more, chosen.filled
     injected = more["added"].count()
-    facts: Facts = build_rows.figures(filled, chosen.labels, base.judged.oracle) | _counted(base, filled, chosen.drops)
+    facts: Facts = build_rows.figures(filled, chosen.labels, base.judged.oracle) | _counts(base, filled, chosen.drops)
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     return facts | {
         "sentences": injection.banks().digest if chosen.injected_traits else None,
         "version": options.version,
-        "canary": mark,
+        "canary": guid,
         "keeps_unreviewed": options.unreviewed,
         "injected_traits": chosen.injected_traits,
         "injected_unclear": injection.unclear(more, base.judged.oracle),
@@ -197,11 +198,11 @@ def _facts(
     }
 
 
-def _counted(base: Base, filled: pl.DataFrame, drops: pl.DataFrame) -> Facts:
-    read = base.known.filter("read").select(conversation="subject")
+def _counts(base: Base, filled: pl.DataFrame, drops: pl.DataFrame) -> Facts:
+    reviewed = base.current_labels.filter("read").select(conversation="subject")
     return {
         "dropped": dict(drops.group_by("reason").len().sort("reason").iter_rows()),
-        "unreviewed": filled.join(read, on="conversation", how="anti").height,
+        "unreviewed": filled.join(reviewed, on="conversation", how="anti").height,
     }
 
 
@@ -212,28 +213,30 @@ def _taxonomy(ws: Workspace) -> bytes:
 def _built(
     ws: Workspace, snapshot: Snapshot, base: Base, small: frozenset[str], options: Options
 ) -> tuple[Spool, pl.DataFrame]:
-    """The texts in the order of the release, and build_rows.build of them."""
-    said, refs = snapshot.arranged(ws, base.kept)
-    how = ws.config.release
-    found = catalog.finders(refs, base.items, base.links, base.judged.works, undated=how.titles == "any")
-    terms = build_rows.Terms(small, options.unreviewed, base.out, how.requests == "turn", how.truth == "any")
-    reading = build_rows.Reading(said.rows, *found)
-    return said, build_rows.build(base.kept.drop("row"), base.known, reading, base.items["item"].sort(), terms)
+    """Returns the texts in the order of the release, and the rows of build_rows.build."""
+    texts, refs = snapshot.arranged(ws, base.kept)
+    settings = ws.config.release
+    finders = catalog.finders(refs, base.items, base.links, base.judged.works, undated=settings.titles == "any")
+    terms = build_rows.Terms(small, options.unreviewed, base.out, settings.requests == "turn", settings.truth == "any")
+    reading = build_rows.Reading(texts.rows, *finders)
+    return texts, build_rows.build(
+        base.kept.drop("row"), base.current_labels, reading, base.items["item"].sort(), terms
+    )
 
 
 def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
-    """What the reviews say of themselves: agreement per trait, and what the labels miss at most."""
+    """Returns the agreement per trait, and the certificate of what the labels miss at most."""
     base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
-    reviews = withheld.without(base.reviews, base.out)  # of a withheld conversation nothing counts, not even by number
+    reviews = withheld.without(base.reviews, base.out)  # withheld conversations do not count, not even in numbers
     voting, _ = controls.apart(reviews, snapshot.assignments)
     checks.check_ahead(snapshot.labels, voting, base.out)
     flags = review_facts.flags(snapshot, base.items["item"], reviews, taxonomy.slugs, readers)
-    judged = (snapshot, base.known, reviews, base.out, taxonomy)
+    judged = (snapshot, base.current_labels, reviews, base.out, taxonomy)
     stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)
     return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
 
 
-# ---- what the workspace holds
+# ---- the data of the workspace
 
 
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
@@ -252,13 +255,13 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     licences.check_licences(sources, options.allow)
     checks.check_simulated(labels, reviews, demo, options.allow)
     judged = known_works.judged(items, links, snapshot.warnings, taxonomy, ws.config.rule)
-    before = folder.facts_of(parent) if parent else Facts()
-    shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, before))
+    parent_facts = folder.facts_of(parent) if parent else Facts()
+    shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, parent_facts))
     if ws.config.splits.by_item:
         conversations = _seeded(snapshot, conversations, items, links, ws.config.release.titles == "any")
-    named = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
-    conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(named))
-    earlier = _earlier(None if options.resplit else parent, before)
+    names = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
+    conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(names))
+    earlier = _earlier(None if options.resplit else parent, parent_facts)
     out = withheld.reasons(ws, conversations)
     split, starts = _split(conversations.filter(~pl.col("conversation").is_in(list(out))), earlier, shares)
     facts: Facts = {
@@ -267,12 +270,12 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         "licences": licences.terms(sources | {*snapshot.warnings["source"].unique()}),
         "split_rule": splits.rule(conversations),
         "split_starts": [t.date().isoformat() if t else None for t in starts],
-        "parent": before.get("version"),
+        "parent": parent_facts.get("version"),
         "withdrawn": _withdrawn(ws, options.version),
     }
     conversations = conversations.join(split, on="conversation", how="left", maintain_order="left")
     voiced = reviews.filter(pl.col("verdict").is_in(["present", "unsure"]))["review"]
-    known = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
+    current_labels = build_rows.current(labels, conversations, voiced).drop("kind", "label", "digest")
     keep = frozenset(licences.silent(sources))
     kept, left_out = build_rows.ordered(conversations, out, keep)
     return Base(
@@ -280,7 +283,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
         left_out=left_out,
         reviews=reviews,
         past=snapshot.reviews.join(reviews, on="review", how="anti")["review"],
-        known=known,
+        current_labels=current_labels,
         item_labels=review_facts.item_labels(review_facts.of_items(labels, links)),
         items=items,
         links=links,
@@ -296,29 +299,30 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
 def _split(
     conversations: pl.DataFrame, earlier: pl.Series, shares: splits.Shares
 ) -> tuple[pl.DataFrame, released_ids.Starts]:
-    """(splits.assign, the first instants of validation and test) of what may be given to anybody: whoever asked to be
-    removed takes no other conversation out by standing in another split."""
-    known = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
-    return splits.assign(known, shares), shares.starts(conversations["time"])
+    """Returns splits.assign of the conversations that may be released, and the first instants of validation and test.
+
+    Withheld conversations are not given: they would push others out of their split."""
+    marked = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
+    return splits.assign(marked, shares), shares.starts(conversations["time"])
 
 
 def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:
-    """The other versions that were withdrawn; a version that is there says what it said when it was made."""
-    home = ws.releases / version
-    if (home / folder.MANIFEST).exists():
-        return folder.facts_of(home).get("withdrawn") or {}
-    return {v: r for v, r in withdraw.reasons(ws.releases).items() if v != version}
+    """Returns the other withdrawn versions -> reason; an existing version keeps what it stated when it was made."""
+    release = ws.releases / version
+    if (release / folder.MANIFEST).exists():
+        return folder.facts_of(release).get("withdrawn") or {}
+    return {other: reason for other, reason in withdraw.reasons(ws.releases).items() if other != version}
 
 
-def _starts(parent: Path | None, before: Facts) -> released_ids.Starts | None:
-    starts = before.get("split_starts")
+def _starts(parent: Path | None, parent_facts: Facts) -> released_ids.Starts | None:
+    starts = parent_facts.get("split_starts")
     return released_ids.starts(parent, starts) if parent and starts and any(starts) else None
 
 
-def _earlier(parent: Path | None, before: Facts) -> pl.Series:
-    """The conversations of the release before; where `forget` deleted its rows, by its key file, if that is there."""
+def _earlier(parent: Path | None, parent_facts: Facts) -> pl.Series:
+    """Returns the conversations of the previous release; if `forget` deleted its rows, from its key file, if any."""
     if parent and (parent / "data").is_dir():
-        return versioning.table((parent, before), "conversations", ["conversation"])["conversation"]
+        return versioning.table((parent, parent_facts), "conversations", ["conversation"])["conversation"]
     if parent and released_ids.path_of(parent).exists():
         return released_ids.read(released_ids.path_of(parent))["conversation"]
     return pl.Series([], dtype=pl.String)
@@ -327,45 +331,46 @@ def _earlier(parent: Path | None, before: Facts) -> pl.Series:
 def _seeded(
     snapshot: Snapshot, conversations: pl.DataFrame, items: pl.DataFrame, links: pl.DataFrame, undated: bool
 ) -> pl.DataFrame:
-    """With `seed`: of those without a time and a person, the first work that is named; null where there is none."""
-    loose = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
-    said = snapshot.turns(loose)
-    refs = spool.refs(said.with_columns(recommended=[], accepted=[], seen=[]))["ref"]
-    linked, mentions = catalog.finders(refs, items, links, {}, undated=undated)  # a split changes with no warning
+    """Adds `seed`: the first work that a conversation without time and seeker names; null for all others."""
+    unplaced = conversations.filter(pl.col("time").is_null() & pl.col("seeker").is_null())
+    texts = snapshot.turns(unplaced)
+    refs = spool.refs(texts.with_columns(recommended=[], accepted=[], seen=[]))["ref"]
+    by_ref, mentions = catalog.finders(refs, items, links, {}, undated=undated)  # splits do not depend on warnings
     seeds = [
-        next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], linked, mentions)), None)
-        for turns in said["turns"].to_list()
+        next((item for turn in turns for item in build_rows.named(turn["text"], turn["items"], by_ref, mentions)), None)
+        for turns in texts["turns"].to_list()
     ]
-    found = said.select(conversation="subject", seed=pl.Series(seeds, dtype=pl.String))
-    return conversations.join(found, on="conversation", how="left", maintain_order="left")
+    seeded = texts.select(conversation="subject", seed=pl.Series(seeds, dtype=pl.String))
+    return conversations.join(seeded, on="conversation", how="left", maintain_order="left")
 
 
 def _more(
-    every: pl.DataFrame,
+    rows: pl.DataFrame,
     inject: str | None,
     ws: Workspace,
     turns: checks.Said,
     base: Base,
     disclosed: pl.Series,
 ) -> tuple[pl.DataFrame, list[str]]:
-    """(further requests of conversations, then rows with sentences of ours; the traits of --inject)."""
-    requests = released_ids.renamed(every.filter(pl.col("cut").is_not_null()))
+    """Returns further requests, then rows with sentences of ours; and the traits of --inject."""
+    requests = released_ids.renamed(rows.filter(pl.col("cut").is_not_null()))
     further = requests.filter(pl.col("further") > 0)
     if inject is None:
         return further, []
     banks = injection.banks()
-    chosen = injection.chosen(inject, ws.taxonomy.slugs, banks)
-    choice = injection.Choice(chosen, banks, ws.config.release.disclosed == "both", base.keep, ws.secret)
-    free = requests.filter(~pl.col("seeker").is_in(disclosed.implode()).fill_null(False))
-    return pl.concat([further, injection.rows(free, choice, turns, base.judged.oracle)]), chosen
+    slugs = injection.chosen(inject, ws.taxonomy.slugs, banks)
+    choice = injection.Choice(slugs, banks, ws.config.release.disclosed == "both", base.keep, ws.secret)
+    eligible = requests.filter(~pl.col("seeker").is_in(disclosed.implode()).fill_null(False))
+    return pl.concat([further, injection.rows(eligible, choice, turns, base.judged.oracle)]), slugs
 
 
-def _disclosed(base: Base, shown: Sequence[str]) -> pl.Series:
-    """Seekers with a sensitivity that is known, or may be, in any conversation of which the release tells whose it is:
-    of whom it does not tell, a row that is missing would."""
-    risky = base.known.filter("at_risk", pl.col("trait").is_in(list(shown))).select(conversation="subject")
-    open_ = base.kept.filter(~pl.col("source").is_in(list(base.keep)))
-    return open_.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique()
+def _disclosed(base: Base, slugs: Sequence[str]) -> pl.Series:
+    """Returns the seekers with a known or possible sensitivity in any conversation whose seeker the release names.
+
+    Conversations without a named seeker do not count: a missing injected row would link them to the seeker."""
+    risky = base.current_labels.filter("at_risk", pl.col("trait").is_in(list(slugs))).select(conversation="subject")
+    named = base.kept.filter(~pl.col("source").is_in(list(base.keep)))
+    return named.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique()
 
 
 def _check(chosen: Chosen, allow: frozenset[str]) -> None:
@@ -373,17 +378,17 @@ def _check(chosen: Chosen, allow: frozenset[str]) -> None:
     checks.check_removed(filled, base.out)
     checks.check_leaks(filled)
     released = filled.filter(~pl.col("source").is_in(list(chosen.silent)))
-    finder = cache(partial(catalog.finder, base.items))  # made where a text holds something like a title
-    # as in mine: what stands there as a title of the catalog would stop every release
+    finder = cache(partial(catalog.finder, base.items))  # made only if a text holds something like a title
+    # as in mine: titles of the catalog would look like personal data and stop every release
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
-    checks.check_personal(released, chosen.said.turns, find, privacy.suspect, leave)
+    checks.check_personal(released, chosen.released_texts.turns, find, privacy.suspect, leave)
     checks.check_reported(released, base.reported, allow)
     checks.check_behind(chosen.labels, base.past)
     checks.check_behind(base.item_labels, base.past)
 
 
 def _safety(filled: pl.DataFrame, more: pl.DataFrame, base: Base, options: Options) -> bool:
-    """Whether any row, of people's own words or injected, has an answer that is clear for its sensitivities."""
+    """Whether any row, in people's own words or injected, has an answer that is clear for its sensitivities."""
     frames = [frame.select("truth", "safe_truth", "traits", "late_traits") for frame in (filled, more)]
     return checks.check_safety(pl.concat(frames), base.judged.oracle, base.items, options.allow)

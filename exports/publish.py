@@ -1,4 +1,4 @@
-"""A release leaves the workspace: as a copy in a folder, or as a commit on the Hugging Face Hub."""
+"""Publishes a release: as a copy in a folder, or as a commit on the Hugging Face Hub."""
 
 import shlex
 from collections.abc import Iterator
@@ -22,10 +22,10 @@ from saferec_builder.storage.workspace import Workspace, alone, shared
 
 @dataclass(frozen=True)
 class Published:
-    """Where a version went, or with `dry` would go, and how many of its files had to be brought there."""
+    """Where a version was published, or with `dry` would be, and how many files were added or skipped."""
 
     version: str
-    to: Path | None  # None where it went to the Hub
+    to: Path | None  # None if it was sent to the Hub
     added: int
     skipped: int
     dry: bool
@@ -33,9 +33,9 @@ class Published:
 
     @property
     def advice(self) -> str:
-        """What to do with it now."""
-        what = f"{self.on_hub.repo}@{self.version}" if self.on_hub else shlex.quote(str(self.to))
-        return f"whoever has it can check it: `saferec-build verify {what}`"
+        """The next step for whoever publishes it."""
+        release = f"{self.on_hub.repo}@{self.version}" if self.on_hub else shlex.quote(str(self.to))
+        return f"whoever has it can check it: `saferec-build verify {release}`"
 
 
 @shared
@@ -50,67 +50,70 @@ def publish(
     dry: bool = False,
     sign: Path | None = None,
 ) -> Published:
-    """Copies a version (default: the newest) to the folder `to`; without one it goes to the Hub.
+    """Copies a version (default: the newest) to the folder `to`, or sends it to the Hub if `to` is not given.
 
-    repo: NAMESPACE/NAME, default [dataset] repo. public: everybody may find it. gated: readers agree to share their
-    name first. dry: nothing is changed. sign: an SSH key; SHA256SUMS.sig goes with the release. ReleaseError where the
-    version was withdrawn, or somebody in it has asked to be removed since.
+    repo: NAMESPACE/NAME, default [dataset] repo. public: everybody may find it. gated: readers must first agree to
+    share their name. dry: nothing is changed. sign: an SSH key; SHA256SUMS.sig is added to the release. Raises
+    ReleaseError if the version was withdrawn, or if somebody in it has asked to be removed since.
     """
-    home = versioning.find(ws.releases, version)
+    release = versioning.find(ws.releases, version)
     withdrawn = withdraw.reasons(ws.releases)
-    if home.name in withdrawn:
-        raise ReleaseError(f"release {home.name} was withdrawn: {withdrawn[home.name]}; publish another one")
+    if release.name in withdrawn:
+        raise ReleaseError(f"release {release.name} was withdrawn: {withdrawn[release.name]}; publish another one")
     if to is not None:
         verify.check_outside(to, ws.releases)
     with alone(ws, "publish"):
-        _refuse_removed(ws, home)
-        with _signed(home, None if dry else sign):
+        _refuse_removed(ws, release)
+        with _signed(release, None if dry else sign):
             if to is None:
-                return _send(home, repo or ws.config.dataset.repo, public, gated, dry)
-            added, skipped = verify.copy(home, to, withdrawn, dry=dry)
-            return Published(home.name, to, added, skipped, dry)
+                return _send(release, repo or ws.config.dataset.repo, public, gated, dry)
+            added, skipped = verify.copy(release, to, withdrawn, dry=dry)
+            return Published(release.name, to, added, skipped, dry)
 
 
 @contextmanager
-def _signed(home: Path, key: Path | None) -> Iterator[None]:
-    """The release with a signature by this key; where it could not be published, with what it had before."""
+def _signed(release: Path, key: Path | None) -> Iterator[None]:
+    """Signs the release with this key; restores the old signature, if any, if the release cannot be published."""
     if key is None:
         yield
         return
-    verify.verify(home)  # nobody puts their name under damage
-    path, kept = home / folder.SIGNATURE, None
+    verify.verify(release)  # a damaged release is not signed
+    path, old_signature = release / folder.SIGNATURE, None
     if path.exists():
-        kept = path.read_bytes()
-    signing.sign(home, key)
+        old_signature = path.read_bytes()
+    signing.sign(release, key)
     try:
         yield
     except BaseException:
         path.unlink(missing_ok=True)
-        if kept is not None:
-            path.write_bytes(kept)
+        if old_signature is not None:
+            path.write_bytes(old_signature)
         raise
 
 
-def _send(home: Path, repo: str | None, public: bool, gated: bool, dry: bool) -> Published:
+def _send(release: Path, repo: str | None, public: bool, gated: bool, dry: bool) -> Published:
     if not repo:
         raise UsageError("publish --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
-    verify.verify(home)
-    sent = hub.publish(home, repo, public=public, gated=gated, dry=dry)
-    return Published(home.name, None, sent.added, sent.skipped, dry, sent)
+    verify.verify(release)
+    sent = hub.publish(release, repo, public=public, gated=gated, dry=dry)
+    return Published(release.name, None, sent.added, sent.skipped, dry, sent)
 
 
-def _refuse_removed(ws: Workspace, home: Path) -> None:
-    """Stops where somebody in it has asked to be removed since, and says which version is without them."""
-    held = removed.still_in(ws, home)
-    if not held:
+def _refuse_removed(ws: Workspace, release: Path) -> None:
+    """Raises ReleaseError if somebody in it has asked to be removed since, and names a version without them."""
+    removals = removed.still_in(ws, release)
+    if not removals:
         return
-    there, gone = sorted(folder.versions(ws.releases), key=check_version, reverse=True), withdraw.reasons(ws.releases)
-    later = [v for v in there if check_version(v) > check_version(home.name) and v not in gone]
+    versions, withdrawn = (
+        sorted(folder.versions(ws.releases), key=check_version, reverse=True),
+        withdraw.reasons(ws.releases),
+    )
+    later = [v for v in versions if check_version(v) > check_version(release.name) and v not in withdrawn]
     clean = next((v for v in later if not removed.still_in(ws, ws.releases / v)), None)
-    next_one = versioning.above(there[0], "major")  # rows are gone
-    what = f"publish {clean}" if clean else f"make {next_one} (`saferec-build release {next_one}`) and publish that"
+    major = versioning.above(versions[0], "major")  # rows are gone
+    remedy = f"publish {clean}" if clean else f"make {major} (`saferec-build release {major}`) and publish that"
     raise ReleaseError(
-        f"release {home.name} holds {len(held)} conversations whose removal removals.csv asks for, first {held[0]}:"
-        f" {what}, which is without them; if {home.name} is out already, `saferec-build withdraw {home.name}` takes it"
-        " back"
+        f"release {release.name} holds {len(removals)} conversations whose removal removals.csv asks for, first"
+        f" {removals[0]}: {remedy}, which is without them; if {release.name} is out already,"
+        f" `saferec-build withdraw {release.name}` takes it back"
     )

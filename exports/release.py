@@ -73,7 +73,7 @@ class Release:
         dry: bool = False,
         sign: Path | str | None = None,
     ) -> publishing.Published:
-        """Publishes as publish.publish does; raises UsageError if the release lies in no workspace, which has removals."""
+        """Publishes as publish.publish does; raises UsageError outside a workspace, as only that knows of removals."""
         ws = Workspace.open(self.folder.resolve().parent.parent)
         folder, key = (Path(path) if path else None for path in (to, sign))
         return publishing.publish(ws, self.version, to=folder, repo=repo, public=public, gated=gated, dry=dry, sign=key)
