@@ -1,6 +1,6 @@
-"""croissant.json: what machines read about a dataset (ML Commons Croissant 1.1, with the RAI vocabulary).
+"""Renders croissant.json: the machine-readable description of a dataset (ML Commons Croissant 1.1, RAI vocabulary).
 
-Every file is a FileObject with its sha256, every config and split a RecordSet, so a loader can prove what it reads.
+Every file is a FileObject with its sha256, every config and split a RecordSet, so a loader can verify what it reads.
 """
 
 import json
@@ -16,55 +16,55 @@ from exports.manifest_types import Agreement, Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 
-TOLD = tomllib.loads(Path(__file__).with_name("croissant.toml").read_text(encoding="utf-8"))
-CONTEXT = Path(__file__).with_name("croissant_context.json")  # as the format wants it, word for word
+TEXTS = tomllib.loads(Path(__file__).with_name("croissant.toml").read_text(encoding="utf-8"))
+CONTEXT = Path(__file__).with_name("croissant_context.json")  # as the format requires it, verbatim
 
 
 def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str, pa.Schema]) -> bytes:
-    """The file. `files` are the data files by path, `schemas` the pyarrow schema of each config."""
-    described = {
+    """Returns the content of the file. files: the data files by path. schemas: the pyarrow schema of each config."""
+    description = {
         "@context": strict_json(CONTEXT.read_text(encoding="utf-8")),
         "@type": "sc:Dataset",
         "conformsTo": "http://mlcommons.org/croissant/1.1",
         "name": manifest["name"],
-        "description": TOLD["about"] + (f" {canary.sentence(mark)}." if (mark := manifest.get("canary")) else ""),
+        "description": TEXTS["about"] + (f" {canary.sentence(guid)}." if (guid := manifest.get("canary")) else ""),
         "version": manifest["version"],
         **({"license": manifest["licence"]} if manifest["licence"] else {}),
         "creator": {"@type": "sc:Organization", "name": f"the makers of {manifest['name']}"},
         "url": manifest["url"],
         "citeAs": f"{manifest['name']} {manifest['version']}",
         "isLiveDataset": False,
-        # the newest request; nobody knows here when it will be published
+        # up to the newest request; the day of publication is not known here
         **({"temporalCoverage": f"../{manifest['created']}"} if manifest["created"] else {}),
         **rai(manifest),
         "distribution": [_file(path, facts) for path, facts in files.items()],
         "recordSet": [_records(path, schemas[path.split("/")[1]]) for path in files],
     }
-    return (json.dumps(described, ensure_ascii=False, indent=1) + "\n").encode()
+    return (json.dumps(description, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 def rai(manifest: Facts) -> dict[str, JsonValue]:
-    """The RAI fields, as croissant.toml words them."""
-    made = manifest["makers"]
-    told = {
+    """Returns the RAI fields, from the texts of croissant.toml."""
+    makers = manifest["makers"]
+    facts = {
         "sources": ", ".join(manifest["sources"]) or "none",
-        "auto": TOLD["only"]["auto"] if made.get("auto") else "",
+        "auto": TEXTS["only"]["auto"] if makers.get("auto") else "",
         "alphas": _alphas(manifest["agreement"]),
         "people": "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations",
-        **dict(zip(("left", "stays"), map(_counted, build_rows.apart(manifest["dropped"])), strict=True)),
+        **dict(zip(("left", "stays"), map(_counts, build_rows.apart(manifest["dropped"])), strict=True)),
         "split_rule": manifest["split_rule"],
-        "unresolved": made["unresolved"],
-        "no_safety": TOLD["only"]["no_safety"] if manifest.get("no_safety") else "",
+        "unresolved": makers["unresolved"],
+        "no_safety": TEXTS["only"]["no_safety"] if manifest.get("no_safety") else "",
         "min_seekers": manifest["min_seekers"],
     }
 
-    def filled(words: str | list[str]) -> JsonValue:
-        return words.format(**told) if isinstance(words, str) else [w for one in words if (w := one.format(**told))]
+    def filled(text: str | list[str]) -> JsonValue:
+        return text.format(**facts) if isinstance(text, str) else [w for part in text if (w := part.format(**facts))]
 
-    return {f"rai:{name}": filled(words) for name, words in TOLD["rai"].items()}
+    return {f"rai:{name}": filled(text) for name, text in TEXTS["rai"].items()}
 
 
-def _counted(dropped: Mapping[str, int]) -> str:
+def _counts(dropped: Mapping[str, int]) -> str:
     return "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
 
 
@@ -93,7 +93,7 @@ def _records(path: str, schema: pa.Schema) -> dict[str, JsonValue]:
 
 
 def _field(records: str, path: str, column: pa.Field, meaning: str) -> dict[str, JsonValue]:
-    """One column; a column of structs has a sub-field per field, read by its JSON path."""
+    """Returns one column; a column of structs has a sub-field per field, which is read by its JSON path."""
     kind, shape = column.type, list[str]()
     while pa.types.is_list(kind):
         kind, shape = kind.value_type, [*shape, "-1"]

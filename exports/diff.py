@@ -1,8 +1,8 @@
-"""What changed between two releases: rows, labels and the reviews behind them, agreement, and what looks like damage.
+"""Compares two releases: rows, labels and the reviews behind them, agreement, and changes that look like damage.
 
-A label that changed its verdict while the reviews behind it are the same did not change because somebody reviewed: it
-is named, one by one. Where changes have reviews, a reviewer or a trait with far more of them than the others is named
-(an exact test by conversation, Holm over all reviewers and traits: a false alarm in 5 % of diffs at most).
+A label that changed its verdict while the reviews behind it are the same did not change because somebody reviewed: each
+one is listed. Of the changes with reviews, a reviewer or a trait with far more than the others is reported (an exact
+test by conversation, Holm over all reviewers and traits: a false alarm in 5 % of diffs at most).
 """
 
 import json
@@ -27,7 +27,7 @@ from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
 
 ALPHA = 0.05
-_NOTHING = 1e-30  # far below any chance that is looked at: ALPHA, divided by the reviewers and traits of a diff
+_NOTHING = 1e-30  # far below any p value that matters: ALPHA divided by the reviewers and traits of a diff
 _UNIT = ["conversation", "trait"]
 
 
@@ -51,8 +51,8 @@ Flip = TypedDict(  # `from` is no name in Python
 
 
 class Alarm(TypedDict, total=False):
-    """Of kind `silent`: what, labels. Of kind `reviewer` or `trait`: name, changed and of (conversations), p; of kind
-    `unresolved`: name, changed and of (labels)."""
+    """Kind `silent` has what and labels; `reviewer` and `trait` have name, changed and of (conversations), and p;
+    `unresolved` has name, changed and of (labels)."""
 
     kind: str
     what: str
@@ -65,13 +65,13 @@ class Alarm(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Difference:
-    """From one release to another. Flips are of labels that both decided (present or absent)."""
+    """The changes from one release to another. Flips concern labels that both decided (present or absent)."""
 
     name: str
     before: str  # versions
     after: str
     changes: list[str]
-    terms: list[str]  # of the changes, those beside rows
+    terms: list[str]  # the changes that are not of rows
     rows: dict[str, dict[str, int]]  # config -> added, removed, changed
     flips: dict[str, dict[str, int]]  # trait -> "present -> absent" -> labels
     flipped: list[Flip]
@@ -80,12 +80,12 @@ class Difference:
     metrics: dict[str, list[float | None]] | None = None  # of a model's predictions: metric -> before and after
 
     def as_json(self) -> dict[str, JsonValue]:
-        found = {{"before": "from", "after": "to"}.get(key, key): value for key, value in vars(self).items()}
-        return found if self.metrics is not None else {k: v for k, v in found.items() if k != "metrics"}
+        data = {{"before": "from", "after": "to"}.get(key, key): value for key, value in vars(self).items()}
+        return data if self.metrics is not None else {k: v for k, v in data.items() if k != "metrics"}
 
 
 def diff(before: Path, after: Path, predictions: Path | None = None) -> Difference:
-    """What changed between the releases in two folders, with `predictions` (a model's answers) on both of them too."""
+    """Compares the releases in two folders, and with `predictions` (a model's answers) also its metrics on both."""
     old, new = ((folder, facts_of(folder)) for folder in (before, after))
     pairs = _pairs(old, new)
     flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
@@ -99,75 +99,75 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
         terms=[f"{change.size}: {change.what}" for change in terms(old, new)],
         rows={config: _rows(config, old, new) for config in KEYS},
         flips=_per_trait(flips),
-        flipped=_named(flips, caused),
+        flipped=_flips_with_reviews(flips, caused),
         agreement=_agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
         alarms=[*alarms(pairs, flips, reviews), *unresolved(old, new)],
-        metrics=None if predictions is None else _metrics((before, after), predictions, _tested(old, new)),
+        metrics=None if predictions is None else _metrics((before, after), predictions, _shared_tests(old, new)),
     )
 
 
 def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
-    """Labels that both releases decided: the old columns, and the new ones with `_new`."""
+    """Returns the labels that both releases decided: the old columns, and the new ones with the suffix `_new`."""
     columns = [*_UNIT, "verdict", "method", "basis"]
-    was, now = (_columns(table(draft, "labels"), columns) for draft in (old, new))
-    both = was.join(now, on=_UNIT, suffix="_new").sort(_UNIT)
+    old_labels, new_labels = (_columns(table(draft, "labels"), columns) for draft in (old, new))
+    both = old_labels.join(new_labels, on=_UNIT, suffix="_new").sort(_UNIT)
     decided = pl.col("verdict").is_in(["present", "absent"]) & pl.col("verdict_new").is_in(["present", "absent"])
     return both.filter(decided)
 
 
 def _columns(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    """A release of an older program may lack some."""
-    lacking = [pl.lit(None, pl.String).alias(name) for name in names if name not in frame.columns]
-    return frame.with_columns(lacking).select(pl.col(names).cast(pl.String))
+    """Returns these columns as strings; columns that a release of an older program lacks are null."""
+    missing = [pl.lit(None, pl.String).alias(name) for name in names if name not in frame.columns]
+    return frame.with_columns(missing).select(pl.col(names).cast(pl.String))
 
 
 def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
-    was, now = (keys(draft, config) for draft in (old, new))
-    unit = [name for name in was.columns if name != "split"]
-    added, gone = (a.join(b, on=unit, how="anti").height for a, b in ((now, was), (was, now)))
+    older, newer = (keys(draft, config) for draft in (old, new))
+    unit = [name for name in older.columns if name != "split"]
+    added, removed = (a.join(b, on=unit, how="anti").height for a, b in ((newer, older), (older, newer)))
     if config == "reviews":
-        was, now = (keys(draft, config, "verdict") for draft in (old, new))
-        unlike = now.join(was, on=[*unit, "verdict"], how="anti").height  # they are new, or say something else
-        return {"added": added, "removed": gone, "changed": max(0, unlike - added)}
-    if was.is_empty() or now.is_empty():
-        return {"added": added, "removed": gone, "changed": 0}
-    was, now = (table(draft, config) for draft in (old, new))
-    same = [c for c in was.columns if c in now.columns and c not in unit]
-    both = was.join(now, on=unit, suffix="_new")
-    other = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in same))
-    return {"added": added, "removed": gone, "changed": other.height}
+        older, newer = (keys(draft, config, "verdict") for draft in (old, new))
+        other = newer.join(older, on=[*unit, "verdict"], how="anti").height  # new, or with another verdict
+        return {"added": added, "removed": removed, "changed": max(0, other - added)}
+    if older.is_empty() or newer.is_empty():
+        return {"added": added, "removed": removed, "changed": 0}
+    older, newer = (table(draft, config) for draft in (old, new))
+    shared = [c for c in older.columns if c in newer.columns and c not in unit]
+    both = older.join(newer, on=unit, suffix="_new")
+    changed = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared))
+    return {"added": added, "removed": removed, "changed": changed.height}
 
 
 def _per_trait(flips: pl.DataFrame) -> dict[str, dict[str, int]]:
-    counted = flips.group_by("trait", "verdict", "verdict_new").len().sort("trait", "verdict")
-    found: dict[str, dict[str, int]] = {}
-    for trait, was, now, many in counted.iter_rows():
-        found.setdefault(trait, {})[f"{was} -> {now}"] = many
-    return found
+    counts = flips.group_by("trait", "verdict", "verdict_new").len().sort("trait", "verdict")
+    by_trait: dict[str, dict[str, int]] = {}
+    for trait, before, after, count in counts.iter_rows():
+        by_trait.setdefault(trait, {})[f"{before} -> {after}"] = count
+    return by_trait
 
 
 def new_reviews(old: Draft, new: Draft, units: pl.DataFrame) -> pl.DataFrame:
-    """Reviews of conversations that the older release does not have; pseudonyms are those of the newer one.
+    """Returns reviews of conversations that the older release lacks, with the pseudonyms of the newer one.
 
-    A `*` is spelled out for those of `units` (subject, trait) that its reviewer did not answer one by one: who says
-    nothing of a trait says that it is absent.
+    A review of `*` is expanded to those of `units` (subject, trait) that its reviewer did not answer one by one: a
+    trait that it does not mention is absent.
     """
     columns = ["subject", "trait", "verdict", "role", "reviewer"]
-    was, now = (_columns(_sensitivity(table(draft, "reviews")), columns) for draft in (old, new))
-    # only there, for one `*` is as many reviews as there are traits
-    moved = pl.concat([_beyond(now, was), _beyond(was, now)])["subject"].unique().implode()
-    was, now = (_spelled(frame.filter(pl.col("subject").is_in(moved)), units) for frame in (was, now))
-    return _beyond(now, was)
+    before, after = (_columns(_sensitivity(table(draft, "reviews")), columns) for draft in (old, new))
+    # expanded only for subjects that changed, as one `*` becomes as many reviews as there are traits
+    changed = pl.concat([_beyond(after, before), _beyond(before, after)])["subject"].unique().implode()
+    before, after = (_expanded(frame.filter(pl.col("subject").is_in(changed)), units) for frame in (before, after))
+    return _beyond(after, before)
 
 
-def _beyond(these: pl.DataFrame, those: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `these` that say what no row of `those` says, or say it once more."""
-    count = ["subject", "trait", "verdict", "role"]
-    one, other = (frame.with_columns(nth=pl.int_range(pl.len()).over(count)) for frame in (these, those))
-    return one.join(other, on=[*count, "nth"], how="anti", nulls_equal=True, maintain_order="left").drop("nth")
+def _beyond(rows: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
+    """Returns the rows of `rows` that are not in `others`, or are in it fewer times; reviewers do not count."""
+    key = ["subject", "trait", "verdict", "role"]
+    left, right = (frame.with_columns(nth=pl.int_range(pl.len()).over(key)) for frame in (rows, others))
+    return left.join(right, on=[*key, "nth"], how="anti", nulls_equal=True, maintain_order="left").drop("nth")
 
 
-def _spelled(reviews: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
+def _expanded(reviews: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
     single = reviews.filter(pl.col("trait") != "*")
     stars = reviews.filter((pl.col("trait") == "*") & (pl.col("role") == "reviewer")).drop("trait")
     rest = stars.join(units, on="subject", maintain_order="left_right")
@@ -179,12 +179,12 @@ def _sensitivity(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("kind") == "sensitivity")
 
 
-def _named(flips: pl.DataFrame, caused: pl.DataFrame) -> list[Flip]:
-    """Every flip with the new reviews of its unit."""
-    reasons: dict[tuple[str, str], list[Review]] = {}
+def _flips_with_reviews(flips: pl.DataFrame, caused: pl.DataFrame) -> list[Flip]:
+    """Returns every flip with the new reviews of its unit."""
+    reviews: dict[tuple[str, str], list[Review]] = {}
     for row in caused.filter(pl.col("reviewer").is_not_null()).iter_rows(named=True):
         review: Review = {"reviewer": row["reviewer"], "role": row["role"], "verdict": row["verdict_review"]}
-        reasons.setdefault((row["conversation"], row["trait"]), []).append(review)
+        reviews.setdefault((row["conversation"], row["trait"]), []).append(review)
     return [
         {
             "conversation": row["conversation"],
@@ -192,175 +192,175 @@ def _named(flips: pl.DataFrame, caused: pl.DataFrame) -> list[Flip]:
             "from": row["verdict"],
             "to": row["verdict_new"],
             "other_reviews": row["basis"] != row["basis_new"],
-            "reviews": reasons.get((row["conversation"], row["trait"]), []),
+            "reviews": reviews.get((row["conversation"], row["trait"]), []),
         }
         for row in flips.iter_rows(named=True)
     ]
 
 
 def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> dict[str, list[float | None]]:
-    both = sorted(set(old) | set(new))
-    return {trait: [side[trait]["alpha"] if trait in side else None for side in (old, new)] for trait in both}
+    traits = sorted(set(old) | set(new))
+    return {trait: [side[trait]["alpha"] if trait in side else None for side in (old, new)] for trait in traits}
 
 
-def _tested(old: Draft, new: Draft) -> list[str]:
-    """The requests of the test splits of both: a later version has more, which the file of before does not answer."""
-    was, now = (keys(draft, "grpo").filter(split="test")["conversation"] for draft in (old, new))
-    if (both := was.filter(was.is_in(now.implode()))).is_empty():
+def _shared_tests(old: Draft, new: Draft) -> list[str]:
+    """Returns the test requests of both releases: a later one has more, which an older prediction file lacks."""
+    old_ids, new_ids = (keys(draft, "grpo").filter(split="test")["conversation"] for draft in (old, new))
+    if (shared := old_ids.filter(old_ids.is_in(new_ids.implode()))).is_empty():
         raise TrainingError("the two versions share no test request: predictions cannot be compared on both")
-    return both.to_list()
+    return shared.to_list()
 
 
-def _metrics(homes: Iterable[Path], predictions: Path, asked: Sequence[str]) -> dict[str, list[float | None]]:
-    """metric -> its value on each release; training scores in a process of its own, as everywhere."""
-    scores = [_scores(home, predictions, asked) for home in homes]
+def _metrics(folders: Iterable[Path], predictions: Path, ids: Sequence[str]) -> dict[str, list[float | None]]:
+    """Returns metric -> its value on each release; scoring runs `training` in its own process, as everywhere."""
+    scores = [_scores(folder, predictions, ids) for folder in folders]
     names = [name for name in scores[0] if name.startswith(("recall", "svr", "ndcg", "not_in_catalog"))]
     return {name: [run.get(name, {}).get("mean") for run in scores] for name in names}
 
 
-def _scores(home: Path, predictions: Path, asked: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """metric -> mean and its interval."""
+def _scores(folder: Path, predictions: Path, ids: Sequence[str]) -> dict[str, dict[str, float | None]]:
+    """Returns metric -> mean and its interval."""
     with tempfile.TemporaryDirectory() as out:
-        (only := Path(out) / "only.jsonl").write_text("".join(json.dumps({"id": one}) + "\n" for one in asked))
-        words = ["evaluate", "--release", home, "--predictions", predictions, "--output", out, "--only", only]
-        command = [sys.executable, "-m", "training.safecrs", *map(str, words)]
-        ran = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ran.returncode:
-            why = ran.stderr.strip().splitlines()[-1:] or ["no reason given"]
-            raise TrainingError(f"{home}: the predictions cannot be scored: {why[0].removeprefix('error: ')}")
+        (only := Path(out) / "only.jsonl").write_text("".join(json.dumps({"id": name}) + "\n" for name in ids))
+        arguments = ["evaluate", "--release", folder, "--predictions", predictions, "--output", out, "--only", only]
+        command = [sys.executable, "-m", "training.safecrs", *map(str, arguments)]
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
+            reason = process.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise TrainingError(f"{folder}: the predictions cannot be scored: {reason[0].removeprefix('error: ')}")
         report = strict_json((Path(out) / "report.json").read_text(encoding="utf-8"))
-    found: dict[str, dict[str, float | None]] = next(
+    metrics: dict[str, dict[str, float | None]] = next(
         run["metrics"] for run in report["runs"] if run["name"] == predictions.stem
     )
-    return found
+    return metrics
 
 
-# ---- what looks like damage
+# ---- alarms
 
 
 def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Alarm]:
-    """kind `silent` names labels, `reviewer` and `trait` name where changes pile up."""
+    """Returns alarms: `silent` lists labels, `reviewer` and `trait` name where changes accumulate."""
     silent = flips.filter(pl.col("basis").eq_missing(pl.col("basis_new")))
-    found: list[Alarm] = []
+    alarms: list[Alarm] = []
     if silent.height:
         units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]
-        found.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
+        alarms.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
     tests = [*_by_reviewer(pairs, reviews), *_by_trait(pairs)]
-    for rank, (p, kind, name, many, of) in enumerate(sorted(tests)):
+    for rank, (p, kind, name, changed, of) in enumerate(sorted(tests)):
         if p * (len(tests) - rank) > ALPHA:
             break
-        found.append({"kind": kind, "name": name, "changed": many, "of": of, "p": float(f"{p:.2g}")})
-    return found
+        alarms.append({"kind": kind, "name": name, "changed": changed, "of": of, "p": float(f"{p:.2g}")})
+    return alarms
 
 
 def unresolved(old: Draft, new: Draft) -> list[Alarm]:
-    """Each trait of which more than 5 % of the labels that were decided are not decided, or not there, any more; none
-    where the two have no conversation in common, as ids were others before."""
-    was, now = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
-    had, has = (frame.filter(pl.col("verdict").is_in(["present", "absent"])) for frame in (was, now))
-    if had.join(now, on="conversation", how="semi").is_empty():
+    """Returns an alarm per trait of which more than 5 % of the decided labels are no longer decided, or are missing;
+    none if the two releases share no conversation, as ids were different in older ones."""
+    before, after = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
+    decided, still_decided = (frame.filter(pl.col("verdict").is_in(["present", "absent"])) for frame in (before, after))
+    if decided.join(after, on="conversation", how="semi").is_empty():
         return []
-    lost = aggregation.lost(had, has, _UNIT)
-    return [{"kind": "unresolved", "name": trait, "changed": n, "of": of} for trait, n, of in lost]
+    lost = aggregation.lost(decided, still_decided, _UNIT)
+    return [{"kind": "unresolved", "name": trait, "changed": count, "of": of} for trait, count, of in lost]
 
 
 Test = tuple[float, str, str, int, int]  # p, kind, name, changed, of
 
 
 def _by_reviewer(pairs: pl.DataFrame, reviews: pl.DataFrame) -> Iterable[Test]:
-    """In how many conversations a reviewer's new reviews contradict more labels of before than the mean of all readings
-    of as many labels: whoever reads all traits of a text contradicts more than who looks at one again."""
-    again = reviews.filter(pl.col("role") == "reviewer").join(
+    """Tests in how many conversations a reviewer's new reviews contradict more of the old labels than readings of as
+    many labels do on average: a reviewer of all traits of a text contradicts more than a reviewer of one."""
+    rereviewed = reviews.filter(pl.col("role") == "reviewer").join(
         pairs, left_on=["subject", "trait"], right_on=_UNIT, how="inner", suffix="_was"
     )
-    readings = again.group_by(name="reviewer", conversation="subject").agg(
+    readings = rereviewed.group_by(name="reviewer", conversation="subject").agg(
         against=(pl.col("verdict") != pl.col("verdict_was")).sum(), like=pl.len()
     )
     return _against_others("reviewer", readings, pl.col("against") > pl.col("against").mean().over("like"))
 
 
 def _by_trait(pairs: pl.DataFrame) -> Iterable[Test]:
-    """In how many conversations a trait's label changed, of those where the reviews behind it did; among labels that
-    said the same before, for `present` and `absent` do not change equally often."""
-    again = pairs.filter(pl.col("basis").ne_missing(pl.col("basis_new")))
-    labels = again.rename({"trait": "name", "verdict": "like"})
+    """Tests in how many conversations a trait's label changed, among those whose reviews changed and that had the same
+    verdict before, as `present` and `absent` do not change equally often."""
+    rereviewed = pairs.filter(pl.col("basis").ne_missing(pl.col("basis_new")))
+    labels = rereviewed.rename({"trait": "name", "verdict": "like"})
     return _against_others("trait", labels, pl.col("like") != pl.col("verdict_new"))
 
 
 def _against_others(kind: str, rows: pl.DataFrame, changed: pl.Expr) -> Iterable[Test]:
-    """Whether a name changed more often than by chance. `rows` have name, conversation (one row of both) and like.
+    """Tests whether a name changed more often than by chance. `rows`: name, conversation (one row for both) and like.
 
-    What happens in one conversation comes together, so a row is only ever compared with those of its own conversation
-    (and `like`), of which it is one by chance. Rows that stand alone are compared with one row, the first, of each
-    conversation that lacks the name: which of all these are the name's is chance, too. Both are exact.
+    Changes in one conversation are not independent, so a row is only compared with the rows of its own conversation
+    (and `like`): by chance it is any one of them. Rows that are alone there are compared with the first row of each
+    conversation that lacks the name: by chance the name's rows are any of all these. Both tests are exact.
     """
-    place = ["conversation", "like"]
-    rows = rows.select("name", *place, changed=changed).sort("name", *place)
+    group = ["conversation", "like"]
+    rows = rows.select("name", *group, changed=changed).sort("name", *group)
     change = pl.col("changed")
-    rows = rows.with_columns(of=pl.len().over(place), among=change.sum().over(place), first=change.first().over(place))
-    whole = rows.unique(place).group_by("like").agg(places=pl.len(), firsts=pl.col("first").sum())
-    for (name,), mine in rows.group_by("name", maintain_order=True):
-        if mine.height == rows.height:
-            return  # nobody to compare with
-        together = mine.filter((pl.col("of") > 1) & (pl.col("among") > 0)).select("of", "among", drawn=1)
-        single = pl.col("of") == 1
-        apart = mine.group_by("like").agg(
+    rows = rows.with_columns(of=pl.len().over(group), among=change.sum().over(group), first=change.first().over(group))
+    totals = rows.unique(group).group_by("like").agg(places=pl.len(), firsts=pl.col("first").sum())
+    for (name,), named in rows.group_by("name", maintain_order=True):
+        if named.height == rows.height:
+            return  # nothing to compare with
+        within = named.filter((pl.col("of") > 1) & (pl.col("among") > 0)).select("of", "among", drawn=1)
+        is_single = pl.col("of") == 1
+        between = named.group_by("like").agg(
             pl.len().alias("has"),
             pl.col("first").sum().alias("has_first"),
-            single.sum().alias("drawn"),
-            change.filter(single).sum().alias("hit"),
+            is_single.sum().alias("drawn"),
+            change.filter(is_single).sum().alias("hit"),
         )
-        apart = apart.join(whole, on="like").select(
+        between = between.join(totals, on="like").select(
             pl.col("places") - pl.col("has") + pl.col("drawn"),
             pl.col("firsts") - pl.col("has_first") + pl.col("hit"),
             "drawn",
         )
-        many = int(mine["changed"].sum())
-        yield _tail(many, [*together.iter_rows(), *apart.iter_rows()]), kind, str(name), many, mine.height
+        count = int(named["changed"].sum())
+        yield _tail(count, [*within.iter_rows(), *between.iter_rows()]), kind, str(name), count, named.height
 
 
 def _tail(k: int, strata: Iterable[tuple[int, int, int]]) -> float:
-    """P(X >= k) of all the changed that are drawn, without replacement, from strata (of, changed, drawn).
+    """Returns P(X >= k) of the changed rows that are drawn, without replacement, from strata (of, changed, drawn).
 
-    Chances below _NOTHING are left out as they come: what is left is as wide as the root of how many strata there are.
+    Chances below _NOTHING are dropped on the way: the number that remains grows as the root of the number of strata.
     """
     chances: NDArray[np.float64] = np.ones(1)
-    first = 0  # of how many `chances` begin to tell
+    first = 0  # the number of changed rows that index 0 stands for
     for of, changed, drawn in strata:
         least, most = max(0, drawn + changed - of), min(changed, drawn)
-        logs = [_choose(changed, i) + _choose(of - changed, drawn - i) for i in range(least, most + 1)]
-        chances = np.convolve(chances, [math.exp(x - _choose(of, drawn)) for x in logs]).astype(np.float64)
-        there = np.flatnonzero(chances > _NOTHING)
-        chances, first = chances[there[0] : there[-1] + 1], first + least + int(there[0])
+        logs = [_log_choose(changed, i) + _log_choose(of - changed, drawn - i) for i in range(least, most + 1)]
+        chances = np.convolve(chances, [math.exp(x - _log_choose(of, drawn)) for x in logs]).astype(np.float64)
+        kept = np.flatnonzero(chances > _NOTHING)
+        chances, first = chances[kept[0] : kept[-1] + 1], first + least + int(kept[0])
     return min(1.0, max(_NOTHING, float(chances[max(0, k - first) :].sum())))
 
 
-def _choose(n: int, k: int) -> float:
-    """Its logarithm."""
+def _log_choose(n: int, k: int) -> float:
+    """Returns the logarithm of the binomial coefficient."""
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 # ---- as text
 
 
-def as_text(found: Difference) -> str:
-    """For people: a section that also fits into a card."""
-    lines = [f"## {found.before} -> {found.after}", "", *(f"- {change}" for change in found.terms)]
-    for config, rows in found.rows.items():
+def as_text(difference: Difference) -> str:
+    """Returns the difference as a Markdown section that also fits into a card."""
+    lines = [f"## {difference.before} -> {difference.after}", "", *(f"- {change}" for change in difference.terms)]
+    for config, rows in difference.rows.items():
         if any(rows.values()):
             lines.append(
                 f"- {config}: {rows['added']:,} added, {rows['removed']:,} removed, {rows['changed']:,} changed"
             )
-    if found.rows["labels"]["changed"] and not found.flips:
+    if difference.rows["labels"]["changed"] and not difference.flips:
         lines.append("- no verdict flipped: what changed stands beside them (agreement, reviews behind them, ...)")
-    for trait, kinds in found.flips.items():
-        lines.append(f"- {trait}: " + ", ".join(f"{many:,} {kind}" for kind, many in kinds.items()))
-    for trait, (was, now) in found.agreement.items():
-        if _number(was) != _number(now):
-            lines.append(f"- agreement on {trait}: {_number(was)} -> {_number(now)}")
-    for name, (was, now) in (found.metrics or {}).items():
-        lines.append(f"- {name}: {_number(was)} -> {_number(now)}")
-    lines += [f"- ALARM: {alarm_text(alarm)}" for alarm in found.alarms]
+    for trait, kinds in difference.flips.items():
+        lines.append(f"- {trait}: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
+    for trait, (before, after) in difference.agreement.items():
+        if _number(before) != _number(after):
+            lines.append(f"- agreement on {trait}: {_number(before)} -> {_number(after)}")
+    for name, (before, after) in (difference.metrics or {}).items():
+        lines.append(f"- {name}: {_number(before)} -> {_number(after)}")
+    lines += [f"- ALARM: {alarm_text(alarm)}" for alarm in difference.alarms]
     return "\n".join(lines if len(lines) > 2 else [*lines, "- nothing changed"]) + "\n"
 
 
@@ -370,9 +370,9 @@ def alarm_text(alarm: Alarm) -> str:
         return f"{len(alarm['labels'])} {alarm['what']}, first {first}"
     if alarm["kind"] == "unresolved":
         return f"trait {alarm['name']}: {alarm['changed']} of {alarm['of']} labels are decided no longer"
-    what = {"reviewer": "contradicts more labels than is usual", "trait": "changed"}[alarm["kind"]]
-    many = f"{alarm['changed']} of {alarm['of']} conversations read again"
-    return f"{alarm['kind']} {alarm['name']}: {what} in {many}, far more often than others"
+    problem = {"reviewer": "contradicts more labels than is usual", "trait": "changed"}[alarm["kind"]]
+    share = f"{alarm['changed']} of {alarm['of']} conversations read again"
+    return f"{alarm['kind']} {alarm['name']}: {problem} in {share}, far more often than others"
 
 
 def _number(value: float | None) -> str:

@@ -1,10 +1,10 @@
-"""Who has the source of a release: which of its conversations do they find there again, and by what?
+"""Measures which conversations of a release can be found in its source again, and by which released data.
 
-Each thing that the configs `conversations`, `labels` and `reviews` tell is one attack: it leaves the conversations of
-the source with which it agrees. A released conversation is found where one is left and it is the right one, as the key
-file tells. The source is what this workspace has mined of it, each revision, so the attacker knows texts, times and
-people as we do, which conversations were taken, and what items are found in these. Neither `.secret` nor the key file
-is theirs.
+Each kind of data in the configs `conversations`, `labels` and `reviews` is one attack: it keeps the conversations of
+the source that agree with it. A released conversation is found if exactly one is kept and it is the right one, by the
+key file. The source is what this workspace has mined of it, in each revision, so the attacker knows texts, times and
+people as we do, which conversations were taken, and which items are found in them. The attacker has neither `.secret`
+nor the key file.
 """
 
 import math
@@ -28,28 +28,28 @@ from saferec_builder.storage.workspace import Workspace, read, shared
 
 ELSEWHERE = "not mined here"
 TOGETHER = "together"
-CHANCE = 1e-4  # so rarely rows stand in an order of the source that nobody gave them
-Left = NDArray[np.bool_]  # of each conversation of the source: whether it may be the one
-Attack = Callable[[int], Left | None]  # place of a released conversation -> what it leaves; None: it tells nothing
+CHANCE = 1e-4  # significance level at which rows count as sorted in an order of the source
+Left = NDArray[np.bool_]  # for each conversation of the source whether it is still a candidate
+Attack = Callable[[int], Left | None]  # place of a released conversation -> candidates; None: no information
 
 
 @dataclass(frozen=True)
 class Linkage:
-    """`found`: source, with_text, attack (the last is "together"), found, of: conversations."""
+    """`found` has source, with_text, attack (the last is "together"), and the conversations found and of."""
 
     found: pl.DataFrame
     conversations: int  # released ones
-    elsewhere: int  # of these, those that are not mined here: nothing is said of them
+    elsewhere: int  # those of them that are not mined here, and not examined
     candidates: int  # conversations of the sources, as mined here
 
 
 @dataclass(frozen=True)
 class Joined:
-    """Both sides of the attack.
+    """The release and the source that an attack compares.
 
     rows: released conversations that are mined here, in the order of their files, as in the config `conversations`,
     with `split`, `spans` (of labels and reviews) and `truth`, their row in `source`. source: CONVERSATIONS of the same
-    sources, last revisions. revisions: all of these, with `of`, the row in `source`.
+    sources, last revisions. revisions: all revisions, with `of`, their row in `source`.
     """
 
     rows: pl.DataFrame
@@ -60,80 +60,80 @@ class Joined:
 
 @shared
 def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Linkage:
-    """Holds a release against what the workspace has mined of its sources.
+    """Attacks a release with what the workspace has mined of its sources, and returns what is found.
 
-    release: a version of the workspace, a folder, or NAMESPACE/NAME@VERSION of the Hub. key: its key file, which says
-    who is right; the one beside the folder if None. ReleaseError where there is none, or nothing of the release is
-    mined here.
+    release: a version of the workspace, a folder, or NAMESPACE/NAME@VERSION on the Hub. key: its key file with the
+    right answers; by default the one beside the folder. Raises ReleaseError if there is none, or if nothing of the
+    release is mined here.
     """
-    here = ws.releases / release if VERSION.fullmatch(str(release)) else release
-    with verify.at_hand(here) as home:
-        both = joined(ws, home, key)
+    place = ws.releases / release if VERSION.fullmatch(str(release)) else release
+    with verify.at_hand(place) as folder:
+        both = joined(ws, folder, key)
         if both.rows.is_empty():
             raise ReleaseError(f"{release}: none of its conversations is mined in {ws.root}: mine its sources first")
-        many = both.rows.height + both.elsewhere
-        return Linkage(_found(both.rows, attacks(both)), many, both.elsewhere, both.source.height)
+        conversations = both.rows.height + both.elsewhere
+        return Linkage(_found(both.rows, attacks(both)), conversations, both.elsewhere, both.source.height)
 
 
-def joined(ws: Workspace, home: Path, key: Path | None = None) -> Joined:
-    """A release beside what is mined here, by its key file."""
-    facts = facts_of(home)
-    at = key or released_ids.path_of(Path(os.path.abspath(home)))
-    held = released_ids.read(at, f"{facts['name']} {facts['version']}").select("conversation", "subject")
-    rows = table((home, facts), "conversations").join(held, on="conversation", how="left", maintain_order="left")
-    of = pl.col("source").is_in(rows["source"].unique().implode())
-    revisions = read(ws, tables.CONVERSATIONS).filter(of)
+def joined(ws: Workspace, folder: Path, key: Path | None = None) -> Joined:
+    """Joins a release with what is mined here, by its key file."""
+    facts = facts_of(folder)
+    path = key or released_ids.path_of(Path(os.path.abspath(folder)))
+    subjects = released_ids.read(path, f"{facts['name']} {facts['version']}").select("conversation", "subject")
+    rows = table((folder, facts), "conversations").join(subjects, on="conversation", how="left", maintain_order="left")
+    in_sources = pl.col("source").is_in(rows["source"].unique().implode())
+    revisions = read(ws, tables.CONVERSATIONS).filter(in_sources)
     source = tables.last(revisions, "conversation")
     truth = source.select(subject="conversation").with_row_index("truth")
     revisions = revisions.join(truth.rename({"subject": "conversation", "truth": "of"}), on="conversation")
-    labels = table((home, facts), "labels", ["conversation", "spans"])
-    reviews = table((home, facts), "reviews", ["subject", "spans"]).rename({"subject": "conversation"})
-    said = [one.select("conversation", "spans") for one in (labels, reviews) if one.height]
-    spans = pl.concat(said).explode("spans").drop_nulls().unique() if said else labels
+    labels = table((folder, facts), "labels", ["conversation", "spans"])
+    reviews = table((folder, facts), "reviews", ["subject", "spans"]).rename({"subject": "conversation"})
+    frames = [frame.select("conversation", "spans") for frame in (labels, reviews) if frame.height]
+    spans = pl.concat(frames).explode("spans").drop_nulls().unique() if frames else labels
     spans = spans.group_by("conversation").agg("spans")
-    for name, more in (("subject", truth), ("conversation", spans)):
-        rows = rows.join(more, on=name, how="left", maintain_order="left")
-    here = rows.drop_nulls("truth")
-    return Joined(here, source, revisions, rows.height - here.height)
+    for name, columns in (("subject", truth), ("conversation", spans)):
+        rows = rows.join(columns, on=name, how="left", maintain_order="left")
+    mined = rows.drop_nulls("truth")
+    return Joined(mined, source, revisions, rows.height - mined.height)
 
 
-def _found(rows: pl.DataFrame, of: dict[str, Attack]) -> pl.DataFrame:
-    hits: dict[str, list[bool]] = {name: [] for name in (*of, TOGETHER)}
+def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
+    hits: dict[str, list[bool]] = {name: [] for name in (*attacks, TOGETHER)}
     for place, truth in enumerate(rows["truth"].to_list()):
-        left = {name: attack(place) for name, attack in of.items()}
-        for name, one in left.items():
-            hits[name].append(alone([one], truth))
-        hits[TOGETHER].append(alone(left.values(), truth))
+        masks = {name: attack(place) for name, attack in attacks.items()}
+        for name, mask in masks.items():
+            hits[name].append(alone([mask], truth))
+        hits[TOGETHER].append(alone(masks.values(), truth))
     texts = (pl.col("turns").list.len().fill_null(0) > 0).any().over("source")
     parts = rows.select("source", with_text=texts)
-    every = pl.concat(parts.with_columns(attack=pl.lit(name), found=pl.Series(hit)) for name, hit in hits.items())
-    by = every.group_by("source", "with_text", "attack", maintain_order=True)
-    return by.agg(pl.col("found").sum(), of=pl.len()).sort("source", maintain_order=True)
+    results = pl.concat(parts.with_columns(attack=pl.lit(name), found=pl.Series(hit)) for name, hit in hits.items())
+    groups = results.group_by("source", "with_text", "attack", maintain_order=True)
+    return groups.agg(pl.col("found").sum(), of=pl.len()).sort("source", maintain_order=True)
 
 
 def alone(left: Iterable[Left | None], truth: int) -> bool:
-    """Whether one candidate is left by all of these, and the right one. What leaves nobody is out of date, and tells
-    nothing."""
-    said = [one for one in left if one is not None and one.any()]
-    both = np.logical_and.reduce(said) if said else np.zeros(0, np.bool_)
-    return bool(both.sum() == 1 and both[truth])
+    """Whether all masks together keep exactly one candidate, the right one. A mask without candidates is out of date,
+    and does not count."""
+    masks = [mask for mask in left if mask is not None and mask.any()]
+    candidates = np.logical_and.reduce(masks) if masks else np.zeros(0, np.bool_)
+    return bool(candidates.sum() == 1 and candidates[truth])
 
 
 def attacks(both: Joined) -> dict[str, Attack]:
-    """What each thing that is released leaves of the source; each row's source is told."""
+    """Returns an attack per kind of released data; each knows the source of its row."""
     rows, source, revisions = both.rows, both.source, both.revisions
-    exact = rows.select(pl.col("time").str.len_chars().max().fill_null(0)).item()  # as it is released
-    days = source["time"].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.slice(0, exact)
+    length = rows.select(pl.col("time").str.len_chars().max().fill_null(0)).item()  # as it is released
+    days = source["time"].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.slice(0, length)
     sets = _sets(rows)
-    known = dict(zip(rows["truth"], sets, strict=True))
-    items = pl.Series([known.get(n) for n in range(source.height)], dtype=pl.String)
+    items_by_truth = dict(zip(rows["truth"], sets, strict=True))
+    items = pl.Series([items_by_truth.get(n) for n in range(source.height)], dtype=pl.String)
     owner = revisions["of"].to_numpy()
 
     def once(attack: Attack) -> Attack:
-        """Of revisions, as an attack on their conversations."""
-        return lambda n: None if (left := attack(n)) is None else _these(source.height, owner[left])
+        """Turns an attack on revisions into one on their conversations."""
+        return lambda n: None if (mask := attack(n)) is None else _mask(source.height, owner[mask])
 
-    found = {
+    attacks = {
         "ids": _ids(rows, source),
         "digest": once(_same(rows["digest"], revisions["digest"])),
         "time": _same(rows["time"], days),
@@ -143,29 +143,29 @@ def attacks(both: Joined) -> dict[str, Attack]:
         "texts": once(_same(_words(rows), _words(revisions))),
         "items": _same(sets, items),
     }
-    within = _same(rows["source"], source["source"])
-    return {name: _and(attack, within) for name, attack in found.items()}
+    same_source = _same(rows["source"], source["source"])
+    return {name: _and(attack, same_source) for name, attack in attacks.items()}
 
 
 def _and(attack: Attack, other: Attack) -> Attack:
     def both(n: int) -> Left | None:
-        left, also = attack(n), other(n)
-        return left if left is None or also is None else left & also
+        mask, other_mask = attack(n), other(n)
+        return mask if mask is None or other_mask is None else mask & other_mask
 
     return both
 
 
 def _same(ours: pl.Series, theirs: pl.Series) -> Attack:
-    """Leaves what has the same value; a null tells nothing."""
+    """Keeps the conversations with the same value; a null gives no information."""
     numbers = pl.concat([ours.cast(pl.String), theirs.cast(pl.String)]).rank("dense").fill_null(0).to_numpy()
-    here, there = numbers[: len(ours)], numbers[len(ours) :]
-    return lambda n: there == here[n] if here[n] else None
+    own, others = numbers[: len(ours)], numbers[len(ours) :]
+    return lambda n: others == own[n] if own[n] else None
 
 
-def _these(height: int, places: Sequence[int] | NDArray[np.uint32]) -> Left:
-    left = np.zeros(height, np.bool_)
-    left[np.asarray(places, np.int64)] = True
-    return left
+def _mask(height: int, places: Sequence[int] | NDArray[np.uint32]) -> Left:
+    mask = np.zeros(height, np.bool_)
+    mask[np.asarray(places, np.int64)] = True
+    return mask
 
 
 def _words(rows: pl.DataFrame) -> pl.Series:
@@ -174,84 +174,85 @@ def _words(rows: pl.DataFrame) -> pl.Series:
 
 
 def _sets(rows: pl.DataFrame) -> pl.Series:
-    """The items of each row as one text; null where none are released."""
+    """Returns the items of each row as one text; null if none are released."""
     lists = [pl.col(name).fill_null([]) for name in ("recommended", "accepted", "seen")]
-    each = pl.concat_str([one.list.sort().list.join(" ") for one in lists], separator="\n")
-    return rows.select(pl.when(pl.sum_horizontal(one.list.len() for one in lists) > 0).then(each)).to_series()
+    joined = pl.concat_str([items.list.sort().list.join(" ") for items in lists], separator="\n")
+    return rows.select(pl.when(pl.sum_horizontal(items.list.len() for items in lists) > 0).then(joined)).to_series()
 
 
 def _ids(rows: pl.DataFrame, source: pl.DataFrame) -> Attack:
-    """Leaves what has the released id, or any that is computed of it without a key."""
-    known: dict[str, list[int]] = {}
-    for n, (subject, name, where) in enumerate(source.select("conversation", "source_id", "source").iter_rows()):
-        for one in {subject, name, tables.digest(name), tables.digest(where, name), tables.digest(subject)}:
-            known.setdefault(one, []).append(n)
+    """Keeps the conversations with the released id, or with an id that anybody can compute from it without a key."""
+    places: dict[str, list[int]] = {}
+    for place, (subject, name, origin) in enumerate(source.select("conversation", "source_id", "source").iter_rows()):
+        for candidate in {subject, name, tables.digest(name), tables.digest(origin, name), tables.digest(subject)}:
+            places.setdefault(candidate, []).append(place)
     released = rows.select("conversation", "source_id", "seeker").rows()
     return lambda n: (
-        _these(source.height, at) if (at := [x for one in released[n] for x in known.get(one, ())]) else None
+        _mask(source.height, hits) if (hits := [p for name in released[n] for p in places.get(name, ())]) else None
     )
 
 
 def _people(rows: pl.DataFrame, seekers: pl.Series, days: pl.Series) -> Attack:
-    """Leaves what is by whoever wrote on all the days on which, as is released, this person did."""
-    authors = seekers.rank("dense").fill_null(0).to_numpy()  # 0: nobody is named
-    wrote: dict[str, set[int]] = {}
-    for who, day in zip(authors.tolist(), days, strict=True):
-        wrote.setdefault(day or "", set()).add(who)
-    shown: dict[str, set[str]] = {}
-    for who, day in rows.select("seeker", "time").drop_nulls().iter_rows():
-        shown.setdefault(who, set()).add(day)
-    named = rows["seeker"].to_list()
+    """Keeps the conversations of those who wrote on all days on which, by the release, the row's seeker wrote."""
+    authors = seekers.rank("dense").fill_null(0).to_numpy()  # 0: no seeker is known
+    by_day: dict[str, set[int]] = {}
+    for person, day in zip(authors.tolist(), days, strict=True):
+        by_day.setdefault(day or "", set()).add(person)
+    released_days: dict[str, set[str]] = {}
+    for person, day in rows.select("seeker", "time").drop_nulls().iter_rows():
+        released_days.setdefault(person, set()).add(day)
+    pseudonyms = rows["seeker"].to_list()
 
     @cache
-    def able(who: str) -> list[int]:
-        return sorted(set.intersection(*(wrote.get(day, set()) for day in shown[who])) - {0})
+    def candidates(seeker: str) -> list[int]:
+        return sorted(set.intersection(*(by_day.get(day, set()) for day in released_days[seeker])) - {0})
 
-    return lambda n: np.isin(authors, able(named[n])) if named[n] in shown else None
+    return lambda n: np.isin(authors, candidates(pseudonyms[n])) if pseudonyms[n] in released_days else None
 
 
 def _order(rows: pl.DataFrame, source: pl.DataFrame) -> Attack:
-    """Leaves the one that stands at the same place of an order of the source, where rows stand in it.
+    """Keeps the conversation at the same place of an order of the source, if the rows are sorted in that order.
 
-    Tried are time, id, our id, text's digest and person, up and down, for each source by itself; within a day of a
-    split, since days are told. They do where neighbours rise (or fall) more often than by chance.
+    The orders by time, id, our id, digest of the text and person, up and down, are tried for each source by itself,
+    within a day of a split, as days are released. Rows are sorted if neighbours rise (or fall) more often than by
+    chance.
     """
     number = pl.col("source_id").cast(pl.Int64, strict=False)
     keys = source.select("time", "conversation", "digest", "seeker", number=number, id="source_id")
     ranks = keys.select(pl.all().rank("dense").cast(pl.Int64))[rows["truth"]]
-    of = rows.select("source", "truth", day=pl.struct("split", pl.col("time").str.slice(0, 10)))
-    at: dict[int, int] = {}
-    for _, part in pl.concat([of, ranks], how="horizontal").group_by("source"):
+    groups = rows.select("source", "truth", day=pl.struct("split", pl.col("time").str.slice(0, 10)))
+    guesses: dict[int, int] = {}
+    for _, part in pl.concat([groups, ranks], how="horizontal").group_by("source"):
         steps = part.select(pl.col(keys.columns).diff().sign().over("day"))
-        ways = {key: int(rises) for key in keys.columns if (rises := steps[key].sum())}
-        best = max(ways, key=lambda key: abs(ways[key]), default=None)
+        trends = {key: int(rises) for key in keys.columns if (rises := steps[key].sum())}
+        best = max(trends, key=lambda key: abs(trends[key]), default=None)
         # of n steps up or down, by Hoeffding (1963)
-        if best is None or math.exp(-(ways[best] ** 2) / 2 / int(steps[best].abs().sum())) > CHANCE:
+        if best is None or math.exp(-(trends[best] ** 2) / 2 / int(steps[best].abs().sum())) > CHANCE:
             continue
-        for _, one in part.drop_nulls(best).group_by("day"):
-            there = one.sort(best, descending=ways[best] < 0, maintain_order=True)["truth"]
-            at |= dict(zip(one["truth"].to_list(), there.to_list(), strict=True))
+        for _, group in part.drop_nulls(best).group_by("day"):
+            in_order = group.sort(best, descending=trends[best] < 0, maintain_order=True)["truth"]
+            guesses |= dict(zip(group["truth"].to_list(), in_order.to_list(), strict=True))
     truth = rows["truth"].to_list()
-    return lambda n: _these(source.height, [at[truth[n]]]) if truth[n] in at else None
+    return lambda n: _mask(source.height, [guesses[truth[n]]]) if truth[n] in guesses else None
 
 
 def _evidence(rows: pl.DataFrame, revisions: pl.DataFrame) -> Attack:
-    """Leaves the texts in which words stand where evidence does: its quote, or any words from border to border."""
+    """Keeps the texts with words at the place of the evidence: its quote, or any words with borders at both ends."""
     spans = rows["spans"].to_list()
     turns = revisions["turns"].list.eval(pl.element().struct.field("text"))
 
-    def stands(turn: int, start: int, end: int, quote: str) -> Left:
+    def matches(turn: int, start: int, end: int, quote: str) -> Left:
         text = turns.list.get(turn, null_on_oob=True)
-        cut = text.str.slice(start, end - start)
+        part = text.str.slice(start, end - start)
         if quote:
-            return (cut == quote).fill_null(False).to_numpy()
-        whole = (cut.str.len_chars() == end - start) & (cut == cut.str.strip_chars())
-        for at in (start - 1, end):
-            whole &= ~text.str.slice(at, 1).str.contains(r"\w") if at >= 0 else True
-        return whole.fill_null(False).to_numpy()
+            return (part == quote).fill_null(False).to_numpy()
+        mask = (part.str.len_chars() == end - start) & (part == part.str.strip_chars())
+        for place in (start - 1, end):
+            mask &= ~text.str.slice(place, 1).str.contains(r"\w") if place >= 0 else True
+        return mask.fill_null(False).to_numpy()
 
-    def left(n: int) -> Left | None:
-        said = [stands(one["turn"], one["start"], one["end"], one["quote"]) for one in spans[n] or ()]
-        return np.logical_and.reduce(said) if said else None
+    def attack(n: int) -> Left | None:
+        masks = [matches(span["turn"], span["start"], span["end"], span["quote"]) for span in spans[n] or ()]
+        return np.logical_and.reduce(masks) if masks else None
 
-    return left
+    return attack
