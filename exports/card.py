@@ -1,7 +1,7 @@
-"""The dataset card and the change log: everything they say is in the manifest.
+"""Renders the dataset card and the change log from the manifest alone.
 
 Names come from files that others wrote. Every value that the template prints is escaped for Markdown, unless a filter
-says that it was made safe otherwise.
+made it safe in another way.
 """
 
 import json
@@ -30,11 +30,11 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&:@-])")
 
 
 class _Safe(str):
-    """Text that is Markdown or YAML already."""
+    """Text that is already valid Markdown or YAML."""
 
 
 def render(manifest: Facts) -> str:
-    """The card of a release, from its manifest (`files` is not needed)."""
+    """Returns the card of a release, from its manifest (`files` is not needed)."""
     return _template().render(
         m={**OLDER, **manifest},
         size=_Safe(_size(manifest)),
@@ -43,7 +43,7 @@ def render(manifest: Facts) -> str:
         split_text=_Safe(_split_text(manifest)),
         canary=_Safe(canary.sentence(_file(manifest.get("canary") or ""))),
         stays=build_rows.apart(manifest["dropped"])[1],
-        percent=percent,  # it is escaped like any text: a line that begins with > is a quote
+        percent=percent,  # escaped like any text, as a line that begins with > is a quote
         share=lambda part, whole: percent(part / whole if whole else 0.0),
         alpha=lambda slug: _Safe(_alpha(manifest["agreement"].get(slug))),
     )
@@ -51,31 +51,31 @@ def render(manifest: Facts) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    room = jinja2.Environment(
+    environment = jinja2.Environment(
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
     )
-    room.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
-    return room.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
+    environment.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
+    return environment.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
 
 
 def percent(share: float) -> str:
-    """12%, and never 0% or 100% of what is not none or all: unknown is not safe, however little of it there is."""
-    percent = f"{share:.0%}"
-    return "<1%" if percent == "0%" and share > 0 else ">99%" if percent == "100%" and share < 1 else percent
+    """Returns 12%, and 0% or 100% only if it is exactly none or all: even a little unknown is not safe."""
+    text = f"{share:.0%}"
+    return "<1%" if text == "0%" and share > 0 else ">99%" if text == "100%" and share < 1 else text
 
 
 def escape(text: str) -> str:
-    """One line of plain text that no Markdown reader takes for markup, a link or HTML."""
+    """Returns one line of plain text that no Markdown reader takes for markup, a link or HTML."""
     safe = _SPECIAL.sub(r"\\\1", _printable(text)).replace("\\<", "&lt;").replace("\\&", "&amp;")
-    return _Safe(re.sub(r"(?i)(www)\.", r"\1\.", safe))  # which some readers make a link of
+    return _Safe(re.sub(r"(?i)(www)\.", r"\1\.", safe))  # some readers turn it into a link
 
 
 def yaml(text: str) -> str:
-    """A double-quoted YAML scalar."""
+    """Returns a double-quoted YAML scalar."""
     return _Safe(json.dumps(_printable(text), ensure_ascii=False))
 
 
@@ -107,10 +107,10 @@ def _warning(manifest: Facts) -> str:
 
 def _sources(manifest: Facts) -> str:
     names = ", ".join(escape(name) for name in manifest["sources"]) or "none"
-    whose = "The licence above is the publisher's statement; theirs still apply."
+    terms = "The licence above is the publisher's statement; theirs still apply."
     if not manifest["licence"]:
-        whose = "No licence for this dataset was declared by its owner; those of the sources apply (see below)."
-    return f"Sources of the conversations: {names}. {whose}"
+        terms = "No licence for this dataset was declared by its owner; those of the sources apply (see below)."
+    return f"Sources of the conversations: {names}. {terms}"
 
 
 def _split_text(manifest: Facts) -> str:
@@ -130,22 +130,22 @@ def _alpha(facts: Agreement | None) -> str:
 
 
 def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
-    """The card with the mark below its header; `bare`: nothing else, where the data is gone."""
+    """Returns the card with the mark below its header; with `bare` nothing else, as the data is deleted."""
     banner = f"**{version} was withdrawn: {escape(reason)}. Do not use it.**\n"
-    head, mark, body = card.removeprefix("---\n").partition("\n---\n")
-    if bare or not mark:
+    head, separator, body = card.removeprefix("---\n").partition("\n---\n")
+    if bare or not separator:
         head, body = "tags: [withdrawn]", "" if bare else card
-    old = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
-    return f"---\n{head}\n---\n{banner}\n{old.lstrip()}"
+    remaining = "\n".join(line for line in body.split("\n") if not line.startswith(f"**{version} was withdrawn"))
+    return f"---\n{head}\n---\n{banner}\n{remaining.lstrip()}"
 
 
 def changelog(manifest: Facts, before: Facts | None, older: str) -> str:
-    """This version's section above those of the release before it (`older` is that release's CHANGELOG.md)."""
+    """Returns this version's section above those of the previous release (`older` is its CHANGELOG.md)."""
     lines = [f"## {manifest['version']}", ""]
     for config, splits in manifest["counts"].items():
         rows = sum(splits.values())
-        was = sum(before["counts"].get(config, {}).values()) if before else None
-        lines.append(f"- {config}: {rows:,} rows" + (f" ({rows - was:+,})" if was is not None else ""))
+        old_rows = sum(before["counts"].get(config, {}).values()) if before else None
+        lines.append(f"- {config}: {rows:,} rows" + (f" ({rows - old_rows:+,})" if old_rows is not None else ""))
     lines += [f"- {change}" for change in manifest["changes"]]
     head, _, rest = older.partition("\n\n")
     return "# Changes\n\n" + "\n".join(lines) + "\n" + (f"\n{rest}" if head == "# Changes" else "")

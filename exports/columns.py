@@ -1,18 +1,18 @@
-"""What each column of a release means: columns.toml, for croissant.json and docs/release-format.md."""
+"""Reads the meaning of each column of a release from columns.toml, for croissant.json and docs/release-format.md."""
 
 import tomllib
 from functools import lru_cache
 from pathlib import Path
 
-EVERY = "every"  # the table of what several configs share
+EVERY = "every"  # the table of columns that several configs share
 
 
 @lru_cache(maxsize=1)
-def _written() -> dict[str, dict[str, str]]:
+def _meanings() -> dict[str, dict[str, str]]:
     return tomllib.loads(Path(__file__).with_name("columns.toml").read_text(encoding="utf-8"))
 
 
 def meaning(config: str, column: str) -> str:
-    """One sentence without a full stop; KeyError where nobody has written one."""
-    own = _written()[config]
-    return own[column] if column in own else _written()[EVERY][column]
+    """Returns one sentence without a full stop; raises KeyError if there is none."""
+    meanings = _meanings()[config]
+    return meanings[column] if column in meanings else _meanings()[EVERY][column]

@@ -1,6 +1,6 @@
-"""A release as a folder: whole or not there, and the same bytes for the same rows.
+"""Writes a release as a folder, completely or not at all, and reads its manifest.
 
-No clock, no host name, no path of this machine is written.
+The same rows give the same bytes: no clock, host name or path of this machine is written.
 """
 
 import json
@@ -25,8 +25,8 @@ from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.release_files import SUMS, sha256
 
 MANIFEST, CARD = "manifest.json", "README.md"
-SIGNATURE = f"{SUMS}.sig"  # not part of what it signs
-GROUP = 50_000  # rows of a row group: a stream's first row comes after one of them
+SIGNATURE = f"{SUMS}.sig"  # not part of the signed files
+GROUP = 50_000  # rows of a row group, which a stream must load before its first row
 
 Part = tuple[str, str, pa.Table]  # config, split, rows
 
@@ -38,7 +38,7 @@ class FileFacts(BaseModel):
 
 
 def _plain(name: str) -> str:
-    """Configs and splits become folders and files: a release of somebody else may not say where else to go."""
+    """Checks a config or split, which becomes a file name: a foreign release must not point elsewhere."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise ValueError(f"{name[:40]!r} is no name of a config or split")
     return name
@@ -48,7 +48,7 @@ _Name = Annotated[str, AfterValidator(_plain)]
 
 
 class Manifest(BaseModel):
-    """The part of manifest.json that checks rest on; the rest is kept as it stands."""
+    """The part of manifest.json that checks need; other keys are kept as they are."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -65,7 +65,7 @@ class Manifest(BaseModel):
 
 @dataclass(frozen=True)
 class Written:
-    """The tables as they lie in the draft."""
+    """The tables that were written into the draft."""
 
     counts: dict[str, dict[str, int]]
     digests: dict[str, dict[str, str]]
@@ -81,48 +81,48 @@ Finish = Callable[[Path, Written], tuple[Facts, Mapping[str, bytes]]]
 def build(
     releases: Path, version: str, parts: Iterable[Part], configs: Mapping[str, Iterable[str]], finish: Finish
 ) -> bool:
-    """Makes releases/VERSION; True where it is new, False where it was there with the same content.
+    """Makes releases/VERSION; returns True if it is new, False if it exists with the same content.
 
-    `finish` looks at the draft and gives the facts of the manifest and the other files by name, or raises. The draft
-    is releases/.VERSION.tmp/VERSION, two levels deep so that nothing takes an unfinished one for a release.
+    `finish` gets the draft and returns the facts of the manifest and the other files by name, or raises. The draft
+    is releases/.VERSION.tmp/VERSION, two levels deep so that an unfinished one is never taken for a release.
     """
-    shed, home = releases / f".{version}.tmp", releases / version
-    shutil.rmtree(shed, ignore_errors=True)  # of a build that was killed
+    temporary, folder = releases / f".{version}.tmp", releases / version
+    shutil.rmtree(temporary, ignore_errors=True)  # left by a build that was killed
     try:
-        draft = shed / version
+        draft = temporary / version
         draft.mkdir(parents=True)
         written = tables(draft, parts, configs)
         facts, texts = finish(draft, written)
         seal(draft, written, facts, texts)
-        if home.exists() and not (home.is_dir() and not any(home.iterdir())):  # an empty folder may become it
-            return _same(draft, home)
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):  # it may replace an empty one
+            return _same(draft, folder)
         sync(draft)
-        os.replace(draft, home)
+        os.replace(draft, folder)
         flush(releases)
         return True
     finally:
-        shutil.rmtree(shed, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _same(draft: Path, home: Path) -> bool:
-    old = home / SUMS
+def _same(draft: Path, folder: Path) -> bool:
+    old = folder / SUMS
     if old.is_file() and old.read_bytes() == (draft / SUMS).read_bytes():
         return False
     raise ReleaseError(
-        f"{home}: this release exists with other content: a release is never changed, choose a higher version (rebuild:"
-        " another folder)"
+        f"{folder}: this release exists with other content: a release is never changed, choose a higher version"
+        " (rebuild: another folder)"
     )
 
 
 def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[str]]) -> Written:
-    """Writes the parts of each config and split into one file; what has no rows has no file, only a count of 0.
+    """Writes the parts of each config and split into one file.
 
-    `datasets` cannot load a split without rows.
+    A split without rows has no file, only a count of 0, as `datasets` cannot load it.
     """
     counts = {config: dict.fromkeys(splits, 0) for config, splits in configs.items()}
     digests: dict[tuple[str, str], RowDigest] = {}
     writers: dict[tuple[str, str], pq.ParquetWriter] = {}
-    with ExitStack() as closing:  # each, though one finds no room: else its destructor does, and prints what it meets
+    with ExitStack() as closing:  # closes all, even on a full disk: else a destructor would, and print its error
         for config, split, table in parts:
             if not table.num_rows:
                 continue
@@ -133,11 +133,11 @@ def tables(draft: Path, parts: Iterable[Part], configs: Mapping[str, Iterable[st
             writers[config, split].write_table(table, row_group_size=GROUP)
             digests[config, split].add(table)
             counts[config][split] += table.num_rows
-    named: dict[str, dict[str, str]] = {}
+    hashes: dict[str, dict[str, str]] = {}
     for (config, split), digest in sorted(digests.items()):
-        named.setdefault(config, {})[split] = digest.hex()
+        hashes.setdefault(config, {})[split] = digest.hex()
     files = {data_file(c, s): facts(draft / data_file(c, s), counts[c][s]) for c, s in sorted(writers)}
-    return Written(counts, named, files)
+    return Written(counts, hashes, files)
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
@@ -153,12 +153,12 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
-# columns whose values rarely come twice: a dictionary would be a second, slower copy that every new row changes
+# columns whose values rarely repeat: a dictionary would be a second, slower copy that every new row changes
 _UNIQUE = frozenset(("content", "text", "quote", "conversation", "made_from", "source_id", "digest", "time", "basis"))
 
 
 def _leaves(schema: pa.Schema) -> Iterator[str]:
-    """Paths of the columns as parquet names them."""
+    """Yields the paths of the columns as parquet names them."""
 
     def of(path: str, kind: pa.DataType) -> Iterator[str]:
         if pa.types.is_list(kind):
@@ -174,7 +174,7 @@ def _leaves(schema: pa.Schema) -> Iterator[str]:
 
 
 def seal(draft: Path, written: Written, known: Facts, texts: Mapping[str, bytes]) -> None:
-    """Adds the other files, the manifest and the checksums: after this the folder is a release."""
+    """Adds the other files, the manifest and the checksums, which makes the folder a release."""
     for name, content in texts.items():
         (draft / name).write_bytes(content)
     files = dict(sorted({**written.files, **{name: facts(draft / name) for name in texts}}.items()))
@@ -198,7 +198,7 @@ def sync(folder: Path) -> None:
 
 
 def flush(path: Path) -> None:
-    """Of a file its bytes, of a folder its entries."""
+    """Flushes the bytes of a file or the entries of a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -210,7 +210,7 @@ def flush(path: Path) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The release's manifest, or an error that says what is wrong with it."""
+    """Returns the release's manifest; raises ReleaseError if it is missing or invalid."""
     path = folder / MANIFEST
     try:
         data = strict_json(read_plain(path).decode("utf-8"))
@@ -220,18 +220,18 @@ def read_manifest(folder: Path) -> Manifest:
         remedy = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
         raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {remedy}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as fault:
-        what = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
-        raise ReleaseError(f"{path}: not a manifest ({what}): build or fetch the release again") from None
+        problem = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
+        raise ReleaseError(f"{path}: not a manifest ({problem}): build or fetch the release again") from None
 
 
 def facts_of(folder: Path) -> Facts:
-    """All that the manifest of the release in this folder says."""
+    """Returns all facts of the manifest of the release in this folder."""
     return cast(Facts, read_manifest(folder).model_dump(exclude={"schema_"}))
 
 
 def versions(releases: Path) -> Iterator[str]:
-    """The finished releases in this folder, and those whose manifest nobody can read, which `read_manifest` names; a
-    copy that somebody put there under another name is none, be it a day."""
+    """Yields the finished releases in this folder, and unreadable ones, which `read_manifest` reports.
+    A copy under another name, even one like a version (a date), does not count."""
     for path in sorted(releases.glob("[!.]*/" + MANIFEST)):
         name = path.parent.name
         if VERSION.fullmatch(name) and _version(path) in (name, None):
@@ -239,7 +239,7 @@ def versions(releases: Path) -> Iterator[str]:
 
 
 def _version(manifest: Path) -> object:
-    """What it says; None where it says nothing."""
+    """Returns the version that the manifest states, or None."""
     try:
         return (whole_object(read_plain(manifest)) or {}).get("version")
     except OSError:

@@ -1,7 +1,7 @@
-"""The rows of a release in the shapes that TRL reads: prompt-completion for SFT, prompt with reward columns for GRPO.
+"""Shapes the rows of a release as TRL reads them: prompt-completion for SFT, prompt with reward columns for GRPO.
 
-Plain strings, numbers and lists only: what `datasets` and every parquet reader load without a cast. Rows are shaped
-CHUNK at a time, so that a release of millions of conversations needs no more memory than its texts.
+Columns are plain strings, numbers and lists, which `datasets` and every parquet reader load without a cast. Rows are
+shaped CHUNK at a time, so that a release of millions of conversations needs no more memory than its texts.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ CONFIGS = {
     "item_labels": CATALOG,
 }
 VOTES = ("votes_present", "votes_absent", "votes_unsure", "soft_label")
-# columns that an older program did not write
+# config -> columns that older programs did not write
 SINCE = {
     **dict.fromkeys(("sft", "sft_raw", "safecrs", "conversations"), frozenset({"canary"})),
     "grpo": frozenset({"claims", "weight", "request", "disclosed", "truth_kind", "canary"}),
@@ -41,42 +41,42 @@ SINCE = {
 }
 CHUNK = 50_000  # rows that are shaped, and written as one row group, at once
 _REFILLED = ("safe_refilled", "raw_refilled")
-ITEMS = ("seen", "truth", "safe_truth", "safe", "raw", *_REFILLED)  # of a request, what tells which items it is about
-NAMED = ("recommended", "accepted")  # and of a conversation
+ITEMS = ("seen", "truth", "safe_truth", "safe", "raw", *_REFILLED)  # columns of a request that name items
+NAMED = ("recommended", "accepted")  # columns of a conversation that name items
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a release is made of, before it has a shape."""
+    """The content of a release, before it is shaped."""
 
-    name: str  # of the dataset: part of every released pseudonym
+    name: str  # of the dataset; part of every released pseudonym
     k: int
     rows: pl.DataFrame  # of build_rows.build, target_lists.fill and claims.add, in order; `turns` takes their `place`
     turns: Callable[[pl.Series], pl.Series]  # places, rising -> turns
-    labels: pl.DataFrame  # sensitivity, as released, by `place` and trait; subject and the columns of the config
-    reviews: pl.DataFrame  # of people who agreed to it, as released, by `place` (null: of items), trait and reviewer
+    labels: pl.DataFrame  # released sensitivity labels by `place` and trait: subject, columns of the config
+    reviews: pl.DataFrame  # of reviewers who agreed, as released, by `place` (null: of items), trait, reviewer
     item_labels: pl.DataFrame
     items: pl.DataFrame
     oracle: Oracle
     risks: NDArray[np.float64]  # items x traits in the oracle's order, NaN where unknown
-    pulls: Mapping[str, float]  # item -> how well known it is: what a title without a year is found by
+    pulls: Mapping[str, float]  # item -> how well known it is; decides which item a title without a year means
     official: Mapping[str, str] = field(default_factory=dict)  # slug -> key of the official `constraints` column
     more: pl.DataFrame = field(default_factory=pl.DataFrame)  # rows like `rows`: further requests of a conversation,
     # then those with `added`, a sentence of ours, and `disclosed`: in the `first` or the `last` message
-    silent: frozenset[str] = frozenset()  # sources whose text stays with them, and what finds it there again: the day,
-    # the seeker, the digest, the cut, where evidence stands and which items are named are in the key file
+    silent: frozenset[str] = frozenset()  # sources that keep their texts, and all that identifies a text there: day,
+    # seeker, digest, cut, places of evidence and items are in the key file only
     canary: str | None = None  # the sentence with the dataset's GUID
 
 
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
-    """The pyarrow schema of each config; `constraints` of safecrs has one field per trait."""
+    """Returns the pyarrow schema of each config; `constraints` of safecrs has one field per trait."""
     text, number, texts, flag = pa.string(), pa.int32(), pa.list_(pa.string()), pa.bool_()
     message = pa.list_(pa.struct({"role": text, "content": text}))
     span = pa.struct({"turn": number, "start": number, "end": number, "quote": text})
     verdict = {"trait": text, "verdict": text}
     votes = dict.fromkeys(VOTES[:3], number) | {VOTES[3]: pa.float64()}
-    # what a corrected label may change stands last, together: a column between others costs a re-upload of theirs
-    # beside it, and what two configs share is found where its neighbour is the same
+    # columns that a corrected label may change are last, and together: between others they would make their neighbours
+    # be uploaded again, and data that two configs share is recognised only next to the same neighbour
     facts = {"conversation": text, "domain": text, "made_from": text, "canary": text}
     sft = facts | {"prompt": message, "completion": message, "items": texts, "refilled": number, "condition": text}
     columns = {
@@ -122,38 +122,39 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
 
 
 def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
-    """config -> pyarrow table, CHUNK conversations at a time; sft and sft_raw have the same rows in the same order.
+    """Yields config -> pyarrow table, for CHUNK conversations at a time.
 
-    Further requests of a conversation come after all these, and rows with the condition `injected` last.
+    sft and sft_raw have the same rows in the same order. Further requests of conversations come after all first ones,
+    and rows with the condition `injected` last.
     """
     schema_of = schemas(content.official)
     names = Names(content.items)
     rows = content.rows.filter(pl.col("split") == split)
     reviews = content.reviews.filter(pl.col("place").is_not_null())
     for part in rows.iter_slices(CHUNK):
-        said = content.turns(part["place"])
-        shown = ~part["source"].is_in(list(content.silent))
-        learned = part["cut"].is_not_null()
-        made = _learned(part.filter(learned), said.filter(learned), shown.filter(learned), content, names)
-        made["conversations"] = conversations(part, said, shown, content, names)
-        spoken = {
-            "labels": _known(content.labels, part["place"]).rename({"subject": "conversation"}),
-            "reviews": _known(reviews, part["place"]),
+        texts = content.turns(part["place"])
+        visible = ~part["source"].is_in(list(content.silent))
+        is_learned = part["cut"].is_not_null()
+        tables = _learned(part.filter(is_learned), texts.filter(is_learned), visible.filter(is_learned), content, names)
+        tables["conversations"] = conversations(part, texts, visible, content, names)
+        frames = {
+            "labels": _of_places(content.labels, part["place"]).rename({"subject": "conversation"}),
+            "reviews": _of_places(reviews, part["place"]),
         }
-        quiet = set(part.filter(~shown)["conversation"])
-        for name, frame in spoken.items():
-            made[name] = _marked(_without_evidence(frame, quiet) if quiet else frame, schema_of[name], content)
-        yield made
-    for ours in (False, True) if content.more.height else ():
-        these = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == ours)
-        for part in these.iter_slices(CHUNK):
-            said = content.turns(part["place"])
-            shown = ~part["source"].is_in(list(content.silent))
-            yield _learned(part, said, shown, content, names)
+        silent = set(part.filter(~visible)["conversation"])
+        for name, frame in frames.items():
+            tables[name] = _marked(_without_evidence(frame, silent) if silent else frame, schema_of[name], content)
+        yield tables
+    for injected in (False, True) if content.more.height else ():
+        more = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == injected)
+        for part in more.iter_slices(CHUNK):
+            texts = content.turns(part["place"])
+            visible = ~part["source"].is_in(list(content.silent))
+            yield _learned(part, texts, visible, content, names)
 
 
 def catalog(content: Content) -> dict[str, pa.Table]:
-    """config -> pyarrow table of what belongs to items: split `catalog`."""
+    """Returns config -> pyarrow table of the split `catalog`, with all that concerns items."""
     schema_of = schemas(content.official)
     chosen = content.item_labels.select("trait", "verdict", "method", "simulated", *VOTES, item="subject")
     reviews = content.reviews.filter(pl.col("kind") == "item_flag").sort("subject", "trait", "reviewer", "role")
@@ -169,21 +170,21 @@ def _marked(frame: pl.DataFrame, schema: pa.Schema, content: Content) -> pa.Tabl
 
 
 def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    """The frame as a table of this schema, whatever order its columns have."""
+    """Returns the frame as a table of this schema; its columns may have any order."""
     oldest = pl.CompatLevel.oldest()
     return frame.select(schema.names).to_arrow(compat_level=oldest).cast(schema)
 
 
-# ---- what is learned
+# ---- requests
 
 
 def _learned(
-    part: pl.DataFrame, said: pl.Series, shown: pl.Series, content: Content, names: Names
+    part: pl.DataFrame, texts: pl.Series, visible: pl.Series, content: Content, names: Names
 ) -> dict[str, pa.Table]:
-    """config -> arrow table of these requests; what two configs share is made once."""
+    """Returns config -> arrow table of these requests; columns that configs share are made once."""
     schema_of = schemas(content.official)
-    full = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request stands in `grpo` only
-    part = _open(part, shown)
+    has_list = part["safe"].list.len() > 0  # an empty answer would teach silence: such a request is in `grpo` only
+    part = _open_items(part, visible)
     head = part.select(
         *("conversation", "made_from", "request", "disclosed", "truth_kind"),
         domain=pl.coalesce("domain", "answer_domain"),
@@ -191,27 +192,27 @@ def _learned(
     )
     message = schema_of["sft"].field("prompt").type.value_type
     shared = {name: plain(head[name], pa.string()) for name in head.columns}
-    shared["prompt"] = prompts(said, part["cut"], shown, message, part["added"], part["disclosed"])
+    shared["prompt"] = prompts(texts, part["cut"], visible, message, part["added"], part["disclosed"])
     shared["k"] = pa.repeat(pa.scalar(content.k, pa.int32()), part.height)
     shared["canary"] = pa.repeat(pa.scalar(content.canary, pa.string()), part.height)
-    texts = pa.list_(pa.string())
+    strings = pa.list_(pa.string())
     safe, raw, truth, official = (named(config, part, names) for config in ("sft", "sft_raw", "grpo", "safecrs"))
     official |= {"constraints": _constraints(part["traits"], content.official, schema_of["safecrs"])}
-    traits: dict[str, pa.Array] = {name: plain(part[name], texts) for name in ("traits", "late_traits", "form")}
+    traits: dict[str, pa.Array] = {name: plain(part[name], strings) for name in ("traits", "late_traits", "form")}
     traits["weight"] = plain(part["weight"], pa.float64())
-    # computed from a text by public rules, they would help to find a text that is not shown
-    told = part.select(pl.when(shown).then("claims").otherwise(pl.lit([], pl.List(pl.String))))
-    traits["claims"] = plain(told.to_series(), texts)
+    # computed from the text by public rules, claims would help to find a text that is not released
+    claims = part.select(pl.when(visible).then("claims").otherwise(pl.lit([], pl.List(pl.String))))
+    traits["claims"] = plain(claims.to_series(), strings)
     return {
-        "sft": _table(shared | safe, schema_of["sft"], full),
-        "sft_raw": _table(shared | raw, schema_of["sft_raw"], full),
+        "sft": _table(shared | safe, schema_of["sft"], has_list),
+        "sft_raw": _table(shared | raw, schema_of["sft_raw"], has_list),
         "grpo": _table(shared | truth | traits, schema_of["grpo"]),
-        "safecrs": _table(shared | safe | official, schema_of["safecrs"], full),
+        "safecrs": _table(shared | safe | official, schema_of["safecrs"], has_list),
     }
 
 
 def named(config: str, part: pl.DataFrame, names: Names) -> dict[str, pa.Array]:
-    """The columns of a config that name items, of rows with ITEMS and NAMED; safecrs has the `completion` of sft."""
+    """Returns the columns of a config that name items, from ITEMS and NAMED; safecrs has the `completion` of sft."""
     if config == "safecrs":
         pairs = names.pairs(part["safe_truth"])
         return {"seen_titles": names.seen(part["seen"]), "groundtruth_with_release_year": pairs}
@@ -224,19 +225,19 @@ def named(config: str, part: pl.DataFrame, names: Names) -> dict[str, pa.Array]:
     return {"completion": completion, "items": names.items(part[flavour]), "refilled": refilled}
 
 
-def _open(part: pl.DataFrame, shown: pl.Series) -> pl.DataFrame:
-    """Of a source that keeps its text the items are in the key file: a set of them nearly always names one text."""
-    here = pl.when(pl.lit(shown))
-    return part.with_columns(here.then(c).otherwise(pl.lit(0) if c in _REFILLED else None) for c in (*ITEMS, *NAMED))
+def _open_items(part: pl.DataFrame, visible: pl.Series) -> pl.DataFrame:
+    """Removes the items of texts that are not released: a set of items nearly always identifies one text."""
+    when = pl.when(pl.lit(visible))
+    return part.with_columns(when.then(c).otherwise(pl.lit(0) if c in _REFILLED else None) for c in (*ITEMS, *NAMED))
 
 
 def _table(columns: Mapping[str, pa.Array], schema: pa.Schema, kept: pl.Series | None = None) -> pa.Table:
-    made = pa.table([columns[name] for name in schema.names], schema=schema)
-    return made if kept is None or kept.all() else made.filter(kept.to_arrow())
+    table = pa.table([columns[name] for name in schema.names], schema=schema)
+    return table if kept is None or kept.all() else table.filter(kept.to_arrow())
 
 
 def _condition() -> pl.Expr:
-    """own_words where the request itself holds evidence of a sensitivity."""
+    """Returns `own_words` if the request itself holds evidence of a sensitivity, else `none`."""
     return pl.when(pl.col("traits").list.len() > 0).then(pl.lit("own_words")).otherwise(pl.lit("none"))
 
 
@@ -246,25 +247,26 @@ def _as_answer(texts: pa.Array, message: pa.DataType) -> pa.Array:
 
 
 def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Schema) -> pa.Array | None:
-    """The official {trait: true}: a struct with true where the person has a trait of that key, else null."""
+    """Returns the official {trait: true}: structs with true if the person has a trait of that key, else null."""
     if not official:
         return None
     frame = pl.DataFrame({"traits": traits})
-    mine = pl.col("traits").list
-    has = {key: [mine.contains(slug) for slug in official if official[slug] == key] for key in official.values()}
-    fields = [pl.when(pl.any_horizontal(of)).then(pl.lit(True)).otherwise(None).alias(key) for key, of in has.items()]
+    slugs = pl.col("traits").list
+    has = {key: [slugs.contains(slug) for slug in official if official[slug] == key] for key in official.values()}
+    fields = [
+        pl.when(pl.any_horizontal(tests)).then(pl.lit(True)).otherwise(None).alias(key) for key, tests in has.items()
+    ]
     return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
 
 
-# ---- what was said and judged
+# ---- conversations, labels and items
 
 
-def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, content: Content, names: Names) -> pa.Table:
-    """What was said, with items as ids and the seeker under this dataset's own pseudonym.
+def conversations(part: pl.DataFrame, texts: pl.Series, visible: pl.Series, content: Content, names: Names) -> pa.Table:
+    """Returns the texts, with items as ids and the seeker under a pseudonym of this dataset.
 
-    Of a source that keeps its text whatever finds a conversation there again is in the key file only: its day, who else
-    is the same seeker, the digest, the cut, the items and the number of turns; of every conversation its id in the
-    source.
+    If the source keeps its texts, all that identifies a conversation there is in the key file only: its day, seeker,
+    digest, cut, items and number of turns. The conversation's id in its source always is.
     """
     schema = schemas()["conversations"]
     facts = part.select(
@@ -274,49 +276,49 @@ def conversations(part: pl.DataFrame, said: pl.Series, shown: pl.Series, content
         seeker=pseudonyms(content.name, part["seeker"]),
         time=pl.col("time").dt.strftime("%Y-%m-%d"),
     )
-    facts = facts.with_columns(pl.when(pl.lit(shown)).then(name) for name in ("digest", "cut", "seeker", "time"))
+    facts = facts.with_columns(pl.when(pl.lit(visible)).then(name) for name in ("digest", "cut", "seeker", "time"))
     columns = {column: plain(facts[column], schema.field(column).type) for column in facts.columns}
-    columns |= named("conversations", _open(part, shown), names)
-    columns["turns"] = turns(said, shown, schema.field("turns").type.value_type)
+    columns |= named("conversations", _open_items(part, visible), names)
+    columns["turns"] = turns(texts, visible, schema.field("turns").type.value_type)
     return _table(columns, schema)
 
 
 def pseudonyms(name: str, seekers: pl.Series) -> pl.Series:
-    """`pseudonym` of each; null stays null."""
-    known = {one: pseudonym(name, one) for one in seekers.unique().drop_nulls()}
-    return seekers.replace_strict(known, default=None, return_dtype=pl.String)
+    """Returns the `pseudonym` of each seeker; null stays null."""
+    by_seeker = {seeker: pseudonym(name, seeker) for seeker in seekers.unique().drop_nulls()}
+    return seekers.replace_strict(by_seeker, default=None, return_dtype=pl.String)
 
 
 def pseudonym(name: str, seeker: str) -> str:
-    """Of a seeker of the workspace in the dataset of this name."""
+    """Returns the pseudonym of a seeker of the workspace in the dataset of this name."""
     return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
 
 
-def _known(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
-    """What is known of these conversations, in their order; only a part of it is looked at, as it is sorted."""
-    start = known["place"].search_sorted(places[0], "left")
-    near = known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
-    return near.filter(pl.col("place").is_in(places.implode()))
+def _of_places(frame: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    """Returns the rows of these conversations, in their order, by binary search in the sorted `frame`."""
+    start = frame["place"].search_sorted(places[0], "left")
+    rows = frame.slice(start, frame["place"].search_sorted(places[-1], "right") - start)
+    return rows.filter(pl.col("place").is_in(places.implode()))
 
 
-def _without_evidence(frame: pl.DataFrame, quiet: set[str]) -> pl.DataFrame:
-    """Where evidence stands finds a conversation in its source again: it is in the key file."""
+def _without_evidence(frame: pl.DataFrame, silent: set[str]) -> pl.DataFrame:
+    """Removes the places of evidence, which identify a conversation in its source; the key file has them."""
     subject = "conversation" if "conversation" in frame.columns else "subject"
-    none = pl.lit([], frame.schema["spans"])
-    return frame.with_columns(spans=pl.when(pl.col(subject).is_in(list(quiet))).then(none).otherwise("spans"))
+    no_spans = pl.lit([], frame.schema["spans"])
+    return frame.with_columns(spans=pl.when(pl.col(subject).is_in(list(silent))).then(no_spans).otherwise("spans"))
 
 
 def items(content: Content) -> pl.DataFrame:
-    """Every catalog item with the verdicts of the one rule; a trait in neither list is unknown."""
+    """Returns every catalog item with its verdicts by the rule; a trait in neither list is unknown."""
     traits = np.array(list(content.oracle.traits), dtype=object)
-    found = content.items.sort("item").select("item", "domain", "title", "year", "refs")
-    places = np.array([content.oracle.row(item) for item in found["item"]], dtype=np.int64)
+    rows = content.items.sort("item").select("item", "domain", "title", "year", "refs")
+    places = np.array([content.oracle.row(item) for item in rows["item"]], dtype=np.int64)
     codes = content.oracle.codes[places]
     risks = np.full((len(places), len(traits)), np.nan)
     known = places < len(content.risks)
     risks[known] = content.risks[places[known]]
     known = ~np.isnan(risks)
-    return found.with_columns(
+    return rows.with_columns(
         violated=_picked(codes == VERDICTS.index("violated"), traits, pl.String),
         clear=_picked(codes == VERDICTS.index("clear"), traits, pl.String),
         risk_traits=_picked(known, traits, pl.String),
@@ -328,11 +330,11 @@ def items(content: Content) -> pl.DataFrame:
 def _picked(
     mask: NDArray[np.bool_], values: NDArray[np.object_] | NDArray[np.float64], kind: type[pl.DataType]
 ) -> pl.Series:
-    """Per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
+    """Returns per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
     row, column = np.nonzero(mask)
     picked = values[column] if values.ndim == 1 else values[row, column]
     frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(picked), dtype=kind)})
-    found = frame.group_by("row", maintain_order=True).agg(list="value")
-    every = pl.DataFrame({"row": pl.Series(range(len(mask)), dtype=pl.UInt32)})
-    lists = every.join(found, on="row", how="left", maintain_order="left")["list"]
+    grouped = frame.group_by("row", maintain_order=True).agg(list="value")
+    all_rows = pl.DataFrame({"row": pl.Series(range(len(mask)), dtype=pl.UInt32)})
+    lists = all_rows.join(grouped, on="row", how="left", maintain_order="left")["list"]
     return lists.fill_null(pl.Series([[]], dtype=pl.List(kind)))

@@ -1,6 +1,6 @@
-"""Uploads a release to the Hugging Face Hub: one commit, and a tag that holds exactly what the manifest says.
+"""Uploads a release to the Hugging Face Hub as one commit and a tag with exactly the files of the manifest.
 
-Rerunning completes what an earlier run began; a version that is there with other content is never touched.
+Rerunning completes an interrupted run; a version that exists with other content is never touched.
 """
 
 import hashlib
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 KIND = "dataset"
 WITHDRAWN_SIGNATURE = f"{WITHDRAWN}.sig"
-KEPT = {".gitattributes", WITHDRAWN, WITHDRAWN_SIGNATURE}  # not part of a release, and not stale
-BESIDE = {*KEPT, ".cache", ".git"}  # what `hf download --local-dir` or `git clone` of a repository leaves besides
-LARGE = 10_000_000  # bytes: files from here on are sent one after the other
+KEPT = {".gitattributes", WITHDRAWN, WITHDRAWN_SIGNATURE}  # files that are not part of a release, but stay
+BESIDE = {*KEPT, ".cache", ".git"}  # left in a folder by `hf download --local-dir` or `git clone`, too
+LARGE = 10_000_000  # bytes: files of this size or more are sent one after the other
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Published:
 def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True, dry: bool = False) -> Published:
     """Commits the (verified) release `folder` to `repo` and tags the commit vVERSION. A new repository is private.
 
-    Gated: whoever wants to read it agrees to share their name first. `dry` changes nothing and says what would be.
+    gated: readers must first agree to share their name. dry: changes nothing and returns what would be done.
 
     The token comes from HF_TOKEN or the Hub's own login; HF_ENDPOINT is honoured.
     """
@@ -54,48 +54,48 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
     api, tag = client(), f"v{facts['version']}"
     with explained(repo):
         if dry:
-            return _would(api, repo, tag, folder, public)
+            return _planned(api, repo, tag, folder, public)
         _repository(api, repo, public, gated)
-        there = _tagged(api, repo, tag, folder)
-        if there:
-            _say_withdrawn(api, repo)
-            return _published(api, repo, tag, there, (0, len(_files(folder)), 0))
-        before = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
+        tagged_commit = _tagged(api, repo, tag, folder)
+        if tagged_commit:
+            _mark_withdrawn(api, repo)
+            return _published(api, repo, tag, tagged_commit, (0, len(_files(folder)), 0))
+        head = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
         local = _files(folder)
-        added, stale = _changes(api, repo, before, local)
-        commit = _commit(api, repo, folder, before, tag, added, stale) if added or stale else before
+        added, stale = _changes(api, repo, head, local)
+        commit = _commit(api, repo, folder, head, tag, added, stale) if added or stale else head
         _compare(api, repo, commit, folder, f"{repo} does not hold what was sent: nothing was tagged, run it again")
         _tag(api, repo, tag, commit)
-        _say_withdrawn(api, repo)
+        _mark_withdrawn(api, repo)
     return _published(api, repo, tag, commit, (len(added), len(local) - len(added), len(stale)))
 
 
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
-    """(paths to send, paths to take away)."""
+    """Returns (paths to send, paths to delete)."""
     remote = _remote(api, repo, revision)
-    added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob(file))]
+    added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob_id(file))]
     return added, sorted(set(remote) - set(local) - KEPT)
 
 
-def _would(api: "HfApi", repo: str, tag: str, folder: Path, public: bool) -> Published:
-    """What `publish` would do."""
+def _planned(api: "HfApi", repo: str, tag: str, folder: Path, public: bool) -> Published:
+    """Returns what `publish` would do."""
     local = _files(folder)
-    there = api.repo_exists(repo, repo_type=KIND)
-    if there:
+    exists = api.repo_exists(repo, repo_type=KIND)
+    if exists:
         _check_private(api, repo, public)
-    if there and (commit := _tagged(api, repo, tag, folder)):
+    if exists and (commit := _tagged(api, repo, tag, folder)):
         return _published(api, repo, tag, commit, (0, len(local), 0))
-    added, stale = _changes(api, repo, "main", local) if there else (list(local), [])
+    added, stale = _changes(api, repo, "main", local) if exists else (list(local), [])
     return _published(api, repo, tag, "none yet", (len(added), len(local) - len(added), len(stale)))
 
 
 def refuse(facts: Facts) -> None:
-    """Invented items, reviews that no person gave and texts that were put back do not go to the Hub."""
+    """Raises ReleaseError for items of the demo, simulated reviews and texts that were put back."""
     faults = {"simulated": "simulated reviews", "demo": "items of the demo", "put_back": "texts that were put back"}
-    for fault, why in faults.items():
+    for fault, reason in faults.items():
         if facts.get(fault):
             raise ReleaseError(
-                f"release {facts['version']} of {facts['name']} rests on {why}: it is not for the Hub;"
+                f"release {facts['version']} of {facts['name']} rests on {reason}: it is not for the Hub;"
                 " `publish --to DIR` writes it to a folder"
             )
 
@@ -109,26 +109,26 @@ def client() -> "HfApi":
 
 
 def _repository(api: "HfApi", repo: str, public: bool, gated: bool) -> None:
-    """Makes it, private unless asked; one that exists keeps its visibility, and a public one needs --public.
+    """Creates the repository, private unless asked; an existing one keeps its visibility, and needs --public if public.
 
-    The gate stands before anything is sent.
+    The gate is set before anything is sent.
     """
     if not api.repo_exists(repo, repo_type=KIND):
         api.create_repo(repo, repo_type=KIND, private=not public, exist_ok=True)
-    now = _check_private(api, repo, public)
-    if gated and not now:
+    is_gated = _check_private(api, repo, public)
+    if gated and not is_gated:
         api.update_repo_settings(repo, repo_type=KIND, gated="auto")
 
 
 def _check_private(api: "HfApi", repo: str, public: bool) -> bool:
-    """Is it gated?"""
+    """Returns whether the repository is gated; raises HubError if it is public and `public` is not set."""
     info = api.repo_info(repo, repo_type=KIND)
     if not public and not info.private:
         raise HubError(f"{repo} is public: make it private in its settings, or say --public")
     return bool(info.gated)
 
 
-# ---- what is there
+# ---- state of the repository
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -136,14 +136,14 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _remote(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
-    """path -> sha256 of a large file, git's blob id of a small one."""
+    """Returns path -> sha256 of a large file, git's blob id of a small one."""
     from huggingface_hub.hf_api import RepoFile
 
     tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
     return {f.path: f.lfs.sha256 if f.lfs else f.blob_id for f in tree if isinstance(f, RepoFile)}
 
 
-def _blob(path: Path) -> str:
+def _blob_id(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
@@ -153,18 +153,18 @@ def tags_of(api: "HfApi", repo: str) -> dict[str, str]:
 
 
 def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
-    """The commit that holds this version already; stops where it holds other content, the version was withdrawn, or a
-    newer one is there."""
-    version, gone, tags = tag.removeprefix("v"), withdrawn(api, repo), tags_of(api, repo)
-    if version in gone:
-        raise HubError(f"{repo}: {tag} was withdrawn there: {gone[version]}; publish another version")
+    """Returns the commit that holds this version already, if any; raises HubError if it holds other content, if the
+    version was withdrawn, or if there is a newer one."""
+    version, withdrawals, tags = tag.removeprefix("v"), withdrawn(api, repo), tags_of(api, repo)
+    if version in withdrawals:
+        raise HubError(f"{repo}: {tag} was withdrawn there: {withdrawals[version]}; publish another version")
     commit = tags.get(tag)
-    if not commit:  # `main` would go back
-        there = [name[1:] for name in tags if name.startswith("v") and VERSION.fullmatch(name[1:])]
-        refuse_older(version, [v for v in there if v not in gone], repo)
+    if not commit:  # `main` must not go back to an older version
+        existing = [name[1:] for name in tags if name.startswith("v") and VERSION.fullmatch(name[1:])]
+        refuse_older(version, [v for v in existing if v not in withdrawals], repo)
     else:
-        other = f"{tag} of {repo} holds other content: choose a higher version"
-        _compare(api, repo, commit, folder, other, but=SIGNATURE)  # some keys sign the same in other words each time
+        problem = f"{tag} of {repo} holds other content: choose a higher version"
+        _compare(api, repo, commit, folder, problem, but=SIGNATURE)  # some keys give another signature each time
         if (folder / SIGNATURE).exists() and SIGNATURE not in _remote(api, repo, commit):
             raise HubError(
                 f"{tag} of {repo} is there without a signature, and a tag never moves: sign the next version"
@@ -174,22 +174,22 @@ def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
 
 def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str, but: str = "") -> None:
     added, stale = _changes(api, repo, commit, _files(folder))
-    if wrong := [path for path in (*added, *stale) if path != but]:
-        raise HubError(f"{otherwise} (commit {commit[:8]}, first {wrong[0]})")
+    if different := [path for path in (*added, *stale) if path != but]:
+        raise HubError(f"{otherwise} (commit {commit[:8]}, first {different[0]})")
 
 
-# ---- what is changed
+# ---- changes
 
 
 def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], stale: list[str]) -> str:
-    """The commit's oid; where its reply was lost, the repository itself is asked whether it landed."""
+    """Commits and returns the oid; if the reply was lost, looks in the repository whether the commit arrived."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-    mark = f"SHA256SUMS {sha256(folder / 'SHA256SUMS')}"
+    description = f"SHA256SUMS {sha256(folder / 'SHA256SUMS')}"
     additions = [CommitOperationAdd(path, folder / path) for path in added]
     try:
         for addition in additions:
-            if (folder / addition.path_in_repo).stat().st_size >= LARGE:  # what two configs share is then sent once
+            if (folder / addition.path_in_repo).stat().st_size >= LARGE:  # data shared by two configs is then sent once
                 api.preupload_lfs_files(repo, [addition], repo_type=KIND, revision="main", free_memory=False)
         return str(
             api.create_commit(
@@ -199,27 +199,27 @@ def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added:
                 revision="main",
                 parent_commit=parent,
                 commit_message=f"Release {tag.removeprefix('v')}",
-                commit_description=mark,
+                commit_description=description,
             ).oid
         )
     except _broken() as fault:
-        landed = _landed(api, repo, parent, mark, fault)
+        landed = _arrived(api, repo, parent, description, fault)
         if landed is None:
             raise
         return landed
-    except (RuntimeError, ValueError) as fault:  # how the client wraps a failed upload and a refused card
+    except (RuntimeError, ValueError) as fault:  # raised by the client for a failed upload and a refused card
         raise HubError(f"{repo}: {_first_line(fault)}; nothing was published, run it again") from None
 
 
-def _landed(api: "HfApi", repo: str, parent: str, mark: str, fault: Exception) -> str | None:
-    """The oid of our commit if it stands above `parent`; None where it does not, or where the Hub plainly refused."""
+def _arrived(api: "HfApi", repo: str, parent: str, description: str, fault: Exception) -> str | None:
+    """Returns the oid of our commit if it is above `parent`; None if it is not, or if the Hub plainly refused."""
     status = getattr(getattr(fault, "response", None), "status_code", None)
     if status is not None and status < 500:
         return None
     for commit in api.list_repo_commits(repo, repo_type=KIND, revision="main"):
         if commit.commit_id == parent:
             break
-        if mark in commit.message:
+        if description in commit.message:
             return str(commit.commit_id)
     return None
 
@@ -228,52 +228,52 @@ def _tag(api: "HfApi", repo: str, tag: str, commit: str) -> None:
     try:
         api.create_tag(repo, repo_type=KIND, tag=tag, revision=commit)
     except _broken():
-        if tag not in tags_of(api, repo):  # else: the reply was lost or someone was faster; the target decides
+        if tag not in tags_of(api, repo):  # else the reply was lost or someone was faster: the target decides
             raise
     target = tags_of(api, repo).get(tag)
     if target != commit:
         raise HubError(f"{repo}: tag {tag} points to {str(target)[:8]}, expected {commit[:8]}: choose a higher version")
 
 
-def _say_withdrawn(api: "HfApi", repo: str) -> None:
-    """A release that was made before a withdrawal, or elsewhere, has a card that says nothing of it: main's does."""
+def _mark_withdrawn(api: "HfApi", repo: str) -> None:
+    """Adds withdrawals to the card of main, as a release made before them, or elsewhere, does not mention them."""
     from huggingface_hub import CommitOperationAdd
 
-    if not (gone := withdrawn(api, repo)):
+    if not (withdrawals := withdrawn(api, repo)):
         return
     head = str(api.repo_info(repo, repo_type=KIND, revision="main").sha)
     card = old = (on_main(api, repo, CARD, head) or b"").decode("utf-8", "replace")
-    for version, why in gone.items():
+    for version, reason in withdrawals.items():
         if f"**{version} was withdrawn" not in card:
-            card = bannered(card, version, why, bare=False)
+            card = bannered(card, version, reason, bare=False)
     if card != old:
         marks = [CommitOperationAdd(CARD, card.encode())]
-        what = f"Say that {', '.join(gone)} was withdrawn"
-        api.create_commit(repo, marks, repo_type=KIND, revision="main", parent_commit=head, commit_message=what)
+        message = f"Say that {', '.join(withdrawals)} was withdrawn"
+        api.create_commit(repo, marks, repo_type=KIND, revision="main", parent_commit=head, commit_message=message)
 
 
 def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int, int, int]) -> Published:
     return Published(repo, tag, commit, f"{api.endpoint}/datasets/{repo}/tree/{tag}", *counts)
 
 
-# ---- bring it back
+# ---- fetch
 
 
 def fetch(repo: str, version: str, folder: Path) -> None:
-    """Downloads the release `version` of `repo` into `folder`, and what main says of withdrawals beside it.
+    """Downloads the release `version` of `repo` into `folder`, with the withdrawals of main beside it.
 
-    By its tag and into a folder: what `load_dataset` finds in its cache can be another version's rows.
+    By its tag and into a folder, as the cache of `load_dataset` can hold another version's rows.
     """
     from huggingface_hub.errors import RevisionNotFoundError
 
     api = client()
     with explained(repo):
-        why = withdrawn(api, repo).get(version)
+        reason = withdrawn(api, repo).get(version)
         try:
             api.snapshot_download(repo, repo_type=KIND, revision=f"v{version}", local_dir=folder)
         except RevisionNotFoundError:
-            erased = "" if why is None else f", it was withdrawn: {why}"
-            raise HubError(f"{repo}: there is no version {version}{erased}") from None
+            explanation = "" if reason is None else f", it was withdrawn: {reason}"
+            raise HubError(f"{repo}: there is no version {version}{explanation}") from None
     shutil.rmtree(folder / ".cache", ignore_errors=True)
     for path in KEPT:
         (folder / path).unlink(missing_ok=True)
@@ -284,43 +284,43 @@ def fetch(repo: str, version: str, folder: Path) -> None:
 
 
 def withdrawn(api: "HfApi", repo: str) -> dict[str, str]:
-    """version -> why it was withdrawn."""
+    """Returns version -> reason of its withdrawal."""
     text = on_main(api, repo, WITHDRAWN)
-    found = {} if text is None else whole_object(text)
-    if found is None:  # nobody can tell what was withdrawn
+    reasons = {} if text is None else whole_object(text)
+    if reasons is None:  # it is unknown what was withdrawn
         raise HubError(f"{repo}: {WITHDRAWN} is damaged: an earlier commit of it must be put back first")
-    return {str(version): str(reason) for version, reason in found.items()}
+    return {str(version): str(reason) for version, reason in reasons.items()}
 
 
 def on_main(api: "HfApi", repo: str, path: str, revision: str = "main") -> bytes | None:
-    """What main (or another revision) holds there; None where it holds nothing, which a Hub that did not answer has not
-    said."""
+    """Returns the content of this path on main (or another revision), or None if there is none; raises if the Hub
+    cannot be reached."""
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     with tempfile.TemporaryDirectory() as folder:
         try:
-            got = api.hf_hub_download(repo, path, repo_type=KIND, revision=revision, local_dir=folder)
-            return Path(got).read_bytes()
-        except LocalEntryNotFoundError:  # an EntryNotFoundError, although it only says that nobody could be asked
+            downloaded = api.hf_hub_download(repo, path, repo_type=KIND, revision=revision, local_dir=folder)
+            return Path(downloaded).read_bytes()
+        except LocalEntryNotFoundError:  # an EntryNotFoundError, although only the Hub was out of reach
             raise
         except EntryNotFoundError:
             return None
 
 
-# ---- what can go wrong
+# ---- errors
 
 
 def _network() -> tuple[type[Exception], ...]:
-    from huggingface_hub.errors import LocalEntryNotFoundError  # nobody could be asked
+    from huggingface_hub.errors import LocalEntryNotFoundError  # the Hub was out of reach
 
-    # the client speaks through httpx or httpx2, by version: it is loaded by now
+    # the client uses httpx or httpx2, by version; it is loaded by now
     clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
     transport = (client.TransportError for client in clients)
     return (*transport, LocalEntryNotFoundError, TimeoutError, ConnectionError)
 
 
 def _broken() -> tuple[type[Exception], ...]:
-    """The faults after which the Hub may or may not have done what was asked."""
+    """Returns the exceptions after which the Hub may or may not have completed the request."""
     from huggingface_hub.errors import HfHubHTTPError
 
     return (HfHubHTTPError, *_network())
@@ -328,7 +328,7 @@ def _broken() -> tuple[type[Exception], ...]:
 
 @contextmanager
 def explained(repo: str) -> Iterator[None]:
-    """The Hub's faults as one line that says what to do; the token is never part of it."""
+    """Turns the Hub's exceptions into one line that says what to do; the token is never part of it."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalTokenNotFoundError
 
     try:

@@ -1,4 +1,4 @@
-"""Collects what a release's manifest says: its facts, and where all of it came from."""
+"""Collects the facts of a release's manifest, and its provenance."""
 
 from datetime import datetime
 from typing import TypedDict
@@ -28,10 +28,10 @@ class Provenance(TypedDict):
 
 
 def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals: pl.DataFrame) -> Facts:
-    """What the release itself tells: no clock, no path, so that the same rows give the same bytes."""
+    """Returns the facts about the content: no clock, no path, so that the same rows give the same bytes."""
     newest = content.rows["time"].max()
     repo = ws.config.dataset.repo
-    claims = proposals.filter(pl.col("verdict") != "absent")  # a score of `learned` proposes nothing
+    claims = proposals.filter(pl.col("verdict") != "absent")  # a negative score of `learned` is no proposal
     return {
         "name": content.name,
         "schema": 1,
@@ -55,20 +55,22 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
 
 
 def _linkable(content: formats.Content) -> dict[str, float] | None:
-    """What finds a conversation whose text is released in its source -> of so many alone; None where no text is."""
-    shown = content.rows.filter(~pl.col("source").is_in(list(content.silent)))
+    """Returns features -> share of conversations with released texts that they identify; None without such texts."""
+    with_text = content.rows.filter(~pl.col("source").is_in(list(content.silent)))
     lists = pl.col("recommended", "accepted", "seen").cast(pl.List(pl.String)).list.sort().list.join("\n")
-    sets = shown.select(items=pl.concat_str(lists.fill_null(""), separator="\n\n"), day=pl.col("time").dt.date())
-    unique = {"items": pl.col("items"), "items and day": pl.struct("items", "day")}
-    alone = sets.select(
-        ((pl.col("items").str.strip_chars() != "") & of.is_unique()).mean().round(3).alias(name)
-        for name, of in unique.items()
+    features = with_text.select(
+        items=pl.concat_str(lists.fill_null(""), separator="\n\n"), day=pl.col("time").dt.date()
     )
-    return alone.row(0, named=True) if shown.height else None
+    kinds = {"items": pl.col("items"), "items and day": pl.struct("items", "day")}
+    shares = features.select(
+        ((pl.col("items").str.strip_chars() != "") & column.is_unique()).mean().round(3).alias(name)
+        for name, column in kinds.items()
+    )
+    return shares.row(0, named=True) if with_text.height else None
 
 
 def _short(filled: pl.DataFrame) -> int:
-    """Requests for which no item is clear: they stand in `grpo` only."""
+    """Returns the number of requests for which no item is clear: they are in `grpo` only."""
     return filled.filter(pl.col("cut").is_not_null() & (pl.col("safe").list.len() == 0)).height
 
 
@@ -76,14 +78,14 @@ _PATH = r"(?s)^(?:[/~.\\]|[A-Za-z]:[/\\]|file:).*[/\\](.)"
 
 
 def without_paths(proposals: pl.DataFrame) -> pl.DataFrame:
-    """The proposals, with the file's name alone where a model is a file of this machine: folders name people."""
+    """Returns the proposals with only the file name of models that are local files, as folders may name people."""
     return proposals.with_columns(pl.col("proposer").str.replace(_PATH, "$1"))
 
 
 def provenance(
     proposals: pl.DataFrame, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
 ) -> Provenance:
-    """What the release rests on. conversations: those in it, since a file may be called after who is in it."""
+    """Returns what the release rests on. conversations: only released ones, as a file may be named after its seeker."""
     files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
     by_proposer = proposals.group_by("proposer", "version", "taxonomy").len("count")
     others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]

@@ -1,4 +1,4 @@
-"""provenance.json: which sources, models, prompts, people, thresholds and code a release rests on (W3C PROV-JSON)."""
+"""Renders provenance.json: the sources, models, prompts, people, thresholds and code of a release (W3C PROV-JSON)."""
 
 import json
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from exports.manifest_types import Facts, Stamp
 from saferec_builder.core.json_value import JsonValue
 
 
-def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
-    """`parent` is the release before it."""
+def render(manifest: Facts, basis: Provenance, parent: Stamp | None) -> bytes:
+    """Returns the content of the file. parent: the previous release."""
     release = f"release:{manifest['version']}"
     sources: dict[str, JsonValue] = {
         f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {}), "files": files}
-        for source, files in made["files"].items()
+        for source, files in basis["files"].items()
     }
-    models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in made["proposals"]}
+    models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in basis["proposals"]}
     prompts: dict[str, JsonValue] = {
         f"proposals:{p['proposer']}:{p['version']}": {
             "prov:type": "proposals",
@@ -23,7 +23,7 @@ def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
             "taxonomy": p["taxonomy"],
             "count": p["count"],
         }
-        for p in made["proposals"]
+        for p in basis["proposals"]
     }
     entities: dict[str, JsonValue] = {
         release: {
@@ -33,7 +33,7 @@ def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
         "labels": {"prov:type": "labels", **manifest["makers"]},
         "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
         "rule": {"prov:type": "thresholds", **manifest["rule"]},
-        **{f"guideline:{hash_}": {"prov:type": "guideline"} for hash_ in made["guidelines"]},
+        **{f"guideline:{hash_}": {"prov:type": "guideline"} for hash_ in basis["guidelines"]},
         **sources,
         **prompts,
     }
@@ -43,12 +43,14 @@ def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
         "prefix": {"prov": "http://www.w3.org/ns/prov#"},
         "entity": entities,
         "activity": {
-            "review": {"tools": made["tools"], "reviewers": made["reviewers"], "simulated": manifest["simulated"]},
+            "review": {"tools": basis["tools"], "reviewers": basis["reviewers"], "simulated": manifest["simulated"]},
             "make": {"program": f"SafeRec Builder {manifest['code_version']}", "split rule": manifest["split_rule"]},
         },
         "agent": models,
         "used": _pairs("prov:activity", "make", "prov:entity", [*sources, "labels", "taxonomy", "rule"])
-        | _pairs("prov:activity", "review", "prov:entity", [*prompts, *(f"guideline:{g}" for g in made["guidelines"])]),
+        | _pairs(
+            "prov:activity", "review", "prov:entity", [*prompts, *(f"guideline:{g}" for g in basis["guidelines"])]
+        ),
         "wasGeneratedBy": {
             "_:made": {"prov:entity": release, "prov:activity": "make"},
             "_:judged": {"prov:entity": "labels", "prov:activity": "review"},
@@ -58,7 +60,7 @@ def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
                 "prov:entity": f"proposals:{p['proposer']}:{p['version']}",
                 "prov:agent": f"model:{p['proposer']}",
             }
-            for n, p in enumerate(made["proposals"])
+            for n, p in enumerate(basis["proposals"])
         },
         "wasDerivedFrom": (
             {"_:parent": {"prov:generatedEntity": release, "prov:usedEntity": f"release:{parent['version']}"}}
@@ -69,5 +71,5 @@ def render(manifest: Facts, made: Provenance, parent: Stamp | None) -> bytes:
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _pairs(left: str, one: str, right: str, many: Sequence[str]) -> dict[str, JsonValue]:
-    return {f"_:{one}{n}": {left: one, right: other} for n, other in enumerate(many)}
+def _pairs(left: str, subject: str, right: str, objects: Sequence[str]) -> dict[str, JsonValue]:
+    return {f"_:{subject}{n}": {left: subject, right: item} for n, item in enumerate(objects)}

@@ -1,9 +1,9 @@
 """Computes which version bump a release needs, from its changes since the one before: patch, minor or major.
 
-patch   labels, verdicts or texts of rows that both have
+patch   changed labels, verdicts or texts of rows that both have
 minor   new rows, columns, configs or traits
-major   rows, columns, traits or all texts of a source that are gone, or its texts where there were none, another split,
-        another schema, a label that means something else
+major   removed rows, columns, traits or texts of a source; new texts of a source that had none; another split, another
+        schema, another meaning of a label
 """
 
 import tomllib
@@ -42,17 +42,17 @@ class Change:
     what: str  # "3 rows of labels are gone"
 
 
-Draft = tuple[Path, Facts]  # a folder and its manifest, which a draft has not written yet
+Draft = tuple[Path, Facts]  # a folder and its manifest, which is not yet written in a draft
 
 
 def changes(before: Draft, after: Draft) -> list[Change]:
-    """Every kind of change, the largest first."""
+    """Returns every kind of change, the largest first."""
     rows = [change for config in KEYS for change in _rows(config, before, after)]
     return sorted([*terms(before, after), *rows], key=_size)
 
 
 def terms(before: Draft, after: Draft) -> list[Change]:
-    """What changed beside rows, the largest first: what the data means, and the columns that it has."""
+    """Returns the changes that are not of rows, the largest first: of the data's meaning, and of its columns."""
     return sorted([*_meaning(before, after), *_shape(before, after)], key=_size)
 
 
@@ -61,73 +61,73 @@ def _size(change: Change) -> int:
 
 
 def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
-    """The changes since the release before; stops where the version says less than they do.
+    """Returns the changes since the previous release; raises ReleaseError if the version is too small for them.
 
-    Before 1.0.0 nothing is promised yet: a major change needs a higher minor number only.
+    Before 1.0.0 nothing is promised yet: a major change only needs a higher minor number.
     """
     manifest = facts_of(before)
-    for name in (SUMS, "CHANGELOG.md"):  # the next version goes on from both
+    for name in (SUMS, "CHANGELOG.md"):  # the next version needs both
         if not (before / name).is_file():
             raise _damaged(before / name, before)
     if (before / "data").is_dir():
-        found = changes((before, manifest), (draft, facts))
+        diff = changes((before, manifest), (draft, facts))
     else:
-        gone = [Change("major", "rows of somebody who was forgotten are gone")]
+        removed = [Change("major", "rows of somebody who was forgotten are gone")]
         injected = manifest["conditions"]["injected"]
         if injected and not facts["conditions"]["injected"]:
-            gone += [Change("major", f"{injected:,} injected rows are gone: `--inject` was not given")]
-        found = [*gone, *terms((before, manifest), (draft, facts))]
-    old = tuple(int(part) for part in manifest["version"].split("."))
-    named = "major" if version[0] > old[0] else "minor" if version[1] > old[1] else "patch"
-    needed = found[0].size if found else "none"
-    if old[0] == 0 and needed == "major":
+            removed += [Change("major", f"{injected:,} injected rows are gone: `--inject` was not given")]
+        diff = [*removed, *terms((before, manifest), (draft, facts))]
+    old_version = tuple(int(part) for part in manifest["version"].split("."))
+    bump = "major" if version[0] > old_version[0] else "minor" if version[1] > old_version[1] else "patch"
+    needed = diff[0].size if diff else "none"
+    if old_version[0] == 0 and needed == "major":
         needed = "minor"
-    if SIZES.index(named) < SIZES.index(needed):
-        free = above(manifest["version"], needed)
-        while (before.parent / free).exists():
-            free = above(free, needed)
+    if SIZES.index(bump) < SIZES.index(needed):
+        next_free = above(manifest["version"], needed)
+        while (before.parent / next_free).exists():
+            next_free = above(next_free, needed)
         raise ReleaseError(
-            f"release {'.'.join(map(str, version))}: too small a version, {found[0].what} since {manifest['version']}:"
-            f" take {free} or higher{_no_inject(manifest, facts)}{_no_text(manifest, facts)}"
+            f"release {'.'.join(map(str, version))}: too small a version, {diff[0].what} since {manifest['version']}:"
+            f" take {next_free} or higher{_inject_hint(manifest, facts)}{_text_hint(manifest, facts)}"
         )
-    return found
+    return diff
 
 
-def _no_inject(before: Facts, facts: Facts) -> str:
-    """A forgotten `--inject` looks like rows that are gone for good."""
-    gone = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
-    return f", or give `--inject` again: {gone:,} rows of {before['version']} were injected" if gone else ""
+def _inject_hint(before: Facts, facts: Facts) -> str:
+    """Returns a hint about `--inject`: without it, injected rows look removed."""
+    missing = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
+    return f", or give `--inject` again: {missing:,} rows of {before['version']} were injected" if missing else ""
 
 
-def _no_text(before: Facts, facts: Facts) -> str:
-    """A forgotten `--with-text` looks like a choice."""
-    gone = sorted(_without_text(facts) - _without_text(before) & _sources(before))
-    return f", or give `--with-text` again: {before['version']} has the texts of {', '.join(gone)}" if gone else ""
+def _text_hint(before: Facts, facts: Facts) -> str:
+    """Returns a hint about `--with-text`: without it, texts look removed on purpose."""
+    lost = sorted(_without_text(facts) - _without_text(before) & _sources(before))
+    return f", or give `--with-text` again: {before['version']} has the texts of {', '.join(lost)}" if lost else ""
 
 
 def find(releases: Path, version: str | None = None) -> Path:
-    """The folder of that version, or of the newest that has its data; ReleaseError where it is not there."""
-    there = sorted(versions(releases), key=check_version)
-    if not there:
+    """Returns the folder of that version, or of the newest with data; raises ReleaseError if there is none."""
+    names = sorted(versions(releases), key=check_version)
+    if not names:
         raise ReleaseError(f"{releases}: no release yet: run `saferec-build release 1.0.0` first")
-    if version is not None and version not in there:
-        raise ReleaseError(f"{releases}: no release {version!r}; there are {', '.join(there)}")
-    chosen = releases / (version or next((v for v in reversed(there) if (releases / v / "data").is_dir()), there[-1]))
-    if not (chosen / "data").is_dir():
+    if version is not None and version not in names:
+        raise ReleaseError(f"{releases}: no release {version!r}; there are {', '.join(names)}")
+    folder = releases / (version or next((v for v in reversed(names) if (releases / v / "data").is_dir()), names[-1]))
+    if not (folder / "data").is_dir():
         raise ReleaseError(
-            f"{chosen}: its data was deleted, as it held somebody who asked to be forgotten: make a new version"
+            f"{folder}: its data was deleted, as it held somebody who asked to be forgotten: make a new version"
         )
-    return chosen
+    return folder
 
 
 def before(releases: Path, version: str) -> Path | None:
-    """The newest release below this version."""
+    """Returns the newest release below this version."""
     older = [v for v in versions(releases) if check_version(v) < check_version(version)]
     return releases / max(older, key=check_version) if older else None
 
 
 def above(version: str, size: str) -> str:
-    """The version for a `major` or `minor` change since this one."""
+    """Returns the next version for a `major` or `minor` change since this one."""
     major, minor, _ = (int(part) for part in version.split("."))
     return f"{major + 1}.0.0" if size == "major" and major else f"{major}.{minor + 1}.0"
 
@@ -140,17 +140,17 @@ def _meaning(before: Draft, after: Draft) -> Iterator[Change]:
         yield Change("major", "the dataset has another name")
     if old.get("k") != new.get("k"):
         yield Change("minor", f"lists have {new.get('k')} items, not {old.get('k')}")
-    if quiet := _without_text(new) - _without_text(old) & _sources(old):
-        yield Change("major", f"the texts of {min(quiet)} and the lists made of them are gone")
-    if told := _without_text(old) - _without_text(new) & _sources(new):
-        yield Change("major", f"the texts of {min(told)} are in it")
-    was, now = (_traits(folder) for folder in (old_folder, new_folder))
-    if gone := sorted(set(was) - set(now)):
-        yield Change("major", f"the trait {gone[0]} is gone")
-    if added := sorted(set(now) - set(was)):
+    if now_silent := _without_text(new) - _without_text(old) & _sources(old):
+        yield Change("major", f"the texts of {min(now_silent)} and the lists made of them are gone")
+    if now_released := _without_text(old) - _without_text(new) & _sources(new):
+        yield Change("major", f"the texts of {min(now_released)} are in it")
+    old_traits, new_traits = (_traits(folder) for folder in (old_folder, new_folder))
+    if removed := sorted(set(old_traits) - set(new_traits)):
+        yield Change("major", f"the trait {removed[0]} is gone")
+    if added := sorted(set(new_traits) - set(old_traits)):
         yield Change("minor", f"the trait {added[0]} is new")
-    if other := sorted(slug for slug in set(was) & set(now) if was[slug] != now[slug]):
-        yield Change("major", f"the trait {other[0]} means something else (traits.toml)")
+    if changed := sorted(slug for slug in set(old_traits) & set(new_traits) if old_traits[slug] != new_traits[slug]):
+        yield Change("major", f"the trait {changed[0]} means something else (traits.toml)")
 
 
 def _without_text(manifest: Facts) -> set[str]:
@@ -176,14 +176,14 @@ def _damaged(path: Path, folder: Path) -> ReleaseError:
 
 def _shape(before: Draft, after: Draft) -> Iterator[Change]:
     for config in sorted(set(before[1]["counts"]) | set(after[1]["counts"])):
-        was, now = (_one(draft, config) for draft in (before, after))
+        old_path, new_path = (_data_path(draft, config) for draft in (before, after))
         if config not in after[1]["counts"]:
             yield Change("major", f"the config {config} is gone")
         elif config not in before[1]["counts"]:
             yield Change("minor", f"the config {config} is new")
-        elif was and now:
-            old, new = (_schema(draft, path) for draft, path in ((before, was), (after, now)))
-            if not all(name in new.names and _holds(new.field(name), old.field(name)) for name in old.names):
+        elif old_path and new_path:
+            old, new = (_schema(draft, path) for draft, path in ((before, old_path), (after, new_path)))
+            if not all(name in new.names and _is_compatible(new.field(name), old.field(name)) for name in old.names):
                 yield Change("major", f"columns of {config} are gone or of another type")
             elif any(new.field(name) != old.field(name) for name in old.names):
                 yield Change("minor", f"columns of {config} have new fields")
@@ -191,8 +191,8 @@ def _shape(before: Draft, after: Draft) -> Iterator[Change]:
                 yield Change("minor", f"{config} has new columns")
 
 
-def _holds(new: pa.Field, old: pa.Field) -> bool:
-    """The same column, or one with further fields: `constraints` has one for each trait."""
+def _is_compatible(new: pa.Field, old: pa.Field) -> bool:
+    """Whether the new column is the same, or has more fields: `constraints` has a field per trait."""
     if not (pa.types.is_struct(old.type) and pa.types.is_struct(new.type)):
         return bool(new == old)
     return {*old.type} <= {*new.type}
@@ -205,7 +205,7 @@ def _schema(draft: Draft, path: Path) -> pa.Schema:
         raise _damaged(path, draft[0]) from None
 
 
-def _one(draft: Draft, config: str) -> Path | None:
+def _data_path(draft: Draft, config: str) -> Path | None:
     paths = (draft[0] / data_file(config, split) for split in draft[1]["counts"].get(config, {}))
     return next((path for path in paths if path.is_file()), None)
 
@@ -215,15 +215,15 @@ def _rows(config: str, before: Draft, after: Draft) -> Iterator[Change]:
     names = [name for name in old.columns if name != "split"]
     if old.is_empty() and new.is_empty():
         return
-    gone, added = (a.join(b, on=names, how="anti").height for a, b in ((old, new), (new, old)))
+    removed, added = (a.join(b, on=names, how="anti").height for a, b in ((old, new), (new, old)))
     moved = old.join(new, on=names, suffix="_new").filter(pl.col("split") != pl.col("split_new")).height
     if moved and config != "reviews":
         yield Change("major", f"{moved} rows of {config} are in another split")
-    if gone:
-        yield Change("major", f"{gone} rows of {config} are gone")
+    if removed:
+        yield Change("major", f"{removed} rows of {config} are gone")
     if added:
         yield Change("minor", f"{added} rows of {config} are new")
-    if not (gone or added or moved or _same(config, before, after)):
+    if not (removed or added or moved or _same(config, before, after)):
         yield Change("patch", f"rows of {config} changed")
 
 
@@ -232,7 +232,7 @@ def _same(config: str, before: Draft, after: Draft) -> bool:
         return True
     if config != "reviews":
         return False
-    # every version has pseudonyms of its own, and they order the reviews of one unit
+    # each version has other pseudonyms, which order the reviews of one unit
     old, new = (
         table(draft, config).drop("reviewer", "split", strict=False).hash_rows().sort() for draft in (before, after)
     )
@@ -240,25 +240,25 @@ def _same(config: str, before: Draft, after: Draft) -> bool:
 
 
 def keys(draft: Draft, config: str, *more: str) -> pl.DataFrame:
-    """Key columns (and `more`) and split of every row; reviews of one unit are told apart by their number, `nth`: each
+    """Returns key columns (and `more`) and split of every row; reviews of one unit are numbered (`nth`), as each
     version has other pseudonyms."""
     unit = [*KEYS[config], *more]
-    found = table(draft, config, unit)
-    return found if config != "reviews" else found.with_columns(nth=pl.int_range(pl.len()).over(unit))
+    rows = table(draft, config, unit)
+    return rows if config != "reviews" else rows.with_columns(nth=pl.int_range(pl.len()).over(unit))
 
 
 def table(draft: Draft, config: str, columns: list[str] | None = None) -> pl.DataFrame:
-    """The rows of all splits, with `split`; no rows where the release lacks the config."""
+    """Returns the rows of all splits, with `split`; no rows if the release lacks the config."""
     parts: list[pl.DataFrame] = []
     for split, rows in draft[1]["counts"].get(config, {}).items():
         path = draft[0] / data_file(config, split)
         if rows or path.exists():
-            if not path.is_file():  # a pipe never ends
+            if not path.is_file():  # reading a pipe would never end
                 raise _damaged(path, draft[0])
             try:
                 part = pl.read_parquet(path, columns=columns, glob=False).with_columns(split=pl.lit(split))
-                parts.append(pl.concat([*(one.clear() for one in parts[:1]), part]))  # all splits have one shape
-            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):  # a time of no zone is a panic
+                parts.append(pl.concat([*(p.clear() for p in parts[:1]), part]))  # raises if the schemas differ
+            except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError):  # a time without a zone panics
                 raise _damaged(path, draft[0]) from None
     if parts:
         return pl.concat(parts)

@@ -1,4 +1,4 @@
-"""A workspace as a release sees it: each table is read once, so that all of the release rests on one state of it."""
+"""Reads each table of a workspace once, so that all of a release is made from the same state."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ _CLAIM = ("kind", "subject", "trait", "verdict", "proposer", "version", "taxonom
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The tables that a release is made of; `marks` and `origins` are read where mining.withheld judges by them."""
+    """The tables that a release is made of, except `marks` and `origins`, which mining.withheld reads."""
 
-    conversations: pl.DataFrame  # every revision with its `row` in the table, without what was said
-    texts: spool.Spool  # what was said, by `row`
+    conversations: pl.DataFrame  # every revision with its `row` in the table, without its text
+    texts: spool.Spool  # the texts, by `row`
     reviews: pl.DataFrame
     asked: pl.DataFrame
     labels: pl.DataFrame  # the last per kind, subject and trait
-    verdicts: pl.DataFrame  # every label that there ever was, without evidence
+    verdicts: pl.DataFrame  # every label in the history, without evidence
     clusters: pl.DataFrame
     catalog_rows: pl.DataFrame
     warnings: pl.DataFrame
@@ -35,26 +35,26 @@ class Snapshot:
     erased: pl.DataFrame  # TOMBSTONES
     gold: pl.DataFrame
     decoys: pl.DataFrame
-    plots: pl.Series  # items whose plot a proposer or a person was given
+    plots: pl.Series  # items whose plot was given to a proposer or a person
 
     def turns(self, revisions: pl.DataFrame) -> pl.DataFrame:
-        """(subject, digest, turns) of these rows of `conversations`, in the order of the table."""
+        """Returns (subject, digest, turns) of these rows of `conversations`, in the order of the table."""
         order = revisions.sort("row")
         if order.is_empty():
             return tables.CONVERSATIONS.empty.select("digest", "turns", subject="conversation")
         return order.select("digest", self.texts.turns(order["row"]), subject="conversation")
 
     def evidenced(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """evidence.TEXTS that these rows speak of."""
+        """Returns evidence.TEXTS that the evidence of these rows is in."""
         claims = rows.filter(pl.col("spans").list.len() > 0, kind="sensitivity")
-        named = self.conversations.join(
+        cited = self.conversations.join(
             claims.select("digest", conversation="subject"), ["conversation", "digest"], "semi"
         )
-        said = self.turns(named).rename({"subject": "conversation"})
-        return evidence.texts(rows, lambda: [said], lambda: [self.catalog_rows])
+        texts = self.turns(cited).rename({"subject": "conversation"})
+        return evidence.texts(rows, lambda: [texts], lambda: [self.catalog_rows])
 
     def arranged(self, ws: Workspace, kept: pl.DataFrame) -> tuple[spool.Spool, list[str]]:
-        """(what was said in `kept`, by its `place`; every ref in it, once, sorted). `kept` has row and place."""
+        """Returns (texts of `kept` by `place`; every ref in them, once, sorted). `kept` has row and place."""
         arranged, refs = spool.Spool(ws.root), set[str]()
         for part in self._blocks():
             chosen = part.join(kept.select("row", "place"), on="row").drop("row")
@@ -68,13 +68,13 @@ class Snapshot:
 
 
 def take(ws: Workspace) -> Snapshot:
-    """Reads the tables now; what was said goes to disk, in a file that is gone with the snapshot."""
+    """Reads the tables; the texts go to a file on disk, which is deleted with the snapshot."""
     texts, revisions, rows = spool.Spool(ws.root), [tables.CONVERSATIONS.empty.drop(spool.SAID)], 0
     for part in parts(ws, tables.CONVERSATIONS):
         texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.SAID))
         revisions.append(part.drop(spool.SAID))
         rows += part.height
-    clusters.check(ws)  # here: what was compared by now stands in the clusters, which are read next
+    clusters.check(ws)  # checked now: the clusters are read next, and must hold all comparisons made so far
     proposals, claimed = [tables.PROPOSALS.empty.select(_CLAIM)], [claims.NONE]
     for part in parts(ws, tables.PROPOSALS, *dict.fromkeys((*_CLAIM, *claims.COLUMNS))):
         proposals.append(part.select(_CLAIM))
@@ -102,29 +102,29 @@ def take(ws: Workspace) -> Snapshot:
     )
 
 
-def standing_reviews(of: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
-    """Each reviewer's last word per unit that counts."""
+def standing_reviews(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
+    """Returns each reviewer's last valid review per unit."""
     newest = pl.col("digest") == pl.col("digest").last().over("conversation")
-    judged = of.reviews.filter(kind="sensitivity")
-    read_ones = of.conversations.join(
+    judged = snapshot.reviews.filter(kind="sensitivity")
+    reviewed = snapshot.conversations.join(
         judged, left_on="conversation", right_on="subject", how="semi", maintain_order="left"
     )
-    texts = read_ones.select("digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest)
+    texts = reviewed.select("digest", kind=pl.lit("sensitivity"), subject="conversation", current=newest)
     moved = judged.join(texts.filter("current"), on=["subject", "digest"], how="anti")["subject"]
     quoted = judged.filter(review_history.claims())["subject"]
-    looked = pl.concat([moved, quoted]).unique()  # of all others the digest says enough
-    said = of.turns(of.conversations.filter(pl.col("conversation").is_in(looked.implode())))
-    texts = texts.join(said, on=["subject", "digest"], how="left", maintain_order="left")
+    needed = pl.concat([moved, quoted]).unique()  # for all others the digest is enough
+    turns = snapshot.turns(snapshot.conversations.filter(pl.col("conversation").is_in(needed.implode())))
+    texts = texts.join(turns, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
-    standing = review_history.spelled(standing, of.asked, taxonomy)
-    return pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), _of_items(of, taxonomy)])
+    standing = review_history.spelled(standing, snapshot.asked, taxonomy)
+    return pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), _of_items(snapshot, taxonomy)])
 
 
-def _of_items(of: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
-    """Without what was set aside or handed back, is somebody else's task or of a trait that is none: as
-    review_history.standing has it, but for the texts."""
-    theirs = review_history.last_words(of.reviews.filter(kind="item_flag"))
-    theirs = theirs.filter(
+def _of_items(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
+    """Returns item reviews without those set aside, handed back, of another person's task or of unknown traits, as
+    review_history.standing does, but without comparing texts."""
+    reviews = review_history.last_words(snapshot.reviews.filter(kind="item_flag"))
+    reviews = reviews.filter(
         pl.col("verdict").is_not_null() & (pl.col("role") != "other") & pl.col("trait").is_in([*taxonomy.slugs, "*"])
     )
-    return evidence.split(theirs, of.evidenced(theirs))[0]
+    return evidence.split(reviews, snapshot.evidenced(reviews))[0]

@@ -1,4 +1,4 @@
-"""Builds the target lists: items that go with the answer, and for a sensitive seeker only those clear for them.
+"""Builds target lists of items that go with the answer; for a seeker with sensitivities only items clear for them.
 
 reads  rows of build_rows.build, items (item, domain), oracle.Oracle
 gives  rows + answer_domain, safe, safe_refilled, raw, raw_refilled, safe_truth
@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 from saferec_builder.core.oracle import CLEAR, Oracle, verdicts, verdicts_of
 from saferec_builder.storage.schema import frame, lists
 
-_NEAR = 200  # of an item, those that share the most train conversations with it
+_NEAR = 200  # neighbours per item: those that share the most train conversations with it
 _CHUNK = 20_000  # train rows whose pairs are counted at once: bounds memory
-_FEW = 1_000  # of the items that suit a person, the most popular: bounds memory, and no list needs more
+_FEW = 1_000  # the most popular items that suit a person: bounds memory, and no list needs more
 
 
 def fill(rows: pl.DataFrame, candidates: "Candidates", k: int) -> pl.DataFrame:
-    """Two lists of k items per row that has a truth; shorter only where the catalog has no more that may stand there.
+    """Adds two lists of k items to each row with a truth; shorter only if the catalog has no more items.
 
     raw   the truth, then the items of its domain by co-occurrence with truth and seen items, then by popularity
-    safe  the same with every item left out that is violated or unknown for a trait that the row is at risk of
-    Nothing seen or named in the request is refilled. Co-occurrence and popularity count train conversations only.
+    safe  the same without the items that are violated or unknown for a trait that the row is at risk of
+    Items seen or named in the request are never added. Co-occurrence and popularity count train conversations only.
     """
     names = ("truth", "seen", "named", "traits", "late_traits", "at_risk")
     kinds = _LISTS | dict.fromkeys(("safe", "raw", "safe_truth"), pl.List(pl.Enum(candidates.ids)))
-    made = [
+    parts = [
         frame([_lists(_Row(*row), candidates, k) for row in zip(*(lists(part[n]) for n in names), strict=True)], kinds)
         for part in rows.select(names).iter_slices(_CHUNK)
     ]
-    return pl.concat([rows, pl.concat(made or [pl.DataFrame(schema=kinds)])], how="horizontal")
+    return pl.concat([rows, pl.concat(parts or [pl.DataFrame(schema=kinds)])], how="horizontal")
 
 
 class _Row(NamedTuple):
@@ -63,8 +63,8 @@ class Candidates:
     oracle: Oracle
     places: NDArray[np.intp]  # of the items in the oracle
     popular: NDArray[np.int64]  # the items by popularity in train, ties by id
-    rank: NDArray[np.int64]  # place of each among them
-    starts: NDArray[np.int64]  # neighbours[starts[n]:starts[n + 1]] go with item n in `counts` train conversations
+    rank: NDArray[np.int64]  # rank of each item in `popular`
+    starts: NDArray[np.int64]  # neighbours[starts[n]:starts[n + 1]] share `counts` train conversations with n
     neighbours: NDArray[np.int64]
     counts: NDArray[np.int64]
     fit: dict[tuple[str | None, int], NDArray[np.int64]] = field(default_factory=dict)  # domain, traits -> _FEW items
@@ -72,7 +72,7 @@ class Candidates:
 
 
 def candidates(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Candidates:
-    """What `fill` fills from: popularity and company are counted in the train rows of `rows`."""
+    """Returns the candidates for `fill`; popularity and co-occurrence are counted in the train rows of `rows`."""
     items = items.sort("item")
     ids = items["item"].to_list()
     numbers = {item: n for n, item in enumerate(ids)}
@@ -84,14 +84,14 @@ def candidates(rows: pl.DataFrame, items: pl.DataFrame, oracle: Oracle) -> Candi
     pairs, counts = _nearest(*_pairs(baskets, len(ids)), rank)
     starts = np.searchsorted(pairs // max(len(ids), 1), np.arange(len(ids) + 1))
     domains = items["domain"].to_numpy().astype(object)
-    places, others = oracle.rows(ids), pairs % max(len(ids), 1)
-    return Candidates(ids, domains, oracle, places, popular, rank, starts, others, counts, numbers=numbers)
+    places, neighbours = oracle.rows(ids), pairs % max(len(ids), 1)
+    return Candidates(ids, domains, oracle, places, popular, rank, starts, neighbours, counts, numbers=numbers)
 
 
 def _baskets(train: pl.DataFrame, ids: list[str]) -> pl.Series:
-    """Per row the numbers of its items, sorted, each once."""
-    named = pl.concat_list("recommended", "accepted", "seen", "named", "truth")
-    numbers = named.cast(pl.List(pl.Enum(ids))).list.eval(pl.element().to_physical().unique().sort())
+    """Returns per row the numbers of its items, sorted, each once."""
+    items = pl.concat_list("recommended", "accepted", "seen", "named", "truth")
+    numbers = items.cast(pl.List(pl.Enum(ids))).list.eval(pl.element().to_physical().unique().sort())
     return train.select(numbers).to_series()
 
 
@@ -102,9 +102,9 @@ def _flat(baskets: pl.Series) -> NDArray[np.int64]:
 def _nearest(
     pairs: NDArray[np.int64], counts: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Of each item's neighbours the _NEAR most shared, then most popular: a list of k needs no more."""
-    many = max(len(rank), 1)
-    owner, other = pairs // many, pairs % many
+    """Returns the _NEAR neighbours of each item that share most, then the most popular: a list of k needs no more."""
+    size = max(len(rank), 1)
+    owner, other = pairs // size, pairs % size
     order = np.lexsort((rank[other], -counts, owner))
     first = np.searchsorted(owner, owner[order])  # `owner` is sorted, and stays so
     kept = order[np.arange(len(order)) - first < _NEAR]
@@ -112,15 +112,15 @@ def _nearest(
 
 
 def _pairs(baskets: pl.Series, n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(a * n + b sorted, in how many baskets a and b lie together); a pair counts in both directions."""
+    """Returns (a * n + b sorted, number of baskets with both a and b); a pair counts in both directions."""
     codes, counts = np.array([], np.int64), np.array([], np.int64)
     for start in range(0, len(baskets), _CHUNK):
         part = baskets[start : start + _CHUNK]
-        each = np.split(_flat(part), part.list.len().cum_sum().to_numpy()[:-1])
-        new = [(b[:, None] * n + b)[~np.eye(len(b), dtype=bool)] for b in each]
-        found, times = np.unique(np.concatenate(new), return_counts=True)
-        codes, place = np.unique(np.concatenate([codes, found]), return_inverse=True)
-        counts = np.bincount(place, np.concatenate([counts, times]), len(codes)).astype(np.int64)
+        items = np.split(_flat(part), part.list.len().cum_sum().to_numpy()[:-1])
+        new = [(b[:, None] * n + b)[~np.eye(len(b), dtype=bool)] for b in items]
+        part_codes, part_counts = np.unique(np.concatenate(new), return_counts=True)
+        codes, place = np.unique(np.concatenate([codes, part_codes]), return_inverse=True)
+        counts = np.bincount(place, np.concatenate([counts, part_counts]), len(codes)).astype(np.int64)
     return codes, counts
 
 
@@ -129,14 +129,14 @@ def _lists(row: _Row, candidates: Candidates, k: int) -> dict[str, str | list[st
     if not truth:
         return dict.fromkeys(_LISTS)
     domain = candidates.domains[candidates.numbers[truth[0]]] if truth[0] in candidates.numbers else None
-    out = {*row.seen, *row.named, *truth}
+    excluded = {*row.seen, *row.named, *truth}
     near = _near([*truth, *row.seen], candidates)
-    kept = _clear(truth, row.at_risk, candidates.oracle)
-    enough = len(out) + 2 * k  # as many may be taken already
-    offers = _offers(near, domain, [], candidates, enough)
-    clear = _offers(near, domain, row.at_risk, candidates, enough) if row.at_risk else offers
-    safe, safe_refilled = _refill(kept[:k], clear, candidates, out, k)
-    raw, raw_refilled = _refill(truth[:k], offers, candidates, out, k)
+    clear_truth = _clear(truth, row.at_risk, candidates.oracle)
+    needed = len(excluded) + 2 * k  # as many may be excluded or taken
+    offers = _offers(near, domain, [], candidates, needed)
+    clear = _offers(near, domain, row.at_risk, candidates, needed) if row.at_risk else offers
+    safe, safe_refilled = _refill(clear_truth[:k], clear, candidates, excluded, k)
+    raw, raw_refilled = _refill(truth[:k], offers, candidates, excluded, k)
     safe_truth = _clear(truth, [*row.traits, *row.late_traits], candidates.oracle)
     return dict(zip(_LISTS, (domain, safe, safe_refilled, raw, raw_refilled, safe_truth), strict=True))
 
@@ -151,7 +151,7 @@ def _clear(items: list[str], traits: list[str], oracle: Oracle) -> list[str]:
 def _offers(
     near: NDArray[np.int64], domain: str | None, traits: list[str], candidates: Candidates, enough: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """What may be refilled in this domain for these traits: of `near`, then `enough` items or more by popularity."""
+    """Returns items of this domain that suit the traits: of `near`, and `enough` or more by popularity."""
     mask = candidates.oracle.mask(traits)
     popular = candidates.fit.get((domain, mask))
     if popular is None or enough > _FEW:
@@ -166,7 +166,7 @@ def _fit(candidates: Candidates, items: NDArray[np.int64], domain: str | None, m
 
 
 def _near(seeds: list[str], candidates: Candidates) -> NDArray[np.int64]:
-    """Items that share train conversations with the seeds, most shared first, then most popular."""
+    """Returns items that share train conversations with the seeds, most shared first, then most popular."""
     spans = [
         slice(candidates.starts[n], candidates.starts[n + 1])
         for s in seeds
@@ -174,21 +174,22 @@ def _near(seeds: list[str], candidates: Candidates) -> NDArray[np.int64]:
     ]
     if not spans:
         return np.array([], np.int64)
-    found, place = np.unique(np.concatenate([candidates.neighbours[s] for s in spans]), return_inverse=True)
-    shared = np.bincount(place, np.concatenate([candidates.counts[s] for s in spans]), len(found))
-    return np.asarray(found[np.lexsort((candidates.rank[found], -shared))], np.int64)
+    items, place = np.unique(np.concatenate([candidates.neighbours[s] for s in spans]), return_inverse=True)
+    shared = np.bincount(place, np.concatenate([candidates.counts[s] for s in spans]), len(items))
+    return np.asarray(items[np.lexsort((candidates.rank[items], -shared))], np.int64)
 
 
 def _refill(
-    kept: list[str], offers: tuple[NDArray[np.int64], NDArray[np.int64]], candidates: Candidates, out: set[str], k: int
+    items: list[str], offers: tuple[NDArray[np.int64], NDArray[np.int64]], candidates: Candidates, out: set[str], k: int
 ) -> tuple[list[str], int]:
-    full = list(kept)
+    """Returns `items` filled up to k from the offers without those in `out`, and how many were added."""
+    full = list(items)
     taken = set(out)
     for source in offers:
         for n in source:
             if len(full) >= k:
-                return full, len(full) - len(kept)
+                return full, len(full) - len(items)
             if candidates.ids[n] not in taken:
                 taken.add(candidates.ids[n])
                 full.append(candidates.ids[n])
-    return full, len(full) - len(kept)
+    return full, len(full) - len(items)

@@ -1,7 +1,7 @@
-"""Taking a version back: a mark that everyone sees, or an erasure of it from the repository's history.
+"""Withdraws a version: marks it for everyone to see, or erases it from the history of its repository.
 
-Every step looks at what is there first, so that a run that was cut off is completed by the next one. Copies that
-others hold cannot be called back.
+Each step first looks at the present state, so that the next run completes an interrupted one. Copies that others hold
+cannot be called back.
 """
 
 import json
@@ -31,12 +31,12 @@ _KEEP = "keep-"  # branch that holds a tag's content while the tag moves
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """A version that was taken back, and what was done for it on the Hub."""
+    """A withdrawn version, and what was done on the Hub."""
 
     version: str
     reason: str
-    new: bool  # False where this workspace had it marked with this reason
-    on_hub: list[str] | None = None  # what was done there; None where it was left alone
+    new: bool  # False if this workspace had it marked with this reason
+    on_hub: list[str] | None = None  # the steps done there; None if the Hub was left alone
 
 
 def withdraw(
@@ -49,10 +49,10 @@ def withdraw(
     erase: bool = False,
     sign: Path | None = None,
 ) -> Withdrawn:
-    """Marks a version: publish refuses it, and later cards say why.
+    """Marks a version as withdrawn: publish refuses it, and later cards give the reason.
 
-    hub: also on the card of `repo` (NAMESPACE/NAME, default [dataset] repo). erase: its tag and history there go too,
-    and nothing brings them back. sign: an SSH key that signs WITHDRAWN.json there.
+    hub: marks it also on the card of `repo` (NAMESPACE/NAME, default [dataset] repo). erase: deletes its tag and
+    history there, too, for good. sign: an SSH key that signs WITHDRAWN.json there.
     """
     name = repo or ws.config.dataset.repo
     if not reason.strip():
@@ -64,13 +64,13 @@ def withdraw(
     if hub and not name:
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
     if not hub and version not in versions(ws.releases):
-        there = ", ".join(versions(ws.releases)) or "none"
-        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {there}")
-    # the Hub first: it knows whether there is such a version, and a mark here has no way back
+        existing = ", ".join(versions(ws.releases)) or "none"
+        raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {existing}")
+    # the Hub first: it knows whether the version exists, and a mark here cannot be undone
     ours = reasons(ws.releases)
-    done = on_hub(name, version, reason, erase=erase, sign=sign, ours=ours) if hub and name else None
+    steps = on_hub(name, version, reason, erase=erase, sign=sign, ours=ours) if hub and name else None
     with alone(ws, "withdraw", wait=True):
-        return Withdrawn(version, reason, mark(ws.releases, version, reason), done)
+        return Withdrawn(version, reason, mark(ws.releases, version, reason), steps)
 
 
 def on_hub(
@@ -82,26 +82,26 @@ def on_hub(
     sign: Path | None = None,
     ours: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """What was done: the version is marked on the card of main, and with `erase` gone from the repository.
+    """Marks the version on the card of main, and with `erase` deletes it from the repository; returns the steps done.
 
-    sign: a key for all marks there; HubError where one of them is not among `ours`, version -> reason.
+    sign: a key that signs all marks there. Raises HubError if one of them is not in `ours` (version -> reason).
     """
     api = client()
-    done: list[str] = []
+    steps: list[str] = []
     with explained(repo):
         tags = tags_of(api, repo)
         if f"v{version}" not in tags and version not in withdrawn(api, repo):
             raise HubError(f"{repo}: there is no version {version}; there are {', '.join(sorted(tags)) or 'none'}")
         if _commit(api, repo, version, reason, erase, sign, ours or {}):
-            done.append("marked on the card")
+            steps.append("marked on the card")
         if erase:
-            done += _erase(api, repo, version)
-    return done
+            steps += _erase(api, repo, version)
+    return steps
 
 
-def _check_ours(repo: str, there: Mapping[str, str], ours: Mapping[str, str]) -> None:
-    """A signature vouches for every mark: whoever can write there could have put one beside ours."""
-    if others := [version for version, why in there.items() if version not in ours or ours[version] != why]:
+def _check_ours(repo: str, marks: Mapping[str, str], ours: Mapping[str, str]) -> None:
+    """Raises HubError for marks that are not ours: a signature vouches for all, and others may have written some."""
+    if others := [version for version, reason in marks.items() if version not in ours or ours[version] != reason]:
         raise HubError(
             f"{repo}: {WITHDRAWN} says of {', '.join(others)} what was not said here, and a signature would vouch for"
             " it: withdraw these here, too, with the reason that stands there, or take them out of it"
@@ -111,38 +111,38 @@ def _check_ours(repo: str, there: Mapping[str, str], ours: Mapping[str, str]) ->
 def _commit(
     api: "HfApi", repo: str, version: str, reason: str, erase: bool, sign: Path | None, ours: Mapping[str, str]
 ) -> bool:
-    """One commit on main: the mark, its signature, the card's banner and, to erase what main holds, its files taken
-    away. Without a key the signature goes that is of other marks."""
+    """Commits the mark, its signature and the card's banner to main; to erase what main holds, deletes its files, too.
+    Without a key an outdated signature is deleted. Returns False if there is nothing to change."""
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
     head = api.dataset_info(repo, revision="main")
-    known = withdrawn(api, repo)
+    old_marks = withdrawn(api, repo)
     if sign:
-        _check_ours(repo, known, {**ours, version: reason})
+        _check_ours(repo, old_marks, {**ours, version: reason})
     manifest = on_main(api, repo, "manifest.json")
     facts = {"version": ""} if manifest is None else whole_object(manifest)
-    if facts is None or "version" not in facts:  # nobody can tell what is to be erased
+    if facts is None or "version" not in facts:  # it is unknown what would be erased
         raise HubError(f"{repo}: manifest.json is damaged: put an earlier commit of it back first")
-    holds = facts["version"] == version
-    there = {s.rfilename for s in head.siblings or ()}
-    marks = (json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n").encode()
-    same = marks == on_main(api, repo, WITHDRAWN)
-    made = signature(marks, sign, WITHDRAWAL) if sign else None
-    # some kinds of keys sign otherwise each time: then the mark is made anew
-    signed = made is None or made == on_main(api, repo, WITHDRAWN_SIGNATURE)
-    if known.get(version) == reason and not (erase and holds) and signed:
+    is_current = facts["version"] == version
+    paths = {sibling.rfilename for sibling in head.siblings or ()}
+    marks = (json.dumps(old_marks | {version: reason}, ensure_ascii=False, indent=1) + "\n").encode()
+    is_unchanged = marks == on_main(api, repo, WITHDRAWN)
+    new_signature = signature(marks, sign, WITHDRAWAL) if sign else None
+    # some kinds of keys give another signature each time: then the mark is committed again
+    is_signed = new_signature is None or new_signature == on_main(api, repo, WITHDRAWN_SIGNATURE)
+    if old_marks.get(version) == reason and not (erase and is_current) and is_signed:
         return False
     card = (on_main(api, repo, CARD) or b"").decode("utf-8", "replace")
-    card = bannered(card, version, reason, bare=erase and holds)
+    card = bannered(card, version, reason, bare=erase and is_current)
     operations: list[CommitOperationAdd | CommitOperationDelete] = [
         CommitOperationAdd(WITHDRAWN, marks),
         CommitOperationAdd(CARD, card.encode()),
     ]
-    if made:
-        operations.append(CommitOperationAdd(WITHDRAWN_SIGNATURE, made))
-    gone = there & {WITHDRAWN_SIGNATURE} if not (made or same) else set()
-    gone |= there - KEPT - {CARD} if erase and holds else set()
-    operations += [CommitOperationDelete(path) for path in sorted(gone)]
+    if new_signature:
+        operations.append(CommitOperationAdd(WITHDRAWN_SIGNATURE, new_signature))
+    deleted = paths & {WITHDRAWN_SIGNATURE} if not (new_signature or is_unchanged) else set()
+    deleted |= paths - KEPT - {CARD} if erase and is_current else set()
+    operations += [CommitOperationDelete(path) for path in sorted(deleted)]
     api.create_commit(
         repo, operations, repo_type=KIND, revision="main", parent_commit=head.sha, commit_message=f"Withdraw {version}"
     )
@@ -150,34 +150,35 @@ def _commit(
 
 
 def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
-    """Its tags, the history that leads to it, and large files that no other version needs."""
-    done = []
+    """Deletes its tags, its history, and large files that no other version needs; returns the steps done."""
+    steps = []
     refs = api.list_repo_refs(repo, repo_type=KIND)
     tags = {tag.name: tag.target_commit for tag in refs.tags}
     if f"v{version}" in tags:
         api.delete_tag(repo, repo_type=KIND, tag=f"v{version}")
-        done.append(f"tag v{version} deleted")
-    held = {b.name.removeprefix(_KEEP) for b in refs.branches if b.name.startswith(_KEEP)}  # of a run that was cut off
-    for tag in sorted((set(tags) | held) - {f"v{version}"}):
-        if _holds(api, repo, _KEEP + tag if tag in held else tags[tag], version):  # whatever somebody called it
+        steps.append(f"tag v{version} deleted")
+    # tags of an interrupted run
+    kept = {branch.name.removeprefix(_KEEP) for branch in refs.branches if branch.name.startswith(_KEEP)}
+    for tag in sorted((set(tags) | kept) - {f"v{version}"}):
+        if _holds(api, repo, _KEEP + tag if tag in kept else tags[tag], version):  # under any name
             if tag in tags:
                 api.delete_tag(repo, repo_type=KIND, tag=tag)
-            if tag in held:
+            if tag in kept:
                 api.delete_branch(repo, repo_type=KIND, branch=_KEEP + tag)
-            done.append(f"tag {tag} deleted, as it held {version}")
-        elif tag in held or len(_history(api, repo, tag)) > 1:
-            _move(api, repo, tag, tags, tag in held)
-            done.append(f"{tag} moved to a commit without history")
+            steps.append(f"tag {tag} deleted, as it held {version}")
+        elif tag in kept or len(_history(api, repo, tag)) > 1:
+            _move(api, repo, tag, tags, tag in kept)
+            steps.append(f"{tag} moved to a commit without history")
     if len(_history(api, repo, "main")) > 1:
         api.super_squash_history(repo, repo_type=KIND, branch="main")
-        done.append("history of main squashed")
-    others = [one.name for one in refs.branches if one.name != "main" and not one.name.startswith(_KEEP)]
-    done += [f"branch {name} left as it is: if {version} is in it, delete it and run this again" for name in others]
-    gone = _orphans(api, repo)
-    if gone:
-        api.permanently_delete_lfs_files(repo, gone, repo_type=KIND, rewrite_history=False)
-        done.append(f"{len(gone)} large files deleted")
-    return done
+        steps.append("history of main squashed")
+    others = [branch.name for branch in refs.branches if branch.name != "main" and not branch.name.startswith(_KEEP)]
+    steps += [f"branch {name} left as it is: if {version} is in it, delete it and run this again" for name in others]
+    orphans = _orphans(api, repo)
+    if orphans:
+        api.permanently_delete_lfs_files(repo, orphans, repo_type=KIND, rewrite_history=False)
+        steps.append(f"{len(orphans)} large files deleted")
+    return steps
 
 
 def _holds(api: "HfApi", repo: str, revision: str, version: str) -> bool:
@@ -189,10 +190,10 @@ def _history(api: "HfApi", repo: str, revision: str) -> "list[GitCommitInfo]":
     return list(api.list_repo_commits(repo, repo_type=KIND, revision=revision))
 
 
-def _move(api: "HfApi", repo: str, tag: str, tags: dict[str, str], held: bool) -> None:
-    """The tag on a commit of the same content that has no past. The branch holds it meanwhile."""
+def _move(api: "HfApi", repo: str, tag: str, tags: dict[str, str], has_branch: bool) -> None:
+    """Moves the tag to a commit of the same content without history. A branch holds the content meanwhile."""
     branch = _KEEP + tag
-    if not held:
+    if not has_branch:
         api.create_branch(repo, repo_type=KIND, branch=branch, revision=tags[tag])
     if len(_history(api, repo, branch)) > 1:
         api.super_squash_history(repo, repo_type=KIND, branch=branch)
@@ -205,6 +206,7 @@ def _move(api: "HfApi", repo: str, tag: str, tags: dict[str, str], held: bool) -
 
 
 def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
+    """Returns the large files that no revision needs."""
     from huggingface_hub.hf_api import RepoFile
 
     refs = api.list_repo_refs(repo, repo_type=KIND)
@@ -216,15 +218,15 @@ def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
 
 
 def reasons(releases: Path) -> dict[str, str]:
-    """version -> why it was withdrawn, as this workspace knows."""
+    """Returns version -> reason of the versions that this workspace has withdrawn."""
     return release_files.withdrawn_in(releases / release_files.WITHDRAWN_HERE)
 
 
 def mark(releases: Path, version: str, reason: str) -> bool:
-    known = reasons(releases)
-    if known.get(version) == reason:
+    marks = reasons(releases)
+    if marks.get(version) == reason:
         return False
     releases.mkdir(exist_ok=True)
     with replacing(releases / release_files.WITHDRAWN_HERE) as tmp:
-        tmp.write_text(json.dumps(known | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        tmp.write_text(json.dumps(marks | {version: reason}, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return True
