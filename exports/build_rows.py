@@ -1,8 +1,8 @@
-"""Builds a release's rows, one per request: what was asked, its answers, and what this seeker must not be shown.
+"""Builds the rows of a release, one per request: the request, its answers, and what its seeker must not be shown.
 
 reads  conversations (current revision, with split and straddles), labels (last per unit), links ref -> item
-gives  rows, one per conversation that may be released, and one for each further request of it where those are asked
-       for; cut is null where there is no answer to learn from
+gives  rows, one per conversation that may be released, and, if they are wanted, one per further request of it; cut is
+       null if there is no answer to learn from
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ UNREVIEWED = "reviewed by nobody"
 WITHHELD = "has a withheld trait"
 REPEATED = "answer in a train request"
 NOT_BACK = "text not put back: "  # before the reason of exports/rebuild.py
-_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, REPEATED)  # in `conversations`, without a row to learn from
+_STAYS = (NO_ITEM, NO_REQUEST, UNREVIEWED, WITHHELD, REPEATED)  # in `conversations`, but without a row to learn from
 
 _IDS = pl.List(pl.String)
 _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
@@ -32,15 +32,15 @@ _SLICE = 20_000  # conversations that are Python objects at once: bounds memory
 
 @dataclass(frozen=True)
 class Terms:
-    """Who is left out: of lists, those with a withheld trait and (unless `unreviewed`) those nobody looked at.
+    """Who is left out: conversations with a withheld trait and (unless `unreviewed`) unreviewed ones have no lists.
 
-    turns: each recommender turn that brings new items is a request, not only the last. truthless: a test conversation
-    without an item is a request, too, for figures of safety.
+    turns: each recommender turn with new items is a request, not only the last. truthless: a test conversation without
+    an item is a request, too, to measure safety.
     """
 
     withheld: frozenset[str] = frozenset()
     unreviewed: bool = False
-    out: Mapping[str, str] = field(default_factory=dict)  # conversations left out of everything -> why
+    out: Mapping[str, str] = field(default_factory=dict)  # conversations left out of everything -> reason
     turns: bool = False
     truthless: bool = False
 
@@ -51,12 +51,12 @@ class Terms:
 def current(
     labels: pl.DataFrame, conversations: pl.DataFrame, voiced: pl.Series = pl.Series([], dtype=pl.String)
 ) -> pl.DataFrame:
-    """The sensitivity labels; one that was given on another text than the present one is unresolved again.
+    """Returns the sensitivity labels; a label on another text than the present one is unresolved again.
 
-    `read` is false where nobody's word on the present text is behind one: such a label makes no conversation reviewed.
-    `voiced` are reviews that said present or unsure. `at_risk` is what a safe list must respect: present, unsure, and
-    what is unresolved although somebody saw it. A trait that is open only because one person alone read the
-    conversation and saw nothing is no risk: it would empty the list of everyone who was read once.
+    `read` is false without a review of the present text: such a label does not make the conversation reviewed. `voiced`
+    are the reviews that said present or unsure. `at_risk` is what a safe list must respect: present, unsure, and
+    unresolved traits that a reviewer saw. A trait that is only open because one person alone read the conversation and
+    did not see it is no risk: it would empty the list of everybody who was read once.
     """
     stale = pl.col("digest") != pl.col("now")
     seen = pl.col("verdict").is_in(["present", "unsure"]).fill_null(False)
@@ -84,7 +84,7 @@ Mentions = Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end
 
 @dataclass(frozen=True)
 class Reading:
-    """What was said, and how items are found in it."""
+    """The texts, and how items are found in them."""
 
     said: Callable[[pl.Series], pl.DataFrame]  # places, rising -> turns, recommended, accepted, seen
     links: Mapping[str, str]  # ref -> item
@@ -94,15 +94,15 @@ class Reading:
 def ordered(
     conversations: pl.DataFrame, out: Mapping[str, str], silent: Collection[str] = ()
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(what is in the release, by day, then released id, with its `place`; what is left out, with its `reason`).
+    """Returns (released conversations by day, then released id, with their `place`; the others with their `reason`).
 
-    `conversations` need not hold what was said; `out` says who is left out of everything, and why. No finer order: it
-    would tell which conversation of the source a row is. Of the sources `silent` not even by day: these stand last.
+    `conversations` need no texts; `out` maps those that are left out of everything to the reason. A finer order would
+    disclose which conversation of the source a row is. Those of the sources `silent` come last, not ordered by day.
     """
-    why = pl.col("conversation").replace_strict(out, default=None, return_dtype=pl.String)
+    reason = pl.col("conversation").replace_strict(out, default=None, return_dtype=pl.String)
     day = pl.when(~pl.col("source").is_in(list(silent))).then(pl.col("time").dt.date())
     order = conversations.sort(day, "released", nulls_last=True).with_columns(
-        reason=pl.coalesce(why, pl.when("straddles").then(pl.lit(STRADDLES)))
+        reason=pl.coalesce(reason, pl.when("straddles").then(pl.lit(STRADDLES)))
     )
     kept = order.filter(pl.col("reason").is_null()).drop("straddles", "reason").with_row_index("place")
     return kept, order.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
@@ -111,38 +111,38 @@ def ordered(
 def build(
     kept: pl.DataFrame, labels: pl.DataFrame, reading: Reading, items: pl.Series, terms: Terms = Terms()
 ) -> pl.DataFrame:
-    """`kept` of `ordered` with what it teaches. `labels` as `current` gives them; `items` are the ids of the catalog,
-    sorted: lists of them are held as numbers (Enum).
+    """Returns `kept` of `ordered` with what it teaches. labels: the result of `current`. items: the sorted ids of the
+    catalog, as lists of items are stored as numbers (Enum).
 
     Adds, all as item ids: recommended, accepted, seen, named (in the request), truth; and further (0, other requests of
     a conversation 1, 2, ...), cut (turns before it are the request), asks (messages of the seeker in it), truth_kind
     (accepted, recommended, none), reason (why there is no request), traits (evidence in the request) with form,
     late_traits (present, evidence only later), at_risk (see `current`).
     """
-    known = _known(labels if terms.unreviewed else labels.filter(pl.col("read").any().over("subject")), kept)
-    kinds = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
-    facts = [pl.DataFrame(schema=kinds)]
+    relevant = _relevant(labels if terms.unreviewed else labels.filter(pl.col("read").any().over("subject")), kept)
+    schema = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
+    facts = [pl.DataFrame(schema=schema)]
     for part in kept.select("place", "split").iter_slices(_SLICE):
-        said = _by_place(_between(known, part["place"]))
+        by_place = _labels_by_place(_labels_between(relevant, part["place"]))
         talks = _talks(part, reading.said(part["place"]))
-        rows = [row for talk in talks for row in _rows(talk, said.get(talk.place), reading, terms)]
-        facts.append(frame(rows, kinds))
+        rows = [row for talk in talks for row in _rows(talk, by_place.get(talk.place), reading, terms)]
+        facts.append(frame(rows, schema))
     return kept.join(pl.concat(facts), on="place", maintain_order="left_right")
 
 
 def drops(left_out: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """DROPS of what `ordered` left out, and of the rows that teach nothing."""
-    silent = rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
-    made = pl.concat([left_out, silent]).select(
+    """Returns DROPS of what `ordered` left out, and of the rows that teach nothing."""
+    untaught = rows.filter(pl.col("reason").is_not_null()).select("conversation", "source", "reason")
+    drops = pl.concat([left_out, untaught]).select(
         "source", "reason", stage=pl.lit("release"), place="conversation", detail=pl.lit(None, pl.String)
     )
-    return made.select(list(DROPS.columns))
+    return drops.select(list(DROPS.columns))
 
 
 def apart(dropped: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int]]:
-    """Reasons of DROPS: (why conversations are not in the release, why others are in its `conversations` only)."""
-    stays = {why: n for why, n in dropped.items() if why in _STAYS or why.startswith(NOT_BACK)}
-    return {why: n for why, n in dropped.items() if why not in stays}, stays
+    """Splits reasons: (why conversations are not in the release, why others are in its `conversations` only)."""
+    stays = {reason: n for reason, n in dropped.items() if reason in _STAYS or reason.startswith(NOT_BACK)}
+    return {reason: n for reason, n in dropped.items() if reason not in stays}, stays
 
 
 class _Talk(NamedTuple):
@@ -154,18 +154,18 @@ class _Talk(NamedTuple):
     seen: list[str]
 
 
-def _talks(part: pl.DataFrame, said: pl.DataFrame) -> Iterator[_Talk]:
-    each = said["turns"].explode(empty_as_null=False, keep_nulls=False)
-    role, text, items = (each.struct.field(name) for name in ("role", "text", "items"))
+def _talks(part: pl.DataFrame, texts: pl.DataFrame) -> Iterator[_Talk]:
+    turn = texts["turns"].explode(empty_as_null=False, keep_nulls=False)
+    role, text, items = (turn.struct.field(name) for name in ("role", "text", "items"))
     flat = list(zip(role.to_list(), text.to_list(), lists(items), strict=True))
-    ends = said["turns"].list.len().fill_null(0).cum_sum().to_list()
+    ends = texts["turns"].list.len().fill_null(0).cum_sum().to_list()
     turns = [flat[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    refs = (lists(said[name]) for name in ("recommended", "accepted", "seen"))
+    refs = (lists(texts[name]) for name in ("recommended", "accepted", "seen"))
     return map(_Talk, part["place"].to_list(), (part["split"] == SPLITS[-1]).to_list(), turns, *refs)
 
 
 class _Label(TypedDict):
-    """Of a conversation, what is present or at risk; `first`: the first turn with evidence."""
+    """A label that is present or at risk; `first`: the first turn with evidence."""
 
     trait: str
     verdict: str | None
@@ -193,22 +193,22 @@ _FACTS: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 
 
-def _rows(talk: _Talk, known: list[_Label] | None, reading: Reading, terms: Terms) -> Iterator[_Request]:
-    """The request of a conversation, or why there is none; then the further ones."""
+def _rows(talk: _Talk, labels: list[_Label] | None, reading: Reading, terms: Terms) -> Iterator[_Request]:
+    """Yields the request of a conversation, or the reason why there is none; then further requests."""
     links = reading.links
     turns = [(role, named(text, refs, links, reading.mentions)) for role, text, refs in talk.turns]
     first = _first_named(turns)
-    said_by = {role: [i for i, t in first.items() if turns[t][0] == role] for role in ("seeker", "recommender")}
-    recommended = _unique([*_linked(talk.recommended, links), *said_by["recommender"]])
+    by_role = {role: [i for i, t in first.items() if turns[t][0] == role] for role in ("seeker", "recommender")}
+    recommended = _unique([*_linked(talk.recommended, links), *by_role["recommender"]])
     accepted = _linked(talk.accepted, links)
-    seen = _unique([*_linked(talk.seen, links), *said_by["seeker"]])
+    seen = _unique([*_linked(talk.seen, links), *by_role["seeker"]])
     answers = [_answer(turns, first, accepted, recommended)]
     if terms.turns and answers[0].truth:
-        answers += _others(turns, first, accepted, recommended, answers[0].cut)
+        answers += _further_answers(turns, first, accepted, recommended, answers[0].cut)
     for number, (place, truth, kind) in enumerate(answers):
-        asks = _messages(talk.turns[:place])
-        answered = truth or (terms.truthless and talk.tested)
-        reason = _reason(known, terms) or (NO_ITEM if not answered else None if asks else NO_REQUEST)
+        messages = _messages(talk.turns[:place])
+        has_answer = truth or (terms.truthless and talk.tested)
+        reason = _reason(labels, terms) or (NO_ITEM if not has_answer else None if messages else NO_REQUEST)
         if number and reason:
             continue
         cut, truth = (None, []) if reason else (place, truth)
@@ -217,29 +217,29 @@ def _rows(talk: _Talk, known: list[_Label] | None, reading: Reading, terms: Term
             "further": number,
             "recommended": recommended,
             "accepted": accepted,
-            # what the seeker says of an answer comes after it: an answer is never "seen already"
+            # what the seeker says about an answer comes after it: an answer does not count as seen
             "seen": [item for item in seen if item not in truth],
             "named": [item for item, turn in first.items() if cut is not None and turn < cut],
             "cut": cut,
-            "asks": asks,
+            "asks": messages,
             "truth": truth,
             "truth_kind": None if reason else kind,
             "reason": reason,
-            **_traits(known or [], cut, terms),
+            **_traits(labels or [], cut, terms),
         }
 
 
 def named(text: str, refs: Sequence[str], links: Mapping[str, str], mentions: Mentions) -> list[str]:
-    """The items that a turn names, each once: by its refs, then in its text."""
+    """Returns the items that a turn names, each once: by its refs, then in its text."""
     return _unique([*_linked(refs, links), *(item for _, _, item in mentions(text))])
 
 
-def _reason(known: list[_Label] | None, terms: Terms) -> str | None:
-    if known is None and not terms.unreviewed:
+def _reason(labels: list[_Label] | None, terms: Terms) -> str | None:
+    if labels is None and not terms.unreviewed:
         return UNREVIEWED
-    # unsure, too: lists that respect a withheld trait would tell which one it is
-    hidden = any(label["trait"] in terms.withheld for label in known or ())
-    return WITHHELD if hidden else None
+    # unsure labels, too: lists that respect a withheld trait would disclose it
+    is_withheld = any(label["trait"] in terms.withheld for label in labels or ())
+    return WITHHELD if is_withheld else None
 
 
 def _linked(refs: Sequence[str], links: Mapping[str, str]) -> list[str]:
@@ -251,7 +251,7 @@ def _unique(items: Iterable[str]) -> list[str]:
 
 
 def _first_named(turns: list[tuple[str, list[str]]]) -> dict[str, int]:
-    """item -> the turn that names it first, in order of naming."""
+    """Returns item -> the turn that names it first, in order of naming."""
     first: dict[str, int] = {}
     for number, (_, items) in enumerate(turns):
         for item in items:
@@ -270,16 +270,16 @@ ACCEPTED, RECOMMENDED, NONE = "accepted", "recommended", "none"  # truth_kind
 
 
 def _messages(turns: list[tuple[str, str, list[str]]]) -> int:
-    """How many messages of the seeker a prompt of these turns has: neighbours of one role are one."""
+    """Returns the number of seeker messages in a prompt of these turns: consecutive turns of one role are one."""
     roles = [role for role, text, _ in turns if text.strip()]
-    return sum(role == "seeker" != before for role, before in zip(roles, ["", *roles], strict=False))
+    return sum(role == "seeker" != previous for role, previous in zip(roles, ["", *roles], strict=False))
 
 
 def _answer(turns: _Named, first: Mapping[str, int], accepted: list[str], recommended: list[str]) -> _Answer:
-    """The accepted items, else the recommended ones, that the turns before the cut do not name.
+    """Returns the accepted items, else the recommended ones, that the turns before the cut do not name.
 
-    The cut is the last recommender turn that still leaves such an item: an answer that stands in its own request
-    would teach copying. A conversation in which no recommender names an item is a request as a whole.
+    The cut is the last recommender turn for which such an item is left: an answer that is named in its own request
+    would teach copying. A conversation in which no recommender names an item is one request.
     """
     end = 1 + max((n for n, (role, _) in enumerate(turns) if role == "seeker"), default=-1)
     cuts = [n for n, (role, items) in enumerate(turns) if role == "recommender" and items][::-1] or [end]
@@ -291,10 +291,10 @@ def _answer(turns: _Named, first: Mapping[str, int], accepted: list[str], recomm
     return _Answer(end, [], NONE)
 
 
-def _others(
+def _further_answers(
     turns: _Named, first: Mapping[str, int], accepted: list[str], recommended: list[str], taken: int
 ) -> Iterator[_Answer]:
-    """Each other recommender turn that names items first, with those of them that were accepted, else all."""
+    """Yields each other recommender turn that names new items, with the accepted ones of them, else all."""
     for cut, (role, items) in enumerate(turns):
         new = [item for item in items if first[item] == cut and item in recommended]
         if role == "recommender" and cut != taken and new:
@@ -302,8 +302,8 @@ def _others(
             yield _Answer(cut, liked or new, ACCEPTED if liked else RECOMMENDED)
 
 
-def _known(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
-    """What is known of these conversations, by place and trait; `counts` marks what is present or at risk."""
+def _relevant(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
+    """Returns the labels of these conversations by place and trait; `counts` marks those present or at risk."""
     light = labels.select(
         "trait",
         "verdict",
@@ -316,55 +316,55 @@ def _known(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
     return light.join(places, on="subject").drop("subject").sort("place", "trait")
 
 
-def _between(known: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
-    start = known["place"].search_sorted(places[0], "left")
-    return known.slice(start, known["place"].search_sorted(places[-1], "right") - start)
+def _labels_between(labels: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    start = labels["place"].search_sorted(places[0], "left")
+    return labels.slice(start, labels["place"].search_sorted(places[-1], "right") - start)
 
 
-def _by_place(known: pl.DataFrame) -> dict[int, list[_Label]]:
-    """place -> its labels that are present or at risk, by trait; an empty list where there are only others."""
-    found: dict[int, list[_Label]] = {place: [] for place in known["place"].unique()}
-    each = known.filter("counts").select("place", "trait", "verdict", "form", "first").iter_rows()
-    for place, trait, verdict, form, first in each:
-        found[place].append({"trait": trait, "verdict": verdict, "form": form, "first": first})
-    return found
+def _labels_by_place(labels: pl.DataFrame) -> dict[int, list[_Label]]:
+    """Returns place -> its labels that are present or at risk, by trait; an empty list if it has only others."""
+    by_place: dict[int, list[_Label]] = {place: [] for place in labels["place"].unique()}
+    rows = labels.filter("counts").select("place", "trait", "verdict", "form", "first").iter_rows()
+    for place, trait, verdict, form, first in rows:
+        by_place[place].append({"trait": trait, "verdict": verdict, "form": form, "first": first})
+    return by_place
 
 
 def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, list[str]]:
-    present = [x for x in labels if x["verdict"] == "present" and x["trait"] not in terms.withheld]
-    early = [x for x in present if cut is not None and x["first"] is not None and x["first"] < cut]
+    present = [label for label in labels if label["verdict"] == "present" and label["trait"] not in terms.withheld]
+    early = [label for label in present if cut is not None and label["first"] is not None and label["first"] < cut]
     return {
-        "traits": [x["trait"] for x in early],
-        # a reviewer who left the form open did not see it named
-        "form": [x["form"] or "implicit" for x in early],
-        "late_traits": [x["trait"] for x in present if x not in early],
-        "at_risk": [x["trait"] for x in labels],
+        "traits": [label["trait"] for label in early],
+        # without a form, the reviewer did not see the trait named
+        "form": [label["form"] or "implicit" for label in early],
+        "late_traits": [label["trait"] for label in present if label not in early],
+        "at_risk": [label["trait"] for label in labels],
     }
 
 
 def unlearned(rows: pl.DataFrame, here: pl.Series, reason: str) -> pl.DataFrame:
-    """The rows with these as what teaches nothing, and why."""
-    none = {name: pl.lit([], rows.schema[name]) for name in ("truth", "traits", "form", "late_traits", "named")}
+    """Returns the rows, of which those in the mask `here` teach nothing, for this reason."""
+    blank = {name: pl.lit([], rows.schema[name]) for name in ("truth", "traits", "form", "late_traits", "named")}
     return rows.with_columns(
         cut=pl.when(~here).then("cut"),
         reason=pl.when(here).then(pl.lit(reason)).otherwise("reason"),
-        **{name: pl.when(here).then(empty).otherwise(name) for name, empty in none.items()},
+        **{name: pl.when(here).then(empty).otherwise(name) for name, empty in blank.items()},
     )
 
 
 def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
-    """What card and report say of the labels: counts per trait, who made them, how much of the catalog is unknown."""
+    """Returns facts about labels for card and report: counts, makers, and the unknown share of items per trait."""
     verdicts = ("present", "absent", "unsure", "unresolved")
-    word = pl.col("verdict").fill_null("unresolved")
-    found = {(t, v): n for t, v, n in labels.group_by("trait", word).len().iter_rows()}
-    labels = labels.filter(pl.col("verdict").ne_missing("withheld"))  # nobody's word: the release tells none there
+    verdict = pl.col("verdict").fill_null("unresolved")
+    counts = {(t, v): n for t, v, n in labels.group_by("trait", verdict).len().iter_rows()}
+    labels = labels.filter(pl.col("verdict").ne_missing("withheld"))  # withheld: no verdict is released
     decided = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
     simulated = int(decided["simulated"].sum())
     auto = decided.filter(method="auto").height
-    known = oracle.codes[:-1]  # the last row is the item that nobody knows
-    unknown = (known == UNKNOWN).mean(axis=0) if len(known) else [1.0] * len(oracle.traits)
+    codes = oracle.codes[:-1]  # the last row is the item that nobody knows
+    unknown = (codes == UNKNOWN).mean(axis=0) if len(codes) else [1.0] * len(oracle.traits)
     return {
-        "labels": {t: {v: found.get((t, v), 0) for v in verdicts} for t in oracle.traits},
+        "labels": {t: {v: counts.get((t, v), 0) for v in verdicts} for t in oracle.traits},
         "conditions": conditions(rows),
         "makers": {
             "people": decided.height - simulated - auto,
@@ -377,7 +377,7 @@ def figures(rows: pl.DataFrame, labels: pl.DataFrame, oracle: Oracle) -> Facts:
 
 
 def conditions(rows: pl.DataFrame) -> dict[str, int]:
-    """Rows to learn from, per condition."""
+    """Returns the rows to learn from per condition."""
     learned = rows.filter(pl.col("cut").is_not_null())
-    own = int((learned["traits"].list.len() > 0).sum())
-    return {"own_words": own, "none": learned.height - own}
+    own_words = int((learned["traits"].list.len() > 0).sum())
+    return {"own_words": own_words, "none": learned.height - own_words}
