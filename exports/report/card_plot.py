@@ -1,6 +1,6 @@
-"""Draws the dataset card's plot, plots.png: per trait its labels, agreement, and how much is unknown.
+"""Draws the plot of the dataset card, plots.png: labels, agreement and unknown items per trait.
 
-From the manifest alone, so that the same release draws the same picture.
+It depends on the manifest alone, so the same release gives the same picture.
 """
 
 import io
@@ -16,12 +16,12 @@ KINDS = (("present", "#b0412e"), ("absent", "#6f93b3"), ("unresolved or unsure",
 _INK, _LINE, _BAR = "#222222", "#dddddd", "#4d7a5c"
 _ROW, _TOP, _NAME, _PANEL, _GAP = 22, 64, 170, 260, 70  # pixels
 
-# title, shares to draw with their colours, what is said beside them
+# title, trait -> shares with their colours, trait -> text beside them
 Panel = tuple[str, Callable[[str], list[tuple[float, str]]], Callable[[str], str]]
 
 
 def draw(manifest: Facts) -> bytes | None:
-    """The PNG; None where no trait is left to show."""
+    """Returns the PNG; None if there is no trait to show."""
     traits = [slug for slug in manifest["traits"] if slug not in manifest["withheld"]]
     if not traits:
         return None
@@ -43,11 +43,11 @@ def draw(manifest: Facts) -> bytes | None:
             pen.text((end + 6, y + _ROW / 2), words(slug), _INK, font, anchor="lm")
     for number, (title, _, _) in enumerate(panels):
         pen.text((_NAME + number * (_PANEL + _GAP), 16), title, _INK, font, anchor="lm")
-    at: float = _NAME
+    x: float = _NAME
     for kind, colour in KINDS:
-        pen.rectangle((at, 36, at + 10, 46), colour)
-        pen.text((at + 16, 41), kind, _INK, font, anchor="lm")
-        at += 34 + pen.textlength(kind, font)
+        pen.rectangle((x, 36, x + 10, 46), colour)
+        pen.text((x + 16, 41), kind, _INK, font, anchor="lm")
+        x += 34 + pen.textlength(kind, font)
     file = io.BytesIO()
     image.quantize(64).save(file, "PNG", optimize=True)
     return file.getvalue()
@@ -58,14 +58,14 @@ def _panels(manifest: Facts, traits: list[str]) -> list[Panel]:
         slug: (c["present"], c["absent"], c["unsure"] + c["unresolved"])
         for slug, c in ((slug, manifest["labels"][slug]) for slug in traits)
     }
-    most = max(max(sum(c) for c in counts.values()), 1)
+    largest = max(max(sum(c) for c in counts.values()), 1)
     agreement = manifest["agreement"]
     alphas = {slug: agreement[slug]["alpha"] if slug in agreement else None for slug in traits}
     unknown = manifest["unknown"]
     return [
         (
             "labels",
-            lambda slug: [(n / most, colour) for n, (_, colour) in zip(counts[slug], KINDS, strict=True)],
+            lambda slug: [(n / largest, colour) for n, (_, colour) in zip(counts[slug], KINDS, strict=True)],
             lambda slug: f"{sum(counts[slug]):,}",
         ),
         (

@@ -1,4 +1,4 @@
-"""A few conversations to look at: evidence marked, severe traits left out, drawn the same way every time.
+"""Draws a few example conversations, always the same, with marked evidence and without severe traits.
 
 reads  conversations (current revision), labels (as build_rows.current gives them), proposals
 gives  plain rows {conversation, traits: [{name, form}], turns: [{role, parts: [{text, traits}]}]}
@@ -15,38 +15,40 @@ from saferec_builder.storage.tables import digest
 
 Row = dict[str, Any]
 EXAMPLES = 10
-LONGEST = 900  # characters of a conversation that is pleasant to read on a page
-FORMS = ("implicit", "implicit", "explicit")  # implied evidence is what this is about: two of three examples
+LONGEST = 900  # characters: longer conversations come last
+FORMS = ("implicit", "implicit", "explicit")  # two of three examples have implied evidence, the main subject
 
 
 def examples(
     conversations: pl.DataFrame, labels: pl.DataFrame, proposals: pl.DataFrame, taxonomy: Taxonomy
 ) -> list[Row]:
-    """At most EXAMPLES conversations with evidence; frequent traits first, and none twice before each came once.
+    """Returns at most EXAMPLES conversations with evidence, frequent traits first, each once before any is repeated.
 
-    A conversation in which a severe trait is labelled, proposed or still open is left out.
+    A conversation with a severe trait that is labelled, proposed or still open is left out.
     """
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
     doubt = pl.col("verdict").is_null() | (pl.col("verdict") != "absent")
-    hard = pl.concat([frame.filter(severe & doubt).select("subject") for frame in (labels, proposals)])
-    shown = labels.filter((pl.col("verdict") == "present") & (pl.col("spans").list.len() > 0)).join(
-        hard, on="subject", how="anti", maintain_order="left"
+    excluded = pl.concat([frame.filter(severe & doubt).select("subject") for frame in (labels, proposals)])
+    marked = labels.filter((pl.col("verdict") == "present") & (pl.col("spans").list.len() > 0)).join(
+        excluded, on="subject", how="anti", maintain_order="left"
     )
     turns = dict(
-        conversations.join(shown, left_on="conversation", right_on="subject", how="semi")
+        conversations.join(marked, left_on="conversation", right_on="subject", how="semi")
         .select("conversation", "turns")
         .iter_rows()
     )
     names = {t.slug: t.name for t in taxonomy.traits}
     rows = (
-        shown.filter(pl.col("subject").is_in(list(turns))).with_columns(pl.col("form").fill_null("implicit")).to_dicts()
+        marked.filter(pl.col("subject").is_in(list(turns)))
+        .with_columns(pl.col("form").fill_null("implicit"))
+        .to_dicts()
     )
     chosen = _draw(rows, {c: sum(len(t["text"]) for t in said) for c, said in turns.items()}, list(names))
     return [_example(c, turns[c], [row for row in rows if row["subject"] == c], names) for c in chosen]
 
 
 def _draw(labels: Sequence[Row], lengths: Mapping[str, int], slugs: Sequence[str]) -> list[str]:
-    """Conversations, trait by trait: the form whose turn it is, not too long, then by the hash of the id."""
+    """Returns conversations, trait by trait: not too long, of the next form, then by the hash of the id."""
     pools = {slug: [row for row in labels if row["trait"] == slug] for slug in slugs}
     pools = dict(sorted(pools.items(), key=lambda pair: -len(pair[1])))
     chosen: dict[str, None] = {}
@@ -73,10 +75,10 @@ def _example(conversation: str, turns: Iterable[Row], labels: Sequence[Row], nam
 
 
 def parts(text: str, spans: Iterable[tuple[int, int, str, str]]) -> list[Row]:
-    """The text cut where evidence begins and ends: {text, traits}. A span whose quote is not there marks nothing."""
-    real = [(start, end, name) for start, end, quote, name in spans if end > start and text[start:end] == quote]
-    edges = sorted({0, len(text), *(edge for start, end, _ in real for edge in (start, end))})
+    """Divides the text at the ends of evidence: {text, traits}. A span whose quote is not in the text is ignored."""
+    valid = [(start, end, name) for start, end, quote, name in spans if end > start and text[start:end] == quote]
+    edges = sorted({0, len(text), *(edge for start, end, _ in valid for edge in (start, end))})
     return [
-        {"text": text[a:b], "traits": sorted({name for start, end, name in real if start <= a and b <= end})}
+        {"text": text[a:b], "traits": sorted({name for start, end, name in valid if start <= a and b <= end})}
         for a, b in pairwise(edges)
     ]

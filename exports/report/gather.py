@@ -1,6 +1,6 @@
-"""What the report page shows, gathered from a workspace and one of its releases: plain values only.
+"""Gathers the values of the report page from a workspace and one of its releases, as plain values.
 
-Everything but the runs of training; the same rows give the same values.
+All but the runs of training; the same rows give the same values.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,33 +41,33 @@ from saferec_builder.storage.tables import digest
 from saferec_builder.storage.workspace import Workspace, read
 
 Figures = figures.Row
-_SHOWN = ("name", "version", "created", "licence", "split_rule", "counts", "sources", "dropped")
+_FACTS = ("name", "version", "created", "licence", "split_rule", "counts", "sources", "dropped")
 
 
 def gather(ws: Workspace, version: str | None = None) -> Figures:
-    """All of the page but its runs. version: which release, default the newest; a workspace may have none."""
+    """Returns all values of the page but its runs. version: of the release, by default the newest, if there is one."""
     state = desk.gather(ws)
     taxonomy = state.taxonomy
     conversations = tables.last(read(ws, tables.CONVERSATIONS), "conversation")
     conversations = conversations.filter(~conversations["conversation"].is_in(list(state.withheld)))
     drops, readings, warnings = (read(ws, t) for t in (tables.DROPS, tables.READINGS, tables.WARNINGS))
-    readings, proposals, every = (
+    readings, proposals, last_labels = (
         withheld.without(frame, state.withheld)
         for frame in (readings, state.ever, tables.last(state.labels, "kind", "subject", "trait"))
     )
-    labels = build_rows.current(every, conversations)
-    now = readings.join(
+    labels = build_rows.current(last_labels, conversations)
+    current_readings = readings.join(
         state.known.filter("current"), on=["kind", "subject", "digest"], how="semi", maintain_order="left"
     )
     catalog_rows = read(ws, tables.CATALOG_ROWS)
     items, links = catalog.merge(catalog_rows)
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
     manifest, released = _release(ws, version)
-    judged = labels.select(every.columns).vstack(every.filter(kind="item_flag"))
-    unread = labels.filter(method="auto").select("subject", "trait").iter_rows()
-    # by the labels that this page counts: what was pulled since is in none of them, and is missed as long
-    bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(unread)))
-    apart = aggregation.by_reviewers(state.votes)
+    judged = labels.select(last_labels.columns).vstack(last_labels.filter(kind="item_flag"))
+    auto = labels.filter(method="auto").select("subject", "trait").iter_rows()
+    # by the labels that this page counts: reviews pulled since are not in them, and count as missed until they are
+    bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(auto)))
+    reviews = aggregation.by_reviewers(state.votes)
     tasks = progress.tasks(state, desk.open_units(state, opt_outs.avoided(ws)))
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)
     return {
@@ -76,17 +76,17 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "k": ws.config.dataset.k,
         "rule": ws.config.oracle.model_dump(),
         "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
-        "simulated": bool(state.votes["simulated"].any() or every["simulated"].any()),
-        "release": manifest and _shown(ws, manifest),
+        "simulated": bool(state.votes["simulated"].any() or last_labels["simulated"].any()),
+        "release": manifest and _release_facts(ws, manifest),
         "doubts": _doubts(ws, manifest["version"]) if manifest else [],
         "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
         "released": manifest and figures.released(manifest),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
-        "left_out": figures.left_out(drops.filter(pl.col("stage") != "release"), now) + _dropped(manifest),
+        "left_out": figures.left_out(drops.filter(pl.col("stage") != "release"), current_readings) + _dropped(manifest),
         "traits": figures.traits(labels, taxonomy),
         "methods": figures.methods(labels),
         "proposers": figures.proposers(proposals, readings, judged, taxonomy),
-        "agreement": figures.agreement(agreement.alphas(apart), taxonomy),
+        "agreement": figures.agreement(agreement.alphas(reviews), taxonomy),
         "missed": workload.missed(bounds, taxonomy),
         "effort": workload.effort(state.standing, labels),
         "load": workload.load(tasks, state.standing, taxonomy, _pseudonym(ws)),
@@ -97,61 +97,61 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
 
 
 def _pseudonym(ws: Workspace) -> Callable[[str], str]:
-    """A reviewer's name on this page: of no other use, so that nobody finds their reviews in a release by it."""
+    """Returns the names of reviewers for this page only, so that their reviews in a release cannot be found by them."""
     return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
 
 
-def _shown(ws: Workspace, manifest: Facts) -> Figures:
+def _release_facts(ws: Workspace, manifest: Facts) -> Figures:
     raw = read_plain(ws.releases / manifest["version"] / "manifest.json")
-    return {key: manifest.get(key) for key in _SHOWN} | {"digest": release_files.digest(raw)}
+    return {key: manifest.get(key) for key in _FACTS} | {"digest": release_files.digest(raw)}
 
 
 def _doubts(ws: Workspace, version: str) -> list[str]:
-    """Why nobody should rest anything on this release: it was taken back, its files are not what was made, or somebody
-    in it has asked to be removed."""
-    home, found = ws.releases / version, []
-    if why := withdraw.reasons(ws.releases).get(version):
-        found.append(f"release {version} was withdrawn: {why}: do not use it, make or show another version")
+    """Returns reasons not to rely on this release: it was withdrawn, its files have changed, or somebody in it has
+    asked to be removed."""
+    release, notes = ws.releases / version, []
+    if reason := withdraw.reasons(ws.releases).get(version):
+        notes.append(f"release {version} was withdrawn: {reason}: do not use it, make or show another version")
     try:
-        proof.verify(home, hub.BESIDE)
+        proof.verify(release, hub.BESIDE)
     except ReleaseError:
-        command = f"`saferec-build verify {home.relative_to(ws.root)}` names the first fault"
-        found.append(f"release {version} was changed or damaged after it was made, its figures may be false: {command}")
-        return found
+        command = f"`saferec-build verify {release.relative_to(ws.root)}` names the first fault"
+        notes.append(f"release {version} was changed or damaged after it was made, its figures may be false: {command}")
+        return notes
     try:
-        held = removals_since_release.still_in(ws, home)
-    except ReleaseError as fault:  # of its key file
-        return [*found, str(fault)]
-    if held:
-        asked = f"{many(len(held), 'conversation', 'conversations')} whose removal was asked for since"
-        found.append(f"release {version} holds {asked}: show nobody its texts, make another version")
-    return found
+        removals = removals_since_release.still_in(ws, release)
+    except ReleaseError as fault:  # its key file cannot be read
+        return [*notes, str(fault)]
+    if removals:
+        conversations = f"{many(len(removals), 'conversation', 'conversations')} whose removal was asked for since"
+        notes.append(f"release {version} holds {conversations}: show nobody its texts, make another version")
+    return notes
 
 
 def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures | None:
-    """What changed since the version before the one that is shown; None where there is none."""
+    """Returns what changed since the previous version; None if there is none."""
     older = versioning.before(ws.releases, manifest["version"]) if manifest else None
     if manifest is None or older is None:
         return None
     if not (older / "data").is_dir():
         return {"from": older.name, "to": manifest["version"], "gone": True}
     names = {t.slug: t.name for t in taxonomy.traits}
-    found = diff.diff(older, ws.releases / manifest["version"])
+    difference = diff.diff(older, ws.releases / manifest["version"])
     return {
         "from": older.name,
         "to": manifest["version"],
-        "rows": {config: counts for config, counts in found.rows.items() if any(counts.values())},
+        "rows": {config: counts for config, counts in difference.rows.items() if any(counts.values())},
         "labels": [
             {"name": names.get(slug, slug), "how": how, "count": n}
-            for slug, kinds in found.flips.items()
+            for slug, kinds in difference.flips.items()
             for how, n in kinds.items()
         ],
-        "alarms": [diff.alarm_text(alarm) for alarm in found.alarms],
+        "alarms": [diff.alarm_text(alarm) for alarm in difference.alarms],
     }
 
 
 def _dropped(manifest: Facts | None) -> list[figures.Row]:
-    """What the release that is shown left out; the table of drops holds what any release ever did."""
+    """Returns what this release left out; the table drops holds what all releases did."""
     left_out, stays = build_rows.apart((manifest or {}).get("dropped") or {})
     rows = [("release", *row) for row in left_out.items()] + [("requests", *row) for row in stays.items()]
     rows.sort(key=lambda row: (row[0], -row[2]))
@@ -159,17 +159,17 @@ def _dropped(manifest: Facts | None) -> list[figures.Row]:
 
 
 def _release(ws: Workspace, version: str | None) -> tuple[Facts | None, Mapping[str, set[str]] | None]:
-    """(the manifest; config -> what `conversation` is there, and which of `grpo` are `injected`) of that version or the
-    newest with data; None where none is."""
+    """Returns (manifest; config -> its conversations, and `injected` -> those of `grpo`) of that version, or of the
+    newest with data; (None, None) if there is none."""
     if version is None and not any((ws.releases / name / "data").is_dir() for name in folder.versions(ws.releases)):
         return None, None
-    home = versioning.find(ws.releases, version)
-    manifest, held, key = folder.facts_of(home), {}, released_ids.path_of(home)
+    release = versioning.find(ws.releases, version)
+    manifest, conversations, key = folder.facts_of(release), {}, released_ids.path_of(release)
     names = dict(released_ids.read(key).select("conversation", "subject").iter_rows()) if key.exists() else {}
     for config in ("conversations", "grpo", "sft"):
         columns = ["conversation", *["condition"] * (config == "grpo")]
-        rows = versioning.table((home, manifest), config, columns)
-        held[config] = {names.get(c, c) for c in rows["conversation"]}
+        rows = versioning.table((release, manifest), config, columns)
+        conversations[config] = {names.get(c, c) for c in rows["conversation"]}
         if config == "grpo":
-            held["injected"] = set(rows.filter(condition="injected")["conversation"])
-    return manifest, held
+            conversations["injected"] = set(rows.filter(condition="injected")["conversation"])
+    return manifest, conversations

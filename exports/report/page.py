@@ -1,8 +1,8 @@
-"""The report: one HTML page that opens without a network, from plain figures and the report.json files of runs.
+"""Renders the report: one HTML page that needs no network, from plain figures and the report.json files of runs.
 
-What conversations, traits, sources and runs are called was written by others. Every value is escaped, and no character
-of theirs can turn the direction of a line or hide: `plain` shows such characters as �. The page's own style and script
-are the only ones that its Content-Security-Policy lets run.
+Names of conversations, traits, sources and runs were written by others. Every value is escaped, and characters that
+change the direction of a line or are invisible are shown as � by `plain`. The Content-Security-Policy allows only the
+page's own style and script.
 """
 
 import base64
@@ -26,16 +26,16 @@ from saferec_builder.storage.whole_files import replacing
 from saferec_builder.storage.workspace import Workspace, shared
 
 HERE = Path(__file__).parent
-Report = dict[str, Any]  # a report.json that was checked: its Runs, with the label of each and their folder
+Report = dict[str, Any]  # a checked report.json: its Runs, with the label of each and their folder
 KNOWN = {
     "sft": "SFT without safety",
     "safe_sft": "Safe-SFT",
     "safe_gdpo": "Safe-SFT + GDPO",
     "student": "Student of the guard",
 }
-RAW = "sft"  # what the others are compared with
-_RUNS = b'<table class="grid models">'  # of a page with results of models alone
-BASELINES = {  # as training names them
+RAW = "sft"  # the baseline of the comparison
+_RUNS = b'<table class="grid models">'  # only in pages with results of models
+BASELINES = {  # names of training -> labels
     "guard": "Guard",
     "oracle_filter": "Oracle filter",
     "blind": "Evidence taken out",
@@ -48,7 +48,7 @@ BASELINES = {  # as training names them
 
 
 class Interval(BaseModel):
-    """A mean over users with its 95 % interval; all null where there was nobody to average over."""
+    """A mean over users with its 95 % interval; all null without users."""
 
     mean: float | None = Field(allow_inf_nan=False)
     low: float | None = Field(None, allow_inf_nan=False)
@@ -65,7 +65,7 @@ class Run(Slice):
     split: str
     n_sensitive: int
     slices: dict[str, Slice] = {}
-    everyone: Slice | None = None  # where `metrics` are of the users of no slice
+    everyone: Slice | None = None  # set if `metrics` are of the users in no slice
     against: str | None = None
     difference: dict[str, Interval] = {}
 
@@ -73,12 +73,12 @@ class Run(Slice):
 class Named(BaseModel):
     name: str
     version: str
-    digest: str | None = None  # None: of a program that wrote none
-    rebuilt_from: str | None = None  # where texts of the release were put back: it is the same, with another digest
+    digest: str | None = None  # None in reports of older programs
+    rebuilt_from: str | None = None  # set if texts of the release were put back: the same release with another digest
 
 
 class Runs(BaseModel):
-    """The part of a report.json that the page shows."""
+    """The part of report.json that the page shows."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -91,18 +91,18 @@ class Runs(BaseModel):
 
 @dataclass(frozen=True)
 class Page:
-    """The report that was written: one HTML file that needs no network."""
+    """The written report: one HTML file that needs no network."""
 
     path: Path
-    release: str | None  # the version that is shown
+    release: str | None  # the version on the page
     bytes: int
-    new: bool  # False where the same page was there
-    doubts: tuple[str, ...] = ()  # the release was withdrawn, or is not what it was made as: it stands at the top
-    lost_runs: bool = False  # the page that was there showed results of models, and this one shows none
+    new: bool  # False if the same page existed
+    doubts: tuple[str, ...] = ()  # why not to rely on the release; shown at the top
+    lost_runs: bool = False  # the page before showed results of models, and this one shows none
 
     @property
     def warnings(self) -> list[str]:
-        """What somebody has to know of it beside what it shows."""
+        """Warnings for whoever wrote the page, besides its content."""
         lost = "the page before showed results of models, this one none: give --runs again"
         return [*self.doubts, *[lost] * self.lost_runs]
 
@@ -110,50 +110,50 @@ class Page:
 @shared
 def write(ws: Workspace, version: str | None = None, runs: Iterable[Path] = ()) -> Page:
     """Writes report.html into the workspace. version: default the newest release. runs: folders with a report.json."""
-    given = [read_runs(path) for path in runs]
+    reports = [read_runs(path) for path in runs]
     figures = gather(ws, version)
-    html = render({**figures, "runs": given}).encode()
+    html = render({**figures, "runs": reports}).encode()
     path = ws.root / PAGE
     old = path.read_bytes() if path.is_file() else None
     if new := old != html:
         with replacing(path) as tmp:
             tmp.write_bytes(html)
     version = figures["release"]["version"] if figures["release"] else None
-    lost = not given and old is not None and _RUNS in old
+    lost = not reports and old is not None and _RUNS in old
     return Page(path, version, len(html), new, tuple(figures["doubts"]), lost)
 
 
 def read_runs(folder: Path) -> Report:
-    """The report.json of a folder of runs, checked; each run has the `label` that people read."""
+    """Returns the checked report.json of a folder of runs; each run has a readable `label`."""
     path = folder / "report.json" if folder.is_dir() else folder
     try:
         raw = read_plain(path)
-        found = Runs.model_validate_json(raw)
+        parsed = Runs.model_validate_json(raw)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file: give --runs the --output folder of training.safecrs run") from None
     except OSError as fault:
         raise UsageError(f"{path}: cannot be read: {fault.strerror}") from None
     except ValidationError as fault:
         first = fault.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ReleaseError(f"{path}: {where}: {first['msg']}: evaluate again, or give another --runs") from None
-    if twice := fault_of(raw):
-        raise ReleaseError(f"{path}: {twice}: evaluate again, or give another --runs")
-    made = found.model_dump() | {"folder": path.parent.name}
-    for run in made["runs"]:
+        field = ".".join(map(str, first["loc"])) or "the file"
+        raise ReleaseError(f"{path}: {field}: {first['msg']}: evaluate again, or give another --runs") from None
+    if problem := fault_of(raw):
+        raise ReleaseError(f"{path}: {problem}: evaluate again, or give another --runs")
+    report = parsed.model_dump() | {"folder": path.parent.name}
+    for run in report["runs"]:
         run["label"] = (KNOWN | BASELINES).get(run["name"], run["name"])
-    return made
+    return report
 
 
 def render(figures: Figures) -> str:
-    """The page. `figures` is what `saferec-build report` gathers: see gather.gather."""
+    """Returns the page. figures: the result of gather.gather, with `runs`."""
     policy = {"style": _hash("report_style.html", "style"), "script": _hash("report.html", "script")}
-    runs = [one | {"other": _other(one["release"], figures["release"])} for one in figures["runs"]]
+    runs = [run | {"other": _other(run["release"], figures["release"])} for run in figures["runs"]]
     return _template().render(f=figures | {"runs": runs}, policy=policy, found=finding(runs))
 
 
 def _other(judged: plots.Row, shown: plots.Row | None) -> str | None:
-    """Where a report is not of the release that the page is of: its figures say nothing of that one."""
+    """Says why a report is about another release than the page, so that its figures do not apply; None if it is not."""
     if not shown or (shown["name"], shown["version"]) != (judged["name"], judged["version"]):
         return "another release than the one above"
     if judged["digest"] not in (None, shown["digest"]) and not judged["rebuilt_from"]:
@@ -163,7 +163,7 @@ def _other(judged: plots.Row, shown: plots.Row | None) -> str | None:
 
 @cache
 def _template() -> jinja2.Template:
-    room = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,
         trim_blocks=True,
@@ -171,23 +171,23 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    room.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
-    room.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
-    return room.get_template("report.html")
+    environment.filters |= {"count": "{:,}".format, "share": share, "number": number, "at": at}
+    environment.globals |= {"plot": plots, "BASELINES": BASELINES, "RAW": RAW, "metric": plots.metric, "slices": slices}
+    return environment.get_template("report.html")
 
 
 def _hash(template: str, tag: str) -> str:
-    """The CSP source that allows exactly this inline element of the template."""
-    found = re.search(rf"<{tag}>(.*?)</{tag}>", (HERE / template).read_text(encoding="utf-8"), re.S)
-    assert found, f"{template} has no <{tag}>"
-    return "'sha256-" + base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode() + "'"
+    """Returns the CSP source that allows exactly this inline element of the template."""
+    element = re.search(rf"<{tag}>(.*?)</{tag}>", (HERE / template).read_text(encoding="utf-8"), re.S)
+    assert element, f"{template} has no <{tag}>"
+    return "'sha256-" + base64.b64encode(hashlib.sha256(element[1].encode()).digest()).decode() + "'"
 
 
 # ---- words and numbers
 
 
 def share(part: float, whole: float) -> str:
-    """As card.percent; a dash of nothing."""
+    """Returns card.percent; a dash if `whole` is 0."""
     return percent(part / whole) if whole else "–"
 
 
@@ -196,26 +196,26 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def at(value: float | None) -> str:
-    """A place on an axis from 0 to 1, as a percentage of its length."""
+    """Returns a place on an axis from 0 to 1, as a percentage of its length."""
     return f"{100 * min(1.0, max(0.0, value or 0.0)):.2f}%"
 
 
 def slices(runs: Sequence[plots.Run]) -> dict[str, list[plots.Row]]:
-    """column -> [{value, n, runs: one slice or None per run}] of slices named `column=value`."""
-    found: dict[str, list[plots.Row]] = {}
+    """Returns column -> [{value, n, runs: one slice or None per run}] of slices named `column=value`."""
+    by_column: dict[str, list[plots.Row]] = {}
     for name in sorted({name for run in runs for name in run["slices"]}):
         column, _, value = name.partition("=")
         parts = [run["slices"].get(name) for run in runs]
         n = next(part["n"] for part in parts if part)
-        found.setdefault(column, []).append({"value": value, "n": n, "runs": parts})
-    return found
+        by_column.setdefault(column, []).append({"value": value, "n": n, "runs": parts})
+    return by_column
 
 
 def finding(reports: Sequence[Report]) -> plots.Row | None:
-    """The first report's chosen run beside the model without safety, of the release that is shown before any `other`;
-    None where there is nothing to compare.
+    """Compares the chosen run of the first report with the model without safety; None if there is nothing to compare.
 
-    `difference` of svr_upper has its interval: what a few people show may be chance, and the page says so.
+    Reports of the release on the page come before others. `difference` of svr_upper has its interval: a result of few
+    people may be chance, and the page says so.
     """
     for report in sorted(reports, key=lambda report: report["other"] is not None):
         runs = {run["name"]: run for run in report["runs"]}

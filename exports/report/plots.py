@@ -12,20 +12,20 @@ STEPS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0)
 LETTER = 7.0  # width of an average letter of a label, in pixels
 LONGEST = 22  # letters of a label
 GAP = 9.0  # between a point and its label
-ROUND = 14.0  # between the middle of a point and a label above it
+ROUND = 14.0  # from the centre of a point to a label above it
 LINE = 17.0  # height of a label's line
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A drawing of width x height with room for its axes, and the largest value of each."""
+    """A drawing of width x height with margins for its axes, and the largest value of each axis."""
 
     width: float
     height: float
     x_max: float
     y_max: float
     left: float = 46
-    right: float = 24  # half of a tick of six letters stands beyond the last line, and a drawing is cut at its edge
+    right: float = 24  # half a tick label of six letters extends beyond the last line, and drawings are clipped
     top: float = 34
     bottom: float = 44
 
@@ -37,21 +37,21 @@ class Frame:
 
 
 def ticks(largest: float, most: int = 5) -> list[float]:
-    """Round values from 0 to at least `largest`, at most `most` steps."""
+    """Returns round values from 0 to at least `largest`, in at most `most` steps."""
     step = next((s for s in STEPS if largest <= s * most), 1.0)
     return [round(n * step, 4) for n in range(int(-(-max(largest, step) // step)) + 1)]
 
 
 def plane(runs: Sequence[Run], k: int, width: float, height: float) -> Row:
-    """The Recall-SVR plane: {frame, xs, ys: ticks with places, points}; runs without both numbers are left out.
+    """Returns the Recall-SVR plane {frame, xs, ys: ticks with places, points}, without runs that lack a number.
 
-    A point stands at (svr_upper, recall) with its two intervals; `lower` is its svr. No label covers another.
+    A point is at (svr_upper, recall) with its two intervals; `lower` is its svr. Labels do not overlap.
     """
-    shown = [run for run in runs if all(metric(run, name, k)["mean"] is not None for name in ("svr_upper", "recall"))]
-    highs = {name: max((_high(metric(r, name, k)) for r in shown), default=0.0) for name in ("svr_upper", "recall")}
+    drawn = [run for run in runs if all(metric(run, name, k)["mean"] is not None for name in ("svr_upper", "recall"))]
+    highs = {name: max((_high(metric(r, name, k)) for r in drawn), default=0.0) for name in ("svr_upper", "recall")}
     xs, ys = ticks(highs["svr_upper"] or 0.1), ticks(highs["recall"] or 0.1)
     frame = Frame(width, height, xs[-1], ys[-1])
-    points = [_point(run, k, frame) for run in shown]
+    points = [_point(run, k, frame) for run in drawn]
     _spread(points, frame)
     return {
         "frame": frame,
@@ -62,7 +62,7 @@ def plane(runs: Sequence[Run], k: int, width: float, height: float) -> Row:
 
 
 def curve(points: Sequence[tuple[int, int]], width: float, height: float) -> Row:
-    """A line of counts: {frame, xs, ys: ticks with places, line: SVG points, end}; axes reach the last point."""
+    """Returns a line of counts {frame, xs, ys: ticks with places, line: SVG points, end}; axes reach its last point."""
     x_max, y_max = (max(1, *(point[axis] for point in points)) for axis in (0, 1))
     frame = Frame(width, height, x_max, y_max)
     return {
@@ -76,14 +76,14 @@ def curve(points: Sequence[tuple[int, int]], width: float, height: float) -> Row
 
 
 def counts(largest: int, most: int = 5) -> list[int]:
-    """Round whole numbers from 0 up to `largest`, at most `most` steps."""
+    """Returns round integers from 0 up to `largest`, in at most `most` steps."""
     size = 10 ** max(0, len(str(largest)) - 2)
     step = next(size * n for n in (1, 2, 5, 10, 20, 50, 100) if size * n * most >= largest)
     return list(range(0, largest + 1, step))
 
 
 def metric(run: Run, name: str, k: int) -> Interval:
-    """The interval {mean, low, high} of `name@k`, else of `name`; of nulls where the run has neither."""
+    """Returns the interval {mean, low, high} of `name@k`, else of `name`; of nulls if the run has neither."""
     metrics: Mapping[str, Interval] = run["metrics"]
     return metrics.get(f"{name}@{k}") or metrics.get(name) or {"mean": None, "low": None, "high": None}
 
@@ -94,17 +94,17 @@ def _high(values: Interval) -> float:
 
 def _point(run: Run, k: int, frame: Frame) -> Row:
     svr, upper, recall = (metric(run, name, k) for name in ("svr", "svr_upper", "recall"))
-    place = {
+    point = {
         "x": frame.x(upper["mean"]),
         "y": frame.y(recall["mean"]),
         "name": run["name"],
         "label": _short(run["label"]),
     }
-    place["lower"] = place["x"] if svr["mean"] is None else frame.x(svr["mean"])
+    point["lower"] = point["x"] if svr["mean"] is None else frame.x(svr["mean"])
     for axis, values, scale in (("x", upper, frame.x), ("y", recall, frame.y)):
         for end in ("low", "high"):
-            place[f"{axis}_{end}"] = place[axis] if values[end] is None else scale(values[end])
-    return place
+            point[f"{axis}_{end}"] = point[axis] if values[end] is None else scale(values[end])
+    return point
 
 
 def _short(label: str) -> str:
@@ -112,27 +112,27 @@ def _short(label: str) -> str:
 
 
 def _spread(points: list[Row], frame: Frame) -> None:
-    """Gives every point a label beside, above or below it, none on another label or point.
+    """Places the label of every point beside, above or below it, without overlap with another label or point.
 
-    Where all four places are taken the label moves down, or up where the axis is. `leader` is the line to a label that
-    is at none of these.
+    If all four places are taken, the label moves down, or up if the axis is in the way. `leader` is the line to such a
+    label.
     """
-    taken: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
-    for own, point in enumerate(points):
-        others = [box for n, box in enumerate(taken) if n != own]
+    boxes: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
+    for number, point in enumerate(points):
+        others = [box for n, box in enumerate(boxes) if n != number]
         places = _places(point, LETTER * len(point["label"]), frame)
-        low = frame.height - frame.bottom + 4  # beside a point on the axis; lower are the axis's own words
+        low = frame.height - frame.bottom + 4  # the line of a label beside a point on the axis; ticks are below
         fits = [box for box in places if box[0] >= 0 and box[1] <= frame.width and box[2] <= low]
-        free = [box for box in fits if not _hits(box, others)]
+        free = [box for box in fits if not _overlaps(box, others)]
         box = free[0] if free else _aside(_inside(places[0], frame), others, low)
-        taken.append(box)
-        near = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
-        point["leader"] = None if box in places else [point["x"], point["y"], round(near, 1), round(box[2] - 4, 1)]
+        boxes.append(box)
+        edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
+        point["leader"] = None if box in places else [point["x"], point["y"], round(edge, 1), round(box[2] - 4, 1)]
         point |= {"label_x": round(box[0], 1), "label_y": round(box[2], 1)}
 
 
 def _places(point: Row, length: float, frame: Frame) -> list[Box]:
-    """Right of and left of a point and its intervals, then above and below the point itself."""
+    """Returns places right and left of a point and its intervals, then above and below the point itself."""
     right, left = point["x_high"] + GAP, min(point["lower"], point["x_low"]) - GAP - length
     middle = min(max(frame.left + 4, point["x"] - length / 2), frame.width - length - 4)
     above, below = point["y"] - ROUND, point["y"] + LINE + 5
@@ -140,7 +140,7 @@ def _places(point: Row, length: float, frame: Frame) -> list[Box]:
     return beside + [(middle, middle + length, y) for y in (above, below)]
 
 
-def _hits(box: Box, others: Sequence[Box]) -> bool:
+def _overlaps(box: Box, others: Sequence[Box]) -> bool:
     return any(abs(box[2] - y) < LINE and box[0] < end and start < box[1] for start, end, y in others)
 
 
@@ -150,11 +150,11 @@ def _inside(box: Box, frame: Frame) -> Box:
 
 
 def _aside(box: Box, others: Sequence[Box], low: float) -> Box:
-    """The first free line beneath; above, where that is too low."""
+    """Returns the first free place below; above, if that is too low."""
     start, end, line = box
     for step in (1, -1):
         box = (start, end, line)
-        while _hits(box, others):
+        while _overlaps(box, others):
             box = (start, end, box[2] + step)
         if box[2] <= low:
             break

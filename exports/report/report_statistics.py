@@ -1,7 +1,7 @@
-"""Computes the counts and rates that the report page shows, as plain values, each from a table.
+"""Computes the counts and rates of the report page from tables, as plain values.
 
-reads  the workspace's tables, the votes that stand, the oracle, the conversations that a release holds
-gives  dicts and lists of numbers and words, the same for the same rows; no reviewer's name is among them
+reads  the workspace's tables, the valid votes, the oracle, the conversations of a release
+gives  dicts and lists of numbers and words, the same for the same rows, without names of reviewers
 """
 
 from collections import Counter, defaultdict
@@ -23,10 +23,10 @@ Row = dict[str, Any]
 Ids = set[str]
 Reason = Callable[[str], str]
 Z = 1.959964  # two-sided 95 %
-CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band holds its lower end; the last holds 1, too
+CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band includes its lower end; the last also includes 1
 
 
-# ---- the way of the conversations
+# ---- from sources to rows
 
 
 def funnel(
@@ -40,29 +40,29 @@ def funnel(
     released: Mapping[str, Ids] | None,
     withheld: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Row]:
-    """Steps {name, count, lost: {reason: n}, joined: {reason: n}}: count = the step before - lost + joined.
+    """Returns steps {name, count, lost: {reason: n}, joined: {reason: n}}: count = previous count - lost + joined.
 
-    `released` is config -> conversations, None without a release; labels as build_rows.current gives them. `withheld`
-    are further conversations that were mined, and why nobody is given them: no other table here holds them.
+    labels: the result of build_rows.current. released: config -> conversations, None without a release. withheld: other
+    mined conversations -> the reason; they are in no other table here.
     """
-    now = conversations.select(subject="conversation", digest="digest")
-    mined = set(now["subject"])
-    texts = readings.filter(kind="sensitivity").join(now, on=["subject", "digest"], how="semi")
+    current = conversations.select(subject="conversation", digest="digest")
+    mined = set(current["subject"])
+    texts = readings.filter(kind="sensitivity").join(current, on=["subject", "digest"], how="semi")
     read = set(texts["subject"])
     reviewed = set(votes.filter(kind="sensitivity")["subject"]) & mined
-    sent = set(assignments.filter(kind="sensitivity")["subject"])
+    assigned = set(assignments.filter(kind="sensitivity")["subject"])
     settled = set(labels.filter(pl.col("verdict").is_not_null())["subject"]) & mined
-    out = Counter([*drops.filter(stage="mine")["reason"], *withheld.values()])
+    not_mined = Counter([*drops.filter(stage="mine")["reason"], *withheld.values()])
     unread = _reasons(drops, "propose")
     steps = [
-        {"name": "Found in the source files", "count": len(mined) + out.total(), "lost": {}, "joined": {}},
-        {"name": "Mined", "count": len(mined), "lost": _sorted(out), "joined": {}},
+        {"name": "Found in the source files", "count": len(mined) + not_mined.total(), "lost": {}, "joined": {}},
+        {"name": "Mined", "count": len(mined), "lost": _sorted(not_mined), "joined": {}},
         _step("Read by a proposer", mined, read, lambda c: unread.get(c, "not read yet")),
         _step(
             "Reviewed",
             read,
             reviewed,
-            lambda c: "assigned, no answer that stands" if c in sent else "not assigned",
+            lambda c: "assigned, no answer that stands" if c in assigned else "not assigned",
             lambda _: "reviewed, but not read by a proposer",
         ),
         _step(
@@ -77,37 +77,37 @@ def funnel(
 
 
 def _released(
-    settled: Ids, released: Mapping[str, Ids], why: Mapping[str, str], withheld: Mapping[str, str]
+    settled: Ids, released: Mapping[str, Ids], reasons: Mapping[str, str], withheld: Mapping[str, str]
 ) -> list[Row]:
-    """`injected` of `released` are those rows of `grpo` to which a sentence of ours was added."""
-    held, asked, taught = (released[name] for name in ("conversations", "grpo", "sft"))
-    ours, more = "a sentence of ours was added (injected)", "further requests of a conversation"
+    """Returns the steps of the release. released: config -> conversations, and `injected` -> those rows of `grpo`."""
+    conversations, requests, lists = (released[name] for name in ("conversations", "grpo", "sft"))
+    injected, further = "a sentence of ours was added (injected)", "further requests of a conversation"
     return [
         _step(
             "In the release",
             settled,
-            held,
-            lambda c: why.get(c, "not in this release yet"),
+            conversations,
+            lambda c: reasons.get(c, "not in this release yet"),
             lambda c: f"released before: {withheld[c]}" if c in withheld else "released without a verdict, marked so",
         ),
         _step(
             "Requests to train and test with",
-            held,
-            asked,
-            lambda c: why.get(c, "no request"),
-            lambda c: ours if c in released["injected"] else more,
+            conversations,
+            requests,
+            lambda c: reasons.get(c, "no request"),
+            lambda c: injected if c in released["injected"] else further,
         ),
-        _step("With a list of items that are clear for them", asked, taught, lambda _: "no item is clear for them"),
+        _step("With a list of items that are clear for them", requests, lists, lambda _: "no item is clear for them"),
     ]
 
 
 def _step(name: str, before: Ids, after: Ids, why: Reason, joined: Reason = lambda _: "from elsewhere") -> Row:
-    lost, more = (Counter(map(of, those)) for of, those in ((why, before - after), (joined, after - before)))
-    return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": _sorted(more)}
+    lost, added = (Counter(map(reason, ids)) for reason, ids in ((why, before - after), (joined, after - before)))
+    return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": _sorted(added)}
 
 
 def _reasons(drops: pl.DataFrame, stage: str) -> dict[str, str]:
-    """What was left out in a stage -> its last reason."""
+    """Returns what was left out in a stage -> its last reason."""
     return dict(drops.filter(stage=stage).select("place", "reason").iter_rows())
 
 
@@ -116,8 +116,8 @@ def _sorted(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def left_out(drops: pl.DataFrame, readings: pl.DataFrame) -> list[Row]:
-    """Every reason in every stage, with its count: {stage, reason, count}. What a proposer has read since, and a text's
-    reasons before the last, are none. `readings` are those of the texts as they are now."""
+    """Returns {stage, reason, count} of every reason in every stage. Texts that a proposer has read since do not count,
+    nor do earlier reasons of a text. readings: those of the current texts."""
     newest = readings.filter(pl.col("version") == pl.col("version").last().over("proposer"))
     unread = tables.last(drops.filter(stage="propose"), "source", "place").join(
         newest, left_on=["source", "place"], right_on=["proposer", "subject"], how="anti"
@@ -132,53 +132,53 @@ def left_out(drops: pl.DataFrame, readings: pl.DataFrame) -> list[Row]:
 
 
 def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """{slug, name, explicit, implicit, present, absent, unsure, unresolved} per trait, the most frequent first."""
+    """Returns {slug, name, explicit, implicit, present, absent, unsure, unresolved} per trait, frequent ones first."""
     word = pl.col("verdict").fill_null("unresolved")
     form = pl.when(word == "present").then(pl.col("form").fill_null("implicit")).otherwise(pl.lit(None, pl.String))
-    counted = labels.group_by("trait", word=word, how=form).len()
-    found = {(trait, word, how): n for trait, word, how, n in counted.iter_rows()}
+    groups = labels.group_by("trait", word=word, how=form).len()
+    counts = {(trait, word, how): n for trait, word, how, n in groups.iter_rows()}
     rows = []
     for trait in taxonomy.traits:
-        forms = {how: found.get((trait.slug, "present", how), 0) for how in ("explicit", "implicit")}
-        rest = {word: found.get((trait.slug, word, None), 0) for word in ("absent", "unsure", "unresolved")}
+        forms = {how: counts.get((trait.slug, "present", how), 0) for how in ("explicit", "implicit")}
+        rest = {word: counts.get((trait.slug, word, None), 0) for word in ("absent", "unsure", "unresolved")}
         rows.append({"slug": trait.slug, "name": trait.name, **forms, "present": sum(forms.values()), **rest})
     return sorted(rows, key=lambda r: -r["present"])
 
 
 def methods(labels: pl.DataFrame) -> dict[str, int]:
-    """How many verdicts were agreed, adjudicated, taken over under a certificate (auto), or are unresolved."""
-    found = Counter(labels["method"])
-    return {method: found[method] for method in ("agreed", "adjudicated", "auto", "unresolved")}
+    """Returns how many labels are agreed, adjudicated, accepted under a certificate (auto), or unresolved."""
+    counts = Counter(labels["method"])
+    return {method: counts[method] for method in ("agreed", "adjudicated", "auto", "unresolved")}
 
 
 def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """Each proposer against people's labels: {kind, proposer, version, read, total, traits, sure}.
+    """Compares each proposer with people's labels: {kind, proposer, version, read, total, traits, sure}.
 
-    total, traits: `rates`, of all and per trait. sure: precision per band of confidence (CONFIDENCES). Found and missed
-    count on the texts that this proposer read; a claim without a settled label is `open`, and so is one that became a
-    label `auto`: it would bear itself out. There is no recall: people look where something was proposed, so of what
-    they confirmed nearly all had been. What is missed is bounded by the audit (workload.missed).
+    total, traits: `rates` of all traits and per trait. sure: precision per band of confidence (CONFIDENCES). Only texts
+    that the proposer read count. A claim without a settled label is `open`, and so is one that became a label `auto`:
+    it would confirm itself. There is no recall: people look where something was proposed, so nearly all that they
+    confirmed had been proposed. The audit bounds what is missed (workload.missed).
     """
     labels = labels.filter(pl.col("method") != "auto")
     keys = ["kind", "proposer", "version"]
-    made = []
+    rows = []
     for (kind, proposer, version), texts in sorted(readings.group_by(keys), key=lambda pair: pair[0]):
         claims = proposals.filter(kind=kind, proposer=proposer, version=version, verdict="present")
-        counts = _against(claims, texts, labels.filter(kind=kind))
+        counts = _outcomes(claims, texts, labels.filter(kind=kind))
         per_trait = [
             {"slug": t.slug, "name": t.name, **rates(counts[t.slug])} for t in taxonomy.traits if counts[t.slug].total()
         ]
         total = sum(counts.values(), Counter())
         subjects = texts["subject"].n_unique()
-        named = {"kind": kind, "proposer": proposer, "version": version, "read": subjects}
-        made.append(
-            named | {"total": rates(total), "traits": per_trait, "sure": _sure(claims, labels.filter(kind=kind))}
+        head = {"kind": kind, "proposer": proposer, "version": version, "read": subjects}
+        rows.append(
+            head | {"total": rates(total), "traits": per_trait, "sure": _sure(claims, labels.filter(kind=kind))}
         )
-    return made
+    return rows
 
 
 def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
-    """{low, high, precision, n} per band of confidence that has a settled claim, the surest first."""
+    """Returns {low, high, precision, n} per band of confidence with a settled claim, the highest first."""
     unit = ["subject", "trait", "digest"]
     settled = labels.filter(pl.col("verdict").is_in(["present", "absent"])).select(
         *unit, right=pl.col("verdict") == "present"
@@ -193,12 +193,12 @@ def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
     return [row for row in reversed(rows) if row["n"]]
 
 
-def _against(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -> Mapping[str, Counter[str]]:
-    """trait -> how many claims were right, wrong or are open, and how many sensitivities were missed."""
+def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -> Mapping[str, Counter[str]]:
+    """Returns trait -> how many claims are right, wrong or open, and how many sensitivities were missed."""
     unit = ["subject", "trait", "digest"]
-    seen = labels.join(texts.select("subject", "digest").unique(), on=["subject", "digest"], how="semi")
+    judged = labels.join(texts.select("subject", "digest").unique(), on=["subject", "digest"], how="semi")
     claimed = claims.select(unit).unique().with_columns(claimed=True)
-    both = claimed.join(seen.select(*unit, "verdict"), on=unit, how="full", coalesce=True)
+    both = claimed.join(judged.select(*unit, "verdict"), on=unit, how="full", coalesce=True)
     word = (
         pl.when(pl.col("claimed") & (pl.col("verdict") == "present"))
         .then(pl.lit("right"))
@@ -216,7 +216,7 @@ def _against(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) ->
 
 
 def rates(counts: Mapping[str, int]) -> Row:
-    """{right, wrong, missed, open, precision}: the rate as (mean, low, high), or None with nothing to count."""
+    """Returns {right, wrong, missed, open, precision}; precision is (mean, low, high), or None without claims."""
     right, wrong, missed = (counts.get(word, 0) for word in ("right", "wrong", "missed"))
     return {
         "right": right,
@@ -228,7 +228,7 @@ def rates(counts: Mapping[str, int]) -> Row:
 
 
 def wilson(hits: int, n: int) -> dict[str, float] | None:
-    """{mean, low, high}: a share and its 95 % interval (Wilson 1927); None of nothing."""
+    """Returns {mean, low, high}: a share and its 95 % interval (Wilson 1927); None if n is 0."""
     if n == 0:
         return None
     p, z2 = hits / n, Z * Z
@@ -244,22 +244,22 @@ def wilson(hits: int, n: int) -> dict[str, float] | None:
 
 
 def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
-    """{kind, slug, name, units, positives, few, alpha, low, high} of agreement.alphas, most positives first."""
+    """Returns {kind, slug, name, units, positives, few, alpha, low, high} of agreement.alphas, most positives first."""
     names = {t.slug: t.name for t in taxonomy.traits}
-    known = alphas.filter(pl.col("trait").is_in(list(names))).rename({"trait": "slug"}).to_dicts()
-    told = [row | {"name": names[row["slug"]], "few": row["positives"] < FEW} for row in known]
-    return sorted(told, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -r["positives"], r["slug"]))
+    rows = alphas.filter(pl.col("trait").is_in(list(names))).rename({"trait": "slug"}).to_dicts()
+    named = [row | {"name": names[row["slug"]], "few": row["positives"] < FEW} for row in rows]
+    return sorted(named, key=lambda r: (r["kind"] != "sensitivity", r["alpha"] is None, -r["positives"], r["slug"]))
 
 
 def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
-    """{slug, name, violated, clear, unknown}: items per verdict, the traits that the catalog knows best first."""
+    """Returns {slug, name, violated, clear, unknown}: items per verdict, traits with the fewest unknown items first."""
     codes = oracle.codes[:-1]  # the last row is the item that nobody knows
     rows = []
     for trait in taxonomy.traits:
         column = codes[:, oracle.column(trait.slug)]
-        counted = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
+        verdicts = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
         rows.append(
-            {"slug": trait.slug, "name": trait.name} | {word: int((column == n).sum()) for word, n in counted.items()}
+            {"slug": trait.slug, "name": trait.name} | {word: int((column == n).sum()) for word, n in verdicts.items()}
         )
     return sorted(rows, key=lambda r: (r["unknown"], -r["violated"]))
 
@@ -270,9 +270,9 @@ def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
 def headline(
     conversations: pl.DataFrame, labels: pl.DataFrame, votes: pl.DataFrame, items: pl.DataFrame, warnings: pl.DataFrame
 ) -> Row:
-    """The numbers that say how large this is; `own` of the `labelled` conversations hold a sensitivity."""
+    """Returns the main numbers of the dataset; `own` of the `labelled` conversations hold a sensitivity."""
     present = labels.filter(verdict="present")
-    people = votes.filter(kind="sensitivity")
+    reviews = votes.filter(kind="sensitivity")
     return {
         "conversations": conversations.height,
         "sources": sorted(set(conversations["source"])),
@@ -284,12 +284,12 @@ def headline(
         "traits": present["trait"].n_unique(),
         "catalog": items.height,
         "warnings": warnings["warning"].n_unique(),
-        "reviewers": people["reviewer"].n_unique(),
+        "reviewers": reviews["reviewer"].n_unique(),
     }
 
 
 def released(manifest: Facts) -> Row:
-    """{items, sensitivities, present: trait -> labels “present”} of a release, as its manifest counts them."""
+    """Returns {items, sensitivities, present: trait -> labels “present”} of a release, from its manifest."""
     present = {slug: counts.get("present", 0) for slug, counts in manifest["labels"].items()}
     items = sum(manifest["counts"].get("items", {}).values())
     return {"items": items, "sensitivities": sum(present.values()), "present": present}

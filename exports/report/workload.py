@@ -1,7 +1,7 @@
-"""What reviewing cost and what it found: who carried how much, how fast labels came, what they still miss at most.
+"""Computes the cost and yield of reviewing: tasks per reviewer, sensitivities found, bounds on what labels miss.
 
 reads  tasks and their states, standing reviews (column `out`), labels, the bounds of the blind audit
-gives  plain rows for the report; reviewers stand under the names that the caller gives them
+gives  plain rows for the report, with the names that the caller gives to reviewers
 """
 
 from collections.abc import Callable
@@ -16,51 +16,51 @@ from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
 
 Row = dict[str, Any]
-POINTS = 120  # of a curve: more cannot be seen
+POINTS = 120  # of a curve: more are not visible
 
 
 def load(tasks: pl.DataFrame, standing: pl.DataFrame, taxonomy: Taxonomy, name: Callable[[str], str]) -> list[Row]:
-    """{name, given, answered, open, severe, seconds, hours} per person, who carried most first.
+    """Returns {name, given, answered, open, severe, seconds, hours} per reviewer, most answered tasks first.
 
-    `tasks` and their states are progress.tasks. `severe`: answered tasks in which they met a severe trait; `seconds` is
-    the median answered task's, null where no tool says.
+    tasks: the result of progress.tasks. `severe` counts answered tasks with a severe trait; `seconds` is the median of
+    answered tasks, null if no tool records it.
     """
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
-    met = severe & pl.col("verdict").is_in(["present", "unsure"])
-    counted = standing.filter(pl.col("out").is_null()).join(tasks.filter(state="answered"), on=TASK, how="semi")
-    each = counted.group_by(TASK).agg(pl.col("seconds").max(), severe=met.any())
-    done = each.group_by("reviewer").agg(
+    is_met = severe & pl.col("verdict").is_in(["present", "unsure"])
+    answered = standing.filter(pl.col("out").is_null()).join(tasks.filter(state="answered"), on=TASK, how="semi")
+    by_task = answered.group_by(TASK).agg(pl.col("seconds").max(), severe=is_met.any())
+    totals = by_task.group_by("reviewer").agg(
         pl.col("severe").sum(), pl.col("seconds").median(), hours=_sum("seconds") / 3600
     )
     states = {state: (pl.col("state") == state).sum() for state in ("answered", "open")}
-    people = tasks.group_by("reviewer").agg(given=pl.len(), **states).join(done, on="reviewer", how="left")
-    rows = people.with_columns(pl.col("severe").fill_null(0)).to_dicts()
+    reviewers = tasks.group_by("reviewer").agg(given=pl.len(), **states).join(totals, on="reviewer", how="left")
+    rows = reviewers.with_columns(pl.col("severe").fill_null(0)).to_dicts()
     named = [{"name": name(row.pop("reviewer"))} | row for row in rows]
     return sorted(named, key=lambda r: (-r["answered"], -r["given"], r["name"]))
 
 
 def _sum(column: str) -> pl.Expr:
-    """Null where every value is null: no tool says, which is not no time."""
+    """Sums the column; null if every value is null, as an unknown time is not 0."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 
 def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
-    """{read, found, points: [(conversations read, sensitivities found)]} in the order in which reviews came in."""
+    """Returns {read, found, points: [(conversations read, sensitivities found)]} in the order of the reviews."""
     read = standing.filter(pl.col("out").is_null(), kind="sensitivity")["subject"].unique(maintain_order=True)
-    per = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
+    present_by_subject = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
     found, points = 0, [(0, 0)]
     step = max(1, len(read) // POINTS)
     for n, subject in enumerate(read, 1):
-        found += per.get(subject, 0)
+        found += present_by_subject.get(subject, 0)
         if n % step == 0 or n == len(read):
             points.append((n, found))
     return {"read": len(read), "found": found, "points": points}
 
 
 def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
-    """{pooled, truth, together, gold, false, traits: [{name, share, words, ...}]} of LabelBounds; lowest bound first.
+    """Returns {pooled, truth, together, gold, false, traits: [{name, share, words, ...}]}, the lowest bound first.
 
-    `false`: how much of the labels `present` is wrong at most; null where the bounds do not tell of it.
+    `false`: the share of `present` labels that are wrong at most; null if the bounds do not include it.
     """
     names = {t.slug: t.name for t in taxonomy.traits}
     false = {slug: precision_bounds.words(share) for slug, share in bounds.false.items()}
@@ -80,7 +80,7 @@ def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
 
 
 def _bound(name: str, bound: Bound) -> Row:
-    """`held`: what was missed as far as somebody knows; of one without a label nobody does."""
+    """Returns the row of a bound. `held`: what is known to be missed, without the subjects that have no label."""
     names = ("share", "audited", "zone", "holes", "open", "found", "certified")
     facts = {field: getattr(bound, field) for field in names}
     return {"name": name, "words": recall_bounds.words(bound), "held": bound.misses - bound.holes} | facts
