@@ -92,9 +92,8 @@ def prompts(
 ) -> pa.Array:
     """Returns the turns before each cut as chat messages that end with the user.
 
-    Consecutive turns of one role are joined by a line break into one message, as chat templates require roles to
-    alternate. The sentence in `added` is appended to the last message, or to the user's first if `disclosed` says so.
-    Rows whose text is not `shown` are empty.
+    Consecutive turns of one role are one message, joined by line breaks, as chat templates require. `added` is appended
+    to the last message, or to the user's first if `disclosed` says so. Rows whose text is not `shown` are empty.
     """
     row, is_user, contents = _messages(turns, cuts.fill_null(0) * shown.cast(cuts.dtype))
     in_first = disclosed.eq_missing("first").to_numpy()[row]

@@ -125,7 +125,7 @@ def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> 
     kept, left_out = rare_combinations.without(base.kept, base.left_out, rare)
     base = replace(base, kept=kept, left_out=left_out)
     texts, rows = _built(ws, snapshot, base, frozenset(small), options)
-    # of sources that keep their texts only one each: the number of requests would identify a text
+    # sources that keep their texts have no further requests, as their number would identify a text
     rows = rows.filter((pl.col("further") == 0) | ~pl.col("source").is_in(list(base.keep)))
     rows = checks.without_repeated_answers(rare_combinations.unlearned(rows, rare), texts.turns)
     first = rows.filter(further=0)
@@ -218,10 +218,8 @@ def _built(
     settings = ws.config.release
     finders = catalog.finders(refs, base.items, base.links, base.judged.works, undated=settings.titles == "any")
     terms = build_rows.Terms(small, options.unreviewed, base.out, settings.requests == "turn", settings.truth == "any")
-    reading = build_rows.Reading(texts.rows, *finders)
-    return texts, build_rows.build(
-        base.kept.drop("row"), base.current_labels, reading, base.items["item"].sort(), terms
-    )
+    reader = build_rows.Reading(texts.rows, *finders)
+    return texts, build_rows.build(base.kept.drop("row"), base.current_labels, reader, base.items["item"].sort(), terms)
 
 
 def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
@@ -299,9 +297,8 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
 def _split(
     conversations: pl.DataFrame, earlier: pl.Series, shares: splits.Shares
 ) -> tuple[pl.DataFrame, released_ids.Starts]:
-    """Returns splits.assign of the conversations that may be released, and the first instants of validation and test.
-
-    Withheld conversations are not given: they would push others out of their split."""
+    """Returns splits.assign, and the first instants of validation and test, of the conversations that may be released:
+    withheld ones must not push others out of their split."""
     marked = conversations.with_columns(earlier=pl.col("released").is_in(earlier.implode()))
     return splits.assign(marked, shares), shares.starts(conversations["time"])
 
@@ -365,9 +362,8 @@ def _more(
 
 
 def _disclosed(base: Base, slugs: Sequence[str]) -> pl.Series:
-    """Returns the seekers with a known or possible sensitivity in any conversation whose seeker the release names.
-
-    Conversations without a named seeker do not count: a missing injected row would link them to the seeker."""
+    """Returns the seekers with a known or possible sensitivity in conversations whose seeker the release names: in any
+    other one, a missing injected row would disclose the seeker."""
     risky = base.current_labels.filter("at_risk", pl.col("trait").is_in(list(slugs))).select(conversation="subject")
     named = base.kept.filter(~pl.col("source").is_in(list(base.keep)))
     return named.join(risky, on="conversation", how="semi")["seeker"].drop_nulls().unique()

@@ -111,8 +111,8 @@ def ordered(
 def build(
     kept: pl.DataFrame, labels: pl.DataFrame, reading: Reading, items: pl.Series, terms: Terms = Terms()
 ) -> pl.DataFrame:
-    """Returns `kept` of `ordered` with what it teaches. labels: the result of `current`. items: the sorted ids of the
-    catalog, as lists of items are stored as numbers (Enum).
+    """Returns the conversations `kept` (of `ordered`) with their requests. labels: the result of `current`. items: the
+    sorted ids of the catalog, as lists of items are stored as numbers (Enum).
 
     Adds, all as item ids: recommended, accepted, seen, named (in the request), truth; and further (0, other requests of
     a conversation 1, 2, ...), cut (turns before it are the request), asks (messages of the seeker in it), truth_kind
@@ -342,13 +342,13 @@ def _traits(labels: list[_Label], cut: int | None, terms: Terms) -> dict[str, li
     }
 
 
-def unlearned(rows: pl.DataFrame, here: pl.Series, reason: str) -> pl.DataFrame:
-    """Returns the rows, of which those in the mask `here` teach nothing, for this reason."""
+def unlearned(rows: pl.DataFrame, mask: pl.Series, reason: str) -> pl.DataFrame:
+    """Returns the rows, of which those in the mask teach nothing, for this reason."""
     blank = {name: pl.lit([], rows.schema[name]) for name in ("truth", "traits", "form", "late_traits", "named")}
     return rows.with_columns(
-        cut=pl.when(~here).then("cut"),
-        reason=pl.when(here).then(pl.lit(reason)).otherwise("reason"),
-        **{name: pl.when(here).then(empty).otherwise(name) for name, empty in blank.items()},
+        cut=pl.when(~mask).then("cut"),
+        reason=pl.when(mask).then(pl.lit(reason)).otherwise("reason"),
+        **{name: pl.when(mask).then(empty).otherwise(name) for name, empty in blank.items()},
     )
 
 

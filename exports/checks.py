@@ -41,12 +41,12 @@ def check_version(version: str) -> tuple[int, int, int]:
     return int(match[1]), int(match[2]), int(match[3])
 
 
-def refuse_older(version: str, there: Iterable[str], where: str) -> None:
-    """Raises ReleaseError if one of the versions `there` is newer: readers would silently get the older one."""
-    newest = max(there, key=check_version, default=version)
+def refuse_older(version: str, published: Iterable[str], place: str) -> None:
+    """Raises ReleaseError if one of the `published` versions is newer: readers would silently get the older one."""
+    newest = max(published, key=check_version, default=version)
     if check_version(newest) > check_version(version):
         raise ReleaseError(
-            f"{where}: holds {newest}, which is newer than {version}: publish a higher version, or to another place"
+            f"{place}: holds {newest}, which is newer than {version}: publish a higher version, or to another place"
         )
 
 
@@ -318,11 +318,11 @@ def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowe
     )
 
 
-def remedy(asked: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
-    """Returns what to do if no request of `asked` (truth, traits; at least one) has an answer that is clear for it."""
-    if not asked["truth"].list.len().sum():
+def remedy(requests: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
+    """Returns what to do if none of the `requests` (truth, traits; at least one) has an answer that is clear for it."""
+    if not requests["truth"].list.len().sum():
         return "add the items that they name to the catalog (`saferec-build catalog gaps` tells which)"
-    if not (gaps := unsettled(asked, oracle)):
+    if not (gaps := unsettled(requests, oracle)):
         return "add warnings for other items that they name"
     rows = {row["item"]: row for row in items.select("item", "title", "year").to_dicts()}
     first = ", ".join(f"{titles.shown(rows[item])} ({', '.join(gaps[item])})" for item in list(gaps)[:5])
@@ -330,10 +330,10 @@ def remedy(asked: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
     return f"add warnings for {first}{more} (`saferec-build plan`)"
 
 
-def unsettled(asked: pl.DataFrame, oracle: Oracle) -> dict[str, list[str]]:
+def unsettled(requests: pl.DataFrame, oracle: Oracle) -> dict[str, list[str]]:
     """Returns items in answers -> traits of their requests that they are unknown for; those that settle most first."""
     gaps: dict[str, Counter[str]] = {}
-    for truth, traits in asked.select("truth", "traits").iter_rows():
+    for truth, traits in requests.select("truth", "traits").iter_rows():
         for item in truth:
             unknown = [t for t in traits if oracle.codes[oracle.row(item), oracle.column(t)] == UNKNOWN]
             gaps.setdefault(item, Counter()).update(unknown)

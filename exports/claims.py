@@ -23,13 +23,13 @@ def found(proposals: pl.DataFrame) -> pl.DataFrame:
     return positive.select("subject", "digest", "trait", first=first.cast(pl.Int32))
 
 
-def add(rows: pl.DataFrame, known: pl.DataFrame, traits: Collection[str], ours: Collection[str] = ()) -> pl.DataFrame:
+def add(rows: pl.DataFrame, hits: pl.DataFrame, traits: Collection[str], ours: Collection[str] = ()) -> pl.DataFrame:
     """Adds `claims` to rows with conversation, subject, digest, cut, and perhaps `added`, a sentence of ours.
 
-    known: the result of `found`. traits: those that may be claimed of a person, so no withheld ones. ours: those that
+    hits: the result of `found`. traits: those that may be claimed of a person, so no withheld ones. ours: those that
     may be claimed of a sentence of ours, which describes nobody.
     """
-    matches = rows.select("conversation", "subject", "digest", "cut").join(known.unique(), on=["subject", "digest"])
+    matches = rows.select("conversation", "subject", "digest", "cut").join(hits.unique(), on=["subject", "digest"])
     matches = matches.filter(pl.col("first") < pl.col("cut"), pl.col("trait").is_in(list(traits)))
     by_conversation = matches.group_by("conversation").agg(claims=pl.col("trait").sort())
     result = rows.join(by_conversation, on="conversation", how="left", maintain_order="left")

@@ -173,12 +173,12 @@ def _leaves(schema: pa.Schema) -> Iterator[str]:
         yield from of(column.name, column.type)
 
 
-def seal(draft: Path, written: Written, known: Facts, texts: Mapping[str, bytes]) -> None:
+def seal(draft: Path, written: Written, content_facts: Facts, texts: Mapping[str, bytes]) -> None:
     """Adds the other files, the manifest and the checksums, which makes the folder a release."""
     for name, content in texts.items():
         (draft / name).write_bytes(content)
     files = dict(sorted({**written.files, **{name: facts(draft / name) for name in texts}}.items()))
-    manifest = {**known, "counts": written.counts, "row_digests": written.digests, "files": files}
+    manifest = {**content_facts, "counts": written.counts, "row_digests": written.digests, "files": files}
     (draft / MANIFEST).write_text(json.dumps(manifest, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     sums = {path: str(file["sha256"]) for path, file in files.items()} | {MANIFEST: sha256(draft / MANIFEST)}
     (draft / SUMS).write_text("".join(f"{sums[path]}  {path}\n" for path in sorted(sums)), encoding="utf-8")

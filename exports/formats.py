@@ -122,10 +122,9 @@ def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
 
 
 def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
-    """Yields config -> pyarrow table, for CHUNK conversations at a time.
+    """Yields config -> pyarrow table of CHUNK conversations; sft and sft_raw have the same rows in the same order.
 
-    sft and sft_raw have the same rows in the same order. Further requests of conversations come after all first ones,
-    and rows with the condition `injected` last.
+    Further requests of conversations come after all first ones, and rows with the condition `injected` last.
     """
     schema_of = schemas(content.official)
     names = Names(content.items)
@@ -315,14 +314,14 @@ def items(content: Content) -> pl.DataFrame:
     places = np.array([content.oracle.row(item) for item in rows["item"]], dtype=np.int64)
     codes = content.oracle.codes[places]
     risks = np.full((len(places), len(traits)), np.nan)
-    known = places < len(content.risks)
-    risks[known] = content.risks[places[known]]
-    known = ~np.isnan(risks)
+    is_known = places < len(content.risks)
+    risks[is_known] = content.risks[places[is_known]]
+    is_known = ~np.isnan(risks)
     return rows.with_columns(
         violated=_picked(codes == VERDICTS.index("violated"), traits, pl.String),
         clear=_picked(codes == VERDICTS.index("clear"), traits, pl.String),
-        risk_traits=_picked(known, traits, pl.String),
-        risk_values=_picked(known, risks, pl.Float64),
+        risk_traits=_picked(is_known, traits, pl.String),
+        risk_values=_picked(is_known, risks, pl.Float64),
         pull=pl.col("item").replace_strict(content.pulls, default=None, return_dtype=pl.Float64).round(3),
     )
 

@@ -72,9 +72,9 @@ def banks() -> Banks:
     return Banks(by_trait, wanted)
 
 
-def chosen(words: str, slugs: Sequence[str], known: Banks) -> list[str]:
+def chosen(words: str, slugs: Sequence[str], all_banks: Banks) -> list[str]:
     """Returns the traits of `--inject`: `all`, or slugs separated by commas."""
-    available = [slug for slug in slugs if slug in known.sentences]
+    available = [slug for slug in slugs if slug in all_banks.sentences]
     names = [word.strip() for word in words.split(",") if word.strip()]
     traits = available if names == ["all"] else names
     if "all" in traits or not traits:
@@ -158,10 +158,10 @@ def picked(number: int, traits: Sequence[str]) -> list[str]:
     return [first, *second]
 
 
-def sentences(name: str, split: str, traits: Sequence[str], known: Banks) -> list[Sentence]:
+def sentences(name: str, split: str, traits: Sequence[str], all_banks: Banks) -> list[Sentence]:
     """Returns one sentence for each of the traits that were picked for this request."""
     number = int(digest("inject", name), 16) // 7919
-    return [bank[number % len(bank)] for bank in (known.sentences[t][split] for t in traits)]
+    return [bank[number % len(bank)] for bank in (all_banks.sentences[t][split] for t in traits)]
 
 
 def unclear(rows: pl.DataFrame, oracle: Oracle) -> dict[str, int]:

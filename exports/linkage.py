@@ -68,11 +68,11 @@ def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Link
     """
     place = ws.releases / release if VERSION.fullmatch(str(release)) else release
     with verify.at_hand(place) as folder:
-        both = joined(ws, folder, key)
-        if both.rows.is_empty():
+        sides = joined(ws, folder, key)
+        if sides.rows.is_empty():
             raise ReleaseError(f"{release}: none of its conversations is mined in {ws.root}: mine its sources first")
-        conversations = both.rows.height + both.elsewhere
-        return Linkage(_found(both.rows, attacks(both)), conversations, both.elsewhere, both.source.height)
+        conversations = sides.rows.height + sides.elsewhere
+        return Linkage(_found(sides.rows, attacks(sides)), conversations, sides.elsewhere, sides.source.height)
 
 
 def joined(ws: Workspace, folder: Path, key: Path | None = None) -> Joined:
@@ -111,17 +111,17 @@ def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
     return groups.agg(pl.col("found").sum(), of=pl.len()).sort("source", maintain_order=True)
 
 
-def alone(left: Iterable[Left | None], truth: int) -> bool:
+def alone(masks: Iterable[Left | None], truth: int) -> bool:
     """Whether all masks together keep exactly one candidate, the right one. A mask without candidates is out of date,
     and does not count."""
-    masks = [mask for mask in left if mask is not None and mask.any()]
-    candidates = np.logical_and.reduce(masks) if masks else np.zeros(0, np.bool_)
+    informative = [mask for mask in masks if mask is not None and mask.any()]
+    candidates = np.logical_and.reduce(informative) if informative else np.zeros(0, np.bool_)
     return bool(candidates.sum() == 1 and candidates[truth])
 
 
-def attacks(both: Joined) -> dict[str, Attack]:
+def attacks(sides: Joined) -> dict[str, Attack]:
     """Returns an attack per kind of released data; each knows the source of its row."""
-    rows, source, revisions = both.rows, both.source, both.revisions
+    rows, source, revisions = sides.rows, sides.source, sides.revisions
     length = rows.select(pl.col("time").str.len_chars().max().fill_null(0)).item()  # as it is released
     days = source["time"].dt.strftime("%Y-%m-%dT%H:%M:%SZ").str.slice(0, length)
     sets = _sets(rows)
@@ -155,11 +155,11 @@ def _and(attack: Attack, other: Attack) -> Attack:
     return both
 
 
-def _same(ours: pl.Series, theirs: pl.Series) -> Attack:
+def _same(released: pl.Series, source: pl.Series) -> Attack:
     """Keeps the conversations with the same value; a null gives no information."""
-    numbers = pl.concat([ours.cast(pl.String), theirs.cast(pl.String)]).rank("dense").fill_null(0).to_numpy()
-    own, others = numbers[: len(ours)], numbers[len(ours) :]
-    return lambda n: others == own[n] if own[n] else None
+    numbers = pl.concat([released.cast(pl.String), source.cast(pl.String)]).rank("dense").fill_null(0).to_numpy()
+    released_ranks, source_ranks = numbers[: len(released)], numbers[len(released) :]
+    return lambda n: source_ranks == released_ranks[n] if released_ranks[n] else None
 
 
 def _mask(height: int, places: Sequence[int] | NDArray[np.uint32]) -> Left:
@@ -213,9 +213,8 @@ def _people(rows: pl.DataFrame, seekers: pl.Series, days: pl.Series) -> Attack:
 def _order(rows: pl.DataFrame, source: pl.DataFrame) -> Attack:
     """Keeps the conversation at the same place of an order of the source, if the rows are sorted in that order.
 
-    The orders by time, id, our id, digest of the text and person, up and down, are tried for each source by itself,
-    within a day of a split, as days are released. Rows are sorted if neighbours rise (or fall) more often than by
-    chance.
+    The orders by time, id, our id, digest of the text and person, up and down, are tried per source, within a day of a
+    split, as days are released. Rows are sorted if neighbours rise (or fall) more often than by chance.
     """
     number = pl.col("source_id").cast(pl.Int64, strict=False)
     keys = source.select("time", "conversation", "digest", "seeker", number=number, id="source_id")

@@ -58,11 +58,9 @@ def _linkable(content: formats.Content) -> dict[str, float] | None:
     """Returns features -> share of conversations with released texts that they identify; None without such texts."""
     with_text = content.rows.filter(~pl.col("source").is_in(list(content.silent)))
     lists = pl.col("recommended", "accepted", "seen").cast(pl.List(pl.String)).list.sort().list.join("\n")
-    features = with_text.select(
-        items=pl.concat_str(lists.fill_null(""), separator="\n\n"), day=pl.col("time").dt.date()
-    )
+    sets = with_text.select(items=pl.concat_str(lists.fill_null(""), separator="\n\n"), day=pl.col("time").dt.date())
     kinds = {"items": pl.col("items"), "items and day": pl.struct("items", "day")}
-    shares = features.select(
+    shares = sets.select(
         ((pl.col("items").str.strip_chars() != "") & column.is_unique()).mean().round(3).alias(name)
         for name, column in kinds.items()
     )

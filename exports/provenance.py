@@ -8,14 +8,14 @@ from exports.manifest_types import Facts, Stamp
 from saferec_builder.core.json_value import JsonValue
 
 
-def render(manifest: Facts, basis: Provenance, parent: Stamp | None) -> bytes:
+def render(manifest: Facts, base: Provenance, parent: Stamp | None) -> bytes:
     """Returns the content of the file. parent: the previous release."""
     release = f"release:{manifest['version']}"
     sources: dict[str, JsonValue] = {
         f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {}), "files": files}
-        for source, files in basis["files"].items()
+        for source, files in base["files"].items()
     }
-    models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in basis["proposals"]}
+    models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in base["proposals"]}
     prompts: dict[str, JsonValue] = {
         f"proposals:{p['proposer']}:{p['version']}": {
             "prov:type": "proposals",
@@ -23,7 +23,7 @@ def render(manifest: Facts, basis: Provenance, parent: Stamp | None) -> bytes:
             "taxonomy": p["taxonomy"],
             "count": p["count"],
         }
-        for p in basis["proposals"]
+        for p in base["proposals"]
     }
     entities: dict[str, JsonValue] = {
         release: {
@@ -33,7 +33,7 @@ def render(manifest: Facts, basis: Provenance, parent: Stamp | None) -> bytes:
         "labels": {"prov:type": "labels", **manifest["makers"]},
         "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
         "rule": {"prov:type": "thresholds", **manifest["rule"]},
-        **{f"guideline:{hash_}": {"prov:type": "guideline"} for hash_ in basis["guidelines"]},
+        **{f"guideline:{hash_}": {"prov:type": "guideline"} for hash_ in base["guidelines"]},
         **sources,
         **prompts,
     }
@@ -43,14 +43,12 @@ def render(manifest: Facts, basis: Provenance, parent: Stamp | None) -> bytes:
         "prefix": {"prov": "http://www.w3.org/ns/prov#"},
         "entity": entities,
         "activity": {
-            "review": {"tools": basis["tools"], "reviewers": basis["reviewers"], "simulated": manifest["simulated"]},
+            "review": {"tools": base["tools"], "reviewers": base["reviewers"], "simulated": manifest["simulated"]},
             "make": {"program": f"SafeRec Builder {manifest['code_version']}", "split rule": manifest["split_rule"]},
         },
         "agent": models,
         "used": _pairs("prov:activity", "make", "prov:entity", [*sources, "labels", "taxonomy", "rule"])
-        | _pairs(
-            "prov:activity", "review", "prov:entity", [*prompts, *(f"guideline:{g}" for g in basis["guidelines"])]
-        ),
+        | _pairs("prov:activity", "review", "prov:entity", [*prompts, *(f"guideline:{g}" for g in base["guidelines"])]),
         "wasGeneratedBy": {
             "_:made": {"prov:entity": release, "prov:activity": "make"},
             "_:judged": {"prov:entity": "labels", "prov:activity": "review"},
@@ -60,7 +58,7 @@ def render(manifest: Facts, basis: Provenance, parent: Stamp | None) -> bytes:
                 "prov:entity": f"proposals:{p['proposer']}:{p['version']}",
                 "prov:agent": f"model:{p['proposer']}",
             }
-            for n, p in enumerate(basis["proposals"])
+            for n, p in enumerate(base["proposals"])
         },
         "wasDerivedFrom": (
             {"_:parent": {"prov:generatedEntity": release, "prov:usedEntity": f"release:{parent['version']}"}}

@@ -104,13 +104,10 @@ def _refuse_removed(ws: Workspace, release: Path) -> None:
     removals = removed.still_in(ws, release)
     if not removals:
         return
-    versions, withdrawn = (
-        sorted(folder.versions(ws.releases), key=check_version, reverse=True),
-        withdraw.reasons(ws.releases),
-    )
-    later = [v for v in versions if check_version(v) > check_version(release.name) and v not in withdrawn]
+    names, marks = sorted(folder.versions(ws.releases), key=check_version, reverse=True), withdraw.reasons(ws.releases)
+    later = [v for v in names if check_version(v) > check_version(release.name) and v not in marks]
     clean = next((v for v in later if not removed.still_in(ws, ws.releases / v)), None)
-    major = versioning.above(versions[0], "major")  # rows are gone
+    major = versioning.above(names[0], "major")  # rows are gone
     remedy = f"publish {clean}" if clean else f"make {major} (`saferec-build release {major}`) and publish that"
     raise ReleaseError(
         f"release {release.name} holds {len(removals)} conversations whose removal removals.csv asks for, first"

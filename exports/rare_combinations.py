@@ -35,7 +35,6 @@ class Hidden:
 
 def generalised(known: Mapping[str, Told], people: Mapping[str, str], k: int) -> dict[str, Told]:
     """Returns conversation -> released traits. Groups of equal traits have k people or more, but for the empty one.
-
     Greedy: takes the small group with most traits, and withholds the trait that joins it to the largest other group;
     among equals the rarest trait."""
     groups: dict[Told, list[str]] = {}
@@ -57,10 +56,9 @@ def _people(conversations: Iterable[str], people: Mapping[str, str]) -> int:
 
 
 def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs: Sequence[str], k: int) -> Hidden:
-    """Returns what is withheld of the conversations `kept` from the sources `silent`, by the labels `known`.
-
-    slugs: the traits that may be released. A conversation with a label on another trait, which is withheld everywhere,
-    teaches nothing, which tells it apart. A conversation without a known seeker counts as a person."""
+    """Returns what is withheld of the conversations `kept` from the sources `silent`, by the labels `known` on `slugs`.
+    A conversation with a label on another trait, which is withheld everywhere, teaches nothing, which tells it apart
+    from others. A conversation without a known seeker counts as a person."""
     rows = kept.filter(pl.col("source").is_in(list(silent)))
     rows = rows.select("source", "split", subject="conversation", who=pl.coalesce("seeker", "conversation"))
     open_ = pl.col("trait").is_in(list(slugs))
@@ -72,9 +70,9 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
     before, after, gone = dict[str, Told](), dict[str, Told](), set[str]()
     for _, group in by_subject.group_by("source", "split", maintain_order=True):
         full = {name: (frozenset(t), part) for name, t, part in group.select("subject", "traits", "part").iter_rows()}
-        told = generalised(full, people, k)
-        empty = {name for name, traits in told.items() if not traits[0]}
-        before, after, gone = before | full, after | told, gone | (empty if _people(empty, people) < k else set())
+        reduced = generalised(full, people, k)
+        empty = {name for name, traits in reduced.items() if not traits[0]}
+        before, after, gone = before | full, after | reduced, gone | (empty if _people(empty, people) < k else set())
     lost = {name: len(before[name][0]) - len(told[0]) for name, told in after.items()}
     return Hidden(
         told={name: told for name, (told, part) in after.items() if part and name not in gone},

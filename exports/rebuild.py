@@ -104,41 +104,39 @@ def _rebuild(ws: Workspace, release: Path, to: Path, key: Path | None) -> Rebuil
 
 
 def put_back(
-    folder: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence, key: pl.DataFrame | None
+    path: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence, key: pl.DataFrame | None
 ) -> Rebuilt:
-    """Makes `to`, a copy of the release in `folder` with its texts. mined: conversation, digest, turns (all revisions).
+    """Makes `to`, a copy of the release at `path` with its texts. mined: conversation, digest, turns (all revisions).
 
     gone: conversation, digest of texts that somebody asked to remove; they stay out, even if they were mined before.
     """
     proof.check_name(to)
     to = to.resolve() if to.is_symlink() else to
-    manifest, _ = proof.verify(folder, hub.BESIDE)
-    facts = write.facts_of(folder)
+    manifest, _ = proof.verify(path, hub.BESIDE)
+    facts = write.facts_of(path)
     if lacking := sorted(Facts.__annotations__.keys() - facts.keys() - card.OLDER.keys() - _NEWER):
-        raise ReleaseError(f"{folder / write.MANIFEST}: it lacks {', '.join(lacking)}: fetch the release again")
+        raise ReleaseError(f"{path / write.MANIFEST}: it lacks {', '.join(lacking)}: fetch the release again")
     del facts["files"], facts["row_digests"]
     silent = facts.get("silent") or []
     if not silent:
-        raise ReleaseError(f"{folder}: nothing to put back: this release holds its texts")
+        raise ReleaseError(f"{path}: nothing to put back: this release holds its texts")
     if key is None:
-        raise ReleaseError(
-            f"{folder}: it is put back by its key file: --key VERSION.key.parquet, from who published it"
-        )
+        raise ReleaseError(f"{path}: it is put back by its key file: --key VERSION.key.parquet, from who published it")
     tally = _Tally()
-    stamp = Stamp(version=manifest.version, sha256=sha256(folder / SUMS))
+    stamp = Stamp(version=manifest.version, sha256=sha256(path / SUMS))
 
     def finish(draft: Path, written: write.Written) -> tuple[Facts, Mapping[str, bytes]]:
         if not tally.back:
             reasons = ", ".join(f"{reason}: {count}" for reason, count in tally.lost.items())
             raise ReleaseError(
-                f"{folder}: none of its texts can be put back ({reasons}): mine the same files of"
+                f"{path}: none of its texts can be put back ({reasons}): mine the same files of"
                 f" {', '.join(silent)} first"
             )
         rebuilt = facts.copy()
         rebuilt |= {"silent": [], "put_back": silent, "rebuilt_from": stamp, "counts": written.counts}
         rebuilt["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
         rebuilt["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
-        copied = {name: (folder / name).read_bytes() for name in _COPIED if (folder / name).exists()}
+        copied = {name: (path / name).read_bytes() for name in _COPIED if (path / name).exists()}
         schemas = rows.schemas(manifest.official)
         texts = {"README.md": card.render(rebuilt).encode()}
         return rebuilt, copied | texts | {"croissant.json": croissant.render(rebuilt, written.files, schemas)}
@@ -146,9 +144,9 @@ def put_back(
     latest = mined.unique(["conversation", "digest"], keep="last")
     latest = latest.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
     latest = latest.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
-    traits = taxonomy.load(folder / "traits.toml")
+    traits = taxonomy.load(path / "traits.toml")
     claimable = frozenset(traits.slugs) - frozenset(facts.get("withheld") or ())
-    parts = _parts(folder, manifest, _Sources(frozenset(silent), latest, key, sentence, traits, claimable), tally)
+    parts = _parts(path, manifest, _Sources(frozenset(silent), latest, key, sentence, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     new = write.build(to.parent, to.name, parts, manifest.counts, finish)
     return Rebuilt(new, tally.back, dict(tally.lost))
@@ -207,8 +205,8 @@ def _tables(release: Path, config: str, split: str) -> Iterator[pa.Table]:
 def _conversations(release: Path, split: str, sources: _Sources, tally: _Tally) -> pl.DataFrame:
     """Returns (conversation, _KEYED, cuts, numbers, quiet, gone, why, place) of the split, and counts in `tally`.
 
-    quiet: the release has no text. place: the row in `mined`, or null. gone: the text is not put back; then nothing of
-    the conversation is, as a person who asked to be removed may never have been mined here. why: the reason.
+    quiet: not released with its text. place: row in `mined`, or null. gone: neither text nor anything else is put back,
+    as a person who asked to be removed may never have been mined here. why: the reason.
     """
     columns = ["conversation", "source", *_KEYED]
     path = release / write.data_file("conversations", split)

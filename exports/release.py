@@ -106,11 +106,8 @@ def release(
 
 
 def _advice(facts: Facts, shares: config.Splits) -> str | None:
-    """Advises to draw new boundaries if the test split is far too large.
-
-    Conversations mined after a release are later than its boundaries; they are left out if their seeker is in an
-    earlier split.
-    """
+    """Advises new boundaries if the test split is far too large: conversations mined after a release are later than its
+    boundaries, and are left out if their seeker is in an earlier split."""
     sizes = facts["counts"]["grpo"]
     share = sizes["test"] / max(1, sum(sizes.values()))
     if not facts["parent"] or shares.test_from or share <= 2 * shares.test:

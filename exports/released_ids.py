@@ -115,11 +115,8 @@ def _items(content: Content, silent_places: pl.Series) -> pl.DataFrame:
 
 
 def read(path: Path, of: str | None = None) -> pl.DataFrame:
-    """Returns the KEY columns of a key file.
-
-    Raises ReleaseError if the file is no key file, or if it names another release than `of` (`NAME VERSION`). A key
-    file of an older program names none.
-    """
+    """Returns the KEY columns of a key file; raises ReleaseError if it is none, or names another release than `of`, a
+    `NAME VERSION` (a key file of an older program names none)."""
     try:
         rows = pl.read_parquet(sources.bounded_parquet(path), glob=False)
         release = (pq.read_schema(path).metadata or {}).get(b"release", b"").decode("utf-8", "replace")

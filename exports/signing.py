@@ -1,7 +1,7 @@
-"""Signs releases and withdrawals with SSH keys, and checks the signatures.
+"""Signs releases (SHA256SUMS, which lists all files) and withdrawals with SSH keys, and checks the signatures.
 
-A release is signed over SHA256SUMS, which lists all its files. OpenSSH's `ssh-keygen -Y` makes and checks signatures,
-offline. Only a reader who pins the digest of SHA256SUMS detects an older version that is offered as a newer one.
+OpenSSH's `ssh-keygen -Y` makes and checks signatures, offline. Only a reader who pins the digest of SHA256SUMS detects
+an older version that is offered as a newer one.
 """
 
 import subprocess

@@ -51,10 +51,9 @@ class Origin:
 
 
 def verified(release: Path | str, origin: Origin = Origin(), contamination: Sequence[Path] = ()) -> Verified:
-    """Verifies a release as `verify` does, and that it has this origin.
+    """Verifies a folder, or NAMESPACE/NAME@VERSION, which is fetched from the Hub, as `verify` does, and its origin.
 
-    release: a folder, or NAMESPACE/NAME@VERSION, which is fetched from the Hub. contamination: texts that are searched
-    for the release's canary.
+    contamination: texts that are searched for the release's canary.
     """
     if (origin.signers is None) != (origin.identity is None):
         raise UsageError("verify: --signer FILE and --identity WHO go together: give both or none")
@@ -189,10 +188,10 @@ def row_digest(file: pq.ParquetFile) -> str:
 # ---- copy
 
 
-def copy(folder: Path, target: Path, gone: Collection[str] = (), *, dry: bool = False) -> tuple[int, int]:
+def copy(folder: Path, target: Path, withdrawn: Collection[str] = (), *, dry: bool = False) -> tuple[int, int]:
     """Replaces `target` by the release in one step, or leaves it as it was; returns (files copied, files up to date).
 
-    An older release of the same dataset is replaced, and so is a newer one whose version is in `gone` (withdrawn ones).
+    An older release of the same dataset is replaced, and so is a newer one that is in `withdrawn`.
     Raises ReleaseError if `target` holds anything else. If `target` is a link, the folder that it points at is
     replaced. `dry` changes nothing.
     """
@@ -200,7 +199,7 @@ def copy(folder: Path, target: Path, gone: Collection[str] = (), *, dry: bool = 
     target = target.resolve() if target.is_symlink() else target
     manifest, count = verify(folder)
     taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    if taken and _is_same(folder, target, manifest, gone):
+    if taken and _is_same(folder, target, manifest, withdrawn):
         return 0, count
     if dry:
         return count, 0
@@ -259,7 +258,7 @@ def _exchange(draft: Path, target: Path) -> bool:
     return call is not None and call(at_cwd, os.fsencode(draft), at_cwd, os.fsencode(target), exchange) == 0
 
 
-def _is_same(folder: Path, target: Path, manifest: Manifest, gone: Collection[str]) -> bool:
+def _is_same(folder: Path, target: Path, manifest: Manifest, withdrawn: Collection[str]) -> bool:
     """Whether `target` holds this release already; raises ReleaseError if it must not be replaced by it."""
     try:
         old, _ = verify(target)
@@ -268,7 +267,7 @@ def _is_same(folder: Path, target: Path, manifest: Manifest, gone: Collection[st
         raise ReleaseError(f"{target}: will not be overwritten: {problem}; give an empty or a new folder") from None
     if old.name != manifest.name:
         raise ReleaseError(f"{target}: holds the dataset {old.name!r}, not {manifest.name!r}: give another folder")
-    refuse_older(manifest.version, {old.version} - {*gone}, str(target))
+    refuse_older(manifest.version, {old.version} - {*withdrawn}, str(target))
     return all(_bytes(target / name) == _bytes(folder / name) for name in (SUMS, SIGNATURE))
 
 

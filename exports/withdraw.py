@@ -206,7 +206,6 @@ def _move(api: "HfApi", repo: str, tag: str, tags: dict[str, str], has_branch: b
 
 
 def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
-    """Returns the large files that no revision needs."""
     from huggingface_hub.hf_api import RepoFile
 
     refs = api.list_repo_refs(repo, repo_type=KIND)

@@ -29,21 +29,19 @@ def examples(
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
     doubt = pl.col("verdict").is_null() | (pl.col("verdict") != "absent")
     excluded = pl.concat([frame.filter(severe & doubt).select("subject") for frame in (labels, proposals)])
-    marked = labels.filter((pl.col("verdict") == "present") & (pl.col("spans").list.len() > 0)).join(
+    cited = labels.filter((pl.col("verdict") == "present") & (pl.col("spans").list.len() > 0)).join(
         excluded, on="subject", how="anti", maintain_order="left"
     )
     turns = dict(
-        conversations.join(marked, left_on="conversation", right_on="subject", how="semi")
+        conversations.join(cited, left_on="conversation", right_on="subject", how="semi")
         .select("conversation", "turns")
         .iter_rows()
     )
     names = {t.slug: t.name for t in taxonomy.traits}
     rows = (
-        marked.filter(pl.col("subject").is_in(list(turns)))
-        .with_columns(pl.col("form").fill_null("implicit"))
-        .to_dicts()
+        cited.filter(pl.col("subject").is_in(list(turns))).with_columns(pl.col("form").fill_null("implicit")).to_dicts()
     )
-    chosen = _draw(rows, {c: sum(len(t["text"]) for t in said) for c, said in turns.items()}, list(names))
+    chosen = _draw(rows, {c: sum(len(t["text"]) for t in lines) for c, lines in turns.items()}, list(names))
     return [_example(c, turns[c], [row for row in rows if row["subject"] == c], names) for c in chosen]
 
 

@@ -98,7 +98,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
 
 def _pseudonym(ws: Workspace) -> Callable[[str], str]:
     """Returns the names of reviewers for this page only, so that their reviews in a release cannot be found by them."""
-    return lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
+    return lambda reviewer: "Reviewer " + digest("report", reviewer, ws.secret.hex())[:5]
 
 
 def _release_facts(ws: Workspace, manifest: Facts) -> Figures:
@@ -142,9 +142,9 @@ def _flips(ws: Workspace, manifest: Facts | None, taxonomy: Taxonomy) -> Figures
         "to": manifest["version"],
         "rows": {config: counts for config, counts in difference.rows.items() if any(counts.values())},
         "labels": [
-            {"name": names.get(slug, slug), "how": how, "count": n}
+            {"name": names.get(slug, slug), "how": change, "count": n}
             for slug, kinds in difference.flips.items()
-            for how, n in kinds.items()
+            for change, n in kinds.items()
         ],
         "alarms": [diff.alarm_text(alarm) for alarm in difference.alarms],
     }

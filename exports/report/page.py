@@ -212,10 +212,10 @@ def slices(runs: Sequence[plots.Run]) -> dict[str, list[plots.Row]]:
 
 
 def finding(reports: Sequence[Report]) -> plots.Row | None:
-    """Compares the chosen run of the first report with the model without safety; None if there is nothing to compare.
+    """Compares the chosen run of the first report (of the page's release, if there is one) with the model without
+    safety; returns None if there is nothing to compare.
 
-    Reports of the release on the page come before others. `difference` of svr_upper has its interval: a result of few
-    people may be chance, and the page says so.
+    `difference` of svr_upper has its interval: a result of few people may be chance, and the page says so.
     """
     for report in sorted(reports, key=lambda report: report["other"] is not None):
         runs = {run["name"]: run for run in report["runs"]}

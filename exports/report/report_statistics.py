@@ -101,8 +101,8 @@ def _released(
     ]
 
 
-def _step(name: str, before: Ids, after: Ids, why: Reason, joined: Reason = lambda _: "from elsewhere") -> Row:
-    lost, added = (Counter(map(reason, ids)) for reason, ids in ((why, before - after), (joined, after - before)))
+def _step(name: str, before: Ids, after: Ids, reason: Reason, joined: Reason = lambda _: "from elsewhere") -> Row:
+    lost, added = (Counter(map(name_of, ids)) for name_of, ids in ((reason, before - after), (joined, after - before)))
     return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": _sorted(added)}
 
 
@@ -134,12 +134,12 @@ def left_out(drops: pl.DataFrame, readings: pl.DataFrame) -> list[Row]:
 def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
     """Returns {slug, name, explicit, implicit, present, absent, unsure, unresolved} per trait, frequent ones first."""
     word = pl.col("verdict").fill_null("unresolved")
-    form = pl.when(word == "present").then(pl.col("form").fill_null("implicit")).otherwise(pl.lit(None, pl.String))
-    groups = labels.group_by("trait", word=word, how=form).len()
-    counts = {(trait, word, how): n for trait, word, how, n in groups.iter_rows()}
+    form_expr = pl.when(word == "present").then(pl.col("form").fill_null("implicit")).otherwise(pl.lit(None, pl.String))
+    groups = labels.group_by("trait", word=word, how=form_expr).len()
+    counts = {(trait, word, form): n for trait, word, form, n in groups.iter_rows()}
     rows = []
     for trait in taxonomy.traits:
-        forms = {how: counts.get((trait.slug, "present", how), 0) for how in ("explicit", "implicit")}
+        forms = {form: counts.get((trait.slug, "present", form), 0) for form in ("explicit", "implicit")}
         rest = {word: counts.get((trait.slug, word, None), 0) for word in ("absent", "unsure", "unresolved")}
         rows.append({"slug": trait.slug, "name": trait.name, **forms, "present": sum(forms.values()), **rest})
     return sorted(rows, key=lambda r: -r["present"])

@@ -47,14 +47,14 @@ def _sum(column: str) -> pl.Expr:
 def effort(standing: pl.DataFrame, labels: pl.DataFrame) -> Row:
     """Returns {read, found, points: [(conversations read, sensitivities found)]} in the order of the reviews."""
     read = standing.filter(pl.col("out").is_null(), kind="sensitivity")["subject"].unique(maintain_order=True)
-    present_by_subject = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
-    found, points = 0, [(0, 0)]
+    by_subject = dict(labels.filter(verdict="present").group_by("subject").len().iter_rows())
+    total, points = 0, [(0, 0)]
     step = max(1, len(read) // POINTS)
     for n, subject in enumerate(read, 1):
-        found += present_by_subject.get(subject, 0)
+        total += by_subject.get(subject, 0)
         if n % step == 0 or n == len(read):
-            points.append((n, found))
-    return {"read": len(read), "found": found, "points": points}
+            points.append((n, total))
+    return {"read": len(read), "found": total, "points": points}
 
 
 def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
