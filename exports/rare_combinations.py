@@ -33,22 +33,22 @@ class Hidden:
     facts: Combinations
 
 
-def generalised(known: Mapping[str, Told], people: Mapping[str, str], k: int) -> dict[str, Told]:
+def generalised(combinations: Mapping[str, Told], people: Mapping[str, str], k: int) -> dict[str, Told]:
     """Returns conversation -> released traits. Groups of equal traits have k people or more, but for the empty one.
     Greedy: takes the small group with most traits, and withholds the trait that joins it to the largest other group;
     among equals the rarest trait."""
     groups: dict[Told, list[str]] = {}
-    for name, told in sorted(known.items()):
-        groups.setdefault(told, []).append(name)
-    count = Counter(trait for traits, _ in known.values() for trait in traits)
-    size = {told: _people(names, people) for told, names in groups.items()}
-    while small := [told for told, n in size.items() if n < k and told[0]]:
-        told = max(small, key=lambda told: (len(told[0]), sorted(told[0]), told[1]))
-        less = [(told[0] - {trait}, True) for trait in sorted(told[0], key=lambda trait: (count[trait], trait))]
-        target = max(less, key=lambda told: size.get(told, 0))  # the first of equals withholds the rarest trait
-        groups.setdefault(target, []).extend(groups.pop(told))
-        size = {other: n for other, n in size.items() if other != told} | {target: _people(groups[target], people)}
-    return {name: told for told, names in groups.items() for name in names}
+    for name, key in sorted(combinations.items()):
+        groups.setdefault(key, []).append(name)
+    count = Counter(trait for traits, _ in combinations.values() for trait in traits)
+    size = {key: _people(names, people) for key, names in groups.items()}
+    while small := [key for key, n in size.items() if n < k and key[0]]:
+        key = max(small, key=lambda key: (len(key[0]), sorted(key[0]), key[1]))
+        smaller = [(key[0] - {trait}, True) for trait in sorted(key[0], key=lambda trait: (count[trait], trait))]
+        target = max(smaller, key=lambda key: size.get(key, 0))  # the first of equals withholds the rarest trait
+        groups.setdefault(target, []).extend(groups.pop(key))
+        size = {other: n for other, n in size.items() if other != key} | {target: _people(groups[target], people)}
+    return {name: key for key, names in groups.items() for name in names}
 
 
 def _people(conversations: Iterable[str], people: Mapping[str, str]) -> int:
@@ -73,15 +73,15 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
         reduced = generalised(full, people, k)
         empty = {name for name, traits in reduced.items() if not traits[0]}
         before, after, gone = before | full, after | reduced, gone | (empty if _people(empty, people) < k else set())
-    lost = {name: len(before[name][0]) - len(told[0]) for name, told in after.items()}
+    lost = {name: len(before[name][0]) - len(traits[0]) for name, traits in after.items()}
     return Hidden(
-        told={name: told for name, (told, part) in after.items() if part and name not in gone},
+        told={name: traits for name, (traits, part) in after.items() if part and name not in gone},
         gone=frozenset(gone),
         facts={
             "k": k,
-            "people": _people((name for name, told in before.items() if told[0]), people),
+            "people": _people((name for name, traits in before.items() if traits[0]), people),
             "withheld_of": _people((name for name, n in lost.items() if n), people),
-            "traits": sum(len(told[0]) for told in before.values()),
+            "traits": sum(len(traits[0]) for traits in before.values()),
             "withheld": sum(lost.values()),
             "left_out": len(gone),
         },
@@ -111,24 +111,24 @@ def withheld(
         small = {slug: (small | fewer)[slug] for slug in slugs if slug in small or slug in fewer}
 
 
-def without(kept: pl.DataFrame, left_out: pl.DataFrame, of: Hidden) -> tuple[pl.DataFrame, pl.DataFrame]:
+def without(kept: pl.DataFrame, left_out: pl.DataFrame, rare: Hidden) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Returns the result of build_rows.ordered without the conversations that are left out."""
-    is_gone = pl.col("conversation").is_in(list(of.gone))
+    is_gone = pl.col("conversation").is_in(list(rare.gone))
     dropped = kept.filter(is_gone).select("conversation", "source", reason=pl.lit(RARE))
     return kept.filter(~is_gone).drop("place").with_row_index("place"), pl.concat([left_out, dropped])
 
 
-def unlearned(built: pl.DataFrame, of: Hidden) -> pl.DataFrame:
+def unlearned(built: pl.DataFrame, rare: Hidden) -> pl.DataFrame:
     """Returns rows of build_rows.build that teach nothing if a trait is withheld, as what is safe is then unknown."""
-    return unlearned_rows(built, built["conversation"].is_in(list(of.told)), WITHHELD)
+    return unlearned_rows(built, built["conversation"].is_in(list(rare.told)), WITHHELD)
 
 
-def labels(released: pl.DataFrame, of: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
+def labels(released: pl.DataFrame, rare: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
     """Returns the labels with `withheld` for each of these traits that is not released of a conversation with labels,
     whether it has a label on the trait or not: else the presence of the row would disclose it."""
-    is_partial = pl.Series([subject in of.told for subject in released["subject"]], dtype=pl.Boolean)
+    is_partial = pl.Series([subject in rare.told for subject in released["subject"]], dtype=pl.Boolean)
     pairs = zip(released["subject"], released["trait"], released["verdict"], strict=True)
-    is_released = pl.Series([v == "present" and t in of.told.get(s, ()) for s, t, v in pairs], dtype=pl.Boolean)
+    is_released = pl.Series([v == "present" and t in rare.told.get(s, ()) for s, t, v in pairs], dtype=pl.Boolean)
     conversations = released.filter(is_partial).unique("subject", maintain_order=True)
     all_pairs = conversations.drop("trait").join(pl.DataFrame({"trait": slugs}, {"trait": pl.String}), how="cross")
     rest = all_pairs.join(released.filter(is_released), on=["subject", "trait"], how="anti").with_columns(
