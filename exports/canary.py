@@ -1,6 +1,6 @@
 """The canary of a dataset: a GUID in its rows, for which a corpus or a model's answers can be searched.
 
-It is the same in all versions: a keyed digest of the dataset's name, which needs the workspace's secret.
+It is the same in all versions: a keyed digest of the dataset's name, which nobody can make without the secret.
 """
 
 import re

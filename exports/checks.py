@@ -234,8 +234,7 @@ def check_personal(
 ) -> None:
     """Raises ReleaseError for personal data of a structured kind in a text; never prints the data.
 
-    suspect: a mask of the texts in which `find` may find these kinds. leave: source -> kinds that mean something else
-    in it.
+    suspect: a mask of the texts in which `find` may find these kinds. leave: source -> kinds that mean something else.
     """
     hits: list[tuple[str, str, int, str]] = []
     for part in rows.select("conversation", "source", "place").iter_slices(50_000):

@@ -3,8 +3,7 @@
 Each kind of data in the configs `conversations`, `labels` and `reviews` is one attack: it keeps the conversations of
 the source that agree with it. A released conversation is found if exactly one is kept and it is the right one, by the
 key file. The source is what this workspace has mined of it, in each revision, so the attacker knows texts, times and
-people as we do, which conversations were taken, and which items are found in them. The attacker has neither `.secret`
-nor the key file.
+people as we do, which conversations were taken, and their items, but has neither `.secret` nor the key file.
 """
 
 import math
@@ -62,9 +61,8 @@ class Joined:
 def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Linkage:
     """Attacks a release with what the workspace has mined of its sources, and returns what is found.
 
-    release: a version of the workspace, a folder, or NAMESPACE/NAME@VERSION on the Hub. key: its key file with the
-    right answers; by default the one beside the folder. Raises ReleaseError if there is none, or if nothing of the
-    release is mined here.
+    release: a version of the workspace, a folder, or NAMESPACE/NAME@VERSION on the Hub. key: its key file (default: the
+    one beside the folder). Raises ReleaseError if there is none, or if nothing of the release is mined here.
     """
     place = ws.releases / release if VERSION.fullmatch(str(release)) else release
     with verify.at_hand(place) as folder:
@@ -112,8 +110,7 @@ def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
 
 
 def alone(masks: Iterable[Left | None], truth: int) -> bool:
-    """Whether all masks together keep exactly one candidate, the right one. A mask without candidates is out of date,
-    and does not count."""
+    """Whether all masks together keep one candidate, the right one; a mask without any is outdated and ignored."""
     informative = [mask for mask in masks if mask is not None and mask.any()]
     candidates = np.logical_and.reduce(informative) if informative else np.zeros(0, np.bool_)
     return bool(candidates.sum() == 1 and candidates[truth])

@@ -33,7 +33,7 @@ class Published:
 
     @property
     def advice(self) -> str:
-        """The next step for whoever publishes it."""
+        """How readers check the published release."""
         release = f"{self.on_hub.repo}@{self.version}" if self.on_hub else shlex.quote(str(self.to))
         return f"whoever has it can check it: `saferec-build verify {release}`"
 

@@ -240,8 +240,7 @@ def _same(config: str, before: Draft, after: Draft) -> bool:
 
 
 def keys(draft: Draft, config: str, *more: str) -> pl.DataFrame:
-    """Returns key columns (and `more`) and split of every row; reviews of one unit are numbered (`nth`), as each
-    version has other pseudonyms."""
+    """Returns key columns (and `more`) and split of all rows; `nth` numbers a unit's reviews, as pseudonyms differ."""
     unit = [*KEYS[config], *more]
     rows = table(draft, config, unit)
     return rows if config != "reviews" else rows.with_columns(nth=pl.int_range(pl.len()).over(unit))

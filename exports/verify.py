@@ -191,9 +191,8 @@ def row_digest(file: pq.ParquetFile) -> str:
 def copy(folder: Path, target: Path, withdrawn: Collection[str] = (), *, dry: bool = False) -> tuple[int, int]:
     """Replaces `target` by the release in one step, or leaves it as it was; returns (files copied, files up to date).
 
-    An older release of the same dataset is replaced, and so is a newer one that is in `withdrawn`.
-    Raises ReleaseError if `target` holds anything else. If `target` is a link, the folder that it points at is
-    replaced. `dry` changes nothing.
+    An older release of the same dataset is replaced, and so is a newer one that is in `withdrawn`; raises ReleaseError
+    if `target` holds anything else. If `target` is a link, replaces the folder it points at. `dry` changes nothing.
     """
     check_name(target)
     target = target.resolve() if target.is_symlink() else target

@@ -1,8 +1,7 @@
 """Renders the report: one HTML page that needs no network, from plain figures and the report.json files of runs.
 
-Names of conversations, traits, sources and runs were written by others. Every value is escaped, and characters that
-change the direction of a line or are invisible are shown as � by `plain`. The Content-Security-Policy allows only the
-page's own style and script.
+Names of conversations, traits, sources and runs were written by others. Every value is escaped, and `plain` shows
+invisible or direction-changing characters as �. The Content-Security-Policy only allows the page's style and script.
 """
 
 import base64

@@ -114,8 +114,7 @@ def _short(label: str) -> str:
 def _spread(points: list[Row], frame: Frame) -> None:
     """Places the label of every point beside, above or below it, without overlap with another label or point.
 
-    If all four places are taken, the label moves down, or up if the axis is in the way. `leader` is the line to such a
-    label.
+    If all four places are taken, the label moves down, or up if the axis is in the way; then `leader` is a line to it.
     """
     boxes: list[Box] = [(point["lower"] - 6, point["x"] + 8, point["y"] + 4) for point in points]
     for number, point in enumerate(points):
