@@ -293,7 +293,7 @@ def withdrawn(api: "HfApi", repo: str) -> dict[str, str]:
 
 
 def on_main(api: "HfApi", repo: str, path: str, revision: str = "main") -> bytes | None:
-    """Returns the content of a path on main (or `revision`), None if there is none; raises if the Hub is unreachable."""
+    """Returns the content of a path on main (or `revision`), None if there is none; raises without a connection."""
     from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
     with tempfile.TemporaryDirectory() as folder:
