@@ -160,7 +160,7 @@ def _erase(api: "HfApi", repo: str, version: str) -> list[str]:
     # tags of an interrupted run
     kept = {branch.name.removeprefix(_KEEP) for branch in refs.branches if branch.name.startswith(_KEEP)}
     for tag in sorted((set(tags) | kept) - {f"v{version}"}):
-        if _holds(api, repo, _KEEP + tag if tag in kept else tags[tag], version):  # under any name
+        if _holds(api, repo, _KEEP + tag if tag in kept else tags[tag], version):  # a tag of another name
             if tag in tags:
                 api.delete_tag(repo, repo_type=KIND, tag=tag)
             if tag in kept:
