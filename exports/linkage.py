@@ -8,7 +8,7 @@ people as we do, which conversations were taken, and their items, but has neithe
 
 import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -73,12 +73,21 @@ def linkage(ws: Workspace, release: Path | str, key: Path | None = None) -> Link
         return Linkage(_found(sides.rows, attacks(sides)), conversations, sides.elsewhere, sides.source.height)
 
 
-def joined(ws: Workspace, folder: Path, key: Path | None = None) -> Joined:
-    """Joins a release with what is mined here, by its key file."""
+def worst(ws: Workspace, folder: Path, sources: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Returns source -> (conversations that the best attack finds, of how many), for a release of this workspace."""
+    sides = joined(ws, folder, sources=sources)
+    by_source = _found(sides.rows, attacks(sides)).group_by("source").agg(pl.col("found", "of").max())
+    return {source: (found, total) for source, found, total in by_source.sort("source").iter_rows()}
+
+
+def joined(ws: Workspace, folder: Path, key: Path | None = None, sources: Collection[str] | None = None) -> Joined:
+    """Joins a release (or the conversations of these sources) with what is mined here, by its key file."""
     facts = facts_of(folder)
     path = key or released_ids.path_of(Path(os.path.abspath(folder)))
     subjects = released_ids.read(path, f"{facts['name']} {facts['version']}").select("conversation", "subject")
     rows = table((folder, facts), "conversations").join(subjects, on="conversation", how="left", maintain_order="left")
+    if sources is not None:
+        rows = rows.filter(pl.col("source").is_in(list(sources)))
     in_sources = pl.col("source").is_in(rows["source"].unique().implode())
     revisions = read(ws, tables.CONVERSATIONS).filter(in_sources)
     source = tables.last(revisions, "conversation")

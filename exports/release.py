@@ -1,6 +1,6 @@
 """Freezes labels, conversations and catalog as the folder releases/VERSION, and opens existing releases."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from exports import (
     diff as differences,
     folder as files,
     formats,
+    linkage,
     provenance,
     publish as publishing,
     released_ids,
@@ -33,6 +34,9 @@ class Release:
     folder: Path
     manifest: Facts = field(repr=False)  # too long for a notebook to show
     new: bool = False  # made by this call; False if it existed
+    found_again: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # linkage.worst, if new and without some texts
     advice: str | None = None  # what to do about the splits
 
     @classmethod
@@ -102,12 +106,19 @@ def release(
         assembled = assemble(ws, options)
         new, facts = _freeze(ws, assembled)
         append(ws, tables.DROPS, assembled.drops)
-    return Release(ws.releases / version, facts, new, _advice(facts, ws.config.splits))
+    folder, silent = ws.releases / version, assembled.content.silent
+    found = linkage.worst(ws, folder, silent) if new and silent else {}
+    return Release(folder, facts, new, found, _advice(facts, ws.config.splits, found))
 
 
-def _advice(facts: Facts, shares: config.Splits) -> str | None:
-    """Advises new boundaries if the test split is far too large: conversations mined after a release are later than its
-    boundaries, and are left out if their seeker is in an earlier split."""
+def _advice(facts: Facts, shares: config.Splits, found: Mapping[str, tuple[int, int]]) -> str | None:
+    """Advises against publishing what can be found again; else new boundaries if the test split is far too large:
+    conversations mined after a release are later than its boundaries, and are left out if their seeker is in an earlier
+    split."""
+    if any(hits for hits, _ in found.values()):
+        return (
+            f"do not publish it: `saferec-build linkage {facts['version']}` says by what conversations are found again"
+        )
     sizes = facts["counts"]["grpo"]
     share = sizes["test"] / max(1, sum(sizes.values()))
     if not facts["parent"] or shares.test_from or share <= 2 * shares.test:

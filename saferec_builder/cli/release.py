@@ -43,6 +43,8 @@ def release(
     made = stage.release(ws, version, inject=inject, allow=allow, **more)
     facts = made.manifest
     figures: dict[str, JsonValue] = {"release": str(made.folder), "rows": made.rows, "splits": facts["counts"]["grpo"]}
+    if made.found_again:
+        figures |= {"found_again_in_its_source": {of: f"{n} of {many}" for of, (n, many) in made.found_again.items()}}
     figures |= {"next": made.advice} if made.advice else {}
     if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}

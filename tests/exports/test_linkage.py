@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from exports import linkage
+from exports import linkage, release
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.once import command, released
@@ -69,6 +69,20 @@ def test_nobody_is_found_where_texts_stay_with_the_source(ws: store.Workspace) -
     assert made.found["with_text"].to_list() == [False] * 9
     assert made.found["of"].unique().to_list() == [made.conversations]
     assert made.elsewhere == 0
+
+
+def test_a_release_attacks_itself_where_texts_stay_with_the_source(ws, cli):
+    """Of one with texts, the best of the attacks finds all of them (see below), and it would be advised against."""
+    made = cli("release", "1.0.1", "-C", ws.root)
+    many = linkage.linkage(ws, "1.0.1").conversations
+    assert f"found again in its source: hf:chats 0 of {many}" in made.out
+    assert "found again" not in cli("release", "1.0.1", "-C", ws.root).out  # it is there already
+    assert linkage.worst(ws, ws.releases / "2.0.0", ["hf:chats"]) == {"hf:chats": (many, many)}
+    assert not linkage.worst(ws, ws.releases / "2.0.0", [])
+    shares, facts = ws.config.splits, release.Release.open(ws.releases / "2.0.0").manifest
+    advice = release._advice(facts, shares, {"hf:chats": (1, many), "reddit": (0, 3)})
+    assert advice and advice.startswith("do not publish it: `saferec-build linkage 2.0.0`")
+    assert release._advice(facts, shares, {"reddit": (0, 3)}) is None
 
 
 def test_texts_and_days_find_everybody(ws: store.Workspace) -> None:
