@@ -227,7 +227,7 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
     base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
     reviews = withheld.without(base.reviews, base.out)  # withheld conversations do not count, not even in numbers
     voting, _ = controls.apart(reviews, snapshot.assignments)
-    checks.check_ahead(snapshot.labels, voting, base.out)
+    checks.check_uncounted(snapshot.labels, voting, base.out)
     flags = review_facts.flags(snapshot, base.items["item"], reviews, taxonomy.slugs, readers)
     judged = (snapshot, base.current_labels, reviews, base.out, taxonomy)
     stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)
@@ -380,8 +380,8 @@ def _check(chosen: Chosen, allow: frozenset[str]) -> None:
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
     checks.check_personal(released, chosen.released_texts.turns, find, privacy.suspect, leave)
     checks.check_reported(released, base.reported, allow)
-    checks.check_behind(chosen.labels, base.past)
-    checks.check_behind(base.item_labels, base.past)
+    checks.check_outdated(chosen.labels, base.past)
+    checks.check_outdated(base.item_labels, base.past)
 
 
 def _safety(filled: pl.DataFrame, more: pl.DataFrame, base: Base, options: Options) -> bool:

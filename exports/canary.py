@@ -29,7 +29,7 @@ def sentence(guid: str) -> str:
     return f"Benchmark data: it should never appear in what a language model is pretrained on. canary GUID {guid}"
 
 
-def of(manifest: Facts, release: Path | str) -> str:
+def of_manifest(manifest: Facts, release: Path | str) -> str:
     """Returns the GUID in the manifest of a release; raises ReleaseError if there is none."""
     guid = manifest.get("canary")
     if not isinstance(guid, str) or not _GUID.fullmatch(guid):
@@ -37,7 +37,7 @@ def of(manifest: Facts, release: Path | str) -> str:
     return guid
 
 
-def found(guid: str, file: Path) -> bool:
+def is_in(guid: str, file: Path) -> bool:
     """Whether this text, or gzipped text, holds the GUID; raises UsageError if it is packed in another way."""
     marks = [guid.encode(code) for code in ("utf-8", "utf-16-le", "utf-16-be")]
     with opened(file) as text:

@@ -21,7 +21,7 @@ from saferec_builder.storage import evidence_check as evidence
 NO_SAFETY = "no-safety"  # a word of --allow
 
 
-def listed() -> list[dict[str, str]]:
+def all_checks() -> list[dict[str, str]]:
     """Returns every check: its name, its effect (stops | withholds), what it looks for and the remedy."""
     checks: list[dict[str, str]] = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))["check"]
     return checks
@@ -103,7 +103,7 @@ def check_simulated(labels: pl.DataFrame, reviews: pl.DataFrame, demo: bool, all
         )
 
 
-def check_behind(labels: pl.DataFrame, past: pl.Series) -> None:
+def check_outdated(labels: pl.DataFrame, past: pl.Series) -> None:
     """Raises ReleaseError if a decided label rests on a past review: taken back, set aside or given again."""
     outdated = labels.filter(
         pl.col("verdict").is_not_null() & pl.col("reviews").list.eval(pl.element().is_in(past.implode())).list.any()
@@ -116,7 +116,7 @@ def check_behind(labels: pl.DataFrame, past: pl.Series) -> None:
         )
 
 
-def check_ahead(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[str]) -> None:
+def check_uncounted(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[str]) -> None:
     """Raises ReleaseError if a review is in no label yet. voting: reviews that make labels. out: subjects without any.
 
     Only for conversations: a flag is of a plot, and which plot an item has is another question. A label rests on all

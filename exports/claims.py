@@ -16,7 +16,7 @@ COLUMNS = ("kind", "subject", "trait", "digest", "verdict", "spans", "proposer",
 NONE = pl.DataFrame(schema={"subject": pl.String, "digest": pl.String, "trait": pl.String, "first": pl.Int32})
 
 
-def found(proposals: pl.DataFrame) -> pl.DataFrame:
+def of_rules(proposals: pl.DataFrame) -> pl.DataFrame:
     """Returns (subject, digest, trait, first) of the rules' positive proposals; `first`: first turn with evidence."""
     positive = proposals.filter(kind="sensitivity", verdict="present", proposer="rules", version=VERSION)
     first = pl.col("spans").list.eval(pl.element().struct.field("turn")).list.min()

@@ -171,7 +171,7 @@ def unclear(rows: pl.DataFrame, oracle: Oracle) -> dict[str, int]:
     return {trait: n for trait, n in counts.sort("rows", "traits").iter_rows() if not clear[oracle.column(trait)]}
 
 
-def told(facts: Facts) -> str | None:
+def shortage(facts: Facts) -> str | None:
     """Says for how many requests of a release no item is clear, and what to do about the injected ones."""
     if not facts["short_of_clear"]:
         return None

@@ -28,8 +28,8 @@ from saferec_builder.storage.workspace import Workspace, read, shared
 ELSEWHERE = "not mined here"
 TOGETHER = "together"
 CHANCE = 1e-4  # significance level at which rows count as sorted in an order of the source
-Left = NDArray[np.bool_]  # for each conversation of the source whether it is still a candidate
-Attack = Callable[[int], Left | None]  # place of a released conversation -> candidates; None: no information
+Candidates = NDArray[np.bool_]  # for each conversation of the source whether it is still a candidate
+Attack = Callable[[int], Candidates | None]  # place of a released conversation -> candidates; None: no information
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,8 @@ def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
     for place, truth in enumerate(rows["truth"].to_list()):
         masks = {name: attack(place) for name, attack in attacks.items()}
         for name, mask in masks.items():
-            hits[name].append(alone([mask], truth))
-        hits[TOGETHER].append(alone(masks.values(), truth))
+            hits[name].append(identifies([mask], truth))
+        hits[TOGETHER].append(identifies(masks.values(), truth))
     texts = (pl.col("turns").list.len().fill_null(0) > 0).any().over("source")
     parts = rows.select("source", with_text=texts)
     results = pl.concat(parts.with_columns(attack=pl.lit(name), found=pl.Series(hit)) for name, hit in hits.items())
@@ -118,7 +118,7 @@ def _found(rows: pl.DataFrame, attacks: dict[str, Attack]) -> pl.DataFrame:
     return groups.agg(pl.col("found").sum(), of=pl.len()).sort("source", maintain_order=True)
 
 
-def alone(masks: Iterable[Left | None], truth: int) -> bool:
+def identifies(masks: Iterable[Candidates | None], truth: int) -> bool:
     """Whether all masks together keep one candidate, the right one; a mask without any is outdated and ignored."""
     informative = [mask for mask in masks if mask is not None and mask.any()]
     candidates = np.logical_and.reduce(informative) if informative else np.zeros(0, np.bool_)
@@ -154,7 +154,7 @@ def attacks(sides: Joined) -> dict[str, Attack]:
 
 
 def _and(attack: Attack, other: Attack) -> Attack:
-    def both(n: int) -> Left | None:
+    def both(n: int) -> Candidates | None:
         mask, other_mask = attack(n), other(n)
         return mask if mask is None or other_mask is None else mask & other_mask
 
@@ -168,7 +168,7 @@ def _same(released: pl.Series, source: pl.Series) -> Attack:
     return lambda n: source_ranks == released_ranks[n] if released_ranks[n] else None
 
 
-def _mask(height: int, places: Sequence[int] | NDArray[np.uint32]) -> Left:
+def _mask(height: int, places: Sequence[int] | NDArray[np.uint32]) -> Candidates:
     mask = np.zeros(height, np.bool_)
     mask[np.asarray(places, np.int64)] = True
     return mask
@@ -246,7 +246,7 @@ def _evidence(rows: pl.DataFrame, revisions: pl.DataFrame) -> Attack:
     spans = rows["spans"].to_list()
     turns = revisions["turns"].list.eval(pl.element().struct.field("text"))
 
-    def matches(turn: int, start: int, end: int, quote: str) -> Left:
+    def matches(turn: int, start: int, end: int, quote: str) -> Candidates:
         text = turns.list.get(turn, null_on_oob=True)
         part = text.str.slice(start, end - start)
         if quote:
@@ -256,7 +256,7 @@ def _evidence(rows: pl.DataFrame, revisions: pl.DataFrame) -> Attack:
             mask &= ~text.str.slice(place, 1).str.contains(r"\w") if place >= 0 else True
         return mask.fill_null(False).to_numpy()
 
-    def attack(n: int) -> Left | None:
+    def attack(n: int) -> Candidates | None:
         masks = [matches(span["turn"], span["start"], span["end"], span["quote"]) for span in spans[n] or ()]
         return np.logical_and.reduce(masks) if masks else None
 

@@ -318,7 +318,7 @@ def _request_claims(requests: pl.DataFrame, sentences: pl.DataFrame, sources: _S
     """Returns (conversation, claims) of the requests whose text is put back, as in a release with texts."""
     restored = requests.filter(pl.col("quiet"), pl.col("place").is_not_null())
     texts = sources.mined[restored["place"].to_list()].with_columns(conversation=restored["request"])
-    proposed = claims.found(rules.propose(texts, sources.taxonomy))
+    proposed = claims.of_rules(rules.propose(texts, sources.taxonomy))
     claimable = sentences.join(restored, on="request").with_columns(subject="request")
     return claims.add(claimable, proposed, sources.traits, sources.taxonomy.slugs).select("conversation", "claims")
 

@@ -29,7 +29,7 @@ class Snapshot:
     catalog_rows: pl.DataFrame
     warnings: pl.DataFrame
     proposals: pl.DataFrame  # without evidence
-    claims: pl.DataFrame  # claims.found of all proposals
+    claims: pl.DataFrame  # claims.of_rules of all proposals
     assignments: pl.DataFrame
     design: pl.DataFrame
     erased: pl.DataFrame  # TOMBSTONES
@@ -78,7 +78,7 @@ def take(ws: Workspace) -> Snapshot:
     proposals, claimed = [tables.PROPOSALS.empty.select(_CLAIM)], [claims.NONE]
     for part in parts(ws, tables.PROPOSALS, *dict.fromkeys((*_CLAIM, *claims.COLUMNS))):
         proposals.append(part.select(_CLAIM))
-        claimed.append(claims.found(part))
+        claimed.append(claims.of_rules(part))
     labels, reviews, assignments = (read(ws, table) for table in (tables.LABELS, tables.REVIEWS, tables.ASSIGNMENTS))
     frames = [*parts(ws, tables.READINGS, "kind", "subject"), *proposals, assignments, reviews]
     return Snapshot(

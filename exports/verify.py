@@ -85,8 +85,8 @@ def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:
         signed = f"by {origin.identity}"
     withdrawn = why_withdrawn(folder, manifest.version)
     rows = sum(sum(splits.values()) for splits in manifest.counts.values())
-    guid = canary.of(facts_of(folder), folder) if texts else ""
-    hits: list[JsonValue] = [str(path) for path in texts if canary.found(guid, path)]
+    guid = canary.of_manifest(facts_of(folder), folder) if texts else ""
+    hits: list[JsonValue] = [str(path) for path in texts if canary.is_in(guid, path)]
     canary_in: dict[str, JsonValue] = {"canary_in": hits} if texts else {}
     return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed, canary_in)
 

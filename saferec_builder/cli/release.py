@@ -56,7 +56,7 @@ def release(
     if (rare := facts["combinations"]) and rare["withheld"]:
         shared = f"(fewer than {rare['k']} people share theirs)"
         figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {shared}"}
-    figures |= {"no_clear_item": told} if (told := injection.told(facts)) else {}
+    figures |= {"no_clear_item": shortage} if (shortage := injection.shortage(facts)) else {}
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
     held = made.rows["conversations"]
@@ -67,7 +67,7 @@ def release(
 
 def _explain(as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps({"command": "release --explain", "checks": checks.listed()}))
+        typer.echo(json.dumps({"command": "release --explain", "checks": checks.all_checks()}))
         return
-    for check in checks.listed():
+    for check in checks.all_checks():
         typer.echo("{name} ({effect}): {what}. Remedy: {remedy}.".format(**check))

@@ -102,11 +102,11 @@ def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> tuple
     injected = dict(ours.select("made_from", "traits").iter_rows())
     names = rows["conversation"].to_list()
 
-    def wanted(n: int) -> linkage.Left | None:
+    def wanted(n: int) -> linkage.Candidates | None:
         into = injected.get(names[n])
         return np.array([traits >= {*into} for traits in free]) if into else None
 
-    def drawn(n: int) -> linkage.Left | None:
+    def drawn(n: int) -> linkage.Candidates | None:
         number, into = int(tables.digest("inject", names[n]), 16), injected.get(names[n])
         able = [[t for t in choice.traits if t in traits] for traits in free]
         return np.array([injection.picked(number, traits) == into for traits in able]) if into else None
@@ -117,7 +117,7 @@ def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> tuple
 def _found(rows: pl.DataFrame, attacks: Iterable[linkage.Attack]) -> float:
     """The share of conversations of which these leave one candidate, and the right one."""
     of = list(attacks)
-    hits = [linkage.alone([attack(n) for attack in of], truth) for n, truth in enumerate(rows["truth"])]
+    hits = [linkage.identifies([attack(n) for attack in of], truth) for n, truth in enumerate(rows["truth"])]
     return sum(hits) / len(hits)
 
 

@@ -21,7 +21,7 @@ def test_every_row_and_every_description_has_it(released):
         table = pl.read_parquet(path, glob=False)
         assert table["canary"].unique().to_list() == [canary.sentence(mark)] * (table.height > 0), path
     for name in ("README.md", "croissant.json", "provenance.json"):
-        assert canary.found(mark, home / name), name
+        assert canary.is_in(mark, home / name), name
 
 
 def test_it_stays_the_same_between_versions_and_differs_between_datasets(workspace):
@@ -64,4 +64,4 @@ def test_what_cannot_be_searched_is_said_and_never_called_clean(released, tmp_pa
 
 def test_a_missing_file_is_a_mistake(tmp_path):
     with pytest.raises(UsageError, match="no such file"):
-        canary.found("a", tmp_path / "gone")
+        canary.is_in("a", tmp_path / "gone")

@@ -22,7 +22,7 @@ def test_what_is_claimed_stands_before_the_cut_in_the_text_of_now():
         talk("plain", "Something funny, please.", "Film A?"),
     ]
     made = matcher.propose(pl.DataFrame(talks), taxonomy.load())
-    known = claims.found(made)
+    known = claims.of_rules(made)
     rows = pl.DataFrame(talks).select("digest", subject="conversation", conversation="r-" + pl.col("conversation"))
     rows = rows.with_columns(cut=1)
     listed = claims.add(rows, known, TRAITS)
@@ -31,11 +31,13 @@ def test_what_is_claimed_stands_before_the_cut_in_the_text_of_now():
     assert not any(claims.add(other, known, TRAITS)["claims"].to_list())
     assert not any(claims.add(rows, known, [t for t in TRAITS if t != "gore"])["claims"].to_list())  # withheld
     for change in ({"proposer": "some-model"}, {"version": "rules-0"}, {"verdict": "unsure"}):
-        assert claims.found(made.with_columns(pl.lit(v).alias(k) for k, v in change.items())).is_empty()
+        assert claims.of_rules(made.with_columns(pl.lit(v).alias(k) for k, v in change.items())).is_empty()
 
 
 def test_a_sentence_of_ours_is_read_beside_the_request():
-    known = claims.found(matcher.propose(pl.DataFrame([talk("a", "No spiders, I panic.", "Film A?")]), taxonomy.load()))
+    known = claims.of_rules(
+        matcher.propose(pl.DataFrame([talk("a", "No spiders, I panic.", "Film A?")]), taxonomy.load())
+    )
     rows = pl.DataFrame({"conversation": ["x", "y"], "subject": ["a", "b"], "digest": ["d-a", "d-b"], "cut": [1, 1]})
     added = rows.with_columns(added=pl.lit(FAINT))
     made = claims.add(added, known, TRAITS, TRAITS)

@@ -55,7 +55,7 @@ def attacks(rows: pl.DataFrame, source: pl.DataFrame) -> dict[str, linkage.Attac
 def hits(rows: pl.DataFrame, source: pl.DataFrame, *names: str) -> int:
     """Of so many rows these attacks together leave the right one alone."""
     of = [attacks(rows, source)[name] for name in names]
-    return sum(linkage.alone([attack(n) for attack in of], truth) for n, truth in enumerate(rows["truth"]))
+    return sum(linkage.identifies([attack(n) for attack in of], truth) for n, truth in enumerate(rows["truth"]))
 
 
 def theirs(rows: pl.DataFrame, column: pl.Series) -> pl.Series:
@@ -165,7 +165,7 @@ def test_each_source_has_an_order_of_its_own(ws: store.Workspace) -> None:
     both = pl.concat([told, both.filter(source="other")])
     named = pl.concat([source.with_columns(source=pl.lit(name)) for name in ("told", "other")])
     attack = attacks(both, named)["order"]
-    found = [linkage.alone([attack(n)], truth) for n, truth in enumerate(both["truth"])]
+    found = [linkage.identifies([attack(n)], truth) for n, truth in enumerate(both["truth"])]
     assert sum(found[: told.height]) == told.height and sum(found[told.height :]) == 0
 
 
@@ -223,7 +223,7 @@ def test_a_text_that_was_edited_since_hides_nobody(ws: store.Workspace, tmp_path
     both = linkage.joined(own, home)
     gone = linkage.attacks(linkage.Joined(both.rows, both.source, both.source.with_row_index("of")))
     of = [gone["texts"], gone["time"]]
-    assert sum(linkage.alone([one(n) for one in of], truth) for n, truth in enumerate(both.rows["truth"])) == many
+    assert sum(linkage.identifies([one(n) for one in of], truth) for n, truth in enumerate(both.rows["truth"])) == many
 
 
 def test_what_is_not_mined_here_is_said(ws: store.Workspace, cli, tmp_path: Path) -> None:
