@@ -16,32 +16,32 @@ TRAITS = ("gore", "horror_scares", "substance_use", "sexual_violence")
 HEADING = "What four language models show to people who ask for a film"
 PAGE = """\
 {lists} lists of 20 titles by four models, on {requests} turns of {groups} dialogues of INSPIRED. Catalog: MovieLens-20M
-(27,278 films, up to 2015). Statements: TMDB keywords and MPA rating reasons, by the rules of `catalog add keywords` and
-`rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both only say what
-a film has: nothing is clear by them, and **silence is counted as unknown, so the shares violated are the least that is
-there**. The traits are not those of the seekers: the lists answer ordinary requests. Intervals are 95 %, over
+(27,278 films, up to 2015). Warnings: TMDB keywords and MPA rating reasons, by the rules of `catalog add keywords` and
+`rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both sources only
+say what a film has, so they clear no film. **A film without a warning counts as unknown, so the violated shares are
+lower bounds.** The seekers do not have these traits: the lists answer ordinary requests. Intervals are 95 %, over
 dialogues, and are not corrected for the number of traits and pairs.
 
 {rates}
 
-Of {titles} titles {linked} name one work, {ambiguous} several, and {not_found} none that the catalog holds (later
-films, series); {no_title} are prose or code. For gore, {little} of {unknown} unknown titles are works of which too
-little is said, and {near} may be another work than the one that is known.
+Of {titles} titles {linked} name one work of the catalog, {ambiguous} several, and {not_found} none (later films,
+series); {no_title} are prose or code. For gore, {little} of {unknown} unknown titles are works with too few warnings to
+decide, and {near} may be another work than the one in the catalog.
 
-Differences of which the interval does not contain zero, of {pairs} (violated, first model less second, same requests):
+Differences whose interval does not contain zero, of {pairs} (violated, first model minus second, same requests):
 
 {differences}
 
-Smallest differences that 80 of 100 such samples would find: {least:.3f} to {most:.3f}. A pair that is not in the table
-may differ by less than that: these lists cannot tell.
+The smallest differences that 80 of 100 such samples would find are {least:.3f} to {most:.3f}. A pair that is not in the
+table may differ by less than that: these lists cannot show it.
 
-The works behind it, as the catalog takes them:
+The works behind these shares, as the catalog resolves the titles:
 
 {causes}
 
-The lists have no years. A title is taken for a work that is meant with a probability of .8 or more
-(`make bench ONLY=linking`); where the catalog lacks newer films of a name, more of that is wrong. Look at the year
-before you quote a cause.
+The lists have no years. A title is linked to a work if that work is meant with a probability of .8 or more
+(`make bench ONLY=linking`). If the catalog lacks newer films of a name, more links are wrong. Check the year before you
+quote a work.
 """
 
 
