@@ -1,4 +1,4 @@
-"""adjudicate: reviews become labels, and item labels become warnings."""
+"""The `adjudicate` command: turns reviews into labels, and labels of items into warnings."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,9 @@ CERTIFICATES = "certificates.json"  # in the workspace
 
 @dataclass(frozen=True)
 class Adjudication:
-    """Counts are of units. `labels`: LABELS rows (without ids) of every unit as it stands now. `agreement`: kind,
-    trait, units, alpha, low, high. `bounds`: what the labels miss and claim wrongly at most. `reported`: conversations
-    whose readers say that they tell who somebody is."""
+    """The result of `adjudicate`; counts are of units. `labels`: LABELS rows (without ids) of every unit as it is now.
+    `agreement`: kind, trait, units, alpha, low, high. `bounds`: upper bounds on missed and on wrong labels. `reported`:
+    conversations that, according to their readers, reveal somebody's identity."""
 
     counts: Counts
     labels: pl.DataFrame
@@ -31,34 +31,34 @@ class Adjudication:
 
 @workspace.shared
 def adjudicate(ws: Workspace) -> Adjudication:
-    """Makes labels of the reviews, and keeps their bounds in certificates.json.
+    """Makes labels from the reviews, and writes their bounds to certificates.json.
 
-    More than half of the readers alike are `agreed`, an adjudicator's word is `adjudicated`, the rest is `unresolved`;
-    sure proposals of a trait that carries a certificate are `auto`, where saferec.toml asks for it. UsageError where
-    there are no reviews.
+    A verdict of more than half of the readers gives a label with the method `agreed`, a ruling of an adjudicator gives
+    `adjudicated`, everything else is `unresolved`. Sure proposals of a trait that has a certificate become `auto`, if
+    saferec.toml asks for it. Raises UsageError if there are no reviews.
     """
-    # whoever comes second has read at least the reviews of the first: an older verdict never follows a newer one
+    # a second process reads at least the reviews of the first: an older verdict never follows a newer one
     with workspace.alone(ws, "adjudicate", wait=True):
-        desk = gather(ws)
-        if desk.reviews.is_empty():
+        state = gather(ws)
+        if state.reviews.is_empty():
             hint = "run `saferec-build review push` and `review pull` first"
             raise UsageError(f"{ws.root}: there are no reviews: {hint}")
-        new = aggregation.changed(desk.judged, desk.labels)
+        new = aggregation.changed(state.judged, state.labels)
         added = workspace.append(ws, tables.LABELS, new)
-        warned = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([desk.labels, new])))
-        bounds = label_bounds(desk)
-        _keep(ws.root / CERTIFICATES, bounds)
-    methods = dict(desk.judged["method"].value_counts().iter_rows())
+        warning_count = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([state.labels, new])))
+        bounds = label_bounds(state)
+        _write_certificate(ws.root / CERTIFICATES, bounds)
+    methods = dict(state.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}
-    figures |= {"warnings_from_item_labels": warned, "reviews_left_out": desk.left_out}
-    figures |= {"alarms": alarms} if (alarms := undone(desk)) else {}
-    counts = Counts("adjudicate", added, desk.judged.height - added, figures=figures)
-    alphas = agreement.alphas(aggregation.by_reviewers(desk.votes))
-    return Adjudication(counts, desk.judged, alphas, bounds, reported(desk))
+    figures |= {"warnings_from_item_labels": warning_count, "reviews_left_out": state.left_out}
+    figures |= {"alarms": alarms} if (alarms := undone(state)) else {}
+    counts = Counts("adjudicate", added, state.judged.height - added, figures=figures)
+    alphas = agreement.alphas(aggregation.by_reviewers(state.votes))
+    return Adjudication(counts, state.judged, alphas, bounds, reported(state))
 
 
-def _keep(path: Path, bounds: LabelBounds) -> None:
-    """Writes nothing that stands there already: the time of the file is that of the last change."""
+def _write_certificate(path: Path, bounds: LabelBounds) -> None:
+    """Writes the certificate unless the file has it already: its time stamp is that of the last change."""
     text = certificate.of(bounds).model_dump_json(indent=1) + "\n"
     if path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text:
         return

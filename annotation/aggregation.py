@@ -1,7 +1,7 @@
-"""Combines reviewers' votes into labels: most of the readers make a label, a dispute goes to an adjudicator.
+"""Combines reviewers' votes into labels: a majority of the readers makes a label, a dispute goes to an adjudicator.
 
-reads  each reviewer's last word per unit (review_history.standing), the taxonomy, labels so far
-gives  votes (one verdict per unit and reviewer) -> labels; and item labels as warnings
+reads  each reviewer's last review per unit (review_history.standing), the taxonomy, labels so far
+gives  votes (one verdict per unit and reviewer), labels, and warnings from the labels of items
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,19 @@ from saferec_builder.storage.tables import LABELS, SPAN, UNIT, WARNINGS, digest,
 
 
 def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
-    """One row per unit and person: answers that stand, and `*` spelled out.
+    """One row per unit and person: the reviews that count, with each `*` expanded to the traits that it covers.
 
-    A trait that a reviewer did answer is never filled from their `*`, also where that answer no longer stands. Of an
-    item `*` is a word on what somebody else marked in its plot, and on no other trait: a plot leaves out much.
+    A trait that the reviewer has answered is never filled from their `*`, even if that answer no longer counts. In an
+    item, `*` covers only the traits that somebody else marked in its plot: a plot leaves out a lot.
     """
     answers = standing.filter(pl.col("trait") != "*")
-    stars = _ends(standing).drop("trait")
+    stars = _read_to_end(standing).drop("trait")
     marked = answers.filter(pl.col("out").is_null(), pl.col("verdict").is_in(["present", "unsure"]), kind="item_flag")
     of_items = stars.filter(kind="item_flag").join(marked.select(UNIT).unique(), on=["kind", "subject"])
-    rest = (
+    filled = (
         stars.filter(kind="sensitivity")
         .join(pl.DataFrame({"trait": taxonomy.slugs}), how="cross")
-        .pipe(lambda every: pl.concat([every, of_items.select(every.columns)]))
+        .pipe(lambda rows: pl.concat([rows, of_items.select(rows.columns)]))
         .join(answers, on=[*UNIT, *WHO], how="anti", maintain_order="left")
         .with_columns(
             verdict=pl.lit("absent"),
@@ -37,53 +37,53 @@ def votes(standing: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
             note=pl.lit(None, pl.String),
         )
     )
-    return pl.concat([answers.filter(pl.col("out").is_null()), rest.select(answers.columns)]).drop("out")
+    return pl.concat([answers.filter(pl.col("out").is_null()), filled.select(answers.columns)]).drop("out")
 
 
-def _ends(standing: pl.DataFrame) -> pl.DataFrame:
-    """The `*` of reviewers that stand."""
+def _read_to_end(standing: pl.DataFrame) -> pl.DataFrame:
+    """The `*` reviews of reviewers that count."""
     return standing.filter(pl.col("out").is_null(), trait="*", role="reviewer")
 
 
 def plots(judged: pl.DataFrame, standing: pl.DataFrame, slugs: Sequence[str], readers: int = 2) -> pl.DataFrame:
-    """kind, subject, trait, verdict of items: their labels, and `absent` of what nobody marked in a plot that more than
-    half of its readers, and two, have read to its end. Such a row is a word on the plot, for bounds on what its readers
-    miss, and no label."""
+    """kind, subject, trait, verdict of items: their labels, and `absent` for each trait that nobody marked in a plot
+    which more than half of its readers, and at least two, have read to its end. These rows are no labels; they serve
+    the bounds on what readers of plots miss."""
     columns, item = [*UNIT, "verdict"], ["kind", "subject"]
-    ended = _ends(standing).filter(kind="item_flag").group_by(item).agg(pl.col("reviewer").n_unique())
+    ended = _read_to_end(standing).filter(kind="item_flag").group_by(item).agg(pl.col("reviewer").n_unique())
     enough = ended.filter(pl.col("reviewer") >= majority(readers)).select(item)
-    every = enough.join(pl.DataFrame({"trait": list(slugs)}), how="cross").with_columns(verdict=pl.lit("absent"))
+    unmarked = enough.join(pl.DataFrame({"trait": list(slugs)}), how="cross").with_columns(verdict=pl.lit("absent"))
     labels = judged.filter(kind="item_flag").select(columns)
-    return pl.concat([labels, every.join(labels, on=UNIT, how="anti").select(columns)])
+    return pl.concat([labels, unmarked.join(labels, on=UNIT, how="anti").select(columns)])
 
 
 def by_reviewers(votes: pl.DataFrame) -> pl.DataFrame:
-    """The votes that say something about agreement: an adjudicator has seen what the others said."""
+    """The votes that count for agreement: an adjudicator has seen what the others answered, so theirs do not."""
     return votes.filter(pl.col("role") == "reviewer")
 
 
 def majority(readers: int) -> int:
-    """How many of the readers alike make a label."""
+    """How many readers with the same verdict make a label."""
     return max(2, readers // 2 + 1)
 
 
 def tallies(votes: pl.DataFrame, readers: int) -> pl.DataFrame:
-    """UNIT with the reviewers' votes: how many for each of VERDICTS, `soft`, the share of them for `present`, `common`,
-    the verdict of more than half of `readers` (of all who voted, where these are more) and of two people at least, and
-    `open`: whether a vote that is still to come may make one.
+    """UNIT with the reviewers' votes: a count for each of VERDICTS; `soft`, the share of `present`; `common`, the
+    verdict that more than half of `readers` (or of all voters, if there are more) and at least two people gave; and
+    `open`: whether votes that are still to come may produce such a verdict.
 
-    Units that only an adjudicator spoke on have no row.
+    Units on which only an adjudicator voted have no row.
     """
     counts = [(pl.col("verdict") == verdict).sum().cast(pl.Int32).alias(verdict) for verdict in VERDICTS]
     cast = pl.sum_horizontal(VERDICTS)
-    most, of = pl.max_horizontal(VERDICTS), pl.max_horizontal(cast, pl.lit(readers))
+    most, total = pl.max_horizontal(VERDICTS), pl.max_horizontal(cast, pl.lit(readers))
     first = pl.coalesce(pl.when(pl.col(v) == pl.col("most")).then(pl.lit(v)) for v in VERDICTS)
     return (
         by_reviewers(votes)
         .group_by(*UNIT, maintain_order=True)
         .agg(counts)
-        .with_columns(soft=pl.col("present") / cast, most=most, open=2 * (most + of - cast) > of)
-        .with_columns(common=pl.when((2 * pl.col("most") > of) & (pl.col("most") >= 2)).then(first))
+        .with_columns(soft=pl.col("present") / cast, most=most, open=2 * (most + total - cast) > total)
+        .with_columns(common=pl.when((2 * pl.col("most") > total) & (pl.col("most") >= 2)).then(first))
         .drop("most")
     )
 
@@ -95,8 +95,8 @@ def adjudicate(
 
     `auto` are rows for units without a vote: sure proposals under a certificate.
 
-    method is `adjudicated` where an adjudicator spoke, `agreed` where most of the readers gave one verdict (`tallies`),
-    else `unresolved` with a null verdict. Ids are left empty: `changed` gives them.
+    method is `adjudicated` if an adjudicator ruled, `agreed` if a majority of the readers gave one verdict (`tallies`),
+    else `unresolved` with a null verdict. The ids are left out: `changed` adds them.
     """
     ruling = pl.col("verdict").filter(pl.col("role") == "adjudicator").last()
     judged = (
@@ -137,7 +137,7 @@ def adjudicate(
 
 
 def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
-    """Form and spans from the votes that agree with the label; a tie of forms, or no word on it, is implicit."""
+    """Form and spans from the votes that agree with the label; if the forms tie, or none is given, it is implicit."""
     alike = votes.join(judged.select(*UNIT, label="verdict"), on=UNIT).filter(
         (pl.col("verdict") == pl.col("label")) & (pl.col("verdict") != "absent")
     )
@@ -160,14 +160,14 @@ def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
 
 
 def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """Those of `judged` that differ from the unit's last label, with ids.
+    """The rows of `judged` that differ from the unit's last label, with ids.
 
-    An id covers the unit, verdict, method, reviews and the label before it, so a label that comes back is a new row.
+    An id covers the unit, verdict, method, reviews and the previous label, so a label that returns is a new row.
     """
-    before = last(labels, *UNIT)
+    previous = last(labels, *UNIT)
     facts = ["digest", "verdict", "form", "spans", "method", "reviews"]
-    had = before.select(*UNIT, had="label", **{f"had_{c}": c for c in facts})
-    new = judged.join(had, on=UNIT, how="left", maintain_order="left").filter(
+    matched = previous.select(*UNIT, had="label", **{f"had_{c}": c for c in facts})
+    new = judged.join(matched, on=UNIT, how="left", maintain_order="left").filter(
         pl.col("had").is_null() | pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"had_{c}")) for c in facts)
     )
     ids = [
@@ -177,39 +177,39 @@ def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
 
 
 def disputed(votes: pl.DataFrame, readers: int = 2) -> pl.DataFrame:
-    """Units on which people differ so that no further reader can make a label, with nobody's ruling yet."""
-    apart = tallies(votes, readers).filter(pl.col("common").is_null() & ~pl.col("open")).select(UNIT)
-    return apart.join(votes.filter(role="adjudicator"), on=UNIT, how="anti", maintain_order="left")
+    """Units whose readers differ so that no further one can make a label, and that no adjudicator has ruled on."""
+    split = tallies(votes, readers).filter(pl.col("common").is_null() & ~pl.col("open")).select(UNIT)
+    return split.join(votes.filter(role="adjudicator"), on=UNIT, how="anti", maintain_order="left")
 
 
 ALARM = 0.05  # share of a trait's labels
 
 
 def undone(before: pl.DataFrame, judged: pl.DataFrame) -> list[str]:
-    """A line for each trait of which more than ALARM of the labels that had a verdict have none in `judged`. `before`
-    are all LABELS so far: somebody was set aside, a trait was put in other words, a text has changed."""
-    had, now = (frame.filter(pl.col("verdict").is_not_null()) for frame in (last(before, *UNIT), judged))
-    return [f"{trait}: {n:,} of {of:,} labels lose their verdict" for trait, n, of in lost(had, now, UNIT)]
+    """A line for each trait of whose labels with a verdict more than ALARM have no verdict in `judged`. `before` are
+    all LABELS so far. Reasons: a reviewer was set aside, a trait was reworded, or a text changed."""
+    old, new = (frame.filter(pl.col("verdict").is_not_null()) for frame in (last(before, *UNIT), judged))
+    return [f"{trait}: {n:,} of {total:,} labels lose their verdict" for trait, n, total in lost(old, new, UNIT)]
 
 
 def lost(had: pl.DataFrame, now: pl.DataFrame, unit: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(trait, how many, of how many) of each trait of which more than ALARM of the units `had` are not in `now`."""
-    gone = had.join(now, on=unit, how="anti")["trait"].value_counts(name="n")
-    counts = had.group_by("trait").len().join(gone, on="trait").filter(pl.col("n") > ALARM * pl.col("len"))
+    """(trait, lost, total) of each trait of which more than ALARM of the units in `had` are not in `now`."""
+    missing = had.join(now, on=unit, how="anti")["trait"].value_counts(name="n")
+    counts = had.group_by("trait").len().join(missing, on="trait").filter(pl.col("n") > ALARM * pl.col("len"))
     return list(counts.sort("trait").select("trait", "n", "len").iter_rows())
 
 
 def opinions(votes: pl.DataFrame, disputed: pl.DataFrame) -> pl.DataFrame:
-    """The disputed units with `said`: what each reviewer said, without names, sorted so that no order tells who.
+    """The disputed units with `said`: each reviewer's answer, without names, sorted so that the order reveals nobody.
 
-    It is empty for a label that nobody gave (`auto`).
+    `said` is empty for a label that nobody gave (`auto`).
     """
     rows = by_reviewers(votes).join(disputed, on=UNIT, how="semi")
     texts = rows.select(*UNIT).with_columns(
         pl.Series("said", [_opinion(row) for row in rows.iter_rows(named=True)], dtype=pl.String)
     )
-    each = disputed.join(texts.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
-    return each.with_columns(pl.col("said").fill_null([])).sort(UNIT)
+    units = disputed.join(texts.group_by(UNIT).agg(pl.col("said").sort()), on=UNIT, how="left")
+    return units.with_columns(pl.col("said").fill_null([])).sort(UNIT)
 
 
 def _opinion(vote: dict[str, Any]) -> str:
@@ -221,7 +221,7 @@ def _opinion(vote: dict[str, Any]) -> str:
 
 
 def warnings(labels: pl.DataFrame) -> pl.DataFrame:
-    """Item labels as WARNINGS of kind `review`: yes or no; a later row without an answer takes the earlier back."""
+    """Labels of items as WARNINGS of kind `review`, yes or no; a later row without an answer revokes earlier ones."""
     answer = pl.col("verdict").replace_strict({"present": "yes", "absent": "no"}, default=None, return_dtype=pl.String)
     flags = labels.filter(pl.col("kind") == "item_flag").with_columns(answer=answer)
     once = pl.col("answer").is_not_null().cum_sum().over("subject", "trait") > 0

@@ -1,11 +1,12 @@
-"""How far reviewers agree beyond chance: Krippendorff's alpha (nominal) per kind and trait, with a bootstrap interval.
+"""Measures agreement between reviewers beyond chance: Krippendorff's alpha (nominal) per kind and trait, with a
+bootstrap interval.
 
 reads  votes (kind, subject, trait, reviewer, verdict), one row per reviewer and unit
 gives  kind, trait, units, positives, alpha, low, high
 
-Written in numpy although crowd-kit has the same number (a test holds the two together): crowd-kit takes 0.4 s per
-100,000 votes, so a bootstrap of 1,000 draws over 20 traits would take hours; and it calls one value only, or nothing
-to compare, a perfect 1.0, where the honest answer is that agreement cannot be measured.
+Written in numpy although crowd-kit computes the same number (a test compares the two): crowd-kit takes 0.4 s per
+100,000 votes, so a bootstrap of 1,000 draws over 20 traits would take hours. And where all votes have one value, or
+nothing can be compared, crowd-kit returns a perfect 1.0, although agreement cannot be measured there.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 DRAWS = 1_000
-FEW = 10  # positives, under which an alpha says little
+FEW = 10  # with fewer positives than this, alpha says little
 SCHEMA = {
     "kind": pl.String,
     "trait": pl.String,
@@ -29,13 +30,14 @@ SCHEMA = {
 
 
 def alphas(votes: pl.DataFrame) -> pl.DataFrame:
-    """One row per kind and trait; `units` have two votes or more, the others say nothing about agreement.
+    """One row per kind and trait; `units` counts units with two or more votes: the others say nothing about agreement.
 
-    `positives` are those units that one vote at least calls present: few of them make an alpha that one more
-    disagreement would change much.
-    alpha is null with one value only or fewer than two such units; low and high are the 95 % percentile interval
-    over units drawn with replacement, null with it, where under half of the draws have an alpha, or where no unit has
-    a disagreement: then no draw has one either, and 1.00 to 1.00 would be claimed of three units.
+    `positives` are the units among them that at least one vote calls present. With few of them, one more disagreement
+    would change alpha a lot.
+    alpha is null if there is only one value or fewer than two such units. low and high are the 95 % percentile interval
+    over units drawn with replacement. They are null if alpha is null, if fewer than half of the draws have an alpha, or
+    if no unit has a disagreement: then no draw has one either, and the interval would be 1.00 to 1.00 even with three
+    units.
     """
     values = votes["verdict"].unique().sort().to_list()
     units = votes.group_by("kind", "trait", "subject").agg(
@@ -44,18 +46,18 @@ def alphas(votes: pl.DataFrame) -> pl.DataFrame:
     names = [f"n{n}" for n in range(len(values))]
     # units with the same counts are alike: a resample of units is a multinomial draw over the few patterns
     patterns = units.group_by("kind", "trait", *names).agg(pl.len().alias("times")).sort("kind", "trait", *names)
-    there = [n for n, value in enumerate(values) if value == "present"]
+    present = [n for n, value in enumerate(values) if value == "present"]
     rows = []
-    for (kind, trait), part in patterns.group_by("kind", "trait", maintain_order=True):
-        counts, times = part.select(names).to_numpy(), part["times"].to_numpy()
-        positive = (counts.sum(axis=1) >= 2) & (counts[:, there].sum(axis=1) > 0)
-        number, *found = alpha(counts, times)
-        rows.append((str(kind), str(trait), number, int(times[positive].sum()), *found))
+    for (kind, trait), group in patterns.group_by("kind", "trait", maintain_order=True):
+        counts, times = group.select(names).to_numpy(), group["times"].to_numpy()
+        positive = (counts.sum(axis=1) >= 2) & (counts[:, present].sum(axis=1) > 0)
+        number, *estimates = alpha(counts, times)
+        rows.append((str(kind), str(trait), number, int(times[positive].sum()), *estimates))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
 def words(row: Mapping[str, Any]) -> str:
-    """`0.71 [0.60, 0.80] (over 120)` of a row of `alphas`; where positives are few, that it tells little."""
+    """`0.71 [0.60, 0.80] (over 120)` from a row of `alphas`; with few positives it adds that they are too few."""
     spread = "" if row["low"] is None else f" [{row['low']:z.2f}, {row['high']:z.2f}]"
     few = f", {row['positives']} positive: too few to tell" if row["positives"] < FEW else ""
     return f"{row['alpha']:z.2f}{spread} (over {row['units']}{few})"
@@ -64,32 +66,35 @@ def words(row: Mapping[str, Any]) -> str:
 def alpha(
     counts: NDArray[np.int64], times: NDArray[np.integer]
 ) -> tuple[int, float | None, float | None, float | None]:
-    """(units, alpha, low, high) of patterns x values: how many votes each value got, and how many units look so."""
+    """(units, alpha, low, high) from patterns x values: the votes per value in a pattern, and `times`, its number of
+    units."""
     paired = counts.sum(axis=1) >= 2
-    counts, alike = counts[paired], times[paired].astype(np.int64)
-    units = int(alike.sum())
+    counts, paired_times = counts[paired], times[paired].astype(np.int64)
+    units = int(paired_times.sum())
     if units < 2 or (counts.sum(axis=0) > 0).sum() < 2:
         return units, None, None, None
-    point = float(_alpha(counts, alike[None, :])[0])
+    point = float(_alpha(counts, paired_times[None, :])[0])
     if point == 1:
         return units, point, None, None
-    drawn = _alpha(counts, np.random.default_rng(0).multinomial(units, alike / units, size=DRAWS))
-    known = drawn[~np.isnan(drawn)]
-    if len(known) < DRAWS / 2:
+    draws = _alpha(counts, np.random.default_rng(0).multinomial(units, paired_times / units, size=DRAWS))
+    defined = draws[~np.isnan(draws)]
+    if len(defined) < DRAWS / 2:
         return units, point, None, None
-    low, high = np.quantile(known, [0.025, 0.975])
+    low, high = np.quantile(defined, [0.025, 0.975])
     return units, point, float(low), float(high)
 
 
 def _alpha(counts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.float64]:
     """1 - Do / De per row of `times`; NaN where all votes are alike.
 
-    Do = sum over units of (m^2 - sum n_c^2) / (m - 1), De = (N^2 - sum N_c^2) / (N - 1), both over N votes,
-    with m votes in a unit, n_c of them for value c, N_c of all (Krippendorff 2011, nominal).
+    Do = sum over units of (m^2 - sum n_c^2) / (m - 1), De = (N^2 - sum N_c^2) / (N - 1), both over N votes, with m
+    votes in a unit, n_c of them for value c, N_c votes for c in all (Krippendorff 2011, nominal).
     """
     votes = counts.sum(axis=1)
-    clash = (votes**2 - (counts**2).sum(axis=1)) / (votes - 1)
+    disagreement = (votes**2 - (counts**2).sum(axis=1)) / (votes - 1)
     total = times @ votes
     per_value = times @ counts
     expected = (total**2 - (per_value**2).sum(axis=1)) / (total - 1)
-    return np.asarray(1 - np.divide(times @ clash, expected, out=np.full(len(times), np.nan), where=expected > 0))
+    return np.asarray(
+        1 - np.divide(times @ disagreement, expected, out=np.full(len(times), np.nan), where=expected > 0)
+    )

@@ -1,4 +1,4 @@
-"""What was proposed and what people made of it, beside the words that it rests on."""
+"""Lists proposals or labels beside the text of their evidence."""
 
 import polars as pl
 
@@ -10,17 +10,18 @@ from saferec_builder.storage import tables, texts_on_disk as spool
 from saferec_builder.storage.workspace import Workspace
 
 STAGES = ("proposals", "labels")
-VERDICTS = ("present", "unsure")  # which have evidence
+VERDICTS = ("present", "unsure")  # those with evidence
 
 
 def browse(
     ws: Workspace, stage: str = "proposals", *, trait: str | None = None, verdict: str = "present"
 ) -> pl.DataFrame:
-    """What has that verdict now, a row for each piece of evidence; UsageError where a word is none of those below.
+    """The current proposals or labels with this verdict, one row per evidence span.
 
-    stage: `proposals` or `labels`; verdict: `present` or `unsure`. Columns: conversation, trait, form, by (who
-    proposes, or how the label was made), confidence (null for labels), turn, text of that turn, start and end of the
-    quote in it, in code points. Conversations that nobody is given, because of a crisis or a removal, are left out.
+    stage: `proposals` or `labels`; verdict: `present` or `unsure`. Columns: conversation, trait, form, by (the
+    proposer, or how the label was made), confidence (null for labels), turn, text of that turn, start and end of the
+    quote in it, in code points. Conversations that no reviewer gets, because of a crisis or a removal, are left out.
+    Raises UsageError for an unknown stage, verdict or trait.
     """
     if stage not in STAGES:
         raise UsageError(f"{stage}: nothing to browse: expected {' or '.join(STAGES)}")
@@ -29,14 +30,14 @@ def browse(
     slugs = [trait] if trait else list(ws.taxonomy.slugs)
     if trait and trait not in ws.taxonomy.slugs:
         raise unknown_trait(trait, ws.taxonomy.slugs)
-    desk = gather(ws)
-    found = _newest(desk.proposals if stage == "proposals" else desk.labels, slugs).filter(verdict=verdict)
+    state = gather(ws)
+    claims = _newest(state.proposals if stage == "proposals" else state.labels, slugs).filter(verdict=verdict)
     rows = withheld.without(
-        found.join(desk.known.filter("current"), on=["subject", "digest"], how="semi"), desk.withheld
+        claims.join(state.known.filter("current"), on=["subject", "digest"], how="semi"), state.withheld
     )
     texts = spool.turns(ws, rows["subject"].unique()).unique(["subject", "digest"], keep="first")
-    said = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans")
-    return said.select(
+    with_texts = rows.join(texts, on=["subject", "digest"], maintain_order="left").explode("spans")
+    return with_texts.select(
         "trait",
         "form",
         "by",
@@ -48,11 +49,11 @@ def browse(
 
 
 def _newest(rows: pl.DataFrame, slugs: list[str]) -> pl.DataFrame:
-    """The newest of each (conversation, trait), of proposals that of each proposer, with who says so in `by`."""
+    """The newest row of each conversation and trait (of proposals: and proposer), with its origin in `by`."""
     keys = ["kind", "subject", "trait"]
     if "proposer" in rows.columns:
         keys, rows = [*keys, "proposer"], rows.with_columns(by="proposer")
     else:
         rows = rows.with_columns(by="method", confidence=pl.lit(None, pl.Float64))
-    found = tables.last(rows, *keys).filter(pl.col("trait").is_in(slugs), kind="sensitivity")
-    return found.select("kind", "subject", "digest", "trait", "verdict", "form", "by", "confidence", "spans")
+    newest = tables.last(rows, *keys).filter(pl.col("trait").is_in(slugs), kind="sensitivity")
+    return newest.select("kind", "subject", "digest", "trait", "verdict", "form", "by", "confidence", "spans")

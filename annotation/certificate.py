@@ -1,9 +1,9 @@
-"""What is stated of the labels, with the counts from which anybody can compute it again; no id stands in it.
+"""The certificate: what is claimed of the labels, with the counts from which anybody can recompute it; it holds no ids.
 
 reads  LabelBounds
-gives  a document (certificates.json of a workspace, certificate.json of a release), or the first fault of one
+gives  a document (certificates.json of a workspace, certificate.json of a release), or the first error in one
 
-A positive and a hole are named by their number in the draw, which without the workspace's secret leads to nobody.
+Positives and holes are identified by their number in the draw, which without the workspace's secret identifies nobody.
 """
 
 import math
@@ -39,7 +39,7 @@ ASSUMPTIONS = (
 
 # fields of Certificate
 BOUNDS = {"missed", "missed_of_all", "together", "items", "of_the_truth", "false", "false_of_all"}
-SAID = {"claim", "mode", "assumptions"}  # fields that say what the numbers mean
+SAID = {"claim", "mode", "assumptions"}  # fields that explain the numbers
 
 
 class _Strict(BaseModel):
@@ -51,27 +51,27 @@ class Population(_Strict):
 
     subjects: int
     claimed: int  # each of them is read
-    unplaced: int  # mined since the last draw: what is not known of them counts as missed
-    zone: int  # what an audit speaks for, with those that have left the data since
+    unplaced: int  # mined since the last draw: what is unknown of them counts as missed
+    zone: int  # what an audit represents, with those that have left the data since
     gone: int
 
 
 class Prevalence(_Strict):
-    """Which share has it: of what was read, and of all."""
+    """The share of subjects that have the trait: of those that were read, and of all."""
 
     read: float | None  # of those with a sure label
-    all: float | None  # each that was read stands for as many as its chance to be read says; None: cannot be told
-    low: float  # of all: what was found
-    high: float  # and that and what is missed at most
+    all: float | None  # estimate, weighted by 1 / the chance to be read; None: it cannot be estimated
+    low: float  # of all: those found
+    high: float  # of all: those found and those missed at most
 
 
 class Missed(_Strict):
-    """A recall bound: the counts of confidence_bounds.Audit, and what follows from them."""
+    """A recall bound: the counts of confidence_bounds.Audit, and the results computed from them."""
 
     found: int
     zone: int
     audited: int
-    positive: list[int]  # which of the audited have it, or no sure label (`holes` of them); the first audit is 1
+    positive: list[int]  # numbers of the audited that have it, or no sure label (`holes` of them); from 1
     holes: int
     open: int
     elsewhere: int
@@ -90,12 +90,12 @@ class Missed(_Strict):
 
 
 class Wrong(_Strict):
-    """A precision bound: the counts of confidence_bounds.Rechecks, and what follows from them."""
+    """A precision bound: the counts of confidence_bounds.Rechecks, and the results computed from them."""
 
     zone: int
     rechecked: int
     left: int  # zone - rechecked
-    wrong: list[int]  # which of the rechecked are no `present`, or wait for the adjudicator (`waiting` of them)
+    wrong: list[int]  # numbers of the rechecked that are not `present`, or wait for a ruling (`waiting`)
     waiting: int
     overturned: int
     right: int
@@ -106,32 +106,32 @@ class Wrong(_Strict):
 
 
 class OnGold(_Strict):
-    """How often labels miss or invent what gold holds. Releases before this field have a unit per trait: their bounds
-    are too low where errors come together in one conversation."""
+    """How often labels miss or invent what gold holds. Releases before this field count conversation and trait as a
+    unit: their bounds are too low where errors cluster in one conversation."""
 
     unit: Literal["conversation", "conversation and trait"] = "conversation and trait"
-    units_present: int  # conversations with a labelled trait that gold holds
-    missed: int  # of these, where the labels miss something that gold holds
+    units_present: int  # conversations with a labelled trait that is in their gold
+    missed: int  # those of them whose labels miss a trait of their gold
     missed_at_most: float | None
-    units_absent: int  # and with one that it does not hold; a conversation may be in both
-    invented: int  # of these, where a label stands that gold does not hold
+    units_absent: int  # conversations with a labelled trait that is not in their gold; may overlap
+    invented: int  # those of them with a `present` label that is not in their gold
     invented_at_most: float | None
 
 
 class Truth(_Strict):
-    """What blind controls say of what the readers themselves miss (controls.py)."""
+    """What blind controls show about sensitivities that the readers themselves miss (controls.py)."""
 
-    controls: int  # conversations with something in it that nothing suggested
-    missed: int  # by who read them
+    controls: int  # conversations with a sensitivity that nothing suggested
+    missed: int  # by their readers
     missed_at_most: float | None
-    apart: float | None  # the share of missed_of_all, so that it holds together with missed_at_most
-    share: float | None  # of the truth, as far as missed ones are no harder than the controls
-    breaks_at: float | None  # how many times as hard they may be before `share` says nothing any more
+    apart: float | None  # the share of missed_of_all, at a level at which it holds together with missed_at_most
+    share: float | None  # of the truth, if missed ones are no harder than the controls
+    breaks_at: float | None  # how many times as hard they may be before `share` exceeds the limit
     words: str
 
 
 class Recall(_Strict):
-    """What is missed of one population."""
+    """The recall bounds of one population."""
 
     claim: str = CLAIM
     unit: Literal["conversation", "item"] = "conversation"
@@ -142,7 +142,7 @@ class Recall(_Strict):
 
 
 class Certificate(Recall):
-    """The whole statement."""
+    """The whole document."""
 
     format: Literal[1] = 1
     alpha: float = ALPHA
@@ -157,12 +157,12 @@ class Certificate(Recall):
 
 
 def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
-    """The document of these bounds; traits in `without` are not named, and in no bound but the one of all."""
-    stated = dict(_recall(found, without))
+    """The document for these bounds; traits in `without` are not named, and count only in the bound over all traits."""
+    fields = dict(_recall(found, without))
     if found.items is not None:
-        stated["items"] = Recall(**dict(_recall(found.items)) | {"claim": ITEMS, "unit": "item"})
+        fields["items"] = Recall(**dict(_recall(found.items)) | {"claim": ITEMS, "unit": "item"})
     return Certificate(
-        **stated,
+        **fields,
         of_the_truth=_truth(found.apart, found.blind),
         false={slug: _wrong(share) for slug, share in found.false.items() if slug not in without},
         false_of_all=None if found.false_pooled is None else _wrong(found.false_pooled),
@@ -171,8 +171,8 @@ def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
 
 
 def _recall(found: LabelBounds, without: Collection[str] = ()) -> Recall:
-    kept = {slug: bound for slug, bound in found.traits.items() if slug not in without}
-    people = Population(
+    traits = {slug: bound for slug, bound in found.traits.items() if slug not in without}
+    population = Population(
         subjects=found.claimed + found.undrawn + found.zone - found.gone,
         claimed=found.claimed,
         unplaced=found.undrawn,
@@ -180,18 +180,18 @@ def _recall(found: LabelBounds, without: Collection[str] = ()) -> Recall:
         gone=found.gone,
     )
     return Recall(
-        population=people,
-        missed={slug: _missed(bound, people) for slug, bound in kept.items()},
-        missed_of_all=_missed(found.pooled, people),
-        together=recall_bounds.together(kept),
+        population=population,
+        missed={slug: _missed(bound, population) for slug, bound in traits.items()},
+        missed_of_all=_missed(found.pooled, population),
+        together=recall_bounds.together(traits),
     )
 
 
-def _missed(bound: Bound, people: Population) -> Missed:
-    made = ("positive", "done", "words", "prevalence")
+def _missed(bound: Bound, population: Population) -> Missed:
+    computed = ("positive", "done", "words", "prevalence")
     return Missed(
-        **{name: getattr(bound, name) for name in Missed.model_fields if name not in made},
-        prevalence=_prevalence(bound, people),
+        **{name: getattr(bound, name) for name in Missed.model_fields if name not in computed},
+        prevalence=_prevalence(bound, population),
         positive=_numbers(bound.outcomes),
         done=None if bound.left is None else bound.zone - bound.left,
         words=recall_bounds.words(bound),
@@ -199,17 +199,17 @@ def _missed(bound: Bound, people: Population) -> Missed:
 
 
 def _prevalence(bound: Bound, people: Population) -> Prevalence:
-    """Where some of what is claimed or drawn have no sure label, those that have one stand for these too; nobody stands
-    for what has no place in the design."""
-    claimed, zone, there = people.claimed + people.unplaced, people.zone - people.gone, bound.misses - bound.holes
+    """Where some of the claimed or drawn subjects have no sure label, those that have one represent them too; subjects
+    without a place in the design are represented by none."""
+    claimed, zone, positives = people.claimed + people.unplaced, people.zone - people.gone, bound.misses - bound.holes
     read, audited = claimed - bound.open, bound.audited - bound.holes
     of_all = None
     if people.subjects and not people.unplaced and read >= min(claimed, 1) and audited >= min(zone, 1):
-        found = bound.found * claimed / max(read, 1) + there * zone / max(audited, 1)
-        of_all = found / people.subjects
+        estimate = bound.found * claimed / max(read, 1) + positives * zone / max(audited, 1)
+        of_all = estimate / people.subjects
     low, high = bound.labels / max(people.subjects, 1), (bound.labels + bound.most) / max(people.subjects, 1)
-    raw = (bound.found + there) / (read + audited) if read + audited > 0 else None
-    return Prevalence(read=raw, all=of_all, low=low, high=min(high, 1.0))
+    among_read = (bound.found + positives) / (read + audited) if read + audited > 0 else None
+    return Prevalence(read=among_read, all=of_all, low=low, high=min(high, 1.0))
 
 
 def _truth(apart: float | None, blind: Blind) -> Truth:
@@ -233,40 +233,41 @@ def _numbers(outcomes: tuple[int, ...]) -> list[int]:
     return [number for number, outcome in enumerate(outcomes, 1) if outcome]
 
 
-def _outcomes(number: int, ones: list[int]) -> tuple[int, ...]:
-    if number < 0 or ones != sorted(set(ones) & set(range(1, number + 1))):
-        raise ValueError(f"{ones} are no numbers of {number} in their order")
-    here = set(ones)
-    return tuple(int(n in here) for n in range(1, number + 1))
+def _outcomes(number: int, numbers: list[int]) -> tuple[int, ...]:
+    if number < 0 or numbers != sorted(set(numbers) & set(range(1, number + 1))):
+        raise ValueError(f"{numbers} are no numbers of {number} in their order")
+    positives = set(numbers)
+    return tuple(int(n in positives) for n in range(1, number + 1))
 
 
-# ---- checked again
+# ---- checking a document
 
 
 def check(path: Path) -> Certificate:
-    """The document at `path`, every bound of which was computed anew from its counts; ReleaseError names the fault."""
+    """The document at `path`, after recomputing every bound from its counts; raises ReleaseError with the first
+    error."""
     try:
         stated = Certificate.model_validate(strict_json(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as fault:
-        raise ReleaseError(f"{path}: no certificate that this program can read: {_first(fault)}") from None
+        raise ReleaseError(f"{path}: no certificate that this program can read: {_message(fault)}") from None
     try:
-        place = _unlike(stated, of(_bounds(stated)))
+        field = _first_difference(stated, of(_bounds(stated)))
     except ValueError as fault:
-        raise ReleaseError(f"{path}: {_first(fault)}: build or fetch it again") from None
-    if place is not None:
-        raise ReleaseError(f"{path}: {place} does not follow from the counts beside it: build or fetch it again")
+        raise ReleaseError(f"{path}: {_message(fault)}: build or fetch it again") from None
+    if field is not None:
+        raise ReleaseError(f"{path}: {field} does not follow from the counts beside it: build or fetch it again")
     return stated
 
 
-def _first(fault: Exception) -> str:
-    if not isinstance(fault, ValidationError):
-        return str(fault.strerror if isinstance(fault, OSError) else fault)
-    error = fault.errors()[0]
-    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}"
+def _message(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error.strerror if isinstance(error, OSError) else error)
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _bounds(stated: Certificate) -> LabelBounds:
-    """What its counts give; ValueError where nobody can have counted them."""
+    """The bounds from the document's counts; raises ValueError if the counts are impossible."""
     truth, gold, pooled = stated.of_the_truth, stated.on_gold, stated.false_of_all
     missed, invented = bounds.rate(gold.missed, gold.units_present), bounds.rate(gold.invented, gold.units_absent)
     return replace(
@@ -279,13 +280,13 @@ def _bounds(stated: Certificate) -> LabelBounds:
 
 
 def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
-    people = stated.population
-    of_all = _audit(stated.missed_of_all, people.zone)
+    population = stated.population
+    of_all = _audit(stated.missed_of_all, population.zone)
     apart = bounds.apart(of_all)
     measured = controls.certifies(apart, blind)
     return LabelBounds(
         traits={
-            slug: replace(bounds.bound(_audit(missed, people.zone)), measured=measured)
+            slug: replace(bounds.bound(_audit(missed, population.zone)), measured=measured)
             for slug, missed in stated.missed.items()
         },
         pooled=replace(bounds.bound(of_all), measured=measured, of_any=True),
@@ -293,10 +294,10 @@ def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
         gold={},
         blind=blind,
         apart=apart,
-        claimed=people.claimed,
-        undrawn=people.unplaced,
-        zone=people.zone,
-        gone=people.gone,
+        claimed=population.claimed,
+        undrawn=population.unplaced,
+        zone=population.zone,
+        gone=population.gone,
     )
 
 
@@ -317,20 +318,20 @@ def _check_counts(counts: Mapping[str, int | None]) -> None:
         raise ValueError(f"a count below 0: {counts}")
 
 
-def _unlike(stated: Any, again: Any) -> str | None:
-    """The place of the first difference, but for words that another version may put otherwise; floats may differ in
-    what another processor rounds."""
+def _first_difference(stated: Any, recomputed: Any) -> str | None:
+    """The path of the first field that differs, or None; wording may differ between versions, and floats in what
+    processors round."""
     if isinstance(stated, BaseModel | dict):
-        ours, theirs = dict(again or {}), {name: value for name, value in dict(stated).items() if name not in SAID}
-        theirs |= {"words": _gist(theirs["words"])} if "words" in theirs else {}
-        ours |= {"words": _gist(ours["words"])} if "words" in ours else {}
-        found = ((name, _unlike(value, ours.get(name))) for name, value in theirs.items())
-        return next((f"{name}.{place}".rstrip(".") for name, place in found if place is not None), None)
-    both = isinstance(stated, float) and isinstance(again, float)
-    alike = math.isclose(stated, again, rel_tol=1e-9) if both else stated == again
-    return None if alike else ""
+        ours, theirs = dict(recomputed or {}), {name: value for name, value in dict(stated).items() if name not in SAID}
+        theirs |= {"words": _claims(theirs["words"])} if "words" in theirs else {}
+        ours |= {"words": _claims(ours["words"])} if "words" in ours else {}
+        differences = ((name, _first_difference(value, ours.get(name))) for name, value in theirs.items())
+        return next((f"{name}.{field}".rstrip(".") for name, field in differences if field is not None), None)
+    floats = isinstance(stated, float) and isinstance(recomputed, float)
+    equal = math.isclose(stated, recomputed, rel_tol=1e-9) if floats else stated == recomputed
+    return None if equal else ""
 
 
-def _gist(words: str) -> list[str]:
-    """What the words of a bound claim: its numbers, and whether it is certified."""
+def _claims(words: str) -> list[str]:
+    """What a bound's wording claims: its numbers, and whether it is certified."""
     return re.findall(r"\d[\d,.]*|certified|truth", words)

@@ -1,13 +1,13 @@
 """Upper confidence bounds on the share that a dataset misses, from a blind audit that may be read every day.
 
 reads  per trait: the size of the unread zone, the audit's outcomes in the order of the draw, the positives found before
-gives  the missed share FN / (FN + TP) that is not exceeded with 95 % confidence, and what it would take to lower it
+gives  an upper bound on the missed share FN / (FN + TP) with 95 % confidence, and the audits needed to lower it
 
-The zone are the units that nobody read but for the audit; the audit is a uniform draw from it without replacement.
-A prior-posterior ratio is an e-process for each possible number M of positives in the zone: under the true M it
-exceeds 1 / delta at any time with a chance of delta at most (Ville), so one may look after every review and stop when
-the bound is good. The bound is about the label that reviewers and the adjudicator would give. Whether those labels are
-right is another question: `rate` bounds it on gold units.
+The zone are the units that only audits read; the audit is a uniform draw from it without replacement. For each possible
+number M of positives in the zone, a prior-posterior ratio is an e-process: under the true M it ever exceeds 1 / delta
+with a chance of at most delta (Ville), so one may look after every review and stop when the bound is good. The bound is
+relative to the label that reviewers and the adjudicator would give. Whether those labels are right is another question:
+`rate` bounds that on gold units.
 """
 
 from bisect import bisect_left
@@ -21,31 +21,31 @@ from numpy.typing import NDArray
 
 ALPHA = 0.05  # the missed share that a certificate promises
 DELTA = 0.05  # chance that a certificate is wrong
-GUESS = 0.25  # the bet: misses are about this share of what a certificate allows
-OVERHEAD = 1.2  # log E that the prior costs beside a bet that knew M
+GUESS = 0.25  # the prior expects misses of about this share of what a certificate allows
+OVERHEAD = 1.2  # log E that the prior loses against one that knows M
 PRICE = log(1 / DELTA) + OVERHEAD
-ENOUGH = 4  # fewer positives than this in all, and no share of them can be known
-MOST = 1e6  # log E where no M is left that is too large: a number, since JSON has no infinity
+ENOUGH = 4  # with fewer positives than this in all no share can be bounded
+MOST = 1e6  # log E if every M above the limit is impossible: finite, since JSON has no infinity
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What is known of one trait. `outcomes` are the audited units in the order of the draw: 1 a positive, else 0.
+    """The counts for one trait. `outcomes` are the audited units in the order of the draw: 1 for a positive, else 0.
 
-    A unit that was drawn and has no label (not read yet, unsure, unresolved) is a 1: unknown is not safe. It is one of
-    the `holes` too: it may be a positive, and is not found.
+    A unit that was drawn and has no label (not read yet, unsure, unresolved) is a 1: unknown is not safe. It also
+    counts in `holes`: it may be a positive, and is not found.
     """
 
-    found: int  # positives among the units that are read for another reason than the draw
-    zone: int  # units that an audit speaks for, the audited ones among them, and those that have left since
+    found: int  # positives among the units that are read for a reason other than the draw
+    zone: int  # units that an audit represents, with the audited ones and those that have left the data since
     outcomes: tuple[int, ...]
-    open: int = 0  # units outside the zone whose label is not there yet, or unsure: they count as missed
-    holes: int = 0  # how many of the outcomes are a 1 without a label: they count as missed
-    elsewhere: int = 0  # positives of the zone that are found and not among the outcomes: a later proposal, a score
-    gone: int = 0  # how many of the positives found in the zone have left the data since: found, and no longer there
-    left: int | None = None  # units of the zone that are there and have no label; None: not counted
+    open: int = 0  # units outside the zone without a label, or with an unsure one: they count as missed
+    holes: int = 0  # outcomes that are a 1 only for lack of a label: they count as missed
+    elsewhere: int = 0  # positives found in the zone, but not by an outcome: by a later proposal or a score
+    gone: int = 0  # positives found in the zone that have left the data since
+    left: int | None = None  # units of the zone that are in the data and have no label; None: not counted
 
     @property
     def audited(self) -> int:
@@ -53,31 +53,31 @@ class Audit:
 
     @property
     def misses(self) -> int:
-        """Positives among the audited, and the holes."""
+        """Positives among the audited units, and the holes."""
         return sum(self.outcomes)
 
     @property
     def labels(self) -> int:
-        """The positives that are found, and still in the data."""
+        """The positives that are found and still in the data."""
         return self.found + self.misses - self.holes + self.elsewhere - self.gone
 
 
 @dataclass(frozen=True)
 class Bound(Audit):
-    """An audit and what follows from it. `share` is the missed share that is not exceeded; None where the data cannot
-    tell (`why` says it)."""
+    """An audit and the bound computed from it. `share` is the upper bound on the missed share; None if the data cannot
+    give one (for the reason `why`)."""
 
     share: float | None = None
-    most: int = 0  # positives that are missed at most
+    most: int = 0  # upper bound on the missed positives
     log_e: float = 0.0  # evidence against a missed share above ALPHA
-    more: int | None = None  # audits still needed for ALPHA if they go on as so far; None where the zone is too small
+    more: int | None = None  # audits needed for ALPHA if misses stay as frequent; None if the zone is too small
     why: str = ""
-    measured: bool = False  # blind controls tell what these reviewers themselves miss (controls.py)
-    of_any: bool = False  # of any trait, not of one
+    measured: bool = False  # blind controls measure what these reviewers themselves miss (controls.py)
+    of_any: bool = False  # over any trait, not for one
 
     @property
     def within(self) -> bool:
-        """Of what these reviewers would find no more is missed than a certificate allows."""
+        """Whether no more is missed, of what these reviewers would find, than a certificate allows."""
         return self.share is not None and self.share <= ALPHA
 
     @property
@@ -87,17 +87,17 @@ class Bound(Audit):
 
 @dataclass(frozen=True)
 class Rechecks:
-    """What is known of the labels `present`. `outcomes` are the rechecked ones in the order of the draw: 1 where the
-    adjudicator would not say `present`, or has not spoken yet."""
+    """The counts for labels `present`. `outcomes` are the rechecked ones in the order of the draw: 1 if the adjudicator
+    did not say `present`, or has not ruled yet."""
 
-    zone: int  # labels that rest on no ruling, those that were rechecked among them
+    zone: int  # labels without a ruling, and those that were rechecked
     outcomes: tuple[int, ...]
-    right: int = 0  # further labels `present`, given by the adjudicator
-    waiting: int = 0  # how many of the outcomes wait for the adjudicator: they stand, and count as wrong
+    right: int = 0  # further labels `present`, by rulings of the adjudicator
+    waiting: int = 0  # outcomes that wait for a ruling: they are still labels, and count as wrong
 
     @property
     def labels(self) -> int:
-        """The labels `present` as they stand: what was overturned is none any more."""
+        """The current labels `present`: an overturned one is no longer counted."""
         return self.zone - sum(self.outcomes) + self.waiting + self.right
 
     @property
@@ -111,11 +111,11 @@ class Rechecks:
 
 @dataclass(frozen=True)
 class FalseShare(Rechecks):
-    """Rechecks and what follows from them. `share` of the labels `present` that are wrong, and that is not exceeded;
-    None before the first recheck."""
+    """Rechecks and the bound computed from them. `share` is the upper bound on the share of labels `present` that are
+    wrong; None before the first recheck."""
 
     share: float | None = None
-    more: int | None = None  # rechecks still needed for ALPHA if they go on as so far; None: not even all of them
+    more: int | None = None  # rechecks needed for ALPHA if errors stay as frequent; None: even all do not suffice
 
     @property
     def certified(self) -> bool:
@@ -123,24 +123,24 @@ class FalseShare(Rechecks):
 
 
 def cut(outcomes: Sequence[int | None], zone: int) -> int:
-    """How many of the draw to count, of outcomes where None is a hole: all, or up to before the hole where the bound is
-    best. Every beginning of a draw is a draw, and the bounds of all of them hold at once.
-    """
+    """How many outcomes of the draw to count, where None is a hole: all, or those before the hole at which the bound is
+    best. Every beginning of a draw is a draw, and the bounds of all of them hold at once."""
     if None not in outcomes:
         return len(outcomes)
     hole = np.array([*(outcome is None for outcome in outcomes), True])
     n = np.flatnonzero(hole).astype(np.float64)
     x = np.cumsum([0, *(outcome != 0 for outcome in outcomes)])[hole].astype(np.float64)
-    most = x + PRICE + np.sqrt(2 * PRICE * x)  # what may be there beside x of n, roughly
+    most = x + PRICE + np.sqrt(2 * PRICE * x)  # roughly the upper bound on the positives behind x of n
     return int(n[np.argmin(np.where(n > 0, x + (zone - n) * most / np.maximum(n, 1), np.inf))])
 
 
 def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
-    """The bound after all of these outcomes; it does not remember a better one, as what it speaks of may change."""
+    """The bound after all of these outcomes; it does not remember an earlier, better one, since the population may
+    change."""
     n, x = audit.audited, audit.misses
     if audit.zone < n:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
-    missed = max(upper(audit, n, x, alpha, delta) - _known(audit, x), 0)
+    missed = max(upper(audit, n, x, alpha, delta) - _found_in_zone(audit, x), 0)
     missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
     log_e = min(_evidence(audit, n, x, alpha), MOST)
     share = missed / max(missed + audit.labels, 1)
@@ -154,25 +154,25 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
 
 
 def apart(audit: Audit) -> float | None:
-    """The share that is not exceeded with half of DELTA: the other half is for what the readers themselves miss."""
+    """The missed share's upper bound at half of DELTA: the other half is for what the readers themselves miss."""
     return bound(audit, delta=DELTA / 2).share
 
 
-def _known(audit: Audit, x: int) -> int:
-    """The positives of the zone that are found, where x of the outcomes are a 1."""
+def _found_in_zone(audit: Audit, x: int) -> int:
+    """The positives found in the zone, if x of the outcomes are a 1."""
     return x - audit.holes + audit.elsewhere
 
 
 def allowed(audit: Audit, x: int, alpha: float) -> int:
-    """The largest M in the zone with which the missed share is within alpha; -1 where none is.
+    """The largest M in the zone with which the missed share is within alpha; -1 if there is none.
 
-    (M - known + open) <= alpha (M - known + open + found + known - gone)
+    (M - found_in_zone + open) <= alpha (M - found_in_zone + open + found + found_in_zone - gone)
     """
-    known = _known(audit, x)
-    missed = int(np.floor(alpha * (audit.found + known - audit.gone) / (1 - alpha) + 1e-9))
+    found_in_zone = _found_in_zone(audit, x)
+    missed = int(np.floor(alpha * (audit.found + found_in_zone - audit.gone) / (1 - alpha) + 1e-9))
     if audit.left is not None and audit.left + audit.open <= missed:
         return audit.zone
-    return max(-1, missed - audit.open + known)
+    return max(-1, missed - audit.open + found_in_zone)
 
 
 def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
@@ -183,14 +183,14 @@ def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DEL
     def ruled_out(m: int) -> bool:
         return bool(evidence - _likelihood(zone, n, x, np.array([m]))[0] >= log(1 / delta))
 
-    beyond = range(_mode(zone, n, x) + 1, zone - (n - x) + 1)  # where the likelihood only falls
-    return beyond.start - 1 + bisect_left(beyond, True, key=ruled_out)
+    falling = range(_mode(zone, n, x) + 1, zone - (n - x) + 1)  # from here the likelihood only falls
+    return falling.start - 1 + bisect_left(falling, True, key=ruled_out)
 
 
 def _evidence(audit: Audit, n: int, x: int, alpha: float) -> float:
     """log E against every M above what alpha allows, after n audits with x positives.
 
-    The least favourable M is at the border, or at the likelihood's mode where that lies beyond it.
+    The least favourable M is at the border, or at the likelihood's mode if that lies beyond it.
     """
     worst = max(allowed(audit, x, alpha) + 1, _mode(audit.zone, n, x))
     if worst > audit.zone - (n - x):
@@ -205,32 +205,32 @@ def _mode(zone: int, n: int, x: int) -> int:
 
 
 def _likelihood(zone: int, n: int, x: int, m: Ints) -> Floats:
-    """log of the chance of this very sequence of outcomes, for each M; -inf where it cannot be."""
+    """log of the probability of this sequence of outcomes, for each M; -inf where it is impossible."""
     table = _log_factorials(zone)
     rest = zone - m
-    can = (m >= x) & (rest >= n - x)
-    a, b = np.where(can, m, x), np.where(can, rest, n - x)
+    possible = (m >= x) & (rest >= n - x)
+    a, b = np.where(possible, m, x), np.where(possible, rest, n - x)
     chance = table[a] - table[a - x] + table[b] - table[b - (n - x)] - table[zone] + table[zone - n]
-    return np.where(can, chance, -np.inf)
+    return np.where(possible, chance, -np.inf)
 
 
 def _marginal(found: int, zone: int, n: int, x: int, alpha: float) -> float:
     points, weights = _prior(zone, found, alpha)
-    each = weights + _likelihood(zone, n, x, points)
-    top = each.max()
-    return float(top + np.log(np.exp(each - top).sum())) if np.isfinite(top) else -np.inf
+    terms = weights + _likelihood(zone, n, x, points)
+    top = terms.max()
+    return float(top + np.log(np.exp(terms - top).sum())) if np.isfinite(top) else -np.inf
 
 
 @lru_cache(maxsize=256)
 def _prior(zone: int, found: int, alpha: float) -> tuple[Ints, Floats]:
-    """(points of M, log weights) of a bet made with what is `found` outside the zone now.
+    """(points of M, log weights) of a prior chosen by the number `found` outside the zone now.
 
-    That may grow while the audit runs, and Ville's inequality is of a bet that stays. Simulated (the slow test: 600
-    worlds of 400 units, 8 or 20 positives, a look every 4 audits): the truth was excluded at some look in .013 to .058
-    of them where `found` grew in four ways, in .072 with the worst `found` at each look (s.e. .009; DELTA is .05).
+    That number may grow while the audit runs, and Ville's inequality assumes a fixed prior. Simulated (the slow test:
+    600 worlds of 400 units, 8 or 20 positives, a look every 4 audits): the truth was excluded at some look in .013 to
+    .058 of them where `found` grew in four ways, in .072 with the worst `found` at each look (s.e. .009; DELTA is .05).
 
-    Nine tenths bet on a rate about GUESS of what would be allowed (gamma, shape 0.7), one tenth is spread evenly over
-    the orders of magnitude, so that a wrong bet costs little more than log 10.
+    Nine tenths of the weight expect a rate about GUESS of what would be allowed (gamma, shape 0.7), one tenth is spread
+    evenly over the orders of magnitude, so that a wrong guess costs little more than log 10.
     """
     steps = np.unique(np.round(np.geomspace(1, max(zone, 1), 160)).astype(np.int64))
     points = np.unique(np.concatenate([[0], steps, np.arange(min(zone, 24) + 1)]))
@@ -249,7 +249,8 @@ def _log_factorials(top: int) -> Floats:
 
 
 def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | None:
-    """Further audits until the missed share is within alpha, if misses come as often as so far; None: not even all."""
+    """Further audits until the missed share is within alpha, if misses stay as frequent; None: even all do not
+    suffice."""
     rate, high = audit.misses / audit.audited if audit.outcomes else 0.0, audit.zone - audit.audited
 
     def enough(more: int) -> bool:
@@ -266,25 +267,25 @@ def false_share(
     zone: int, outcomes: tuple[int, ...], right: int = 0, waiting: int = 0, alpha: float = ALPHA
 ) -> FalseShare:
     """The share of the labels `present` that are wrong, from rechecks drawn uniformly from the zone; see Rechecks."""
-    known = Rechecks(zone, outcomes, right, waiting)
-    if not outcomes:  # rulings alone: nobody else has looked at them
-        return FalseShare(**vars(known), more=_rechecks(zone, outcomes, right, alpha))
-    share = (most_wrong(zone, outcomes) + waiting) / max(known.labels, 1)
-    more = 0 if share <= alpha else _rechecks(zone, outcomes, right, alpha)
-    return FalseShare(**vars(known), share=share, more=more)
+    counts = Rechecks(zone, outcomes, right, waiting)
+    if not outcomes:  # there are only rulings: nothing was rechecked
+        return FalseShare(**vars(counts), more=_needed_rechecks(zone, outcomes, right, alpha))
+    share = (most_wrong(zone, outcomes) + waiting) / max(counts.labels, 1)
+    more = 0 if share <= alpha else _needed_rechecks(zone, outcomes, right, alpha)
+    return FalseShare(**vars(counts), share=share, more=more)
 
 
 def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:
-    """How many of the `zone` labels that were not rechecked are wrong, at most; of what was drawn all is known."""
+    """The upper bound on wrong labels among the `zone` labels that were not rechecked; those drawn are all known."""
     audit, total = Audit(zone, zone, outcomes), len(outcomes)
-    every = max(1, total // 20)
-    n = np.unique([*range(every, total + 1, every), total]) if total else np.zeros(0, np.int64)
+    step = max(1, total // 20)
+    n = np.unique([*range(step, total + 1, step), total]) if total else np.zeros(0, np.int64)
     x = np.cumsum(outcomes, dtype=np.int64)[n - 1] if total else n
-    tops = [upper(audit, int(a), int(b)) for a, b in zip(n, x, strict=True)]
-    return min(tops, default=zone) - sum(outcomes)
+    bounds = [upper(audit, int(a), int(b)) for a, b in zip(n, x, strict=True)]
+    return min(bounds, default=zone) - sum(outcomes)
 
 
-def _rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) -> int | None:
+def _needed_rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) -> int | None:
     n, x = len(outcomes), sum(outcomes)
 
     def enough(more: int) -> bool:
@@ -296,7 +297,7 @@ def _rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) ->
 
 
 def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
-    """Which of the claims hold together: 1 / E is a p-value at any time, and Holm steps down over them."""
+    """Which of the claims hold together: 1 / E is a p-value at any time, and Holm's method steps down over them."""
     order = sorted(range(len(log_es)), key=lambda n: -log_es[n])
     holds = [False] * len(log_es)
     for rank, n in enumerate(order):
@@ -307,7 +308,8 @@ def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
 
 
 def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA) -> int:
-    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest.
+    """How many of the unread units to read by their score before the rest is audited, so that the total effort is
+    smallest.
 
     `chances` are guesses of P(positive) of the unread units, highest first. A wrong guess costs effort, never validity.
     """
@@ -322,12 +324,12 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
 
 
 def at_most(share: float) -> str:
-    """`<= 4.3 %`: rounded up, for what is not exceeded may not be printed smaller than it is; `0 %`: all was read."""
+    """`<= 4.3 %`, rounded up: an upper bound may not be printed smaller than it is. `0 %`: everything was read."""
     return "0 %" if not share else f"<= {ceil(1000 * share - 1e-9) / 10:.1f} %"
 
 
 def rate(wrong: int, units: int, delta: float = DELTA) -> float | None:
-    """The rate of wrong answers on gold units that is not exceeded, at any time; None without units.
+    """The upper bound, at any time, on the rate of wrong answers on gold units; None without units.
 
     The same ratio for a coin: a Beta(1/2, 1/2) prior against each rate, so it too may be read every day.
     """

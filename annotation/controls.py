@@ -1,13 +1,13 @@
-"""Blind controls: sensitivities that are known come back without a suggestion, to see how many are missed again.
+"""Blind controls: conversations with known answers, read without a suggestion, to measure how much readers miss.
 
 reads  assignments, votes, labels as they would be now, gold, proposals and decoys
-gives  the controls of a push; how everybody read what is known and was not suggested; what is missed of the truth
+gives  the controls of a push; how readers answered on known, unsuggested sensitivities; what is missed of the truth
 
-`control`: people found it and nothing had suggested it; somebody else reads it as they would an audit, and their answer
-is no vote. `gold`: a file knows it, and everybody reads it unsuggested. `held_back`: one of the readers of a claim
-is not shown it. All three catch who clicks through. Who pastes the answers of the model that proposes finds again what
-it proposed: only what nothing ever suggested, and no warning (`by_people`), catches them, and only that tells what the
-readers miss.
+`control`: people found a sensitivity that nothing had suggested; another reader gets it like an audit, and their answer
+is no vote. `gold`: a file holds the answer, and everybody reads it unsuggested. `held_back`: one of the readers of a
+claim does not see it. All three detect readers who click through. A reader who pastes the answers of the proposing
+model finds what that model proposed: only sensitivities that nothing ever suggested, and that carry no warning
+(`by_people`), detect such readers, and only these show what readers miss.
 """
 
 from collections.abc import Collection
@@ -19,15 +19,15 @@ from annotation.confidence_bounds import DELTA, at_most, rate
 from annotation.task_assignment import BLIND, CONTROL, HELD_BACK, Plan, claims
 from saferec_builder.storage.tables import ASSIGNMENTS, UNIT, digest
 
-ENOUGH = 20  # conversations read blind before anything is said of the truth
+ENOUGH = 20  # conversations to read blind before the truth can be estimated
 MEANING = "blind controls: conversations whose answer is known, read without a suggestion"
 LIMIT = 0.2  # no certificate where more of the truth may be missed
 TASK = ("kind", "subject")
-_ASKED = ("digest", "taxonomy")  # of an answer: on which text, about which traits
+_VERSIONS = ("digest", "taxonomy")  # of a review: the text, and the wording of the traits
 
 
 def supply(judged: pl.DataFrame, proposals: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
-    """UNIT of what people found in conversations though nothing had suggested it."""
+    """UNIT of the sensitivities that people found in conversations although nothing had suggested them."""
     agreed = pl.col("method").is_in(["agreed", "adjudicated"])
     found = judged.filter(agreed, kind="sensitivity", verdict="present").select(UNIT)
     return found.join(_suggested(proposals, decoys), on=UNIT, how="anti", maintain_order="left")
@@ -40,45 +40,49 @@ def _suggested(proposals: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
 def plant(
     new: pl.DataFrame, before: pl.DataFrame, found: pl.DataFrame, texts: pl.DataFrame, plan: Plan, share: float
 ) -> pl.DataFrame:
-    """The tasks of a push with controls drawn among them, so that these are `share` of what each reviewer has had.
+    """The tasks of a push with controls drawn among them, so that these are `share` of all that each reviewer ever got.
 
-    Nobody gets a conversation twice, or one that holds what they asked not to see; none with a severe trait comes back.
-    All get them in one order, so that most are read by two. A reviewer never gets more of them than of other tasks in
-    one push: alone they would stand out.
+    Nobody gets a conversation twice, or one with a trait that they opted out of; those with a severe trait are never
+    controls. All reviewers get the controls in one order, so that most are read by two. In one push a reviewer never
+    gets more controls than other tasks: controls alone would be noticed.
     """
-    held: dict[str, set[str]] = {}
+    traits_in: dict[str, set[str]] = {}
     for _, subject, trait in plan.known:
-        held.setdefault(subject, set()).add(trait)
-    known = found.join(texts.filter("current"), on=TASK).select(*TASK, "digest").unique().rows()
-    pool = [(s, text) for kind, s, text in known if (kind, s) not in plan.gold and not held.get(s, set()) & plan.severe]
+        traits_in.setdefault(subject, set()).add(trait)
+    usable = found.join(texts.filter("current"), on=TASK).select(*TASK, "digest").unique().rows()
+    pool = [
+        (s, text)
+        for kind, s, text in usable
+        if (kind, s) not in plan.gold and not traits_in.get(s, set()) & plan.severe
+    ]
     pool.sort(key=lambda row: digest("control", row[0]))
     rows = [(float(n), row) for n, row in enumerate(new.rows())]
     for name in plan.reviewers:
         had = before.filter(reviewer=name)
-        mine = new.with_row_index().filter(reviewer=name, role="reviewer")
+        tasks = new.with_row_index().filter(reviewer=name, role="reviewer")
         seen = {*had["subject"], *new.filter(reviewer=name)["subject"]}
         free = [
             (s, text)
             for s, text in pool
-            if s not in seen and not any((name, trait) in plan.avoid for trait in held.get(s, ()))
+            if s not in seen and not any((name, trait) in plan.avoid for trait in traits_in.get(s, ()))
         ]
         controls = had.filter(why=CONTROL).height
-        wanted = int(share * (had.height + mine.height - controls) / (1 - share)) - controls
-        for s, text in free[: max(0, min(wanted, mine.height))]:
-            place = mine["index"][int(digest("place", s, name), 16) % mine.height]
+        missing = int(share * (had.height + tasks.height - controls) / (1 - share)) - controls
+        for s, text in free[: max(0, min(missing, tasks.height))]:
+            place = tasks["index"][int(digest("place", s, name), 16) % tasks.height]
             rows.append((place + 0.5, ("sensitivity", s, name, "reviewer", text, CONTROL, plan.batch)))
     rows.sort(key=lambda row: row[0])
     return ASSIGNMENTS.frame(row for _, row in rows)
 
 
 def apart(votes: pl.DataFrame, assignments: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(the votes that make labels, those on controls)."""
+    """(votes that make labels, votes on controls)."""
     controls = assignments.filter(why=CONTROL).select(*TASK, "reviewer")
-    on = [*TASK, "reviewer"]
-    return votes.join(controls, on=on, how="anti", maintain_order="left"), votes.join(controls, on=on, how="semi")
+    keys = [*TASK, "reviewer"]
+    return votes.join(controls, on=keys, how="anti", maintain_order="left"), votes.join(controls, on=keys, how="semi")
 
 
-# ---- how they were read
+# ---- how the controls were read
 
 
 def readings(
@@ -92,34 +96,37 @@ def readings(
     severe: Collection[str] = (),
     reviews: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """subject, reviewer, trait, missed, by_people: each conversation counts once per reviewer, by one sensitivity that
-    is drawn by hash. Misses in one text come together: all of them would count one hard text several times.
+    """subject, reviewer, trait, missed, by_people: each conversation counts once per reviewer, with one sensitivity
+    drawn by hash. Misses in one text are not independent: to count all would count one hard text several times.
 
-    Gold that holds something `severe` carries a warning, and whoever is warned looks for it: it is not `by_people`.
+    Gold with a `severe` trait carries a warning, and a warned reader searches for it: it is not `by_people`.
 
-    In the order of assignment. `votes` are all, those on controls too; `unsure` overlooks nothing. Of whoever changed
-    an answer the first counts, by `reviews`, all that there ever were: what they correct later is no blind reading.
+    In the order of assignment. `votes` are all votes, with those on controls; `unsure` counts as not missed. If
+    somebody changed an answer, the first one counts, from `reviews`, all reviews ever: a later correction is no blind
+    reading.
     """
     blind = assignments.filter(pl.col("why").is_in(BLIND), kind="sensitivity", role="reviewer")
     blind = blind.with_row_index("row").select("row", *TASK, "reviewer", "why")
     suggested = _suggested(proposals, decoys)
-    known = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"}).select(UNIT)
-    warned = known.filter(pl.col("trait").is_in(list(severe)))
-    ours = known.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
-    rest = known.join(ours, on=TASK, how="anti")
-    found = supply(judged, proposals, decoys).join(known, on=TASK, how="anti")
-    apart = blind.filter(why=HELD_BACK)
-    held = claims(proposals).join(apart, on=TASK, how="semi").join(known, on=TASK, how="anti").select(UNIT).unique()
-    there = judged.filter(verdict="present").select(UNIT)
+    in_gold = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"}).select(UNIT)
+    warned = in_gold.filter(pl.col("trait").is_in(list(severe)))
+    unsuggested = in_gold.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
+    suggested_gold = in_gold.join(unsuggested, on=TASK, how="anti")
+    found = supply(judged, proposals, decoys).join(in_gold, on=TASK, how="anti")
+    held_back = blind.filter(why=HELD_BACK)
+    hidden = (
+        claims(proposals).join(held_back, on=TASK, how="semi").join(in_gold, on=TASK, how="anti").select(UNIT).unique()
+    )
+    present = judged.filter(verdict="present").select(UNIT)
     parts = [
-        (blind, _one_each(ours), True),
-        (blind, _one_each(rest), False),
-        (blind.filter(why=CONTROL), _one_each(found), True),
-        (apart, _one_each(held).join(there, on=UNIT, how="semi"), False),
+        (blind, _one_per_task(unsuggested), True),
+        (blind, _one_per_task(suggested_gold), False),
+        (blind.filter(why=CONTROL), _one_per_task(found), True),
+        (held_back, _one_per_task(hidden).join(present, on=UNIT, how="semi"), False),
     ]
     answers = votes.filter(role="reviewer").select(*UNIT, "reviewer", "verdict")
     if reviews is not None:
-        answers = answers.join(_first_words(reviews), on=[*UNIT, "reviewer"], how="left", maintain_order="left")
+        answers = answers.join(_first_answers(reviews), on=[*UNIT, "reviewer"], how="left", maintain_order="left")
         answers = answers.with_columns(verdict=pl.coalesce("first", "verdict")).drop("first")
     answers = answers.with_columns(missed=pl.col("verdict") == "absent").drop("verdict")
     rows = pl.concat(tasks.join(units, on=TASK).with_columns(by_people=pl.lit(by)) for tasks, units, by in parts)
@@ -127,34 +134,34 @@ def readings(
     return rows.select("subject", "reviewer", "trait", "missed", "by_people")
 
 
-def _first_words(reviews: pl.DataFrame) -> pl.DataFrame:
-    """UNIT, reviewer, `first`: what each said of it first, by name or by the `*` of their task, on the text and under
-    the taxonomy of their last answer to it: of what was put in other words they were asked anew.
+def _first_answers(reviews: pl.DataFrame) -> pl.DataFrame:
+    """UNIT, reviewer, `first`: each reviewer's first answer on it, by name or by the `*` of their task, on the text and
+    under the taxonomy of their last answer to it: a reworded trait was asked again.
 
-    An answer has its `*` after all others (take, in files and of servers).
+    The `*` of an answer comes after all its other rows (take, in files and from servers).
     """
     task = [*TASK, "reviewer"]
-    said = reviews.filter(pl.col("verdict").is_not_null(), kind="sensitivity", role="reviewer").with_row_index("at")
-    said = said.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(task)) for c in _ASKED))
-    ended = said.filter(trait="*").group_by(task).agg(ended=pl.col("at").first())
-    named = said.filter(pl.col("trait") != "*").group_by(*UNIT, "reviewer").agg(pl.col("at", "verdict").first())
-    filled = pl.when(pl.col("ended") < pl.col("at")).then(pl.lit("absent")).otherwise("verdict")
-    return named.join(ended, on=task, how="left").select(*UNIT, "reviewer", first=filled)
+    answers = reviews.filter(pl.col("verdict").is_not_null(), kind="sensitivity", role="reviewer").with_row_index("at")
+    answers = answers.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(task)) for c in _VERSIONS))
+    ended = answers.filter(trait="*").group_by(task).agg(ended=pl.col("at").first())
+    named = answers.filter(pl.col("trait") != "*").group_by(*UNIT, "reviewer").agg(pl.col("at", "verdict").first())
+    first = pl.when(pl.col("ended") < pl.col("at")).then(pl.lit("absent")).otherwise("verdict")
+    return named.join(ended, on=task, how="left").select(*UNIT, "reviewer", first=first)
 
 
-def _one_each(units: pl.DataFrame) -> pl.DataFrame:
-    """Of each conversation one sensitivity, by hash."""
+def _one_per_task(units: pl.DataFrame) -> pl.DataFrame:
+    """One sensitivity of each conversation, drawn by hash."""
     by_hash = pl.Series([digest("one", *unit[1:]) for unit in units.iter_rows()], dtype=pl.String)
     return units.with_columns(place=by_hash).sort("place").unique(TASK, keep="first", maintain_order=True).select(UNIT)
 
 
-# ---- what that says of the truth
+# ---- the share of the truth that is missed
 
 
 @dataclass(frozen=True)
 class Blind:
-    """Conversations with something in it that nothing suggested, and those that the readers of a label would miss.
-    `rate` of missed ones is not exceeded; None where too few are read."""
+    """How many conversations with an unsuggested sensitivity were read, and how many of them the readers of a label
+    would miss. `rate` is an upper bound on the rate of misses; None if too few are read."""
 
     read: int
     missed: int
@@ -171,25 +178,26 @@ NOBODY = Blind(0, 0, None)
 
 
 def blind_misses(readings: pl.DataFrame, readers: int = 2, delta: float = DELTA / 2) -> Blind:
-    """Each conversation is one chance, however many sensitivities it holds. The other half of DELTA is for the share
+    """Each conversation is one trial, however many sensitivities it holds. The other half of DELTA is for the share
     that `of_the_truth` takes: both hold together with 1 - DELTA.
 
-    A label misses it where at most (readers - 1) // 2 of its readers find it: else most do, or it is a dispute. Fewer
-    who read the control, up to `readers`, find no more than all would, so a control counts as missed where no more than
-    these found it, and as read where more than these read it: with two readers the only one is enough.
+    A label misses it if at most (readers - 1) // 2 of its readers find it: otherwise most find it, or it is disputed.
+    If fewer than `readers` read the control, they find no more than all would. So a control counts as read if more than
+    (readers - 1) // 2 read it, and as missed if no more than that found it: with two readers one is enough.
     """
     few = (readers - 1) // 2
-    each = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(readers))
-    each = each.filter(pl.col("missed").list.len() > few)
-    found = each["missed"].list.len() - each["missed"].list.sum()
-    return Blind.of(each.height, int((found <= few).sum()), delta)
+    by_subject = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(readers))
+    by_subject = by_subject.filter(pl.col("missed").list.len() > few)
+    found = by_subject["missed"].list.len() - by_subject["missed"].list.sum()
+    return Blind.of(by_subject.height, int((found <= few).sum()), delta)
 
 
 def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:
-    """The share of the truth that the labels miss at most, where they miss `share` of what these reviewers would find,
-    and reviewers miss what was missed at most `harder` times as often as the controls. None where nobody knows.
+    """The upper bound on the share of the truth that the labels miss, if they miss `share` of what these reviewers
+    would find, and reviewers miss what was missed at most `harder` times as often as the controls. None if it is
+    unknown.
 
-    Of all that is there reviewers would find 1 - rate at least, and of that the labels hold 1 - share.
+    Reviewers would find at least 1 - rate of all that is present, and labels hold 1 - share of that.
     """
     if share is None or blind.rate is None:
         return None
@@ -197,20 +205,20 @@ def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> floa
 
 
 def breaks_at(share: float | None, blind: Blind) -> float | None:
-    """How many times as hard as the controls missed ones may be until more than LIMIT of the truth may be missed."""
+    """How many times as hard as the controls missed ones may be before more than LIMIT of the truth may be missed."""
     if share is None or blind.rate is None:
         return None
     return max(0.0, (LIMIT - share) / (1 - share)) / blind.rate
 
 
 def certifies(share: float | None, blind: Blind) -> bool:
-    """Whether a bound may be called certified: at most LIMIT of the truth is missed, by enough controls."""
+    """Whether a bound may be called certified: enough controls were read, and at most LIMIT of the truth is missed."""
     most = of_the_truth(share, blind)
     return most is not None and most <= LIMIT
 
 
 def words(share: float | None, blind: Blind) -> str:
-    """What the bound is relative to."""
+    """The share of the truth that is missed at most, in words."""
     most, times = of_the_truth(share, blind), breaks_at(share, blind)
     if most is None or times is None:
         return f"not known ({blind.read} of {ENOUGH} blind controls read of which nothing was ever suggested)"

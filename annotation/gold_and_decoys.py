@@ -1,9 +1,9 @@
-"""Gold questions and decoys: conversations with known answers, and wrong suggestions planted for one person.
+"""Gold questions and decoys: conversations with known answers, and wrong suggestions planted for one reviewer.
 
 reads  assignments, texts, proposals, gold, votes
-gives  decoys to plant, and per reviewer how often gold was found and how many decoys were accepted
+gives  decoys to plant, and per reviewer how much gold was found and how many decoys were accepted
 
-A decoy is shown to one of the readers of a task, so that two careless people cannot make a label of it.
+A decoy is shown to only one reader of a task, so that two careless people cannot make a label of it.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from saferec_builder.storage.schema import Span
 from saferec_builder.storage.tables import DECOYS, GOLD, SPAN, digest
 
 Keys = frozenset[tuple[str, str]]
-WORDS = 5  # at most, of what a decoy points at
+WORDS = 5  # at most, in the quote of a decoy
 
 
 def decoys(
@@ -35,10 +35,9 @@ def decoys(
 ) -> pl.DataFrame:
     """DECOYS for a share of the proposed conversations: a trait that nobody claims there, never a severe one.
 
-    All of it is drawn by hash: the task, which of its readers, the trait, the words. Nobody gets a decoy of a trait
-    that they asked not to see.
+    Task, reader, trait and words are all drawn by hash. Nobody gets a decoy of a trait that they opted out of.
     """
-    busy = _claimed(claims, gold)
+    claimed = _claimed_traits(claims, gold)
     turns = dict(texts.filter("current", kind="sensitivity").select("subject", "turns").iter_rows())
     tasks = assignments.filter(why="proposed", role="reviewer", kind="sensitivity")
     rows = []
@@ -46,27 +45,27 @@ def decoys(
         if subject not in turns or int(digest("decoy", subject), 16) >= share * 2**64:
             continue
         reader = min(readers, key=lambda name: digest("decoy", subject, name))
-        free = [t.slug for t in taxonomy.traits if not t.severe and t.slug not in busy.get(subject, set())]
+        free = [t.slug for t in taxonomy.traits if not t.severe and t.slug not in claimed.get(subject, set())]
         free = [slug for slug in free if (reader, slug) not in avoid]
-        span = _words(turns[subject], subject)
+        span = _quote(turns[subject], subject)
         if free and span:
             trait = min(free, key=lambda slug: digest("decoy", subject, slug))
             rows.append(("sensitivity", subject, reader, trait, [span]))
     return DECOYS.frame(rows)
 
 
-def _claimed(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
-    known = gold.select("subject", trait="traits").explode("trait", empty_as_null=False)
-    each = pl.concat([claims.select("subject", "trait"), known]).group_by("subject").agg("trait")
-    return {subject: set(traits) for subject, traits in each.iter_rows()}
+def _claimed_traits(claims: pl.DataFrame, gold: pl.DataFrame) -> dict[str, set[str]]:
+    gold_traits = gold.select("subject", trait="traits").explode("trait", empty_as_null=False)
+    by_subject = pl.concat([claims.select("subject", "trait"), gold_traits]).group_by("subject").agg("trait")
+    return {subject: set(traits) for subject, traits in by_subject.iter_rows()}
 
 
-def _words(turns: Iterable[Turn], subject: str) -> Span | None:
-    """A few words in a row of the seeker's text, by hash."""
-    theirs = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
-    if not theirs:
+def _quote(turns: Iterable[Turn], subject: str) -> Span | None:
+    """A few consecutive words of the seeker's text, drawn by hash."""
+    own_turns = [(n, turn["text"]) for n, turn in enumerate(turns) if turn["role"] == "seeker" and turn["text"].strip()]
+    if not own_turns:
         return None
-    turn, text = theirs[int(digest("turn", subject), 16) % len(theirs)]
+    turn, text = own_turns[int(digest("turn", subject), 16) % len(own_turns)]
     words = text.split()
     first = int(digest("words", subject), 16) % max(1, len(words) - WORDS + 1)
     start = 0
@@ -79,7 +78,7 @@ def _words(turns: Iterable[Turn], subject: str) -> Span | None:
 
 
 def shown(planted: pl.DataFrame) -> pl.DataFrame:
-    """Decoys as suggestions, in the columns of any other."""
+    """Decoys as suggestions, with the columns of all others."""
     return planted.with_columns(
         verdict=pl.lit("present"), form=pl.lit("implicit"), spans=pl.col("spans").cast(pl.List(SPAN))
     )
@@ -89,29 +88,31 @@ def results(
     votes: pl.DataFrame, gold: pl.DataFrame, planted: pl.DataFrame, read: pl.DataFrame
 ) -> dict[str, dict[str, JsonValue]]:
     """reviewer -> gold sensitivities found, false alarms on gold, decoys accepted, blind controls read
-    (controls.readings) and those of them missed, and `flagged`: what speaks against them."""
+    (controls.readings) and missed, and `flagged`: the reasons to flag them."""
     answers = votes.filter(role="reviewer", kind="sensitivity")
-    known = answers.join(gold, on=["kind", "subject"]).with_columns(truth=pl.col("trait").is_in(pl.col("traits")))
+    on_gold_rows = answers.join(gold, on=["kind", "subject"]).with_columns(
+        truth=pl.col("trait").is_in(pl.col("traits"))
+    )
     yes, truth = pl.col("verdict") == "present", pl.col("truth")
     on_gold = {"gold": truth.sum(), "gold_found": (yes & truth).sum(), "gold_false_alarms": (yes & ~truth).sum()}
     unit = ["kind", "subject", "reviewer", "trait"]
-    met = answers.join(planted.select(unit), on=unit)
-    found: dict[str, dict[str, int]] = {}
+    on_decoys = answers.join(planted.select(unit), on=unit)
+    counts: dict[str, dict[str, int]] = {}
     for rows in (
-        known.group_by("reviewer").agg(**on_gold),
-        met.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()),
+        on_gold_rows.group_by("reviewer").agg(**on_gold),
+        on_decoys.group_by("reviewer").agg(decoys=pl.len(), accepted=yes.sum()),
         read.group_by("reviewer").agg(blind_controls=pl.len(), blind_controls_missed=pl.col("missed").sum()),
     ):
         for row in rows.iter_rows(named=True):
-            found.setdefault(row.pop("reviewer"), {}).update(row)
-    return {name: facts | {"flagged": _flags(facts)} for name, facts in found.items()}
+            counts.setdefault(row.pop("reviewer"), {}).update(row)
+    return {name: facts | {"flagged": _flags(facts)} for name, facts in counts.items()}
 
 
 def _flags(facts: dict[str, int]) -> list[str]:
-    accepted, decoys, missed, there = (
+    accepted, decoys, missed, controls = (
         facts.get(name, 0) for name in ("accepted", "decoys", "blind_controls_missed", "blind_controls")
     )
-    return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=there)
+    return attention.flags(accepted=accepted, decoys=decoys, missed=missed, there=controls)
 
 
 def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
@@ -119,16 +120,16 @@ def gold_rows(truth: dict[str, list[str]]) -> pl.DataFrame:
 
 
 def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[str, list[str]]:
-    """conversation -> traits, of a JSONL file with {"conversation": id, "traits": [slugs]} per line.
+    """conversation -> traits, from a JSONL file with {"conversation": id, "traits": [slugs]} per line.
 
-    Lines about items are for evaluation and passed over. UsageError for a line that is none, or speaks of a
+    Lines about items are for evaluation and skipped. Raises UsageError for a malformed line, or one about a
     conversation that is not among `conversations`.
     """
-    found: dict[str, list[str]] = {}
+    traits: dict[str, list[str]] = {}
     try:
         lines = read_plain(path).decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as fault:
-        raise UsageError(f"[review] gold in saferec.toml: {path} cannot be read ({fault})") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"[review] gold in saferec.toml: {path} cannot be read ({error})") from None
     for number, line in enumerate(lines, 1):
         try:
             row = strict_json(line) if line.strip() else {"item": ""}
@@ -137,22 +138,22 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[s
             subject, slugs = row["conversation"], [taxonomy[slug].slug for slug in row["traits"]]
             if not isinstance(subject, str):
                 raise TypeError("no id")
-        except KeyTwice as fault:
-            raise UsageError(f"{path}:{number}: {fault}: expected each once") from None
+        except KeyTwice as error:
+            raise UsageError(f"{path}:{number}: {error}: expected each once") from None
         except (ValueError, KeyError, TypeError, RecursionError):
             expected = '{"conversation": id, "traits": [slugs]}'
             raise UsageError(f"{path}:{number}: found {line[:60]!r}, expected {expected}") from None
         if subject not in conversations:
             raise UsageError(f"{path}:{number}: no conversation {subject!r} in this workspace: mine it first")
-        if sorted(found.setdefault(subject, slugs)) != sorted(slugs):
+        if sorted(traits.setdefault(subject, slugs)) != sorted(slugs):
             raise UsageError(f"{path}:{number}: {subject} has two lines: expected one, with all of its traits")
-    return found
+    return traits
 
 
 def check_gold(path: Path, rows: pl.DataFrame, known: pl.DataFrame) -> None:
-    """UsageError where a conversation was gold for other traits before."""
-    both = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
-    for subject, now, before in both.iter_rows():
-        if sorted(now) != sorted(before):
-            was = ", ".join(before) or "nothing"
-            raise UsageError(f"{path}: {subject} was gold for {was} before, and stays so: leave its line out")
+    """Raises UsageError if a conversation was gold for other traits before."""
+    changed = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
+    for subject, new, old in changed.iter_rows():
+        if sorted(new) != sorted(old):
+            previous = ", ".join(old) or "nothing"
+            raise UsageError(f"{path}: {subject} was gold for {previous} before, and stays so: leave its line out")

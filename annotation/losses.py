@@ -1,4 +1,4 @@
-"""What a review server does not hold any more: projects, and answers that were pulled from it."""
+"""Counts what a review server has lost: projects, and answers that were pulled from it."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -13,25 +13,25 @@ from saferec_builder.storage import tables, workspace
 
 
 def unanswered(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str, int]:
-    """reviewer -> tasks without an answer in a project that is not there, nor another in its stead."""
-    sent, marks = _there(desk, tool), {project.mark for project in projects}
-    gone = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
+    """reviewer -> tasks without an answer whose project is missing on the server and has no replacement."""
+    sent, marks = _sent(desk, tool), {project.mark for project in projects}
+    missing = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
     tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.select(TASK).iter_rows())
-    lost = {tasks[base] for base in map(base_id, gone["task"]) if base in tasks}
+    lost = {tasks[base] for base in map(base_id, missing["task"]) if base in tasks}
     return _counts(task.reviewer for task in lost if astuple(task) not in answered)
 
 
 def answers(desk: Desk, tool: str, projects: list[sync.Project], seen: Collection[str]) -> dict[str, int]:
-    """reviewer -> tasks of these projects that have no answer there now, though one was pulled. `seen`: ids of those
-    that have."""
-    sent = _there(desk, tool).filter(pl.col("place").is_in([project.place for project in projects]))
+    """reviewer -> tasks of these projects without an answer on the server, although one was pulled. `seen`: ids of
+    those that have one."""
+    sent = _sent(desk, tool).filter(pl.col("place").is_in([project.place for project in projects]))
     tasks, answered = shown(desk.assignments, desk.known), set(desk.reviews.filter(tool=tool).select(TASK).iter_rows())
-    left = {tasks[base] for base in map(base_id, sent["task"]) if base in tasks and base not in seen}
-    return _counts(task.reviewer for task in left if astuple(task) in answered)
+    empty = {tasks[base] for base in map(base_id, sent["task"]) if base in tasks and base not in seen}
+    return _counts(task.reviewer for task in empty if astuple(task) in answered)
 
 
-def _there(desk: Desk, tool: str) -> pl.DataFrame:
-    """What the ledger believes to be on the server."""
+def _sent(desk: Desk, tool: str) -> pl.DataFrame:
+    """The tasks that the server holds according to the ledger."""
     return tables.last(workspace.read(desk.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
 
 

@@ -13,14 +13,14 @@ from tests.worlds.reviewing import TWO, yes
 
 def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatch):
     """Else who read fewer reviews could write it last."""
-    keep = adjudicating._keep
+    keep = adjudicating._write_certificate
 
     def kept(*words):
         with pytest.raises(StoreError, match="at work"), store.alone(ws, "adjudicate"):
             pass
         keep(*words)
 
-    monkeypatch.setattr(adjudicating, "_keep", kept)
+    monkeypatch.setattr(adjudicating, "_write_certificate", kept)
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     review("pull", ws.root / "review" / "ann.csv")
