@@ -1,5 +1,4 @@
-"""Measures agreement between reviewers beyond chance: Krippendorff's alpha (nominal) per kind and trait, with a
-bootstrap interval.
+"""Agreement of reviewers beyond chance: Krippendorff's alpha (nominal) per kind and trait, with a bootstrap interval.
 
 reads  votes (kind, subject, trait, reviewer, verdict), one row per reviewer and unit
 gives  kind, trait, units, positives, alpha, low, high
@@ -32,12 +31,11 @@ SCHEMA = {
 def alphas(votes: pl.DataFrame) -> pl.DataFrame:
     """One row per kind and trait; `units` counts units with two or more votes: the others say nothing about agreement.
 
-    `positives` are the units among them that at least one vote calls present. With few of them, one more disagreement
-    would change alpha a lot.
-    alpha is null if there is only one value or fewer than two such units. low and high are the 95 % percentile interval
-    over units drawn with replacement. They are null if alpha is null, if fewer than half of the draws have an alpha, or
-    if no unit has a disagreement: then no draw has one either, and the interval would be 1.00 to 1.00 even with three
-    units.
+    `positives` are the units among them that at least one vote calls present: with few, one more disagreement would
+    change alpha a lot. alpha is null if there is only one value or fewer than two such units. low and high are the 95 %
+    percentile interval over units drawn with replacement. They are null if alpha is, if fewer than half of the draws
+    have an alpha, or if no unit has a disagreement: then no draw has one, and three units would give an interval of
+    1.00 to 1.00.
     """
     values = votes["verdict"].unique().sort().to_list()
     units = votes.group_by("kind", "trait", "subject").agg(
@@ -66,8 +64,8 @@ def words(row: Mapping[str, Any]) -> str:
 def alpha(
     counts: NDArray[np.int64], times: NDArray[np.integer]
 ) -> tuple[int, float | None, float | None, float | None]:
-    """(units, alpha, low, high) from patterns x values: the votes per value in a pattern, and `times`, its number of
-    units."""
+    """(units, alpha, low, high) from patterns x values: votes per value, and `times`, the number of units with the
+    pattern."""
     paired = counts.sum(axis=1) >= 2
     counts, paired_times = counts[paired], times[paired].astype(np.int64)
     units = int(paired_times.sum())
@@ -91,10 +89,8 @@ def _alpha(counts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.fl
     votes in a unit, n_c of them for value c, N_c votes for c in all (Krippendorff 2011, nominal).
     """
     votes = counts.sum(axis=1)
-    disagreement = (votes**2 - (counts**2).sum(axis=1)) / (votes - 1)
+    pairs = (votes**2 - (counts**2).sum(axis=1)) / (votes - 1)
     total = times @ votes
     per_value = times @ counts
     expected = (total**2 - (per_value**2).sum(axis=1)) / (total - 1)
-    return np.asarray(
-        1 - np.divide(times @ disagreement, expected, out=np.full(len(times), np.nan), where=expected > 0)
-    )
+    return np.asarray(1 - np.divide(times @ pairs, expected, out=np.full(len(times), np.nan), where=expected > 0))

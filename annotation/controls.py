@@ -101,9 +101,8 @@ def readings(
 
     Gold with a `severe` trait carries a warning, and a warned reader searches for it: it is not `by_people`.
 
-    In the order of assignment. `votes` are all votes, with those on controls; `unsure` counts as not missed. If
-    somebody changed an answer, the first one counts, from `reviews`, all reviews ever: a later correction is no blind
-    reading.
+    In the order of assignment. `votes` are all votes, with those on controls; `unsure` is not missed. Of changed
+    answers the first counts, by `reviews`, which are all ever given: a later correction is no blind reading.
     """
     blind = assignments.filter(pl.col("why").is_in(BLIND), kind="sensitivity", role="reviewer")
     blind = blind.with_row_index("row").select("row", *TASK, "reviewer", "why")
@@ -135,11 +134,8 @@ def readings(
 
 
 def _first_answers(reviews: pl.DataFrame) -> pl.DataFrame:
-    """UNIT, reviewer, `first`: each reviewer's first answer on it, by name or by the `*` of their task, on the text and
-    under the taxonomy of their last answer to it: a reworded trait was asked again.
-
-    The `*` of an answer comes after all its other rows (take, in files and from servers).
-    """
+    """UNIT, reviewer, `first`: each reviewer's first answer, by name or by the `*` of their task, on the text and under
+    the taxonomy of their last one: a reworded trait was asked again. A `*` comes after all other rows of its answer."""
     task = [*TASK, "reviewer"]
     answers = reviews.filter(pl.col("verdict").is_not_null(), kind="sensitivity", role="reviewer").with_row_index("at")
     answers = answers.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(task)) for c in _VERSIONS))
@@ -194,8 +190,7 @@ def blind_misses(readings: pl.DataFrame, readers: int = 2, delta: float = DELTA 
 
 def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:
     """The upper bound on the share of the truth that the labels miss, if they miss `share` of what these reviewers
-    would find, and reviewers miss what was missed at most `harder` times as often as the controls. None if it is
-    unknown.
+    would find, and reviewers miss such ones at most `harder` times as often as the controls; None if it is unknown.
 
     Reviewers would find at least 1 - rate of all that is present, and labels hold 1 - share of that.
     """

@@ -1,4 +1,4 @@
-"""review status: where the queue stands, per trait and per reviewer, and what the labels still miss at most."""
+"""`review status`: the state of the queue, per trait and per reviewer, and what the labels miss at most."""
 
 from dataclasses import dataclass
 
@@ -27,33 +27,33 @@ TASK = ["reviewer", "kind", "subject"]
 @dataclass(frozen=True)
 class ReviewStatus:
     """`traits`: trait, proposed, assigned, begun, read, disputed, in units; `agreement`: kind, trait, units, alpha,
-    low, high of sensitivities; `reviewers`: everybody's tasks, those still open, seconds, gold, decoys and controls."""
+    low, high of sensitivities; `reviewers`: each one's tasks, open tasks, seconds, gold, decoys and controls."""
 
     traits: pl.DataFrame
     agreement: pl.DataFrame
     reviewers: dict[str, dict[str, JsonValue]]
     bounds: LabelBounds
-    units: int  # that somebody reviewed
-    left_out: dict[str, int]  # why a review does not count -> how many
-    alarms: list[str]  # review_state.undone: what the next `adjudicate` takes back
-    next: str | None  # the one thing that lowers the bounds most
-    band: int  # `--band` that saves audits, before anything is drawn; 0: none
-    reported: list[str]  # conversations whose readers say that they tell who somebody is
+    units: int  # reviewed by anybody
+    left_out: dict[str, int]  # reason why a review does not count -> number of reviews
+    alarms: list[str]  # review_state.undone: the labels that the next `adjudicate` revokes
+    next: str | None  # the step that lowers the bounds most
+    band: int  # the `--band` that saves audits, before the first draw; 0: none does
+    reported: list[str]  # conversations that, according to their readers, reveal somebody's identity
 
 
 def review_status(ws: Workspace) -> ReviewStatus:
-    """How far the review is, how well people agree, and what the labels miss at most by now. Nothing is changed."""
-    desk = gather(ws)
-    votes, bounds = aggregation.by_reviewers(desk.votes), label_bounds(desk)
-    proposed, given = (withheld.without(frame, desk.withheld) for frame in (desk.proposals, desk.assignments))
-    traits = progress(proposed, given, votes, desk.disputed, desk.ws.config.review.readers)
+    """How far the review is, how well reviewers agree, and how much the labels miss at most by now. Changes nothing."""
+    state = gather(ws)
+    votes, bounds = aggregation.by_reviewers(state.votes), label_bounds(state)
+    proposed, assignments = (withheld.without(frame, state.withheld) for frame in (state.proposals, state.assignments))
+    traits = progress(proposed, assignments, votes, state.disputed, state.ws.config.review.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
-    undrawn = desk.known.filter("current", kind="sensitivity").join(desk.design, on=["kind", "subject"], how="anti")
-    band = recall.band(desk.proposals, withheld.without(undrawn, desk.withheld)["subject"], bounds.pooled.found)
-    alarms = undone(desk)
-    people, units = _reviewers(desk), desk.judged.height
-    best, told = recall.lowers_most(bounds), reported(desk)
-    return ReviewStatus(traits, alphas, people, bounds, units, desk.left_out, alarms, best, band, told)
+    undrawn = state.known.filter("current", kind="sensitivity").join(state.design, on=["kind", "subject"], how="anti")
+    band = recall.band(state.proposals, withheld.without(undrawn, state.withheld)["subject"], bounds.pooled.found)
+    alarms = undone(state)
+    reviewers, units = _reviewers(state), state.judged.height
+    next_step, reports = recall.lowers_most(bounds), reported(state)
+    return ReviewStatus(traits, alphas, reviewers, bounds, units, state.left_out, alarms, next_step, band, reports)
 
 
 def progress(
@@ -61,7 +61,7 @@ def progress(
 ) -> pl.DataFrame:
     """trait, proposed, assigned (of the proposed), begun, read, disputed: counts of units; of items "TRAIT (items)".
 
-    `votes` are those of reviewers; `read` by `readers` of them or more, `begun` by fewer.
+    `votes` are those of reviewers; a unit is `read` if at least `readers` of them voted, `begun` if fewer did.
     """
     proposed = dealing.claims(proposals).select(UNIT).unique()
     assigned = proposed.join(assignments, on=["kind", "subject"], how="semi")
@@ -79,39 +79,38 @@ def progress(
 
 
 def tasks(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
-    """TASK and `state` of all that people were ever given; `units` are the open ones (review_state.open_units).
+    """TASK and `state` of all tasks ever assigned; `units` are the open ones (review_state.open_units).
 
-    `open`: its reader is still asked something, though they may have answered a part. `answered`: nothing is left to
+    `open`: its reader still has questions to answer, perhaps after a partial answer. `answered`: nothing is left to
     ask. `gone`: handed back, taken away, set aside, settled, or of a conversation that has left; nobody waits for it.
     """
     counted = desk.standing.filter(pl.col("out").is_null()).select(TASK).unique()
     answered = counted.join(desk.standing.filter(out=HANDED_BACK), on=TASK, how="anti")
-    still = units.select(TASK).unique().with_columns(open=pl.lit(True))
+    open_tasks = units.select(TASK).unique().with_columns(open=pl.lit(True))
     done = answered.with_columns(answered=pl.lit(True))
-    given = desk.assignments.select(TASK).unique(maintain_order=True)
-    known = given.join(still, on=TASK, how="left", maintain_order="left").join(
+    assigned = desk.assignments.select(TASK).unique(maintain_order=True)
+    with_flags = assigned.join(open_tasks, on=TASK, how="left", maintain_order="left").join(
         done, on=TASK, how="left", maintain_order="left"
     )
     state = pl.when("open").then(pl.lit("open")).when("answered").then(pl.lit("answered")).otherwise(pl.lit("gone"))
-    return known.select(*TASK, state=state)
+    return with_flags.select(*TASK, state=state)
 
 
-def _reviewers(desk: Desk) -> dict[str, dict[str, JsonValue]]:
-    """Everybody's tasks, those still open, those of them with a rejected answer, the median seconds of a task, and how
-    they did on gold and decoys."""
-    units = open_units(desk, opt_outs.avoided(desk.ws))
-    given = tasks(desk, units).group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
-    counted = desk.standing.filter(pl.col("out").is_null())
+def _reviewers(state: Desk) -> dict[str, dict[str, JsonValue]]:
+    """Each reviewer's tasks, open and rejected ones, median seconds per task, and results on gold and decoys."""
+    units = open_units(state, opt_outs.avoided(state.ws))
+    counts = tasks(state, units).group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())
+    counted = state.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
-    back = rejections.waiting(units)
-    probed = quality_checks.results(desk.votes, desk.gold, desk.decoys, blind_readings(desk))
-    ranked = reliability.rank(aggregation.by_reviewers(desk.votes))
+    rejected = rejections.waiting(units)
+    quality = quality_checks.results(state.votes, state.gold, state.decoys, blind_readings(state))
+    ranked = reliability.rank(aggregation.by_reviewers(state.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {
-        name: {"tasks": n, "open": still}
-        | ({"rejected": back[name]} if name in back else {})
+        name: {"tasks": n, "open": open_tasks}
+        | ({"rejected": rejected[name]} if name in rejected else {})
         | ({"seconds": speed[name]} if speed.get(name) is not None else {})
         | skill.get(name, {})
-        | probed.get(name, {})
-        for name, n, still in given.sort("reviewer").iter_rows()
+        | quality.get(name, {})
+        for name, n, open_tasks in counts.sort("reviewer").iter_rows()
     }

@@ -1,11 +1,11 @@
-"""What the labels still miss, at most: certificates over the blind audit, per trait and for subjects as a whole.
+"""Upper bounds on what the labels miss: certificates over the blind audit, per trait and for subjects as a whole.
 
-reads  the sampling design, labels as they stand, what was said of subjects that have left the data, gold
+reads  the sampling design, current labels, reviews of subjects that have left the data, gold
 gives  trait -> bound
 
-A subject that was read counts by its label, whatever it was assigned for. Without a label yet, or with an unsure one,
-it counts as if something had been missed in it: unknown is not safe, and nobody can help a bound along by leaving hard
-ones open. The same holds for what has no place in the design yet.
+A subject that was read counts by its label, whatever it was assigned for. Without a label, or with an unsure one, it
+counts as if something had been missed in it: unknown is not safe, and nobody can improve a bound by leaving hard ones
+open. The same holds for subjects without a place in the design.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,10 +25,10 @@ ANY_FLAG = "any flag of items"
 
 @dataclass(frozen=True)
 class LabelBounds:
-    """What the labels miss at most. `together`: the traits whose certificates hold at once (Holm). `gold`: gold
-    conversations with an error, apart from the audit.
+    """How much the labels miss at most. `together`: the traits whose certificates hold at once (Holm). `gold`: gold
+    conversations with an error, separate from the audit.
 
-    `false`: the share of the labels `present` that are wrong, by rechecks; `false_pooled` is over all traits.
+    `false`: the share of wrong labels among those `present`, by rechecks; `false_pooled` is over all traits.
     """
 
     traits: dict[str, Bound]
@@ -37,14 +37,14 @@ class LabelBounds:
     gold: dict[str, float | int | str | None]
     false: dict[str, FalseShare] = field(default_factory=dict)
     false_pooled: FalseShare | None = None
-    unassigned: int = 0  # of the conversations that are open, those that nobody was given
-    blind: Blind = NOBODY  # how these reviewers read what is known and was not suggested
-    apart: float | None = None  # the share of `pooled`, so that it holds together with the rate of `blind`
+    unassigned: int = 0  # open conversations that are assigned to nobody
+    blind: Blind = NOBODY  # how these reviewers answered on known, unsuggested sensitivities
+    apart: float | None = None  # the share of `pooled`, at a level at which it holds together with `blind`
     claimed: int = 0  # each of them is read
-    undrawn: int = 0  # conversations without a place in the sampling design: what is not known of them is open
-    zone: int = 0  # what an audit speaks for, with those that have left the data since
+    undrawn: int = 0  # conversations without a place in the sampling design: unknown ones count as open
+    zone: int = 0  # what an audit represents, with those that have left the data since
     gone: int = 0
-    items: "LabelBounds | None" = None  # the same of unsafe-item flags, by readers of the plots; None: nothing was read
+    items: "LabelBounds | None" = None  # the same for unsafe-item flags, by readers of plots; None: none read
 
 
 def bounds(
@@ -60,36 +60,36 @@ def bounds(
     blind: Blind = NOBODY,
     gone: pl.DataFrame = TOMBSTONES.empty,
 ) -> LabelBounds:
-    """Every trait's bound on FN / (FN + TP) of the labels, and the one of subjects with any trait.
+    """Every trait's bound on FN / (FN + TP) of the labels, and the bound for subjects with any trait.
 
-    `current` are the subjects that are in the data, `judged` what people say of these, and have said of others
-    (design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them. `gone`:
-    TOMBSTONES.
+    `current` are the subjects in the data. `judged` holds the labels of these, and the last verdicts on others
+    (sampling_design.said). `auto`: (subject, trait) of the sure proposals that are labels though nobody read them.
+    `gone`: TOMBSTONES.
     """
     design, assignments, judged = drawing.with_erased(design, assignments, judged, gone)
-    said = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")
-    verdicts: dict[str, dict[str, str | None]] = {subject: dict(rows) for subject, rows in said.items()}
+    labels = judged.filter(kind=kind).select("subject", "trait", "verdict").rows_by_key("subject")
+    verdicts: dict[str, dict[str, str | None]] = {subject: dict(rows) for subject, rows in labels.items()}
     strata = drawing.strata(design, current, assignments, kind)
     of_any = drawing.states_of_any(verdicts, slugs)
     of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
     apart = certificates.apart(of_all)
     measured = controls.certifies(apart, blind)
     pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
-    found = {}
+    traits = {}
     for slug in slugs:
         sure = {subject for subject, trait in auto if trait == slug}
         audit = drawing.audit(strata, drawing.states(verdicts, slug), verdicts, sure)
-        found[slug] = replace(certificates.bound(audit), measured=measured)
-    open_ = {subject for subject in strata.read if of_any.get(subject) is None}
-    given = set(assignments.filter(kind=kind, role="reviewer")["subject"])
+        traits[slug] = replace(certificates.bound(audit), measured=measured)
+    open_subjects = {subject for subject in strata.read if of_any.get(subject) is None}
+    assigned = set(assignments.filter(kind=kind, role="reviewer")["subject"])
     return LabelBounds(
-        found,
+        traits,
         pooled,
-        together(found),
+        together(traits),
         _on_gold(verdicts, gold, slugs),
         blind=blind,
         apart=apart,
-        unassigned=len(open_ - given),
+        unassigned=len(open_subjects - assigned),
         claimed=len(strata.read) - len(strata.undrawn),
         undrawn=len(strata.undrawn),
         zone=len(strata.zone),
@@ -108,17 +108,17 @@ def item_bounds(
 ) -> LabelBounds | None:
     """The bounds on unsafe-item flags: relative to what the readers of a plot, and the adjudicator, would flag.
 
-    `current` are the items that are to be read, `flags` as aggregation.plots gives them, `labels` and `reviews` all
-    that there ever were. None where there is nothing to read.
+    `current` are the items to read, `flags` the rows of aggregation.plots, `labels` and `reviews` all rows ever stored.
+    None if there is nothing to read.
     """
     if not current:
         return None
-    said = drawing.said(flags, labels.filter(kind="item_flag"), reviews.filter(kind="item_flag"), current)
-    return bounds(design, current, assignments, said, GOLD.empty, slugs, kind="item_flag")
+    verdicts = drawing.said(flags, labels.filter(kind="item_flag"), reviews.filter(kind="item_flag"), current)
+    return bounds(design, current, assignments, verdicts, GOLD.empty, slugs, kind="item_flag")
 
 
 def together(traits: Mapping[str, Bound]) -> list[str]:
-    """The traits whose bounds are within the limit, and hold at once, by Holm over these."""
+    """The traits whose bounds are within the limit and hold at once, by Holm's method over these."""
     holds = certificates.holm([bound.log_e for bound in traits.values()])
     return [slug for (slug, bound), ok in zip(traits.items(), holds, strict=True) if ok and bound.within]
 
@@ -126,16 +126,15 @@ def together(traits: Mapping[str, Bound]) -> list[str]:
 def _on_gold(
     verdicts: drawing.Verdicts, gold: pl.DataFrame, slugs: tuple[str, ...]
 ) -> dict[str, float | int | str | None]:
-    """In how many gold conversations the labels miss a trait that gold holds, or invent one, and the rates that are not
-    exceeded. A conversation is one unit, however many traits it has: misses in one text come together, and a bound over
-    single traits would take them for independent."""
+    """In how many gold conversations the labels miss a trait of their gold, or invent one, and upper bounds on these
+    rates. A conversation is one unit, however many traits it has: misses in one text are not independent."""
     missed = invented = yes = no = 0
     for subject, traits in gold.select("subject", "traits").iter_rows():
         labelled = {slug: verdict for slug in slugs if (verdict := verdicts.get(subject, {}).get(slug)) is not None}
-        there = [verdict for slug, verdict in labelled.items() if slug in traits]
-        elsewhere = [verdict for slug, verdict in labelled.items() if slug not in traits]
-        yes, missed = yes + bool(there), missed + any(verdict != "present" for verdict in there)
-        no, invented = no + bool(elsewhere), invented + ("present" in elsewhere)
+        on_gold = [verdict for slug, verdict in labelled.items() if slug in traits]
+        off_gold = [verdict for slug, verdict in labelled.items() if slug not in traits]
+        yes, missed = yes + bool(on_gold), missed + any(verdict != "present" for verdict in on_gold)
+        no, invented = no + bool(off_gold), invented + ("present" in off_gold)
     return {
         "unit": "conversation",
         "units_present": yes,
@@ -168,12 +167,12 @@ def words(bound: Bound, subjects: str = "conversations") -> str:
 
 
 def _waits(bound: Bound) -> str:
-    """Why it counts as missed. Of any trait fewer do than of one: a conversation where another is found is found."""
+    """Why it counts as missed. For any trait fewer do than for one: another trait may be found there."""
     return "may hold one, as none is found and not all is sure yet" if bound.of_any else "have no sure label of it yet"
 
 
 def of_items(items: LabelBounds | None) -> dict[str, str]:
-    """What the flags of items miss, in words: of each trait that was flagged, and of any."""
+    """The bounds on flags of items, in words: for each trait that was flagged, and for any."""
     flagged = {slug: bound for slug, bound in items.traits.items() if bound.labels or bound.misses} if items else {}
     pooled = {ANY_FLAG: items.pooled} if items else {}
     named = {f"{slug} (items)": bound for slug, bound in flagged.items()} | pooled
@@ -181,32 +180,34 @@ def of_items(items: LabelBounds | None) -> dict[str, str]:
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:
-    """The one thing to do next: labels for what was chosen or drawn, then audits for the closest trait."""
+    """The next thing to do: labels for what was chosen or drawn, then audits for the closest trait."""
     if bounds.undrawn:
-        why = "were mined since the last push that draws audits, or before the first"
-        then = "`review push`, with `audit` above 0 in [review]"
-        return f"{bounds.undrawn:,} conversations {why}: what is not known of them counts as missed: {then}"
+        text = "were mined since the last push that draws audits, or before the first"
+        remedy = "`review push`, with `audit` above 0 in [review]"
+        return f"{bounds.undrawn:,} conversations {text}: what is not known of them counts as missed: {remedy}"
     if waiting := bounds.pooled.open + bounds.pooled.holes:
-        why = f"{waiting:,} conversations proposed or drawn {_waits(bounds.pooled)}"
-        why += ": each counts as missed until people agree"
-        return f"{why}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else why
-    open_ = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
-    if not open_:
+        text = f"{waiting:,} conversations proposed or drawn {_waits(bounds.pooled)}"
+        text += ": each counts as missed until people agree"
+        return (
+            f"{text}; {bounds.unassigned:,} of them wait to be assigned: `review push`" if bounds.unassigned else text
+        )
+    needed = {slug: b.more for slug, b in bounds.traits.items() if not b.within and b.more}
+    if not needed:
         return None
-    slug = min(open_, key=lambda name: open_[name] or 0)
-    return f"{open_[slug]:,} more audits certify {slug}"
+    slug = min(needed, key=lambda name: needed[name] or 0)
+    return f"{needed[slug]:,} more audits certify {slug}"
 
 
 def band(proposals: pl.DataFrame, undrawn: Collection[str], found: int) -> int:
-    """How many conversations to read by score (routing.by_doubt), those that were read among them, before any is drawn;
-    0: none. `undrawn` have no place in the design, `found` of the others hold something.
+    """How many conversations to read by score (routing.by_doubt), including those read already, before any is drawn; 0:
+    none. `undrawn` have no place in the design, `found` of the others hold something.
 
-    Once a draw speaks for them a band saves nothing: what it finds is a part of what the draw has counted.
+    Once a draw represents them, a band saves nothing: the draw has already counted what it would find.
     """
-    ours, waiting = proposals.filter(kind="sensitivity"), set(undrawn)
-    ranked = routing.by_doubt(ours, set(claims(ours).select("kind", "subject").iter_rows()))
+    sensitivities, waiting = proposals.filter(kind="sensitivity"), set(undrawn)
+    ranked = routing.by_doubt(sensitivities, set(claims(sensitivities).select("kind", "subject").iter_rows()))
     unread = [(n, doubt) for n, ((_, subject), doubt) in enumerate(ranked, 1) if subject in waiting]
     chances = [doubt for _, doubt in unread]
-    every = [*chances, *[0.0] * (len(waiting) - len(chances))]
-    more = certificates.plan(found, every) if chances else 0
-    return unread[min(more, len(unread)) - 1][0] if more else 0
+    all_chances = [*chances, *[0.0] * (len(waiting) - len(chances))]
+    count = certificates.plan(found, all_chances) if chances else 0
+    return unread[min(count, len(unread)) - 1][0] if count else 0

@@ -1,7 +1,7 @@
-"""Conversations whose readers reported, in a note, that the text tells who somebody is.
+"""Conversations whose readers reported in a note that the text reveals somebody's identity.
 
-reads  reviews, the texts as they are now
-gives  conversations with such a report, until they are removed, or their owner lets them pass
+reads  reviews, the current texts
+gives  conversations with such a report, until they are removed, or their owner allows them
 """
 
 from collections.abc import Sequence
@@ -10,24 +10,26 @@ import polars as pl
 
 from annotation.review_history import BACK
 
-_REPORT = r"(?i)\bpersonal[\W_]*(data|info|detail)|\bpii\b"  # guidelines.md asks for the first; people write others too
+_REPORT = (
+    r"(?i)\bpersonal[\W_]*(data|info|detail)|\bpii\b"  # guidelines.md asks for the first form; people also write others
+)
 SHOWN = 5  # ids in a line
 
 
 def reported(reviews: pl.DataFrame, now: pl.DataFrame) -> list[str]:
     """Ids, sorted. `now`: subject of the conversations that may be read.
 
-    A text that changed may hold it still: another word of it may have been masked. Every note counts that anybody ever
-    wrote on the conversation, whether or not their answer makes a label: an answer given again without it, a task
-    handed back with it, or a reader who was set aside, tells nothing of what stands there.
+    A changed text may still contain it: something else in it may have been masked. So every note ever written on the
+    conversation counts, whether or not its answer makes a label: neither a new answer without the note, nor a task that
+    was handed back, nor a reader who was set aside shows that the text is clean.
     """
-    theirs = pl.col("verdict").is_not_null() | BACK  # else it is the reason of whoever set them aside
-    told = reviews.filter(theirs, pl.col("note").str.contains(_REPORT), kind="sensitivity")
-    return told.join(now, on="subject", how="semi")["subject"].unique().sort().to_list()
+    by_readers = pl.col("verdict").is_not_null() | BACK  # else the note is the reason why a reviewer was set aside
+    reports = reviews.filter(by_readers, pl.col("note").str.contains(_REPORT), kind="sensitivity")
+    return reports.join(now, on="subject", how="semi")["subject"].unique().sort().to_list()
 
 
 def words(ids: Sequence[str]) -> str:
-    """How many, and which: the first of them, where they are many."""
+    """The number of conversations and their ids, only the first of them if there are many."""
     more = f" and {len(ids) - SHOWN:,} more (`review status --json`)" if len(ids) > SHOWN else ""
     return f"{len(ids):,} conversation{'s' * (len(ids) != 1)}: {', '.join(ids[:SHOWN])}{more}"
 

@@ -1,6 +1,6 @@
-"""What reviewers ask for: opt-outs from traits, tasks handed back; and reviews that are set aside.
+"""Wishes of reviewers: opt-outs from traits, tasks handed back; and reviews that are set aside.
 
-The traits that somebody would rather not see are read by routing alone: they are in no table and no report.
+Only routing reads the opt-outs: they are in no table and no report.
 """
 
 import json
@@ -20,44 +20,44 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def opt_out(ws: Workspace, reviewer: str, traits: str | Iterable[str], *, remove: bool = False) -> Counts:
-    """Keeps these traits (slugs or names) away from a reviewer, or forgets that with `remove`; counts are of traits.
+    """Keeps these traits (slugs or names) away from a reviewer, or stops that with `remove`; counts are of traits.
 
-    UsageError for a trait that is not in the taxonomy; one that left it can still be forgotten.
+    Raises UsageError for a trait that is not in the taxonomy; one that has left it can still be removed.
     """
-    taxonomy, held = ws.taxonomy, set(read(ws).get(reviewer, []))
-    given = [traits] if isinstance(traits, str) else traits
-    named = {slug if remove and slug in held else taxonomy[slug].slug for slug in given}
-    with workspace.alone(ws, "review opt-out", wait=True):  # nobody's wish is lost where two are written down at once
-        known = read(ws)
-        before = set(known.get(reviewer, []))
-        now = before - named if remove else before | named
-        others = {name: slugs for name, slugs in known.items() if name != reviewer}
-        _write(ws, {**others, reviewer: sorted(now)} if now else others)
-    changed = len(before ^ now)
+    taxonomy, old_slugs = ws.taxonomy, set(read(ws).get(reviewer, []))
+    names = [traits] if isinstance(traits, str) else traits
+    chosen = {slug if remove and slug in old_slugs else taxonomy[slug].slug for slug in names}
+    with workspace.alone(ws, "review opt-out", wait=True):  # no wish is lost if two are written at once
+        opt_outs = read(ws)
+        before = set(opt_outs.get(reviewer, []))
+        after = before - chosen if remove else before | chosen
+        others = {name: slugs for name, slugs in opt_outs.items() if name != reviewer}
+        _write(ws, {**others, reviewer: sorted(after)} if after else others)
+    changed = len(before ^ after)
     figures = {"next": "run `saferec-build review push` again: open tasks with these are taken back"} if changed else {}
     if reviewer not in set(workspace.read(ws, tables.ASSIGNMENTS)["reviewer"]):
         figures["note"] = f"{reviewer} has no tasks here yet: it holds for exactly this name"
-    return Counts("review opt-out", changed, len(named) - changed, figures=figures)
+    return Counts("review opt-out", changed, len(chosen) - changed, figures=figures)
 
 
 def avoided(ws: Workspace) -> frozenset[tuple[str, str]]:
-    """(reviewer, trait) pairs; nobody but the routing of `review push` asks."""
+    """(reviewer, trait) pairs; only the routing of `review push` uses them."""
     return frozenset((name, slug) for name, slugs in read(ws).items() for slug in slugs)
 
 
 @workspace.shared
 def hand_back(ws: Workspace, reviewer: str) -> Counts:
-    """Gives back the tasks that a reviewer has not finished; what they answered stays. Counts are of tasks.
+    """Hands back the tasks that a reviewer has not finished; their answers stay. Counts are of tasks.
 
-    UsageError where nobody of this name has tasks.
+    Raises UsageError if nobody of this name has tasks.
     """
     with ordered(ws):
-        desk = gather(ws)
-        if reviewer not in (people := sorted(set(desk.assignments["reviewer"]))):
-            known = ", ".join(people) or "those that a push names"
-            raise UsageError(f"{reviewer} has no tasks here: expected one of {known}")
-        units = open_units(desk, frozenset()).filter(reviewer=reviewer)
-        rows = review_history.hand_back(units, desk.reviews, desk.taxonomy.digest)
+        state = gather(ws)
+        if reviewer not in (people := sorted(set(state.assignments["reviewer"]))):
+            expected = ", ".join(people) or "those that a push names"
+            raise UsageError(f"{reviewer} has no tasks here: expected one of {expected}")
+        units = open_units(state, frozenset()).filter(reviewer=reviewer)
+        rows = review_history.hand_back(units, state.reviews, state.taxonomy.digest)
         added = workspace.append(ws, tables.REVIEWS, rows)
     figures = {"note": "what was answered and not yet pulled counts once it is: nothing is lost"}
     figures["next"] = "run `saferec-build review push`, naming who is there: they get these tasks"
@@ -66,10 +66,10 @@ def hand_back(ws: Workspace, reviewer: str) -> Counts:
 
 @workspace.shared
 def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = False) -> Counts:
-    """Takes a reviewer's work out of every label, with a reason that is kept with the rows and never released.
+    """Takes a reviewer's work out of every label, with a reason that is stored in the rows and never released.
 
-    Nothing is deleted: `undo` brings it back. Counts are of reviews. UsageError without a reason, or where nobody of
-    this name has reviews.
+    Nothing is deleted: `undo` brings it back. Counts are of reviews. Raises UsageError without a reason, or if nobody
+    of this name has reviews.
     """
     with ordered(ws):
         reviews = workspace.read(ws, tables.REVIEWS)
@@ -84,13 +84,13 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
         else:
             rows = review_history.set_aside(reviews, reviewer, reason)
         texts = workspace.evidenced(ws, rows)
-        rows, gone = evidence.split(rows, texts)  # in a database that somebody edited by hand
+        rows, dropped = evidence.split(rows, texts)  # drops only in a database that was edited by hand
         added = workspace.append(ws, tables.REVIEWS, rows, texts)
-        workspace.append(ws, tables.DROPS, evidence.drops("review", "set-aside", gone))
+        workspace.append(ws, tables.DROPS, evidence.drops("review", "set-aside", dropped))
     figures: dict[str, JsonValue] = {"next": "run `saferec-build adjudicate`: labels follow"} if added else {}
-    desk = gather(ws)
-    figures |= {"alarms": alarms} if (alarms := undone(desk)) else {}
-    return Counts("review set-aside", added, dropped=dict(Counter(gone["reason"].to_list())), figures=figures)
+    state = gather(ws)
+    figures |= {"alarms": alarms} if (alarms := undone(state)) else {}
+    return Counts("review set-aside", added, dropped=dict(Counter(dropped["reason"].to_list())), figures=figures)
 
 
 def _place(ws: Workspace) -> Path:
@@ -99,16 +99,16 @@ def _place(ws: Workspace) -> Path:
 
 def read(ws: Workspace) -> dict[str, list[str]]:
     path = _place(ws)
-    found = whole_object(read_plain(path)) if path.exists() else {}
-    if found is None or not all(isinstance(s, list) and all(isinstance(t, str) for t in s) for s in found.values()):
+    stored = whole_object(read_plain(path)) if path.exists() else {}
+    if stored is None or not all(isinstance(s, list) and all(isinstance(t, str) for t in s) for s in stored.values()):
         raise StoreError(f"{path}: damaged: put your copy of it back, or delete it and ask your reviewers again")
-    return found
+    return stored
 
 
-def _write(ws: Workspace, known: dict[str, list[str]]) -> None:
-    """Readable by its owner only; an empty one leaves no file."""
+def _write(ws: Workspace, opt_outs: dict[str, list[str]]) -> None:
+    """Writes a file that only its owner can read; without opt-outs it deletes the file."""
     path = _place(ws)
-    if not known:
+    if not opt_outs:
         path.unlink(missing_ok=True)
         return
-    whole_files.write_private(path, json.dumps(known).encode())
+    whole_files.write_private(path, json.dumps(opt_outs).encode())

@@ -1,9 +1,9 @@
 """Decides which texts are reviewed, by whom and why: proposals, a blind audit sample, disputes.
 
-reads  texts, proposals, assignments so far, disputed units, and what somebody would rather not see
+reads  texts, proposals, assignments so far, disputed units, and the reviewers' opt-outs
 gives  assignments (tasks: one conversation or item for one reviewer) and what each open task shows (units)
 
-Nothing here depends on a clock, on chance or on the order of rows: a draw is the hash of what is drawn.
+Nothing here depends on a clock, on randomness or on the order of rows: a draw is the hash of the unit that is drawn.
 """
 
 from collections.abc import Collection
@@ -26,13 +26,13 @@ TEXTS: dict[str, pl.DataType | type[pl.DataType]] = {
     "digest": pl.String,
     "head": pl.String,  # "Title (Year), film, drama" of an item, null for a conversation
     "turns": pl.List(TURN),  # of an item: its plot, as one turn
-    "current": pl.Boolean,  # false: an older revision, kept because people may have judged it
+    "current": pl.Boolean,  # false: an older revision, kept because it may have reviews
 }
 
 
 def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.DataFrame:
-    """TEXTS: every revision of every conversation, and the items (as catalog.merge gives them) with their plots."""
-    dialogues = conversations.with_row_index("row").select(
+    """TEXTS: every revision of every conversation, and the items (as returned by catalog.merge) with their plots."""
+    revisions = conversations.with_row_index("row").select(
         pl.lit("sensitivity").alias("kind"),
         pl.col("conversation").alias("subject"),
         "digest",
@@ -40,7 +40,7 @@ def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.
         "turns",
         (pl.col("row") == pl.col("row").max().over("conversation")).alias("current"),
     )
-    return dialogues if items is None else pl.concat([dialogues, _plots(items)])
+    return revisions if items is None else pl.concat([revisions, _plots(items)])
 
 
 def _plots(items: pl.DataFrame) -> pl.DataFrame:
@@ -60,13 +60,13 @@ def route(
     plan: Plan,
     revoked: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """New ASSIGNMENTS: tasks still short of their readers, and tasks with a disputed unit for the adjudicator.
+    """New ASSIGNMENTS: tasks that lack readers, and tasks with a disputed unit for the adjudicator.
 
     why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score), `census` (one of these in an
-    earlier push: no audit speaks for it) or `audit` (its place in the draw falls under the share: a uniform draw of all
-    the rest, those with nothing but `auto` claims among them; and what was drawn before). Each goes to whoever has
-    least so far and may see it; what is assigned stays as it is, unless it is `revoked` (kind, subject, reviewer): then
-    somebody else takes it over.
+    earlier push: no audit represents it) or `audit` (its place in the draw is below the share: a uniform draw from all
+    the rest, including those with only `auto` claims; and those drawn before). Each goes to the reviewer with the
+    fewest tasks who may see it. Existing assignments stay, unless they are `revoked` (kind, subject, reviewer): then
+    another reviewer gets the task.
     """
     dealer = Dealer(plan, proposals, assignments, revoked)
     rows = [*deal(dealer, _due(texts, proposals, assignments, plan)), *_disputes(texts, disputed, plan, dealer)]
@@ -81,43 +81,43 @@ def short(
     plan: Plan,
     revoked: pl.DataFrame,
 ) -> list[tuple[str, str]]:
-    """(kind, `readers` | `day` | `budget`) of every task that is to be read and has not all its readers: `route`
-    could not assign it. Of every one that no adjudicator has before them: (kind, `nobody`) where none is named,
-    `adjudicator` who has read it, or `barred`: they handed it back, or something else keeps it from them."""
+    """(kind, `readers` | `day` | `budget`) of every task to read that lacks readers because `route` could not assign
+    it. And of every disputed task without an adjudicator: (kind, reason), where the reason is `nobody` if none is
+    named, `adjudicator` if they have read it, or `barred` if they handed it back or may not see it."""
     dealer = Dealer(plan, proposals, assignments, revoked)
-    each = ((due[0], dealer.short(due)) for due in _due(texts, proposals, assignments, plan))
+    reasons = ((due[0], dealer.short(due)) for due in _due(texts, proposals, assignments, plan))
     task = ["kind", "subject"]
-    theirs = assignments.filter(reviewer=plan.adjudicator or "")
-    read = set(theirs.filter(role="reviewer").select(task).iter_rows())
+    own_tasks = assignments.filter(reviewer=plan.adjudicator or "")
+    read = set(own_tasks.filter(role="reviewer").select(task).iter_rows())
     ruling = assignments.filter(role="adjudicator").join(revoked, on=[*task, "reviewer"], how="anti")
     free = disputed.select(task).unique(maintain_order=True).join(ruling, on=task, how="anti", maintain_order="left")
-    why_not = ("adjudicator" if key in read else "barred" if plan.adjudicator else "nobody" for key in free.iter_rows())
-    return [(kind, why) for kind, why in each if why] + list(zip(free["kind"], why_not, strict=True))
+    causes = ("adjudicator" if key in read else "barred" if plan.adjudicator else "nobody" for key in free.iter_rows())
+    return [(kind, reason) for kind, reason in reasons if reason] + list(zip(free["kind"], causes, strict=True))
 
 
 def found_units(proposals: pl.DataFrame, reviews: pl.DataFrame, gold: pl.DataFrame) -> pl.DataFrame:
-    """UNIT of all that somebody or something found in a text: a wish not to see it holds, whoever found it.
+    """UNIT of everything that a person or a program found in a text: an opt-out holds for all of it.
 
-    `reviews` are the last per unit and person, with a column `out`: null where the review still stands.
+    `reviews` are the last per unit and person, with a column `out`: null if the review counts.
     """
-    found = claims(reviews.filter(pl.col("out").is_null() & (pl.col("trait") != "*")))
-    given = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"})
-    return pl.concat([frame.select(UNIT) for frame in (claims(proposals), found, given)]).unique(maintain_order=True)
+    votes = claims(reviews.filter(pl.col("out").is_null() & (pl.col("trait") != "*")))
+    truth = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"})
+    return pl.concat([frame.select(UNIT) for frame in (claims(proposals), votes, truth)]).unique(maintain_order=True)
 
 
 def called_for(proposals: pl.DataFrame, plan: Plan) -> set[Key]:
-    """Whatever is to be read for another reason than the draw, assigned or not: no audit speaks for it."""
+    """(kind, subject) to read for a reason other than the draw, assigned or not: no audit represents these."""
     return {key for keys in _reasons(proposals, plan).values() for key in keys}
 
 
 def all_sure(proposals: pl.DataFrame, sure: pl.DataFrame, plan: Plan) -> set[Key]:
-    """What is called for by `sure` claims, which may become `auto` labels, and by nothing else."""
-    doubted = claims(proposals).join(sure, on=UNIT, how="anti")
-    return set(sure.select("kind", "subject").iter_rows()) - called_for(doubted, replace(plan, auto=frozenset()))
+    """(kind, subject) with `sure` claims, which may become `auto` labels, and without any other reason to read it."""
+    other_claims = claims(proposals).join(sure, on=UNIT, how="anti")
+    return set(sure.select("kind", "subject").iter_rows()) - called_for(other_claims, replace(plan, auto=frozenset()))
 
 
 def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
-    """why -> (kind, subject); of several reasons the first counts."""
+    """why -> (kind, subject); if there are several reasons, the first counts."""
     units = claims(proposals).select(UNIT).iter_rows()
     proposed = {(kind, subject) for kind, subject, trait in units if (subject, trait) not in plan.auto}
     scored = by_doubt(proposals.filter(kind="sensitivity"), proposed) if plan.band else []
@@ -126,24 +126,23 @@ def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
 
 
 def _due(texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan) -> list[Due]:
-    """(kind, subject, digest, why) of all that is to be read, by enough people already or not. What was drawn once is
-    to be read under a smaller share too (after `--all`): the draw counts it, and as missed while it has no label."""
-    had = set(assignments.filter(why=AUDIT).select("kind", "subject").iter_rows())
+    """(kind, subject, digest, why) of everything to read, whether it has enough readers or not. A unit that was once
+    drawn is to be read even under a smaller share (after `--all`): the draw counts it, as missed without a label."""
+    audited = set(assignments.filter(why=AUDIT).select("kind", "subject").iter_rows())
     ranked = _reasons(proposals, plan) | {"census": plan.census}
-    reasons = {key: why for why, keys in reversed(ranked.items()) for key in keys}  # the first of several is kept
-    found = []
+    reasons = {key: why for why, keys in reversed(ranked.items()) for key in keys}  # the first of several counts
+    due = []
     for kind, subject, text in texts.filter("current").select("kind", "subject", "digest").iter_rows():
         why = reasons.get((kind, subject)) or AUDIT
         place = plan.zone.get((kind, subject))
-        share = 1.0 if (kind, subject) in had else plan.drawn(kind)
+        share = 1.0 if (kind, subject) in audited else plan.drawn(kind)
         if why != AUDIT or drawn(place, share):
-            found.append((kind, subject, text, why))
-    return found
+            due.append((kind, subject, text, why))
+    return due
 
 
 def by_doubt(proposals: pl.DataFrame, proposed: Collection[Key]) -> list[tuple[Key, float]]:
-    """What nobody proposed, those first in which a proposer was least sure to find nothing: the most that it doubted of
-    any trait there, 0 to 1."""
+    """Texts without a proposal, sorted by the highest doubt of a proposer that a trait is absent there, 0 to 1."""
     absent = proposals.filter((pl.col("verdict") == "absent") & pl.col("confidence").is_not_null())
     doubts = absent.group_by("kind", "subject").agg(pl.col("confidence").min()).iter_rows()
     scores = {(kind, subject): 1 - sure for kind, subject, sure in doubts if (kind, subject) not in proposed}
@@ -151,7 +150,7 @@ def by_doubt(proposals: pl.DataFrame, proposed: Collection[Key]) -> list[tuple[K
 
 
 def drawn(place: str | None, share: float) -> bool:
-    """Whether a uniform draw with this probability comes to that place; a larger share takes all of a smaller one."""
+    """Whether a uniform draw with this probability includes the place; a larger share includes all of a smaller one."""
     return place is not None and int(place, 16) < share * 2**64
 
 
@@ -162,38 +161,39 @@ def revoked(
     reviews: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
 ) -> pl.DataFrame:
-    """kind, subject, reviewer of tasks that are taken back: they would show what somebody asked not to see, their
-    reader handed them back, or the work of their reader was set aside, for then nothing counts that is still to come
-    either. A task that was read to its end stays. `known` are units that are known to be there; an adjudicator reads
-    the whole text too, whatever they rule on."""
-    who = ["kind", "subject", "reviewer"]
-    shown = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
-    there = known.select(UNIT)
-    units = {"reviewer": there, "adjudicator": pl.concat([there, disputed.select(UNIT)])}
+    """kind, subject, reviewer of tasks that are taken back: they would show a trait that their reader opted out of,
+    their reader handed them back, or their reader was set aside, so that no further answer would count. A task that was
+    read to its end stays. `known` are units known to be present; an adjudicator reads the whole text, too."""
+    task = ["kind", "subject", "reviewer"]
+    opt_outs = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    present = known.select(UNIT)
+    units = {"reviewer": present, "adjudicator": pl.concat([present, disputed.select(UNIT)])}
     parts = [
-        assignments.filter(role=role).join(of, on=["kind", "subject"]).join(shown, on=["reviewer", "trait"], how="semi")
-        for role, of in units.items()
+        assignments.filter(role=role)
+        .join(hidden, on=["kind", "subject"])
+        .join(opt_outs, on=["reviewer", "trait"], how="semi")
+        for role, hidden in units.items()
     ]
     parts += [
         reviews.filter(out=HANDED_BACK),
         assignments.join(reviews.filter(out=SET_ASIDE), on="reviewer", how="semi"),
     ]
-    back = pl.concat(part.select(who) for part in parts).unique()
-    return back.join(_read(reviews), on=who, how="anti")
+    taken_back = pl.concat(part.select(task) for part in parts).unique()
+    return taken_back.join(_read(reviews), on=task, how="anti")
 
 
 def _read(reviews: pl.DataFrame) -> pl.DataFrame:
-    """The `*` of each task that its reader has read to its end; not where the words that they marked are not there."""
-    ends = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
-    return ends.join(reviews.filter(pl.col("out").is_in([STALE, UNFOUNDED])), on=TASK, how="anti")
+    """The `*` of each task that its reader has read to its end, unless words that they marked have left the text."""
+    finished = reviews.filter((pl.col("trait") == "*") & pl.col("out").is_null())
+    return finished.join(reviews.filter(pl.col("out").is_in([STALE, UNFOUNDED])), on=TASK, how="anti")
 
 
 def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: Dealer) -> Rows:
-    """Nobody rules on what they were given to read; who read elsewhere may."""
+    """The adjudicator's new tasks: disputed units, but none that they had to read as a reviewer or opted out of."""
     if plan.adjudicator is None:
         return []
     hidden = {trait for name, trait in plan.avoid if name == plan.adjudicator}
-    apart = {(kind, subject) for kind, subject, trait in disputed.select(UNIT).iter_rows() if trait in hidden}
+    barred = {(kind, subject) for kind, subject, trait in disputed.select(UNIT).iter_rows() if trait in hidden}
     tasks = (
         disputed.select("kind", "subject")
         .unique(maintain_order=True)
@@ -211,7 +211,7 @@ def _disputes(texts: pl.DataFrame, disputed: pl.DataFrame, plan: Plan, dealer: D
             plan.batch,
         )
         for kind, subject, text in tasks.select("kind", "subject", "digest").iter_rows()
-        if (kind, subject) not in apart and not hidden & dealer.found.get((kind, subject), set())
+        if (kind, subject) not in barred and not hidden & dealer.found.get((kind, subject), set())
         if adjudicator not in dealer.had.get((kind, subject), set())
     ]
 
@@ -236,24 +236,24 @@ def units(
     disputed: pl.DataFrame,
     decoys: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """One row per unit to show (UNITS), tasks in the order in which they were assigned, `*` last in each.
+    """One row per unit to show (UNITS), tasks in the order of their assignment, `*` last in each.
 
-    verdict, form, spans are the proposal's (null where there is none, and in tasks that are read blind); own_* is what
-    this reviewer said before; said is what reviewers said, without names, for the adjudicator. A task is open until it
-    was read to its end, and again once words that were marked are gone; the adjudicator gets the disputed units only.
-    `reviews` are the last per unit and person, with a column `out`: null where the review still stands. `decoys` (kind,
-    subject, reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing tells them apart.
+    verdict, form, spans are the proposal's (null if there is none, and in tasks that are read blind); own_* is this
+    reviewer's earlier answer; said are the reviewers' answers, without names, for the adjudicator. A task is open until
+    it was read to its end, and again once marked words are gone; the adjudicator gets only the disputed units.
+    `reviews` are the last per unit and person, with a column `out`: null if the review counts. `decoys` (kind, subject,
+    reviewer, trait, verdict, form, spans) are suggestions for one person only; nothing distinguishes them.
     """
-    now = texts.filter("current").select("kind", "subject", "digest")
-    tasks = assignments.with_row_index("task").drop("digest", "batch").join(now, on=["kind", "subject"])
+    current = texts.filter("current").select("kind", "subject", "digest")
+    tasks = assignments.with_row_index("task").drop("digest", "batch").join(current, on=["kind", "subject"])
     reading = tasks.filter(pl.col("role") == "reviewer").join(_read(reviews), on=TASK, how="anti")
     ruling = tasks.filter(pl.col("role") == "adjudicator").join(disputed, on=["kind", "subject"])
-    shown = _suggestions(proposals, texts)
-    planted = shown.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
-    rows = pl.concat([_asked(reading, reviews, shown, planted), ruling], how="diagonal_relaxed")
-    suggested = rows.filter(~pl.col("why").is_in(BLIND)).join(shown, on=UNIT, how="left")
-    suggested = suggested.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
-    rows = pl.concat([suggested, rows.filter(pl.col("why").is_in(BLIND))], how="diagonal_relaxed")
+    suggestions = _suggestions(proposals, texts)
+    planted = suggestions.clear().with_columns(reviewer=pl.lit("")) if decoys is None else decoys
+    rows = pl.concat([_to_read(reading, reviews, suggestions, planted), ruling], how="diagonal_relaxed")
+    with_claims = rows.filter(~pl.col("why").is_in(BLIND)).join(suggestions, on=UNIT, how="left")
+    with_claims = with_claims.update(planted.select(*UNIT, "reviewer", *SHOWN), on=[*UNIT, "reviewer"], how="left")
+    rows = pl.concat([with_claims, rows.filter(pl.col("why").is_in(BLIND))], how="diagonal_relaxed")
     return (
         _with_own(rows, reviews)
         .sort("task", pl.col("trait") == "*", "trait")
@@ -261,32 +261,30 @@ def units(
     )
 
 
-def _asked(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, planted: pl.DataFrame) -> pl.DataFrame:
-    """The tasks of reviewers, one row per trait: proposed ones unless blind, what they answered before, and `*`."""
-    who = ["kind", "subject", "reviewer", "role"]
+def _to_read(reading: pl.DataFrame, reviews: pl.DataFrame, shown: pl.DataFrame, planted: pl.DataFrame) -> pl.DataFrame:
+    """The tasks of reviewers, one row per trait: proposed ones unless blind, those answered before, decoys, and `*`."""
+    task = ["kind", "subject", "reviewer", "role"]
     proposed = reading.filter(~pl.col("why").is_in(BLIND)).join(shown.select(UNIT), on=["kind", "subject"])
-    before = reading.join(reviews.filter(pl.col("trait") != "*").select(*who, "trait"), on=who)
-    wrong = reading.join(planted.select(*UNIT, "reviewer"), on=["kind", "subject", "reviewer"])
-    rest = reading.with_columns(trait=pl.lit("*"))
-    return pl.concat([part.select(*reading.columns, "trait") for part in (proposed, wrong, before, rest)]).unique()
+    answered = reading.join(reviews.filter(pl.col("trait") != "*").select(*task, "trait"), on=task)
+    decoys = reading.join(planted.select(*UNIT, "reviewer"), on=["kind", "subject", "reviewer"])
+    ends = reading.with_columns(trait=pl.lit("*"))
+    return pl.concat([part.select(*reading.columns, "trait") for part in (proposed, decoys, answered, ends)]).unique()
 
 
 def _suggestions(proposals: pl.DataFrame, texts: pl.DataFrame) -> pl.DataFrame:
     """The claim to show per unit: the last `present` one, else the last, of those with a quote that is in the text.
-
-    Quotes that left the text are left out.
-    """
-    ordered = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True).select(*UNIT, *SHOWN)
-    now = texts.filter("current").select("kind", "subject", "turns")
-    found = [
+    Quotes that are no longer in the text are left out."""
+    rows = claims(proposals).sort(pl.col("verdict") == "present", maintain_order=True).select(*UNIT, *SHOWN)
+    current = texts.filter("current").select("kind", "subject", "turns")
+    quotes = [
         [s for s in row["spans"] or [] if fault(s, row["turns"], row["kind"]) is None]
-        for row in ordered.join(now, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
+        for row in rows.join(current, on=["kind", "subject"], how="left", maintain_order="left").iter_rows(named=True)
     ]
-    founded = ordered.with_columns(pl.Series("spans", found, dtype=pl.List(SPAN)))
+    founded = rows.with_columns(pl.Series("spans", quotes, dtype=pl.List(SPAN)))
     return last(founded.filter(pl.col("spans").list.len() > 0), *UNIT)
 
 
 def _with_own(rows: pl.DataFrame, reviews: pl.DataFrame) -> pl.DataFrame:
     key = [*UNIT, "reviewer", "role"]
-    own = {name.removeprefix("own_"): name for name in UNITS if name.startswith("own_")}
-    return rows.join(reviews.filter(pl.col("out").is_null()).select(*key, *own).rename(own), on=key, how="left")
+    cols = {name.removeprefix("own_"): name for name in UNITS if name.startswith("own_")}
+    return rows.join(reviews.filter(pl.col("out").is_null()).select(*key, *cols).rename(cols), on=key, how="left")

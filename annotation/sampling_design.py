@@ -1,11 +1,11 @@
-"""The sampling design of the audits: who is drawn, and how, written down before a push sends anything.
+"""The sampling design of the audits: which units are drawn, and how, written down before a push sends anything.
 
-reads  texts, what calls for readers, assignments, the rows so far
-gives  DESIGN rows of whoever is new; who is read anyway, and who waits for the draw; what the draw has shown of a trait
+reads  texts, the reasons to read them, assignments, the design rows so far
+gives  DESIGN rows of new subjects; the subjects that are read anyway, and those in the draw; the results of the draw
 
-The place in the draw is a keyed hash of the id: it has nothing to do with what is there, with the order in which tasks
-are handed out, or with the words of a text. A stratum is that of the first push after the arrival that draws audits:
-what is claimed later stays in the zone, as an audit may have seen it there.
+The place in the draw is a keyed hash of the id: it is independent of the data, of the order in which tasks are
+assigned, and of the words of a text. The stratum is set at the first push that draws audits after a subject arrives: a
+subject claimed later stays in the zone, as an audit may have seen it there.
 """
 
 import secrets
@@ -32,10 +32,10 @@ def arrivals(
     sure: Collection[Key],
     secret: bytes,
 ) -> pl.DataFrame:
-    """DESIGN rows of the current texts that have none. `sure` are those that claims call for which may become `auto`
-    labels without a reader: they are no part of the zone as soon as they are read for a claim.
+    """DESIGN rows of the current texts that have none. `sure` are those read only for claims that may become `auto`
+    labels without a reader: they leave the zone as soon as they are read for a claim.
 
-    Nobody joins the zone in a push that draws no audit: until then a score may still call for them (`--band`).
+    Nobody joins the zone in a push that draws no audit: until then a score may still select them (`--band`).
     """
     new = texts.filter("current").join(design, on=["kind", "subject"], how="anti", maintain_order="left")
     rows = []
@@ -47,163 +47,163 @@ def arrivals(
 
 
 def zone(design: pl.DataFrame) -> dict[Key, str]:
-    """(kind, subject) -> place in the draw, of all that an audit may come to."""
+    """(kind, subject) -> place in the draw, of everything that an audit may reach."""
     rows = design.filter(pl.col("stratum") != CLAIMED).select("kind", "subject", "draw")
     return {(kind, subject): draw for kind, subject, draw in rows.iter_rows()}
 
 
 def census(design: pl.DataFrame) -> frozenset[Key]:
-    """(kind, subject) that no audit speaks for: each of them is read."""
+    """(kind, subject) that no audit represents: each of them is read."""
     return frozenset(design.filter(stratum=CLAIMED).select("kind", "subject").iter_rows())
 
 
 def said(judged: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, current: Collection[str]) -> pl.DataFrame:
-    """kind, subject, trait, verdict: the labels `judged` of what is in the data, and tombstones of what has left it,
-    removed on request or else: people's last verdict there, `*` without one where they had read it and come to none.
+    """kind, subject, trait, verdict: the labels `judged` of subjects in the data, and tombstones of those that have
+    left it, on request or otherwise: their last verdict by people, or a `*` without one if they were read and got none.
 
-    `labels` and `reviews` are all rows that there ever were.
+    `labels` and `reviews` are all rows ever stored.
     """
-    columns, here = ["kind", "subject", "trait", "verdict"], pl.col("subject").is_in(list(current))
-    stood = labels.filter(~here & pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
-    read = reviews.filter(~here).with_columns(trait=pl.lit("*"), verdict=pl.lit(None, pl.String))
-    left = pl.concat([stood.select(columns), read.select(columns)])
-    return pl.concat([judged.filter(here).select(columns), last(left, *columns[:3])])
+    columns, is_current = ["kind", "subject", "trait", "verdict"], pl.col("subject").is_in(list(current))
+    settled = labels.filter(~is_current & pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
+    read = reviews.filter(~is_current).with_columns(trait=pl.lit("*"), verdict=pl.lit(None, pl.String))
+    departed = pl.concat([settled.select(columns), read.select(columns)])
+    return pl.concat([judged.filter(is_current).select(columns), last(departed, *columns[:3])])
 
 
-# ---- what is kept of those who were erased
+# ---- what remains of erased subjects
 
 
 def tombstones(
     design: pl.DataFrame, assignments: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, gone: Collection[str]
 ) -> pl.DataFrame:
-    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` look at, under another name."""
+    """TOMBSTONES of the conversations `gone` of the zone: what `strata` and `said` need, under another name."""
     rows = design.filter(kind="sensitivity").filter(pl.col("stratum") != CLAIMED).sort("draw")
-    here = pl.col("subject").is_in(list(gone))
-    given = assignments.filter(here, kind="sensitivity", role="reviewer").unique("subject", keep="first")
-    why = dict(given.select("subject", "why").iter_rows())
-    judged = labels.filter(here, kind="sensitivity")
-    left = said(judged.clear(), judged, reviews.filter(here, kind="sensitivity"), [])
-    verdicts = left.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
-    draws, made = rows["draw"].to_list(), []
+    is_gone = pl.col("subject").is_in(list(gone))
+    assigned = assignments.filter(is_gone, kind="sensitivity", role="reviewer").unique("subject", keep="first")
+    why = dict(assigned.select("subject", "why").iter_rows())
+    judged = labels.filter(is_gone, kind="sensitivity")
+    departed = said(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
+    verdicts = departed.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
+    draws, erased = rows["draw"].to_list(), []
     for n, (subject, stratum) in enumerate(rows.select("subject", "stratum").iter_rows()):
         if subject in gone:
             place = _between(draws, n)
             name = f"gone-{secrets.token_hex(8)}"
-            made.append(("sensitivity", name, place, stratum, why.get(subject), verdicts.get(subject, [])))
-    return TOMBSTONES.frame(made)
+            erased.append(("sensitivity", name, place, stratum, why.get(subject), verdicts.get(subject, [])))
+    return TOMBSTONES.frame(erased)
 
 
 def _between(draws: list[str], n: int) -> str:
-    """A random place where the n-th of these stood: no more of its digits is kept than its order needs."""
+    """A random place at the n-th of these: it keeps only as many of its digits as its order needs."""
     near = {*draws[max(0, n - 1) : n], *draws[n + 1 : n + 2]}
-    kept = next(size for size in range(17) if all(other[:size] != draws[n][:size] for other in near) or size == 16)
-    return (draws[n][:kept] + secrets.token_hex(8))[:16]
+    length = next(size for size in range(17) if all(other[:size] != draws[n][:size] for other in near) or size == 16)
+    return (draws[n][:length] + secrets.token_hex(8))[:16]
 
 
 def with_erased(
     design: pl.DataFrame, assignments: pl.DataFrame, said: pl.DataFrame, gone: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """These three with what `gone` (TOMBSTONES) keeps of whoever was erased."""
+    """These three tables with the rows that `gone` (TOMBSTONES) keeps of erased subjects."""
     if gone.is_empty():
         return design, assignments, said
     rows = gone.select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
-    nobody = {name: pl.lit("") for name in ("reviewer", "digest", "batch")}
-    given = gone.filter(pl.col("why").is_not_null()).select("kind", "subject", "why", role=pl.lit("reviewer"), **nobody)
-    each = gone.select("kind", "subject", "verdicts").explode("verdicts", empty_as_null=False).unnest("verdicts")
+    blank = {name: pl.lit("") for name in ("reviewer", "digest", "batch")}
+    tasks = gone.filter(pl.col("why").is_not_null()).select("kind", "subject", "why", role=pl.lit("reviewer"), **blank)
+    verdicts = gone.select("kind", "subject", "verdicts").explode("verdicts", empty_as_null=False).unnest("verdicts")
     return (
         pl.concat([design, rows.select(list(DESIGN.columns))]),
-        pl.concat([assignments, given.select(list(ASSIGNMENTS.columns))]),
-        pl.concat([said.select(each.columns), each]),
+        pl.concat([assignments, tasks.select(list(ASSIGNMENTS.columns))]),
+        pl.concat([said.select(verdicts.columns), verdicts]),
     )
 
 
-# ---- what the draw has shown
+# ---- the results of the draw
 
 
 @dataclass(frozen=True)
 class Strata:
     """The subjects of one kind."""
 
-    read: list[str]  # for another reason than the draw, or without a place in the design yet
-    undrawn: frozenset[str]  # those of them that have none
+    read: list[str]  # for a reason other than the draw, or without a place in the design
+    undrawn: frozenset[str]  # those of them without a place
     zone: list[str]  # in the order of the draw, with those that have left the data
-    drawn: int  # how many of the zone the draw has come to
+    drawn: int  # how many of the zone were drawn so far
     gone: frozenset[str]  # of the zone, those that have left the data
 
 
 def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataFrame, kind: str) -> Strata:
     rows = design.filter(kind=kind).sort("draw")
-    given = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
-    first = dict(given.reverse().iter_rows())
+    assigned = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
+    first = dict(assigned.reverse().iter_rows())
     places = dict(rows.select("subject", "stratum").iter_rows())
     asked = {subject for subject, why in first.items() if why != AUDIT}
-    zone = [subject for subject, of in places.items() if of == ZONE or (of == SURE and subject not in asked)]
+    zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in asked)]
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
-    waiting = set(zone)
-    read = [subject for subject in current if subject not in waiting]
+    in_zone = set(zone)
+    read = [subject for subject in current if subject not in in_zone]
     undrawn = frozenset(subject for subject in read if subject not in places)
-    return Strata(read, undrawn, zone, drawn, frozenset(waiting.difference(current)))
+    return Strata(read, undrawn, zone, drawn, frozenset(in_zone.difference(current)))
 
 
 def audit(of: Strata, states: States, verdicts: Verdicts, auto: Collection[str] = ()) -> Audit:
-    """What is known of one trait (or of any) by the design, from labels and tombstones.
+    """The counts for one trait (or for any) by the design, from labels and tombstones.
 
-    Whoever left the data before anybody read it is passed over, and the zone keeps its size: the draw did not choose
-    who leaves. Whoever left later stays in it as what they were. `auto`: subjects with a label that nobody has read: in
-    the zone they are not missed, and not found by it either.
+    Subjects that left the data before anybody read them are skipped, and the zone keeps its size: the draw did not
+    choose who leaves. Those that left later stay as they were. `auto`: subjects with a label that nobody has read: in
+    the zone they are neither missed nor found by it.
     """
     of_zone = {**states, **dict.fromkeys(auto, False)} if auto else states
-    known = list(map(of_zone.get, of.zone))
-    seen = known[: of.drawn]
+    zone_states = list(map(of_zone.get, of.zone))
+    drawn = zone_states[: of.drawn]
     if unread := of.gone.difference(verdicts):
-        seen = [state for subject, state in zip(of.zone, seen, strict=False) if subject not in unread]
-    while seen and seen[-1] is None:  # what comes after the last with a label was not begun
-        seen.pop()
-    n = cut(seen, len(of.zone))
-    outcomes = seen[:n]
-    here, gone = list(map(states.get, of.read)), list(map(of_zone.get, of.gone))
+        drawn = [state for subject, state in zip(of.zone, drawn, strict=False) if subject not in unread]
+    while drawn and drawn[-1] is None:  # those after the last label were not begun
+        drawn.pop()
+    n = cut(drawn, len(of.zone))
+    outcomes = drawn[:n]
+    read, gone = list(map(states.get, of.read)), list(map(of_zone.get, of.gone))
     return Audit(
-        found=here.count(True),
+        found=read.count(True),
         zone=len(of.zone),
         outcomes=tuple(int(state is not False) for state in outcomes),
-        open=here.count(None),
+        open=read.count(None),
         holes=outcomes.count(None),
-        elsewhere=known.count(True) - outcomes.count(True),
+        elsewhere=zone_states.count(True) - outcomes.count(True),
         gone=gone.count(True),
-        left=known.count(None) - gone.count(None),
+        left=zone_states.count(None) - gone.count(None),
     )
 
 
 def weights(of: Strata, read: Collection[str]) -> dict[str, float]:
-    """subject -> how many of the subjects that have a place in the draw it stands for; who is not in it stands for
-    nobody that is known. `read`: subjects with a label that people gave.
+    """subject -> how many of the subjects with a place in the draw it represents; other subjects are missing. `read`:
+    subjects with a label by people.
 
-    1 / the chance to be read: 1 of what is claimed, zone / beginning of the draw of what was audited. Where some of
-    either wait, those that are read stand for these too. Who was read in the zone without being drawn gets 0, for the
-    draw speaks for them. Empty where the draw has shown nothing of a zone that is there, or is still to come.
+    The weight is 1 / the chance to be read: 1 for claimed ones, zone / beginning of the draw for audited ones. While
+    some of either wait, those that were read represent these too. Subjects read in the zone without being drawn get 0,
+    for the draw represents them. Empty if nothing was drawn of a zone that exists, or that is still to come.
     """
-    known = set(read)
+    labelled = set(read)
     claimed = [subject for subject in of.read if subject not in of.undrawn]
-    here = [subject for subject in of.zone if subject not in of.gone]
-    drawn = {subject for subject in of.zone[: of.drawn] if subject in known and subject not in of.gone}
-    asked = [subject for subject in claimed if subject in known]
-    if ((here or of.undrawn) and not drawn) or (claimed and not asked):
+    zone = [subject for subject in of.zone if subject not in of.gone]
+    drawn = {subject for subject in of.zone[: of.drawn] if subject in labelled and subject not in of.gone}
+    claimed_read = [subject for subject in claimed if subject in labelled]
+    if ((zone or of.undrawn) and not drawn) or (claimed and not claimed_read):
         return {}
-    found = {subject: len(claimed) / len(asked) for subject in asked}
-    return found | {
-        subject: len(here) / len(drawn) if subject in drawn else 0.0 for subject in here if subject in known
+    by_subject = {subject: len(claimed) / len(claimed_read) for subject in claimed_read}
+    return by_subject | {
+        subject: len(zone) / len(drawn) if subject in drawn else 0.0 for subject in zone if subject in labelled
     }
 
 
 def states(verdicts: Verdicts, slug: str) -> dict[str, bool | None]:
-    """subject -> whether its label says that the trait is there; None where it is unsure or open."""
+    """subject -> whether its label says that the trait is present; None if it is unsure or open."""
     sure = {"present": True, "absent": False, "unsure": None, None: None}
-    return {subject: sure[of.get(slug)] for subject, of in verdicts.items()}
+    return {subject: sure[traits.get(slug)] for subject, traits in verdicts.items()}
 
 
 def states_of_any(verdicts: Verdicts, slugs: Collection[str]) -> dict[str, bool | None]:
-    """The same of any trait: there where one is, and not there where all are absent."""
+    """The same for any trait: True if one is present, False if all are absent."""
     return {
-        subject: True if "present" in of.values() else False if all(of.get(s) == "absent" for s in slugs) else None
-        for subject, of in verdicts.items()
+        subject: True if "present" in row.values() else False if all(row.get(s) == "absent" for s in slugs) else None
+        for subject, row in verdicts.items()
     }

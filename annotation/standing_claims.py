@@ -1,6 +1,6 @@
-"""Which proposals speak of a workspace as it is now: of these texts, and no proposer's that has a later word.
+"""Selects the proposals that apply to the current texts and were not replaced by later ones of the same proposer.
 
-reads  proposals and readings, digests of the texts, assignments, the wordings that were asked
+reads  proposals and readings, digests of the texts, assignments, the wordings that proposers were asked with
 gives  the proposals that reviewers are asked about, and those that are sure
 """
 
@@ -14,7 +14,7 @@ from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage.tables import UNIT, last
 
 TEXT = ["kind", "subject", "digest"]
-UNCLAIMED = (AUDIT, CONTROL, "gold", "census", "band")  # why a text is assigned of which nobody claims anything
+UNCLAIMED = (AUDIT, CONTROL, "gold", "census", "band")  # reasons to assign a text without claims
 
 
 def standing(
@@ -25,42 +25,42 @@ def standing(
     asked: pl.DataFrame,
     taxonomy: Taxonomy,
 ) -> pl.DataFrame:
-    """The last word of each proposer on the texts `current`, where it has not read them in today's words since.
+    """The last proposals of each proposer on the texts `current`, unless it has read them again in the current wording.
 
-    A text that was assigned for a claim, and of which nothing is claimed any more, keeps the claims on it, and so its
-    readers: a design that says that it is read would wait for ever for the second of two. Of scores (`absent`) the last
-    counts there too.
+    A text that was assigned for a claim, and on which nothing is claimed any more, keeps its old claims, and so its
+    readers: a design that counts it as read would wait for ever for the second of two. Of scores (`absent`) the last
+    one counts there, too.
     """
     rows = proposals.with_row_index("row")
-    now = last(rows.join(current, on=TEXT, how="semi", maintain_order="left"), *UNIT, "proposer")
-    now = now.join(_superseded(claims(now), readings, asked, taxonomy), on="row", how="anti")
-    begun = assignments.filter(~pl.col("why").is_in(UNCLAIMED)).join(claims(now), on=TEXT, how="anti")
-    kept = with_last_scores(rows.join(begun, on=TEXT, how="semi", maintain_order="left"))
-    return pl.concat([kept, now]).unique("row").sort("row").drop("row")
+    latest = last(rows.join(current, on=TEXT, how="semi", maintain_order="left"), *UNIT, "proposer")
+    latest = latest.join(_superseded(claims(latest), readings, asked, taxonomy), on="row", how="anti")
+    unclaimed = assignments.filter(~pl.col("why").is_in(UNCLAIMED)).join(claims(latest), on=TEXT, how="anti")
+    older = with_last_scores(rows.join(unclaimed, on=TEXT, how="semi", maintain_order="left"))
+    return pl.concat([older, latest]).unique("row").sort("row").drop("row")
 
 
 def with_last_scores(proposals: pl.DataFrame) -> pl.DataFrame:
-    """Without the `absent` rows that their proposer has a later word on: one that has learned since scores anew."""
-    last_word = pl.struct(*UNIT, "proposer").is_last_distinct()
-    return proposals.filter((pl.col("verdict") != "absent") | last_word)
+    """Without the `absent` rows that their proposer has replaced: one that was trained again gives new scores."""
+    is_last = pl.struct(*UNIT, "proposer").is_last_distinct()
+    return proposals.filter((pl.col("verdict") != "absent") | is_last)
 
 
 def sure(proposals: pl.DataFrame, current: pl.DataFrame, taxonomy: Taxonomy, confidence: float) -> pl.DataFrame:
-    """Those of the standing proposals that may become labels without a reader: on this text and in these words."""
-    today = (pl.col("proposer") != "rules") | (pl.col("version") == rules.VERSION)
-    now = proposals.filter(today).join(current, on=TEXT, how="semi", maintain_order="left")
-    return prompting.as_worded(precision.sure(now, confidence), taxonomy)
+    """The standing proposals that may become labels without a reader: on this text and in this wording."""
+    by_current_rules = (pl.col("proposer") != "rules") | (pl.col("version") == rules.VERSION)
+    current_rows = proposals.filter(by_current_rules).join(current, on=TEXT, how="semi", maintain_order="left")
+    return prompting.as_worded(precision.sure(current_rows, confidence), taxonomy)
 
 
 def _superseded(claims: pl.DataFrame, readings: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
-    """`row` of the claims in other words, or by other rules, where the proposer has read the text in today's since."""
-    today = pl.col("proposal").is_in(prompting.as_worded(claims, taxonomy)["proposal"].implode())
+    """`row` of claims in an old wording, or by old rules, whose proposer has since read the text in the current one."""
+    is_current = pl.col("proposal").is_in(prompting.as_worded(claims, taxonomy)["proposal"].implode())
     by_rules = pl.col("proposer") == "rules"
-    older = claims.filter(pl.when(by_rules).then(pl.col("version") != rules.VERSION).otherwise(~today))
+    older = claims.filter(pl.when(by_rules).then(pl.col("version") != rules.VERSION).otherwise(~is_current))
     if older.is_empty():
         return older.select("row")
-    words = pl.concat([asked, pending.rows(taxonomy)]).unique()
-    words = words.join(pending.rows(taxonomy).select("trait", "wording"), on=["trait", "wording"], how="semi")
+    wordings = pl.concat([asked, pending.rows(taxonomy)]).unique()
+    wordings = wordings.join(pending.rows(taxonomy).select("trait", "wording"), on=["trait", "wording"], how="semi")
     read = readings.filter((pl.col("proposer") != "rules") | (pl.col("version") == rules.VERSION))
     later = older.select("row", *TEXT, "trait", "proposer").join(read, on=[*TEXT, "proposer"])
-    return later.join(words, on=["taxonomy", "trait"], how="semi").select("row").unique()
+    return later.join(wordings, on=["taxonomy", "trait"], how="semi").select("row").unique()

@@ -1,4 +1,4 @@
-"""What `review status` and `adjudicate` print: tables and lines, none much wider than a terminal."""
+"""The text that `review status` and `adjudicate` print: tables and lines, none much wider than a terminal."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,11 +10,11 @@ from annotation.progress import ReviewStatus
 from annotation.recall_bounds import LabelBounds
 
 Cells = Sequence[str]
-FOLDED = 3  # traits of which the same is said, from here on, are counted and not named
+FOLDED = 3  # from this many on, traits with the same words are counted and not named
 
 
 def lines(found: ReviewStatus) -> list[str]:
-    """How far each trait is read and how well people agree, what labels miss and claim wrongly at most, and people."""
+    """How far traits are read, how well reviewers agree, what labels miss and get wrong at most, and the reviewers."""
     bounds, alphas = found.bounds, {row["trait"]: row for row in found.agreement.iter_rows(named=True)}
     columns = found.traits.columns
     read = [
@@ -22,84 +22,83 @@ def lines(found: ReviewStatus) -> list[str]:
         for row in found.traits.iter_rows(named=True)
     ]
     missed = {**bounds.traits, recall_bounds.POOLED: bounds.pooled}
-    false = {**bounds.false, **({precision_bounds.POOLED: bounds.false_pooled} if bounds.false_pooled else {})}
-    most = [
-        [name, recall_bounds.words(bound), *([precision_bounds.words(false[name])] if name in false else [])]
+    wrong = {**bounds.false, **({precision_bounds.POOLED: bounds.false_pooled} if bounds.false_pooled else {})}
+    rows = [
+        [name, recall_bounds.words(bound), *([precision_bounds.words(wrong[name])] if name in wrong else [])]
         for name, bound in missed.items()
     ]
-    most = [*alike(most[:-1]), most[-1]]
-    most += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
+    rows = [*alike(rows[:-1]), rows[-1]]
+    rows += [[name, words] for name, words in recall_bounds.of_items(bounds.items).items()]
     together = f"within the limit together: {len(bounds.together)} traits"
-    said = [*_table([*columns, "alpha"], read), ""] if read else []
+    text = [*_table([*columns, "alpha"], read), ""] if read else []
     if not found.reviewers:
-        return [*said, "nobody was given a task yet: `saferec-build review push`"]
+        return [*text, "nobody was given a task yet: `saferec-build review push`"]
     begun = found.traits.select(pl.sum_horizontal(pl.col("begun", "read").sum())).item()
-    if not begun and not any(map(_has_ended_one, found.reviewers.values())):
-        return [*said, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
-    said += [*_table(["share of", "missed at most", "labelled wrongly at most"], most, words=3)]
-    said += [together, f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}", controls.MEANING]
-    return [*said, "", *_people(found)]
+    if not begun and not any(map(_has_finished_task, found.reviewers.values())):
+        return [*text, "nobody has answered yet: what labels miss is told once answers are in", "", *_people(found)]
+    text += [*_table(["share of", "missed at most", "labelled wrongly at most"], rows, words=3)]
+    text += [together, f"missed of what is there: {controls.words(bounds.apart, bounds.blind)}", controls.MEANING]
+    return [*text, "", *_people(found)]
 
 
 def of_labels(agreed: pl.DataFrame, bounds: LabelBounds) -> list[str]:
-    """Agreement (agreement.alphas), recall bounds, and the precision bounds of traits of which something was
-    rechecked."""
-    found = []
-    told = agreed.drop_nulls("alpha")
-    for row in told.iter_rows(named=True):
-        found.append(f"alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {agreement.words(row)}")
-    if silent := agreed.height - told.height:
-        found.append(f"alpha of {silent} more: not to be told, where all say the same or nobody read twice")
+    """Agreement (agreement.alphas), recall bounds, and the precision bounds of traits with rechecks."""
+    output = []
+    measured = agreed.drop_nulls("alpha")
+    for row in measured.iter_rows(named=True):
+        output.append(f"alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {agreement.words(row)}")
+    if unmeasured := agreed.height - measured.height:
+        output.append(f"alpha of {unmeasured} more: not to be told, where all say the same or nobody read twice")
     missed = alike([[slug, recall_bounds.words(bound)] for slug, bound in bounds.traits.items()])
-    found += [f"missed share of {name}: {words}" for name, words in missed]
-    found.append(f"missed share of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}")
-    found.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}; {controls.MEANING}")
-    found += [f"missed share of {name}: {words}" for name, words in recall_bounds.of_items(bounds.items).items()]
+    output += [f"missed share of {name}: {words}" for name, words in missed]
+    output.append(f"missed share of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}")
+    output.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}; {controls.MEANING}")
+    output += [f"missed share of {name}: {words}" for name, words in recall_bounds.of_items(bounds.items).items()]
     rechecked = {slug: share for slug, share in bounds.false.items() if share.rechecked}
-    found += [f"false share of {slug}: {precision_bounds.words(share)}" for slug, share in rechecked.items()]
+    output += [f"false share of {slug}: {precision_bounds.words(share)}" for slug, share in rechecked.items()]
     if bounds.false_pooled:
-        found.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
-    return found
+        output.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
+    return output
 
 
 def of_reports(reported: Sequence[str]) -> list[str]:
-    """What to do about notes that say that a text tells who somebody is; no line where there are none."""
-    told = f"readers reported personal data in {reported_texts.words(reported)}: look at them, then"
+    """What to do about notes that report personal data in a text; no line if there are none."""
+    report = f"readers reported personal data in {reported_texts.words(reported)}: look at them, then"
     remedy = f"{reported_texts.REMEDY}, or allow them one by one"
-    return [f"{told} {remedy}: `release` stops at their texts"] if reported else []
+    return [f"{report} {remedy}: `release` stops at their texts"] if reported else []
 
 
 def alike(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """Rows of a name and words about it; three or more with the same words are one, where the first of them stood."""
+    """Rows of a name and words about it; three or more with the same words become one, at the place of the first."""
     names: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         names.setdefault(tuple(row[1:]), []).append(row[0])
-    found: list[list[str]] = []
-    for words, some in names.items():
-        each = [f"{len(some)} traits"] if len(some) >= FOLDED else some
-        found += [[name, *words] for name in each]
-    return found
+    merged: list[list[str]] = []
+    for words, same in names.items():
+        labels = [f"{len(same)} traits"] if len(same) >= FOLDED else same
+        merged += [[name, *words] for name in labels]
+    return merged
 
 
-def _has_ended_one(person: Mapping[str, object]) -> bool:
-    tasks, left = person.get("tasks"), person.get("open")
-    return isinstance(tasks, int) and isinstance(left, int) and tasks > left
+def _has_finished_task(person: Mapping[str, object]) -> bool:
+    tasks, still_open = person.get("tasks"), person.get("open")
+    return isinstance(tasks, int) and isinstance(still_open, int) and tasks > still_open
 
 
 def _people(found: ReviewStatus) -> list[str]:
     names = list(dict.fromkeys(name for row in found.reviewers.values() for name in row))
-    rows = [[who, *(_cell(row.get(name)) for name in names)] for who, row in found.reviewers.items()]
+    rows = [[reviewer, *(_cell(row.get(name)) for name in names)] for reviewer, row in found.reviewers.items()]
     return _table(["reviewer", *(name.replace("_", " ") for name in names)], rows)
 
 
 def _table(heads: Cells, rows: Iterable[Cells], words: int = 1) -> list[str]:
-    """Columns as wide as what is in them: the first `words` of them words, on the left, the others numbers."""
-    every = [heads, *rows]
-    wide = [max(len(row[n]) for row in every if len(row) > n) for n in range(len(heads))]
+    """Columns as wide as their cells: the first `words` of them are text, aligned left, the others numbers."""
+    cells = [heads, *rows]
+    widths = [max(len(row[n]) for row in cells if len(row) > n) for n in range(len(heads))]
     aligned = ["<" if n < words else ">" for n in range(len(heads))]
-    columns = list(zip(aligned, wide, strict=True))
+    columns = list(zip(aligned, widths, strict=True))
     return [
-        "  ".join(f"{word:{how}{n}}" for word, (how, n) in zip(row, columns, strict=False)).rstrip() for row in every
+        "  ".join(f"{word:{side}{n}}" for word, (side, n) in zip(row, columns, strict=False)).rstrip() for row in cells
     ]
 
 

@@ -1,4 +1,4 @@
-"""What waits for people, and for `adjudicate`: worked out once for what a workspace holds, then remembered."""
+"""Counts what waits for reviewers and for `adjudicate`; remembers the counts until the workspace changes."""
 
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,23 +13,23 @@ from saferec_builder.storage.workspace import Workspace
 if TYPE_CHECKING:
     from annotation.review_state import Desk
 
-_FILE = "tables/waiting.json"  # of a large workspace they take ten seconds
-_WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # what people, and their wishes, add to the tables
+_FILE = "tables/waiting.json"  # for a large workspace the counts take ten seconds
+_WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # files of people and their wishes, beside the tables
 
 
 class State(NamedTuple):
-    """Another one after anybody has changed what it is of."""
+    """A fingerprint of the workspace: it differs after any change to what it covers."""
 
-    rows: dict[str, list[int] | list[str]]  # of tables, as workspace.state names them
+    rows: dict[str, list[int] | list[str]]  # per table, as returned by workspace.state
     files: list[tuple[str, str]]
     taxonomy: str
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Conversations that the next push deals with (proposed and given to nobody, or without a place in the draw of the
-    audit) and how many of them an earlier push put off, tasks that are open, units whose readers disagree and that no
-    adjudicator has before them, and units whose label `adjudicate` would change."""
+    """Conversations for the next push (proposed and assigned to nobody, or without a place in the draw of the audit)
+    and how many of them an earlier push put off; open tasks; units whose readers disagree and that no adjudicator has;
+    and units whose label `adjudicate` would change."""
 
     unsent: int
     put_off: int
@@ -39,45 +39,45 @@ class Waiting:
 
 
 def waiting(ws: Workspace) -> Waiting:
-    """As the workspace is now; StoreError where a table that is read is damaged."""
-    of = tables.digest(__version__, list(Waiting.__annotations__), *state(ws))
-    if known := whole_files.remembered(ws.root / _FILE, of):
-        return Waiting(**known)
-    found = _counted(ws)
-    whole_files.remember(ws.root / _FILE, of, asdict(found))
-    return found
+    """The counts for the workspace as it is now; raises StoreError if a table that is read is damaged."""
+    fingerprint = tables.digest(__version__, list(Waiting.__annotations__), *state(ws))
+    if stored := whole_files.remembered(ws.root / _FILE, fingerprint):
+        return Waiting(**stored)
+    counts = _count(ws)
+    whole_files.remember(ws.root / _FILE, fingerprint, asdict(counts))
+    return counts
 
 
 def state(ws: Workspace, *some: tables.Table) -> State:
-    """What stands in these tables, or in all, in the files that people write beside them, and in the taxonomy."""
+    """The state of these tables, or of all, of the files that people write beside them, and of the taxonomy."""
     files = [(name, path.read_bytes().hex()) for name in _WRITTEN if (path := ws.root / name).is_file()]
     return State(workspace.state(ws, *some), files, ws.taxonomy.digest)
 
 
-def _counted(ws: Workspace) -> Waiting:
-    # half a second of imports, and nearly every `status` does without
+def _count(ws: Workspace) -> Waiting:
+    # these imports take half a second, and nearly every `status` does without them
     from annotation import aggregation, review_state, reviewer_opt_outs as opt_outs
 
-    desk = review_state.gather(ws)
-    units = review_state.open_units(desk, opt_outs.avoided(ws))
-    unlabelled = aggregation.changed(desk.judged, desk.labels).height
+    review = review_state.gather(ws)
+    units = review_state.open_units(review, opt_outs.avoided(ws))
+    unlabelled = aggregation.changed(review.judged, review.labels).height
     tasks = units.select("kind", "subject", "reviewer").n_unique()
-    ruled = units.filter(role="adjudicator")  # a task that was taken back is none of these
-    disputed = desk.disputed.join(ruled, on=tables.UNIT, how="anti").height
-    unsent = _unsent(desk)
-    # every push gives all that there is a place in the design, and an audit needs one
-    put_off = unsent.join(desk.design, on=["kind", "subject"], how="semi").height
+    rulings = units.filter(role="adjudicator")  # without tasks that were taken back
+    disputed = review.disputed.join(rulings, on=tables.UNIT, how="anti").height
+    unsent = _unsent(review)
+    # every push gives all conversations a place in the design, and an audit needs one
+    put_off = unsent.join(review.design, on=["kind", "subject"], how="semi").height
     return Waiting(unsent.height, put_off, tasks, disputed, unlabelled)
 
 
-def _unsent(desk: "Desk") -> pl.DataFrame:
-    """kind, subject. Of a push with an audit every conversation gets a place in the sampling design, drawn or not."""
+def _unsent(review: "Desk") -> pl.DataFrame:
+    """kind, subject. A push with an audit gives every conversation a place in the sampling design, drawn or not."""
     from annotation.task_assignment import claims
 
-    current = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
-    auto = pl.DataFrame(sorted(desk.auto), schema={"subject": pl.String, "trait": pl.String}, orient="row")
-    read = claims(desk.proposals).join(auto, on=["subject", "trait"], how="anti")  # what is sure enough needs nobody
-    proposed = current.join(read, on=["kind", "subject"], how="semi")
-    undrawn = current.join(desk.design, on=["kind", "subject"], how="anti")
-    wanted = pl.concat([proposed, *[undrawn] * bool(desk.ws.config.review.audit)])
-    return wanted.join(desk.assignments, on=["kind", "subject"], how="anti").select("kind", "subject").unique()
+    current = withheld.without(review.known.filter("current", kind="sensitivity"), review.withheld)
+    auto = pl.DataFrame(sorted(review.auto), schema={"subject": pl.String, "trait": pl.String}, orient="row")
+    to_read = claims(review.proposals).join(auto, on=["subject", "trait"], how="anti")  # sure claims need no reader
+    proposed = current.join(to_read, on=["kind", "subject"], how="semi")
+    undrawn = current.join(review.design, on=["kind", "subject"], how="anti")
+    unsent = pl.concat([proposed, *[undrawn] * bool(review.ws.config.review.audit)])
+    return unsent.join(review.assignments, on=["kind", "subject"], how="anti").select("kind", "subject").unique()

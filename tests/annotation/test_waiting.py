@@ -20,10 +20,10 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
 
     def now() -> Waiting:
         """Asked for twice; and counted once more, to compare."""
-        count = waiting._counted
-        monkeypatch.setattr(waiting, "_counted", lambda ws: counted.append(1) or count(ws))
+        count = waiting._count
+        monkeypatch.setattr(waiting, "_count", lambda ws: counted.append(1) or count(ws))
         found = waiting.waiting(ws), waiting.waiting(ws), count(ws)
-        monkeypatch.setattr(waiting, "_counted", count)
+        monkeypatch.setattr(waiting, "_count", count)
         assert found[0] == found[1] == found[2]
         return found[0]
 
