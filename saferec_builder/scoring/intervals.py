@@ -1,16 +1,16 @@
-"""95 % intervals of means over users that hold near zero too, where a bootstrap does not.
+"""95 % intervals of means over users that are valid near zero, too, where a bootstrap is not.
 
-reads  a value per user and metric (metrics.per_user), or the differences of two systems, user by user
-gives  {metric: {mean, low, high, n}} as report.json has it; of differences `detectable` too
+reads  a value per user and metric (metrics.per_user), or the differences of two systems per user
+gives  {metric: {mean, low, high, n}} as in report.json; for differences also `detectable`
 
-A rate of yes or no (any violation) has the exact interval of Clopper and Pearson (1934), unless a user has several
-requests, and a share of them. Other means of fewer than FEW users, and their differences, have what that becomes where
-values lie between 0 and 1 (`few_users`), and so have those that are no shares (recall) of fewer than RESAMPLED. Of more
-users a mean share (svr) has the gamma interval of Fay and Feuer (1997), with two changes that `mean_share` names; the
-difference of two shares the bounds of what one and of what the other system alone has, joined by MOVER (Zou and Donner
-2008), or Student's t where many users differ. All other means, far from zero, have a percentile bootstrap over users,
-which is narrower there. A metric `*_weighted` is a weighted mean: each user stands for so many. Its interval holds
-where weights say nothing of values; where the few heavy users have other values than the rest it is too narrow.
+A rate of yes or no (any violation) gets the exact interval of Clopper and Pearson (1934), unless a user has several
+requests, and so a share of them. Other means of fewer than FEW users, and their differences, get its generalisation to
+values between 0 and 1 (`few_users`), and so do those that are no shares (recall) of fewer than RESAMPLED users. With
+more users a mean share (svr) gets the gamma interval of Fay and Feuer (1997), with two changes described in
+`mean_share`; the difference of two shares gets bounds on what each system alone has, joined by MOVER (Zou and Donner
+2008), or Student's t if many users differ. All other means, far from zero, get a percentile bootstrap over users, which
+is narrower there. A metric `*_weighted` is a weighted mean: each user represents several. Its interval is valid if
+weights are independent of values; if the few heavy users have other values than the rest, it is too narrow.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,24 +25,26 @@ from saferec_builder.scoring.metrics import Bools, Floats, discounts
 YES_NO = ("any_violated", "any_unsafe", "mentioned_unsafe", "mentioned_unsafe_upper", "invalid", "has")
 SHARES = ("svr", "svr_upper", "svr_true", "sdcg", "not_in_catalog", "duplicate", "seen")
 TAIL = 0.025  # on each side of an interval
-WEIGHTED = "_weighted"  # how the names of weighted means end
-WITHIN = {"svr": "svr_upper", f"svr{WEIGHTED}": f"svr_upper{WEIGHTED}"}  # who has the first has the second at least
-FEW = 40  # of fewer users neither a bootstrap nor the gamma interval holds the truth often enough
-MANY = 40  # users who differ, were all of them to differ as much: from so many a mean difference is near normal
-RESAMPLED = 200  # users, from whom on a bootstrap of recall does: of 40 it held a recall of .1 in .89, of 200 in .94
-STEP = 0.1  # of the trapezoid rule over log u in Imhof's integral: it is within 1e-6 with 200 users
+WEIGHTED = "_weighted"  # suffix of the names of weighted means
+WITHIN = {"svr": "svr_upper", f"svr{WEIGHTED}": f"svr_upper{WEIGHTED}"}  # metric -> one that is never smaller
+FEW = 40  # with fewer users neither a bootstrap nor the gamma interval covers the truth often enough
+MANY = 40  # effective number of differing users from which a mean difference is nearly normal
+RESAMPLED = (
+    200  # users from which a bootstrap of recall is valid: it covered a recall of .1 in .89 with 40, .94 with 200
+)
+STEP = 0.1  # of the trapezoid rule over log u in Imhof's integral: within 1e-6 for 200 users
 PLACES = np.exp(np.arange(-16, 20, STEP))
-POWER = 2.8016 / 1.9600  # a difference of so many half widths is found in 80 % of studies: (z.975 + z.80) / z.975
+POWER = 2.8016 / 1.9600  # half widths of a difference that 80 % of studies detect: (z.975 + z.80) / z.975
 
 
 class Interval(TypedDict, total=False):
-    """Of one metric; all None where it applies to nobody."""
+    """The interval of one metric; all None if the metric applies to no user."""
 
     mean: float | None
     low: float | None
     high: float | None
     n: int
-    detectable: float | None  # of a difference: what a study of so many users finds in 80 % of cases
+    detectable: float | None  # of a difference: what 80 % of studies with as many users detect
 
 
 def intervals(
@@ -53,54 +55,54 @@ def intervals(
     paired: bool = False,
     weights: Floats | None = None,
 ) -> dict[str, Interval]:
-    """Mean and 95 % interval over the users that a metric applies to (not NaN); its method goes by the metric's name.
+    """Mean and 95 % interval over the users that a metric applies to (not NaN); the metric's name decides the method.
 
-    paired: the values are differences of two systems. All metrics share the resamples. Where everybody has 0 no
-    resample differs, so the interval is that of a share; of one user it is all that there is (of `length` 0 to the k of
-    the other metrics). No bound of svr is above that of svr_upper. `weights`: of the users, above 0 wherever a weighted
-    metric applies.
+    paired: the values are differences of two systems. All metrics share the resamples. If everybody has 0, all
+    resamples are equal, so the interval is that of a share; for one user it is the whole range (for `length` 0 to the k
+    of the other metrics). No bound of svr is above that of svr_upper. `weights`: of the users, above 0 wherever a
+    weighted metric applies.
     """
     table = np.stack(list(values.values()), axis=1)
-    there = ~np.isnan(table)
-    samples = _resample(np.where(there, table, 0.0), there, draws, seed)
+    applies = ~np.isnan(table)
+    samples = _resample(np.where(applies, table, 0.0), applies, draws, seed)
     longest = max((int(k) for k in (name.partition("@")[2] for name in values) if k), default=1)
-    found: dict[str, Interval] = {}
-    for c, (name, users) in enumerate(zip(values, there.T, strict=True)):
-        head, drawn = name.partition("@")[0], None if weights is None else weights[users]
-        most = {"length": float(longest), "sdcg": float(discounts(longest).sum())}.get(head, 1.0)
-        top = max(most, float(abs(table[users, c]).max(initial=0)))
-        found[name] = _interval(head, table[users, c], samples[:, c], paired, drawn, top)
+    by_metric: dict[str, Interval] = {}
+    for c, (name, users) in enumerate(zip(values, applies.T, strict=True)):
+        head, metric_weights = name.partition("@")[0], None if weights is None else weights[users]
+        highest = {"length": float(longest), "sdcg": float(discounts(longest).sum())}.get(head, 1.0)
+        top = max(highest, float(abs(table[users, c]).max(initial=0)))
+        by_metric[name] = _interval(head, table[users, c], samples[:, c], paired, metric_weights, top)
     if not paired:
-        _keep_order(found)
-    return found
+        _keep_order(by_metric)
+    return by_metric
 
 
-def _keep_order(found: Mapping[str, Interval]) -> None:
+def _keep_order(by_metric: Mapping[str, Interval]) -> None:
     """Nobody has more violated items than violated or unknown ones, but the interval of few large values can begin
-    below that of many small ones. The bound that would be out of order moves outwards, so both still hold the truth."""
-    for name, one in found.items():
+    below that of many small ones. The bound that is out of order moves outwards, so both stay valid."""
+    for name, lower in by_metric.items():
         head, _, k = name.partition("@")
-        other = found.get(f"{WITHIN.get(head)}@{k}")
-        if other and one["low"] is not None and other["low"] is not None:
-            one["low"], other["high"] = min(one["low"], other["low"]), max(one["high"] or 0, other["high"] or 0)
+        upper = by_metric.get(f"{WITHIN.get(head)}@{k}")
+        if upper and lower["low"] is not None and upper["low"] is not None:
+            lower["low"], upper["high"] = min(lower["low"], upper["low"]), max(lower["high"] or 0, upper["high"] or 0)
 
 
 def _interval(name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None, top: float) -> Interval:
     if not len(values):
-        nobody: Interval = {"mean": None, "low": None, "high": None, "n": 0}
-        return {**nobody, "detectable": None} if paired else nobody
+        empty: Interval = {"mean": None, "low": None, "high": None, "n": 0}
+        return {**empty, "detectable": None} if paired else empty
     weights = weights if name.endswith(WEIGHTED) else None
     mean = float(np.average(values, weights=weights))
     low, high = _ends(name, values, samples, paired, weights, top)
-    found: Interval = {"mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6), "n": len(values)}
-    return {**found, "detectable": round(detectable(low, high, top), 6)} if paired else found
+    interval: Interval = {"mean": round(mean, 6), "low": round(low, 6), "high": round(high, 6), "n": len(values)}
+    return {**interval, "detectable": round(detectable(low, high, top), 6)} if paired else interval
 
 
 def _ends(
     name: str, values: Floats, samples: Floats, paired: bool, weights: Floats | None, top: float
 ) -> tuple[float, float]:
-    """By the first of the five methods that holds for such values."""
-    if name in YES_NO and not paired and np.isin(values, (0.0, 1.0)).all():  # of several requests a user has a share
+    """The bounds by the first of the five methods that is valid for such values."""
+    if name in YES_NO and not paired and np.isin(values, (0.0, 1.0)).all():  # a user with several requests has a share
         return clopper_pearson(int(values.sum()), len(values))
     near_zero = name in (*YES_NO, *SHARES) or weights is not None
     if len(values) < (FEW if near_zero else RESAMPLED):
@@ -112,9 +114,9 @@ def _ends(
 
 
 def detectable(low: float, high: float, top: float = 1.0) -> float:
-    """The difference that 80 of 100 studies as large would tell from zero, by the 95 % interval of this one: Bloom's
-    minimum detectable effect (1995), (z.975 + z.80) standard errors. No difference is larger than `top` (of shares 1):
-    that much means that none of them can be told surely."""
+    """The difference that 80 of 100 studies of this size would distinguish from zero, by the 95 % interval of this one:
+    Bloom's minimum detectable effect (1995), (z.975 + z.80) standard errors. No difference exceeds `top` (1 for
+    shares): that value means that none can be detected reliably."""
     return min(POWER * (high - low) / 2, top)
 
 
@@ -127,51 +129,51 @@ def clopper_pearson(count: int, n: int) -> tuple[float, float]:
 def few_users(values: Floats, bottom: float, top: float, weights: Floats | None = None) -> tuple[float, float]:
     """The interval of the mean of values between bottom and top, one per user, however few (Gaffke 2005).
 
-    Each user's weight is drawn anew, as in a Bayesian bootstrap, and one more user is thought of, who has `bottom` for
-    the lower bound and `top` for the upper one: .025 of such means are below the first, .025 above the second. Of yes
-    and no that is Clopper and Pearson's interval, and where no value is smaller no bound is. That it always holds the
-    truth is proven for those two values alone, and conjectured for all (Learned-Miller and Thomas 2019); `make bench
-    ONLY=intervals` has the coverage. Of one user: bottom and top. With weights the one more has the weight that a user
-    has on average who is drawn by weight, which is no promise where weights go with values.
+    Each user's weight is drawn at random, as in a Bayesian bootstrap, and one more user is added, with `bottom` for the
+    lower bound and `top` for the upper one: .025 of such means are below the first, .025 above the second. For yes and
+    no this is Clopper and Pearson's interval, and its bounds never fall when a value rises. Its coverage is proven only
+    for those two values, and conjectured for all (Learned-Miller and Thomas 2019); `make bench ONLY=intervals` measures
+    it. For one user: bottom and top. With weights the added user has the average weight of a user who is drawn by
+    weight, which guarantees nothing if weights depend on values.
     """
     if len(values) == 1:
         return bottom, top
-    each = np.ones(len(values)) if weights is None else weights / weights.mean()
-    each = np.append(each, (each**2).sum() / each.sum())
-    return _drawn_mean(TAIL, np.append(values, bottom), each), _drawn_mean(1 - TAIL, np.append(values, top), each)
+    factors = np.ones(len(values)) if weights is None else weights / weights.mean()
+    factors = np.append(factors, (factors**2).sum() / factors.sum())
+    return _drawn_mean(TAIL, np.append(values, bottom), factors), _drawn_mean(1 - TAIL, np.append(values, top), factors)
 
 
-def _drawn_mean(p: float, values: Floats, each: Floats) -> float:
-    """Where the mean of values reaches p, if each has its weight times one of an exponential distribution."""
-    (values, each), many = np.unique(np.stack([values, each]), axis=1, return_counts=True)
+def _drawn_mean(p: float, values: Floats, factors: Floats) -> float:
+    """The p-quantile of the mean of values, each weighted by its factor times an exponential random number."""
+    (values, factors), counts = np.unique(np.stack([values, factors]), axis=1, return_counts=True)
 
-    def error(mean: float) -> float:  # of the chance that the sum of each * (value - mean) * exponential is below 0
-        apart = each * (values - mean)
-        angles = PLACES[:, None] * (apart / abs(apart).max())  # Imhof (1961)
-        parts = np.sin(np.arctan(angles) @ many) * np.exp(-np.log1p(angles**2) @ many / 2)
+    def error(mean: float) -> float:  # of P(sum of factor * (value - mean) * exponential < 0)
+        terms = factors * (values - mean)
+        angles = PLACES[:, None] * (terms / abs(terms).max())  # Imhof (1961)
+        parts = np.sin(np.arctan(angles) @ counts) * np.exp(-np.log1p(angles**2) @ counts / 2)
         return 0.5 - STEP / pi * float(parts.sum()) - p
 
     low, high, under, over, x = float(values.min()), float(values.max()), -p, 1 - p, float(values.min())
-    last = 0.0
-    while high - low > 1e-9 * abs(values).max():  # false position: an end that stays twice counts half (Illinois)
+    previous = 0.0
+    while high - low > 1e-9 * abs(values).max():  # false position: an end that is kept twice counts half (Illinois)
         x = (low * over - high * under) / (over - under)
-        if abs(off := error(x)) < 1e-7:
+        if abs(gap := error(x)) < 1e-7:
             break
-        stays = 0.5 if off * last > 0 else 1.0
-        low, high, under, over = (x, high, off, over * stays) if off < 0 else (low, x, under * stays, off)
-        last = off
+        factor = 0.5 if gap * previous > 0 else 1.0
+        low, high, under, over = (x, high, gap, over * factor) if gap < 0 else (low, x, under * factor, gap)
+        previous = gap
     return x
 
 
 def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """The gamma interval of the mean of values that are 0 or more, one per user: at 0 everywhere 0 and 3.689/n. Of
-    fewer than FEW users that of `few_users`.
+    """The gamma interval of the mean of values that are 0 or more, one per user: if all are 0, it is 0 to 3.689/n. For
+    fewer than FEW users it is that of `few_users`.
 
-    Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, of which one more is thought of that has 1,
-    or the largest value where one is above 1. Two changes: the variance is that about the mean, which is the smaller
-    one where many have something (a mean above one half is that of what is left); and with weights the one more has
-    the weight that a user has on average who is drawn by weight, where they take the heaviest (Tiwari and others 2006
-    the plain average). `make bench ONLY=intervals` has the coverage.
+    Fay and Feuer (1997) for a sum of Poisson counts with weights value/n, with one count added that has 1, or the
+    largest value if one is above 1. Two changes: the variance is that about the mean, which is the smaller one if many
+    users have something (for a mean above one half, that of the complement is used); and with weights the added count
+    has the average weight of a user who is drawn by weight, where they take the heaviest (Tiwari and others 2006 the
+    plain average). `make bench ONLY=intervals` measures the coverage.
     """
     part, top = _parts(values, weights), max(1.0, float(values.max()))
     if len(values) < FEW:
@@ -184,7 +186,7 @@ def mean_share(values: Floats, weights: Floats | None = None) -> tuple[float, fl
 
 def _gamma(values: Floats, part: Floats, top: float) -> tuple[float, float]:
     mean, more, spread, low = float(values @ part), float((part**2).sum()), _variance(values, part), 0.0
-    if mean:  # with one more that has nothing: all alike are no certainty
+    if mean:  # with one more that has nothing: equal values do not mean certainty
         below = spread + (mean * more) ** 2
         low = below / mean * gamma_quantile(TAIL, mean**2 / below)
     mean, spread = mean + top * more, spread + (top * more) ** 2
@@ -192,18 +194,18 @@ def _gamma(values: Floats, part: Floats, top: float) -> tuple[float, float]:
 
 
 def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float, float]:
-    """The interval of the mean of differences, one per user: bounds of what each side alone has, joined by MOVER.
+    """The interval of the mean of differences, one per user: bounds on what each side alone has, joined by MOVER.
 
-    Zou and Donner (2008), with their correlation: who has more on one side has none on the other. Where MANY users
-    differ (Kish's effective number of them) Student's t, its variance with one more user who differs most. Of fewer
-    than FEW users that of `few_users`.
+    Zou and Donner (2008), with their correlation: a user with more on one side has none on the other. If MANY users
+    differ (by Kish's effective number), Student's t, its variance with one more user who differs most. For fewer than
+    FEW users it is that of `few_users`.
     """
     part = _parts(values, weights)
     mean, most = float(values @ part), float(abs(values).max(initial=0.0))
     top = max(1.0, most)
     if len(values) < FEW:
         return few_users(values, -top, top, weights)
-    if (parts := abs(values * part)).any() and parts.sum() ** 2 >= MANY * float((parts**2).sum()):
+    if (shares := abs(values * part)).any() and shares.sum() ** 2 >= MANY * float((shares**2).sum()):
         spread = _variance(values, part) + (float((part**2).sum()) * most) ** 2
         half = t_quantile(len(values) - 1) * sqrt(spread)
         return max(mean - half, -top), min(mean + half, top)
@@ -211,34 +213,34 @@ def paired_shares(values: Floats, weights: Floats | None = None) -> tuple[float,
     more, less = float(up @ part), float(down @ part)
     (up_low, up_high), (down_low, down_high) = mean_share(up, weights), mean_share(down, weights)
     scale = sqrt(_variance(up, part) * _variance(down, part))
-    alike = float(((up - more) * (down - less) * part**2).sum()) / scale if scale else 0.0
+    correlation = float(((up - more) * (down - less) * part**2).sum()) / scale if scale else 0.0
 
     def joined(one: float, other: float) -> float:
-        return sqrt(one**2 + other**2 - 2 * alike * one * other)
+        return sqrt(one**2 + other**2 - 2 * correlation * one * other)
 
     low, high = mean - joined(more - up_low, down_high - less), mean + joined(up_high - more, less - down_low)
     return max(low, -top), min(high, top)
 
 
 def _parts(values: Floats, weights: Floats | None) -> Floats:
-    """What share of the mean each user is."""
+    """The share of each user in the mean."""
     return np.full(len(values), 1 / len(values)) if weights is None else weights / weights.sum()
 
 
 def _variance(values: Floats, part: Floats) -> float:
-    """Of the mean."""
+    """The variance of the mean."""
     n = len(values)
     return float((((values - values @ part) * part) ** 2).sum()) * n / max(1, n - 1)
 
 
 def over_seeds(values: Floats) -> Interval:
-    """The mean of values [seeds, users] that a method has, with a 95 % interval over further seeds and further users.
+    """The mean of a method's values [seeds, users], with a 95 % interval over further seeds and further users.
 
-    Both are drawn, and each has its own share of the width, joined by MOVER: Student's t of seeds - 1 times the error
-    of their means, and of users - 1 times what users differ by in all seeds (mean squares of a two-way layout without
-    repeats). Satterthwaite's one t for both held the truth in .87 of worlds of two seeds, and .92 of three, where seeds
-    differ most. Users whom a metric does not apply to (NaN) are left out; there is no interval of fewer than two. At
-    least two seeds.
+    Both are random, and each contributes to the width, joined by MOVER: Student's t of seeds - 1 times the error of
+    their means, and of users - 1 times the differences of users over all seeds (mean squares of a two-way layout
+    without repeats). Satterthwaite's single t for both covered the truth in .87 of worlds with two seeds, and .92 with
+    three, where seeds differ most. Users that a metric does not apply to (NaN) are left out; with fewer than two there
+    is no interval. It needs two seeds or more.
     """
     values = values[:, ~np.isnan(values).any(axis=0)]
     seeds, users = values.shape
@@ -251,7 +253,7 @@ def over_seeds(values: Floats) -> Interval:
     return {"mean": round(float(mean), 6), "low": round(mean - half, 6), "high": round(mean + half, 6), "n": users}
 
 
-def _resample(filled: Floats, there: Bools, draws: int, seed: int) -> Floats:
+def _resample(filled: Floats, applies: Bools, draws: int, seed: int) -> Floats:
     """[draws, metrics]: the mean of each metric in each resample of the users."""
     random, users = np.random.default_rng(seed), len(filled)
     if users == 0:
@@ -262,7 +264,7 @@ def _resample(filled: Floats, there: Bools, draws: int, seed: int) -> Floats:
         picks = random.integers(0, users, (min(step, draws - start), users))
         counts = np.stack([np.bincount(pick, minlength=users) for pick in picks]).astype(float)
         with np.errstate(invalid="ignore"):
-            means.append((counts @ filled) / (counts @ there))
+            means.append((counts @ filled) / (counts @ applies))
     return np.concatenate(means)
 
 
@@ -270,7 +272,7 @@ def _resample(filled: Floats, there: Bools, draws: int, seed: int) -> Floats:
 
 
 def gamma_quantile(p: float, shape: float) -> float:
-    """Where a gamma distribution of this shape (at least 1) and scale 1 reaches p; within 1e-9 of it."""
+    """The p-quantile of a gamma distribution of this shape (at least 1) and scale 1; within 1e-9."""
 
     def density(x: float) -> float:
         return exp((shape - 1) * log(x) - x - lgamma(shape))
@@ -279,11 +281,11 @@ def gamma_quantile(p: float, shape: float) -> float:
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Where a beta distribution reaches p; within 1e-9 of it."""
-    whole = lgamma(a + b) - lgamma(a) - lgamma(b)
+    """The p-quantile of a beta distribution; within 1e-9."""
+    log_norm = lgamma(a + b) - lgamma(a) - lgamma(b)
 
     def density(x: float) -> float:
-        return exp(whole + (a - 1) * log(x) + (b - 1) * log1p(-x))
+        return exp(log_norm + (a - 1) * log(x) + (b - 1) * log1p(-x))
 
     return _solve(lambda x: _beta_cdf(x, a, b), density, p, 1.0)
 
@@ -295,18 +297,18 @@ def t_quantile(df: float) -> float:
 
 
 def _solve(cdf: Callable[[float], float], density: Callable[[float], float], p: float, high: float) -> float:
-    """Newton's steps, and halves where one would leave what is left of 0..high."""
+    """Newton's method, with bisection where a step would leave the rest of 0..high."""
     low, x = 0.0, high / 2
     while high - low > 1e-12 * high:
         error = cdf(x) - p
         low, high = (low, x) if error > 0 else (x, high)
         slope = density(x)
-        following = x - error / slope if slope else (low + high) / 2
-        if not low < following < high:
-            following = (low + high) / 2
-        if abs(following - x) <= 1e-10 * x:
-            return following
-        x = following
+        next_x = x - error / slope if slope else (low + high) / 2
+        if not low < next_x < high:
+            next_x = (low + high) / 2
+        if abs(next_x - x) <= 1e-10 * x:
+            return next_x
+        x = next_x
     return x
 
 

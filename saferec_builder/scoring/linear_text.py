@@ -1,10 +1,10 @@
 """A linear model of short texts: one logistic regression per label over words and characters; numpy only.
 
-    model = fit(texts, truth, labels)   # truth[n, label] is 1, 0, or nan where nobody knows
+    model = fit(texts, truth, labels)   # truth[n, label] is 1, 0, or nan if unknown
     model.score(texts)                  # probabilities, [text, label]
 
 Features are words (1-2) and characters (3-5, within words; `fit` may leave them out), sublinear tf-idf with rows of
-length 1, of every term that stands in at least two training texts.
+length 1, for every term in at least two training texts.
 """
 
 import re
@@ -22,16 +22,16 @@ from saferec_builder.core.progress import Progress, counted
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-C = 10.0  # inverse strength of the L2 penalty, which spares the bias alone
-LEAST = 2  # training texts that a term stands in
-STEPS, MEMORY, TOLERANCE = 100, 8, 1e-3  # of L-BFGS: the gradient's largest part at the end
-ROUGH = 1e-2  # the same in `cross_fit`, over C and the root of the rarer side: no rate changes by it in `bench learned`
+C = 10.0  # inverse strength of the L2 penalty on everything but the bias
+LEAST = 2  # training texts with a term, at least
+STEPS, MEMORY, TOLERANCE = 100, 8, 1e-3  # of L-BFGS: it stops at this largest gradient component
+ROUGH = 1e-2  # the same in `cross_fit`, times C and the root of the rarer class: changes no rate in `bench learned`
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 @dataclass(frozen=True)
 class LinearText:
-    """weights and idf: one row per term of the vocabulary; the last row of weights is `own`."""
+    """weights and idf: one row per term of the vocabulary; the last row of weights is for `own`."""
 
     labels: tuple[str, ...]
     terms: tuple[str, ...]
@@ -42,10 +42,10 @@ class LinearText:
     def score(self, texts: Sequence[str], own: bool = True) -> Floats:
         """Probability of each label in each text, [text, label].
 
-        own: the texts are from where the model is used, as those were that `fit` was told to be.
+        own: the texts come from where the model is used, like those marked `own` in `fit`.
         """
-        found = [terms(text, self.terms[:1] < ("w:",)) for text in texts]  # "c:" comes before "w:"
-        rows = _rows(found, self._places, self.idf, np.full(len(texts), float(own)))
+        counts = [terms(text, self.terms[:1] < ("w:",)) for text in texts]  # "c:" comes before "w:"
+        rows = _rows(counts, self._places, self.idf, np.full(len(texts), float(own)))
         return _sigmoid(np.stack([rows.times(w) for w in self.weights.T], axis=1) + self.bias)
 
     @cached_property
@@ -62,16 +62,16 @@ def fit(
     characters: bool = True,
     progress: Progress | None = None,
 ) -> LinearText:
-    """A model of these labels. truth: [text, label], nan where it is not known (such a text is left out for it).
+    """A model of these labels. truth: [text, label], nan if unknown (the text is left out for that label).
 
-    own: which texts are from where the model will be used (default: all); a column of its own learns how much more or
-    less frequent a label is there. characters: of words alone `fit` takes a seventh of the time. A label without a text
-    that has it, or without one that has it not, scores the share (yes + 1) / (yes + no + 2) everywhere. progress: a
-    step is a label.
+    own: which texts come from where the model will be used (default: all); a column of its own learns how much more or
+    less frequent a label is there. characters: without them `fit` takes a seventh of the time. A label without a
+    positive or without a negative text scores the share (yes + 1) / (yes + no + 2) everywhere. progress: a step is a
+    label.
     """
-    ready = _prepared(texts, own, characters)
+    prepared = _prepared(texts, own, characters)
     columns = counted([*np.asarray(truth, dtype=np.float64).T], progress)
-    return ready.model(labels, [_solve(ready.rows, column) for column in columns])
+    return prepared.model(labels, [_solve(prepared.rows, column) for column in columns])
 
 
 def cross_fit(
@@ -83,26 +83,25 @@ def cross_fit(
     own: Sequence[bool] | None = None,
     progress: Progress | None = None,
 ) -> tuple[LinearText, ...]:
-    """Model n is fitted as by `fit` on all texts but those of fold n, so that it scores these as texts that it has not
-    seen; a text of fold -1 is in every model. The terms and how rare they are come from all texts. progress: a step
-    is a model."""
-    ready, fold, known = _prepared(texts, own, True), np.asarray(folds), np.asarray(truth, dtype=np.float64)
+    """Model n is fitted like `fit` on all texts but those of fold n, so that it scores these as unseen texts; a text of
+    fold -1 is in every model. The terms and their idf come from all texts. progress: a step is a model."""
+    prepared, fold, values = _prepared(texts, own, True), np.asarray(folds), np.asarray(truth, dtype=np.float64)
     models: list[LinearText] = []
     for n in counted(range(int(fold.max(initial=0)) + 1), progress):
-        mine = np.where((fold == n)[:, None], np.nan, known).T
-        # from nothing: the solution of another fold has seen this one, and where it stops it is not forgotten
-        models.append(ready.model(labels, [_solve(ready.rows, column, ROUGH) for column in mine]))
+        columns = np.where((fold == n)[:, None], np.nan, values).T
+        # from zero: another fold's solution has seen this fold, and would not forget it before it stops
+        models.append(prepared.model(labels, [_solve(prepared.rows, column, ROUGH) for column in columns]))
     return tuple(models)
 
 
 def terms(text: str, characters: bool = True) -> Counter[str]:
-    """How often each term stands in a text: `w:` words and pairs of words, `c:` characters with the words' edges."""
+    """How often each term occurs in a text: `w:` words and pairs of words, `c:` characters with the words' edges."""
     words = _WORD.findall(text.lower().replace("’", "'"))
-    found = Counter(f"w:{word}" for word in words)
-    found.update(f"w:{a} {b}" for a, b in pairwise(words))
+    counts = Counter(f"w:{word}" for word in words)
+    counts.update(f"w:{a} {b}" for a, b in pairwise(words))
     for word in (f" {w} " for w in words if characters):
-        found.update(f"c:{word[n : n + k]}" for k in (3, 4, 5) for n in range(len(word) - k + 1))
-    return found
+        counts.update(f"c:{word[n : n + k]}" for k in (3, 4, 5) for n in range(len(word) - k + 1))
+    return counts
 
 
 # ---- sparse rows
@@ -110,7 +109,7 @@ def terms(text: str, characters: bool = True) -> Counter[str]:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Compressed rows: of row n the terms places[starts[n] : starts[n + 1]]; none is empty (`own` is in each)."""
+    """Compressed rows: row n has the terms places[starts[n] : starts[n + 1]]; none is empty (`own` is in each)."""
 
     starts: Ints
     places: Ints
@@ -124,28 +123,28 @@ class _Rows:
         return sums
 
     def back(self, errors: Floats) -> Floats:
-        """The transposed product."""
+        """The product with the transposed matrix."""
         sizes = np.diff(np.append(self.starts, len(self.places)))
         return np.bincount(self.places, self.values * np.repeat(errors, sizes), self.width).astype(np.float64)
 
 
-def _rows(found: Sequence[Counter[str]], known: dict[str, int], idf: Floats, own: Floats) -> _Rows:
+def _rows(counts: Sequence[Counter[str]], columns: dict[str, int], idf: Floats, own: Floats) -> _Rows:
     starts, places, values, end = [], [], [], 0
-    for terms_, here in zip(found, own, strict=True):
-        kept = [(known[t], n) for t, n in terms_.items() if t in known]
-        at = np.array([place for place, _ in kept], dtype=np.int64)
-        value = (1 + np.log(np.array([n for _, n in kept], dtype=np.float64))) * idf[at]
-        value = value / (np.linalg.norm(value) or 1.0)
+    for row, is_own in zip(counts, own, strict=True):
+        in_vocabulary = [(columns[t], n) for t, n in row.items() if t in columns]
+        indices = np.array([place for place, _ in in_vocabulary], dtype=np.int64)
+        weights = (1 + np.log(np.array([n for _, n in in_vocabulary], dtype=np.float64))) * idf[indices]
+        weights = weights / (np.linalg.norm(weights) or 1.0)
         starts.append(end)
-        places.append(np.append(at, len(known)))
-        values.append(np.append(value, here))
-        end += len(kept) + 1
-    none = np.zeros(0)
+        places.append(np.append(indices, len(columns)))
+        values.append(np.append(weights, is_own))
+        end += len(in_vocabulary) + 1
+    empty = np.zeros(0)
     return _Rows(
         np.array(starts, dtype=np.int64),
-        np.concatenate([none.astype(np.int64), *places]),
-        np.concatenate([none, *values]),
-        len(known) + 1,
+        np.concatenate([empty.astype(np.int64), *places]),
+        np.concatenate([empty, *values]),
+        len(columns) + 1,
     )
 
 
@@ -161,12 +160,12 @@ class _Prepared:
 
 
 def _prepared(texts: Sequence[str], own: Sequence[bool] | None, characters: bool) -> _Prepared:
-    found = [terms(text, characters) for text in texts]
-    counts = Counter(term for each in found for term in each)
-    known = tuple(sorted(term for term, n in counts.items() if n >= LEAST))
-    idf = np.log((1 + len(texts)) / (1 + np.array([counts[t] for t in known], dtype=np.float64))) + 1
-    here = np.ones(len(texts)) if own is None else np.asarray(own, dtype=np.float64)
-    return _Prepared(known, idf, _rows(found, {term: n for n, term in enumerate(known)}, idf, here))
+    counts = [terms(text, characters) for text in texts]
+    frequency = Counter(term for row in counts for term in row)
+    vocabulary = tuple(sorted(term for term, n in frequency.items() if n >= LEAST))
+    idf = np.log((1 + len(texts)) / (1 + np.array([frequency[t] for t in vocabulary], dtype=np.float64))) + 1
+    own_column = np.ones(len(texts)) if own is None else np.asarray(own, dtype=np.float64)
+    return _Prepared(vocabulary, idf, _rows(counts, {term: n for n, term in enumerate(vocabulary)}, idf, own_column))
 
 
 # ---- logistic regression
@@ -181,55 +180,56 @@ def _solve(rows: _Rows, truth: Floats, rough: float = 0.0) -> Floats:
     point[-1] = np.log((yes + 1) / (no + 1))
     if not yes or not no:
         return point
-    least = max(TOLERANCE, rough * C * float(np.sqrt(min(yes, no))))
+    tolerance = max(TOLERANCE, rough * C * float(np.sqrt(min(yes, no))))
 
-    def value(at: Floats) -> tuple[float, Floats]:
-        margin = signs * (rows.times(at[:-1]) + at[-1])
+    def value(w: Floats) -> tuple[float, Floats]:
+        margin = signs * (rows.times(w[:-1]) + w[-1])
         loss = float(np.logaddexp(0, -margin)[known].sum())
         error = np.where(known, -C * signs * _sigmoid(-margin), 0.0)
-        gradient = np.append(rows.back(error) + at[:-1], error.sum())
-        return _dot(at[:-1], at[:-1]) / 2 + C * loss, gradient
+        gradient = np.append(rows.back(error) + w[:-1], error.sum())
+        return _dot(w[:-1], w[:-1]) / 2 + C * loss, gradient
 
-    return _minimum(value, point, least)
+    return _minimum(value, point, tolerance)
 
 
-def _minimum(value: Callable[[Floats], tuple[float, Floats]], point: Floats, least: float) -> Floats:
-    """Where a convex function has its minimum; value: a point's value and gradient, which ends at `least`."""
-    past: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)  # steps, and how the gradient changed in each
-    now, gradient = value(point)
+def _minimum(value: Callable[[Floats], tuple[float, Floats]], point: Floats, tolerance: float) -> Floats:
+    """The minimum of a convex function; value: returns value and gradient at a point; stops at a gradient of
+    `tolerance`."""
+    past: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)  # steps, and the change of the gradient in each
+    current, gradient = value(point)
     for _ in range(STEPS):
-        if np.abs(gradient).max() < least:
+        if np.abs(gradient).max() < tolerance:
             break
         step = _direction(gradient, past)
         size, slope = (1.0 if past else _dot(gradient, gradient) ** -0.5), _dot(step, gradient)
         while True:
-            there, changed = value(point + size * step)
-            if there <= now + 1e-4 * size * slope or size < 1e-12:
+            candidate, new_gradient = value(point + size * step)
+            if candidate <= current + 1e-4 * size * slope or size < 1e-12:
                 break
             size /= 2
-        if _dot(changed - gradient, step) > 0:
-            past.append((size * step, changed - gradient))
-        point, now, gradient = point + size * step, there, changed
+        if _dot(new_gradient - gradient, step) > 0:
+            past.append((size * step, new_gradient - gradient))
+        point, current, gradient = point + size * step, candidate, new_gradient
     return point
 
 
 def _direction(gradient: Floats, past: Sequence[tuple[Floats, Floats]]) -> Floats:
-    """Downhill, by what the last steps tell of the curvature (the two-loop recursion)."""
-    way, shares = -gradient, []
+    """The descent direction, by the curvature that the last steps show (the two-loop recursion)."""
+    direction, shares = -gradient, []
     for step, change in reversed(past):
-        shares.append(_dot(step, way) / _dot(step, change))
-        way = way - shares[-1] * change
+        shares.append(_dot(step, direction) / _dot(step, change))
+        direction = direction - shares[-1] * change
     if past:
         step, change = past[-1]
-        way = way * (_dot(step, change) / _dot(change, change))
+        direction = direction * (_dot(step, change) / _dot(change, change))
     for (step, change), share in zip(past, reversed(shares), strict=True):
-        way = way + step * (share - _dot(change, way) / _dot(step, change))
-    return way
+        direction = direction + step * (share - _dot(change, direction) / _dot(step, change))
+    return direction
 
 
 def _dot(a: Floats, b: Floats) -> float:
-    """Not `a @ b`, which sums in another order for each number of threads, and whose threads wait for one another where
-    the machine is busy: a fit took ten times as long."""
+    """Not `a @ b`, whose order of summation depends on the number of threads, and whose threads wait for one another on
+    a busy machine: a fit took ten times as long."""
     return float(np.einsum("i,i", a, b))
 
 

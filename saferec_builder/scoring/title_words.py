@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 from saferec_builder.core import titles
 
 _WORD = re.compile(r"#?[^\W_]+(?:['’`´][^\W_]+)*|&|(?<=\s)\+(?=\s)")
-_TYPED = tuple(zip("’‘“”…–—", "'" + 6 * " ", strict=True))  # what phones put in place of plain marks
-_LOOK, _SPACE = 0, 32  # marks that may be part of a word, and those that never are
+_TYPED = tuple(zip("’‘“”…–—", "'" + 6 * " ", strict=True))  # marks that phones use instead of plain ones
+_LOOK, _SPACE = 0, 32  # marks that may be part of a word, and others
 _FOLDED = bytes(
     _LOOK if chr(n) in "#&+`" else ord(chr(n).lower()) if n < 128 and chr(n).isalnum() else _SPACE for n in range(256)
 )
@@ -23,13 +23,13 @@ class Text:
 
     @cached_property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each word stands: asked for only where a title could be."""
+        """The position of each word: computed only where a title is possible."""
         raw = self.raw
         return [word.span() for word in _WORD.finditer(raw) if raw.isascii() or _plain(word[0])]
 
     @cached_property
     def lower(self) -> bool:
-        """The writer uses no capitals, but perhaps for "I" and the first letter: nothing can be read from them."""
+        """The writer uses no capitals, except perhaps for "I" and the first letter: then case says nothing."""
         return not any(self.raw[s].isupper() and self.words[n] != "i" for n, (s, _) in enumerate(self.spans) if n)
 
     @cached_property
@@ -45,7 +45,7 @@ def as_words(text: str) -> Text:
 
 
 def _at_once(text: str) -> list[str] | None:
-    """The words of a text in plain letters, many times as fast as word by word; None where it takes a closer look."""
+    """The words of a text in plain letters, many times as fast as word by word; None if it needs a closer look."""
     if not text.isascii():
         for mark, plain in _TYPED:
             text = text.replace(mark, plain)

@@ -1,7 +1,7 @@
-"""Finds titles in running text and on plain lines, where no list says which words are a title.
+"""Finds titles in running text and on plain lines, where no list marks the words of a title.
 
-A title may begin only at a few places (a line, a quote, punctuation, "try ..."), and a title without a year counts
-only where the catalogue holds it, so that prose is no recommendation and an invented title is no item.
+A title may begin only at a few places (a line, a quote, punctuation, "try ..."), and a title without a year counts only
+if it is in the catalogue, so that prose is no recommendation and an invented title is no item.
 """
 
 import re
@@ -30,13 +30,13 @@ from saferec_builder.scoring.list_entry_parser import (
 HEADING = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+)?")
 BULLET = re.compile(r"(\s*)(?:>\s*)*(?:#{1,6}\s+)?[-*•●▪◦‣·–—+]\s")
 _LEADING = {"try", "watch", "see", "play", "recommend", "suggest", "like", "consider", "about", "is", "are", "include"}
-_FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may lead up to a title only as the first word
+_FIRST = _LEADING | {"and", "or", "also", "then", "maybe"}  # may precede a title only as the first word
 
 _SMALL = {"a", "an", "and", "at", "by", "for", "from", "in", "into", "of", "on", "or", "the", "to", "with"}  # in titles
 
 
 def unlisted(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of lines without marks: every title with a year, and what without one is plainly a title."""
+    """Entries of lines without marks: every title with a year, and those without one that are clearly titles."""
     entries: list[Entry] = []
     any_dated = any(GROUP.search(line) for line in lines)
     for line in (marked(" ".join(HEADING.sub("", line).split())) for line in lines):
@@ -48,7 +48,7 @@ def unlisted(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 def dated(line: str, look: Look) -> list[Entry]:
-    """Titles before (or, where the line begins with a year, after) each year in brackets."""
+    """Titles before (or, if the line begins with a year, after) each year in brackets."""
     groups = list(GROUP.finditer(line))
     if not clean(line[: groups[0].start()]) and clean(line[groups[0].end() :]):
         ends = [*(g.start() for g in groups[1:]), len(line)]
@@ -67,7 +67,7 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
     endings = []
     for n, (start, _) in enumerate(words):
         ending = text[start:]
-        if _begins(words, n) or (_led_up_to(words, n) and look(clean(ending), year)):
+        if _may_begin(words, n) or (_after_verb(words, n) and look(clean(ending), year)):
             endings.append(clean(ending))
         elif n and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)) and first != item:
             return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
@@ -75,8 +75,8 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
     return [entry] if clean(entry.title) else []
 
 
-def _begins(words: Sequence[tuple[int, str]], n: int) -> bool:
-    """A title may begin first in a text, in bold or quotes, after punctuation, or after "try", "recommend", ..."""
+def _may_begin(words: Sequence[tuple[int, str]], n: int) -> bool:
+    """A title may begin at the start, in bold or quotes, after punctuation, or after "try", "recommend", ..."""
     if n == 0 or words[n][1].startswith(OPEN):
         return True
     last = words[n - 1][1].rstrip(CLOSE)
@@ -85,9 +85,9 @@ def _begins(words: Sequence[tuple[int, str]], n: int) -> bool:
     return last in _LEADING or (n == 1 and last.lower() in _FIRST)
 
 
-def _led_up_to(words: Sequence[tuple[int, str]], n: int) -> bool:
-    """A title may also begin with a capital or digit behind a verb ("you might enjoy Alien (1979)", "I would go for
-    ..."), where the catalogue holds it with that year: inside a title such words have capitals."""
+def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
+    """A title may also begin with a capital or digit after a verb ("you might enjoy Alien (1979)", "I would go for
+    ..."), if the catalogue has it with that year: inside a title such words have capitals."""
     before = [word for _, word in words[:n]]
     while before and before[-1] in _SMALL:
         before.pop()
@@ -95,39 +95,39 @@ def _led_up_to(words: Sequence[tuple[int, str]], n: int) -> bool:
 
 
 def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
-    """A line without a year in brackets: one title, several between commas, or prose (nothing)."""
-    whole = clean(line)
-    if item := look(whole):
-        return [Entry(whole, None, item)]
+    """A line without a year in brackets: one title, several between commas, or prose (no entries)."""
+    title = clean(line)
+    if item := look(title):
+        return [Entry(title, None, item)]
     if YEAR_AFTER.match(line) or YEAR_BEFORE.match(line):
         entry = yearless(line, look)
         return [entry] if entry.item or not alone else []
     pieces = _pieces(line, look)
-    if len(found := [p for p in pieces if p.item]) >= 2 and 2 * len(found) >= len(pieces):
+    if len(known := [p for p in pieces if p.item]) >= 2 and 2 * len(known) >= len(pieces):
         return pieces
     spans = [e for span in re.finditer(r"\x02([^\x02\x03]+)\x03", line) if (e := _marked(span, look)).item]
-    return spans or ([Entry(whole)] if not alone and _titled(whole, line) else [])
+    return spans or ([Entry(title)] if not alone and _looks_like_title(title, line) else [])
 
 
 def _marked(span: re.Match[str], look: Look) -> Entry:
-    """A title in bold or quotes, which what follows in brackets may make another work's."""
+    """A title in bold or quotes; brackets after it may show that it is another work's."""
     entry = named(clean(span[1]), look)
     return replace(entry, item=before(entry.item, span.string[span.end() :])) if entry.item else entry
 
 
-def _titled(whole: str, line: str) -> bool:
-    """Looks like a title on a line of its own: short, begins with no small letter, ends no sentence."""
-    return whole != "" and not whole[0].islower() and len(whole.split()) <= 8 and line.rstrip()[-1:] not in ".:!?,;"
+def _looks_like_title(title: str, line: str) -> bool:
+    """Looks like a title on a line of its own: short, no small first letter, no end of a sentence."""
+    return title != "" and not title[0].islower() and len(title.split()) <= 8 and line.rstrip()[-1:] not in ".:!?,;"
 
 
 def title_case(text: str) -> bool:
-    """Whether its words have the capitals of a title: by nothing else can an invented one be told from a sentence."""
+    """Whether its words have the capitals of a title: nothing else distinguishes an invented one from a sentence."""
     words = text.split()
     return 0 < len(words) <= 10 and not any(word[0].islower() and word not in _SMALL for word in words)
 
 
 def _pieces(line: str, look: Look) -> list[Entry]:
-    """What stands between commas, joined again where the catalogue holds the title with its comma."""
+    """The parts between commas, joined again if the catalogue has the title with its comma."""
     cuts = list(re.finditer(r"\s*[,;•·|]\s*(?:(?:and|or)\s+)?|\s+(?:and|&|or)\s+", line))
     starts, ends = [0, *(c.end() for c in cuts)], [*(c.start() for c in cuts), len(line)]
     entries, n = [], 0
