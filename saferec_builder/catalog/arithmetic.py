@@ -1,4 +1,4 @@
-"""The arithmetic of a verdict on one item and trait, as a person would work it out: a line per number."""
+"""The arithmetic of a verdict on one item and trait, as a person would do it: a line per number."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ SEVERITIES = ("none", "mild", "moderate", "severe")
 class Step:
     """One line of the arithmetic.
 
-    decides  the verdict rests on this line; of an unknown one none does
-    said     a line for each statement in it: how it was answered, by whom, what that source calls the item, and when
+    decides  the verdict rests on this line; on no line if it is unknown
+    said     a line per statement in it: the answer, the source, the source's ref of the item, and the date
     """
 
     text: str
@@ -33,16 +33,16 @@ class Step:
 def speaks_for(trait: Trait) -> pl.Expr:
     """The statements that the verdict on this trait rests on."""
     guide = [category for category, weight in zip(GUIDE, trait.guide, strict=True) if weight > 0]
-    rests = {"topic": judging.keys(trait.topics), "guide": guide, "review": [trait.slug]}
-    rests |= {str(kind): list(words) for kind, words in judging.class_keys(trait.core).iter_rows()}
-    spoken = [(pl.col("kind") == kind) & pl.col("key").is_in(keys) for kind, keys in rests.items()]
-    # of a rated game every descriptor counts: that blood is not among them is what clears it
-    return pl.any_horizontal(*spoken, (pl.col("kind") == "esrb") & bool(trait.esrb))
+    keys_by_kind = {"topic": judging.keys(trait.topics), "guide": guide, "review": [trait.slug]}
+    keys_by_kind |= {str(kind): list(words) for kind, words in judging.class_keys(trait.core).iter_rows()}
+    conditions = [(pl.col("kind") == kind) & pl.col("key").is_in(keys) for kind, keys in keys_by_kind.items()]
+    # for a rated game every descriptor counts: it is clear because, say, blood is not among them
+    return pl.any_horizontal(*conditions, (pl.col("kind") == "esrb") & bool(trait.esrb))
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is said of one item, and what came of it for a trait."""
+    """The statements on one item, and the verdict on a trait that they lead to."""
 
     said: pl.DataFrame
     trait: Trait
@@ -52,46 +52,45 @@ class Judged:
     risk: float | None
 
     def step(self, text: str, rows: pl.DataFrame, *words: str) -> Step:
-        """A line on these statements, which by itself makes the verdict one of these words."""
+        """A line for these statements, which decides the verdict if that is one of `words`."""
         several = rows["key"].n_unique() > 1
-        return Step(text + _torn(rows), self.word in words, tuple(statement(row, several) for row in rows.to_dicts()))
+        return Step(text + _clash(rows), self.word in words, tuple(statement(row, several) for row in rows.to_dicts()))
 
     def strong(self, risk: float) -> tuple[str, ...]:
-        """What a source that speaks strongly for the trait makes of the verdict."""
+        """The verdicts that a source which applies strongly to the trait leads to."""
         low = self.risk is not None and self.risk < self.rule.clear_below
         return ("violated",) * bool(risk >= self.rule.violated_at) + ("clear",) * low
 
 
 def statement(row: Mapping[str, Any], name: bool = False) -> str:
-    """A statement (columns: SHOWN) as a line for people, with the `name` of its question or without."""
-    voted = row["yes"] is not None or row["no"] is not None
-    votes = f"{row['yes'] or 0} yes, {row['no'] or 0} no" if voted else None
+    """A statement (columns: SHOWN) as a line of text, with or without the `name` of its question."""
+    has_votes = row["yes"] is not None or row["no"] is not None
+    votes = f"{row['yes'] or 0} yes, {row['no'] or 0} no" if has_votes else None
     severity = None if row["severity"] is None else SEVERITIES[row["severity"]]
-    near = None if row["exact"] else "names it, but not exactly: clears nothing"
-    said, at = row["words"] and f"“{row['words']}”", row["url"] or row["place"]
-    parts = [said, votes, row["answer"], severity, row["source"], at, row["retrieved"], f"of {row['ref']}", near]
-    asked = f"{row['kind']} {row['topic']}" if row["kind"] in class_rules.CLASSES else row["topic"]
-    return (f"{asked}: " if name else "") + " · ".join(part for part in parts if part)
+    inexact = None if row["exact"] else "names it, but not exactly: clears nothing"
+    quote, place = row["words"] and f"“{row['words']}”", row["url"] or row["place"]
+    parts = [quote, votes, row["answer"], severity, row["source"], place, row["retrieved"], f"of {row['ref']}", inexact]
+    question = f"{row['kind']} {row['topic']}" if row["kind"] in class_rules.CLASSES else row["topic"]
+    return (f"{question}: " if name else "") + " · ".join(part for part in parts if part)
 
 
-def _torn(rows: pl.DataFrame) -> str:
-    """What is added to a line where statements of one source contradict each other; else nothing."""
-    told = []
-    for (source, _), each in rows.group_by("source", "key", maintain_order=True):
-        yes, no = each["yes"].fill_null(0), each["no"].fill_null(0)
-        says = {
-            *each["answer"].drop_nulls(),
+def _clash(rows: pl.DataFrame) -> str:
+    """The text to add to a line if statements of one source contradict each other; else an empty one."""
+    notes = []
+    for (source, _), group in rows.group_by("source", "key", maintain_order=True):
+        yes, no = group["yes"].fill_null(0), group["no"].fill_null(0)
+        answers = {
+            *group["answer"].drop_nulls(),
             *(["yes"] if (yes > no).any() else []),
             *(["no"] if (yes < no).any() else []),
         }
-        if len(says) > 1 or each["severity"].drop_nulls().n_unique() > 1:
-            told.append(f"; {source} contradicts itself: votes of pages add up, the worse answer and severity counts")
-    return "".join(dict.fromkeys(told))
+        if len(answers) > 1 or group["severity"].drop_nulls().n_unique() > 1:
+            notes.append(f"; {source} contradicts itself: votes of pages add up, the worse answer and severity counts")
+    return "".join(dict.fromkeys(notes))
 
 
 def steps(judged: Judged) -> tuple[Step, ...]:
-    """One line per number that the risk and the verdict rest on, as a person would work it out; of an unknown verdict
-    also which answers are not there."""
+    """One line per number that the risk and the verdict rest on; if it is unknown, also the missing answers."""
     return (*_votes(judged), *_classes(judged), *_guide(judged), *_descriptors(judged), *_people(judged))
 
 
@@ -100,7 +99,7 @@ def _votes(judged: Judged) -> list[Step]:
     topics, p, _ = judging.asked(said, [trait], rule, 1, known)
     exact = judging.asked(said.filter("exact"), [trait], rule, 1, known)[1]
     core = [topics.index(topic) for topic in trait.core]
-    settles = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
+    clears = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
     lines = []
     for n, (topic, key) in enumerate(zip(topics, judging.keys(topics), strict=True)):
         rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
@@ -108,33 +107,33 @@ def _votes(judged: Judged) -> list[Step]:
             if judged.word == "unknown" and topic in trait.core:
                 lines.append(Step(f"{topic} [core]: no answer; without one votes cannot clear this item"))
             continue
-        yes, no, several = _worst(judging.counts(rows), known.get(key))
+        yes, no, several = _worst_count(judging.counts(rows), known.get(key))
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
         parts = [f"{answers} (stated)"] if answers else []
         if yes + no:
-            parts.append(f"{yes} yes of {yes + no}{several} (voters {_trust(known[key])})")
-        text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_settled(p[0, n], rule)}"
-        true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # what is not exact outvotes nothing
-        lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (settles and n in core)))
+            parts.append(f"{yes} yes of {yes + no}{several} (voters {_voter_rates(known[key])})")
+        text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_outcome(p[0, n], rule)}"
+        true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # inexact statements outvote nothing
+        lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (clears and n in core)))
     return lines
 
 
-def _worst(counts: pl.DataFrame, voters: Voters | None) -> tuple[int, int, str]:
-    """(yes, no, a word if there are others) of the count from which the topic is likeliest true."""
-    each = [
+def _worst_count(counts: pl.DataFrame, voters: Voters | None) -> tuple[int, int, str]:
+    """(yes, no, a note if there are others) of the count by which the topic is most likely true."""
+    counted = [
         (float(vote_model.posterior(voters, [yes], [no])[0]) if voters else np.nan, yes, no)
         for yes, no in counts.select("yes", "no").iter_rows()
     ]
-    _, yes, no = max(each, key=lambda one: (np.nan_to_num(one[0], nan=-1), one[1], -one[2]), default=(0.0, 0, 0))
-    return yes, no, f", the worst of {len(each)} counts that may be of the same people" if len(each) > 1 else ""
+    _, yes, no = max(counted, key=lambda c: (np.nan_to_num(c[0], nan=-1), c[1], -c[2]), default=(0.0, 0, 0))
+    return yes, no, f", the worst of {len(counted)} counts that may be of the same people" if len(counted) > 1 else ""
 
 
-def _trust(voters: Voters) -> str:
-    """Of these voters so many say yes where it is true / where it is not."""
+def _voter_rates(voters: Voters) -> str:
+    """The share of these voters who say yes where it is true / where it is not."""
     return f"{voters.hit:.2f} / {voters.slip:.2f}, {f'{voters.works:,} works' if voters.learnt else 'a prior'}"
 
 
-def _settled(p: float, rule: Rule) -> str:
+def _outcome(p: float, rule: Rule) -> str:
     if np.isnan(p):
         return ": open, for these voters hardly tell"
     word = "true" if p >= rule.violated_from else "not true" if p <= rule.clear_upto else "open"
@@ -147,28 +146,28 @@ def _classes(judged: Judged) -> list[Step]:
     lines, same = [], ("kind", "key", "asked")
     stated = judging.class_statements(said, trait.core).with_columns(pl.col("exact").any().over(same))
     for row in stated.unique(same, maintain_order=True).to_dicts():
-        read = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
-        does = "only keeps it from being clear"
+        precision = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
+        effect = "only keeps it from being clear"
         if row["precision"] >= rule.class_from:
             outvoted = _not_true(said, trait, row["asked"], rule, judged.known)
-            if row["exact"]:  # what may be said of another work outvotes nothing
+            if row["exact"]:  # statements that may be about another work outvote nothing
                 outvoted &= _not_true(said.filter("exact"), trait, row["asked"], rule, judged.known)
-            does = "would violate, but votes say that it is not true" if outvoted else "violates"
-        text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {read}: {does}"
+            effect = "would violate, but votes say that it is not true" if outvoted else "violates"
+        text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {precision}: {effect}"
         rows = said.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
-        lines.append(judged.step(text, rows, *["violated"] * (does == "violates")))
+        lines.append(judged.step(text, rows, *["violated"] * (effect == "violates")))
     return lines
 
 
 def _not_true(said: pl.DataFrame, trait: Trait, topic: str, rule: Rule, known: Mapping[str, Voters]) -> bool:
-    """Do these statements answer a topic of the trait with a no that outweighs a class of statements?"""
+    """Whether these statements answer a topic of the trait with a no that outweighs a class of statements."""
     topics, p, _ = judging.asked(said, [trait], rule, 1, known)
     return bool(p[0, topics.index(topic)] <= rule.clear_upto)
 
 
 def _guide(judged: Judged) -> list[Step]:
-    trait, rated = judged.trait, judging.severity(judged.said, 1)[0]
-    weighed = [(GUIDE[n], w, rated[n]) for n, w in enumerate(trait.guide) if w > 0]
+    trait, severities = judged.trait, judging.severity(judged.said, 1)[0]
+    weighed = [(GUIDE[n], w, severities[n]) for n, w in enumerate(trait.guide) if w > 0]
     if not weighed or all(np.isnan(s) for _, _, s in weighed):
         return []
     rows = judged.said.filter((pl.col("kind") == "guide") & pl.col("key").is_in([category for category, *_ in weighed]))
@@ -176,24 +175,24 @@ def _guide(judged: Judged) -> list[Step]:
     if missing:
         return [judged.step(f"guide: {', '.join(missing)} not rated, so it says nothing", rows)]
     total = " + ".join(f"{w:g}" for _, w, _ in weighed)
-    top = " + ".join(f"{w:g} x {s:g} ({category})" for category, w, s in weighed)
-    risk = float(violations.pg_risk(trait, rated[None])[0])
-    does = judged.strong(risk) if trait.guide_applies == "strong" else ()
-    return [judged.step(f"guide ({trait.guide_applies}): ({top}) / (3 x ({total})) = {risk:.3f}", rows, *does)]
+    terms = " + ".join(f"{w:g} x {s:g} ({category})" for category, w, s in weighed)
+    risk = float(violations.pg_risk(trait, severities[None])[0])
+    effect = judged.strong(risk) if trait.guide_applies == "strong" else ()
+    return [judged.step(f"guide ({trait.guide_applies}): ({terms}) / (3 x ({total})) = {risk:.3f}", rows, *effect)]
 
 
 def _descriptors(judged: Judged) -> list[Step]:
     trait, rows = judged.trait, judged.said.filter(pl.col("kind") == "esrb")
-    rated = rows["key"].unique().sort().to_list()
-    if not rated or not trait.esrb:
+    descriptors = rows["key"].unique().sort().to_list()
+    if not descriptors or not trait.esrb:
         return []
-    named = [f"{key} = {trait.esrb[key]:g}" for key in rated if key in trait.esrb]
+    listed = [f"{key} = {trait.esrb[key]:g}" for key in descriptors if key in trait.esrb]
     strength = judging.esrb(judged.said, trait, 1)[0]
-    silent = "no descriptor of this trait"
-    silent += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M, AO or RP, or not at all"
-    does = judged.strong(strength) if trait.esrb_applies == "strong" and np.isfinite(strength) else ()
-    text = f"ESRB ({trait.esrb_applies}): {', '.join(named) or silent}"
-    return [judged.step(text, rows, *does)]
+    default = "no descriptor of this trait"
+    default += " = 0" if np.isfinite(strength) else ", which says nothing of a game rated M, AO or RP, or not at all"
+    effect = judged.strong(strength) if trait.esrb_applies == "strong" and np.isfinite(strength) else ()
+    text = f"ESRB ({trait.esrb_applies}): {', '.join(listed) or default}"
+    return [judged.step(text, rows, *effect)]
 
 
 def _people(judged: Judged) -> list[Step]:

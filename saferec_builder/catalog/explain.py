@@ -1,4 +1,4 @@
-"""What the catalog knows of one item, for a person who asks: its verdict, its sources, and the arithmetic of each risk.
+"""What the catalog knows about one item, for people: its verdict, its sources, and the arithmetic of each risk.
 
 reads  items, links, warnings
 """
@@ -26,7 +26,7 @@ from saferec_builder.storage import tables
 _ANSWER = ("kind", "topic", "yes", "no", "answer", "severity")
 SHOWN = (*_ANSWER, "source", "ref", "url", "retrieved", "words", "place", "exact")
 _EVIDENCE = pl.Schema([(c, pl.Boolean() if c == "exact" else tables.WARNINGS.schema[c]) for c in SHOWN])
-_IMDB = re.compile(r"(?:imdb:)?(tt0*[1-9]\d{0,8})")  # as people write it, with or without the zeros
+_IMDB = re.compile(r"(?:imdb:)?(tt0*[1-9]\d{0,8})")  # as people write it, with or without zeros
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +36,13 @@ class Verdict:
     word        violated | clear | unknown
     risk        0..1; None: no source says anything
     evidence    every statement that the word rests on, with its source (columns: SHOWN)
-    others      those of them that are on another work that may be meant, and in no step
-    steps       the arithmetic, a line per number; of an unknown verdict also which answers are not there
-    item, title of the one item that is meant; None where the catalog holds none, or several
+    others      those of them on another work that may be meant; they are in no step
+    steps       the arithmetic, a line per number; for an unknown verdict also the answers that are missing
+    item, title of the one item that is meant; None if the catalog has none, or several
     match       found | ambiguous | not_found
-    exact       False where the item may be another work, which is then never clear
-    candidates  (item, title, domain, ref, verdict: its own) where several items may be meant, one of which may be what
-                violates; of a title that is not there, like ones without a verdict
+    exact       False if the item may be another work, which is then never clear
+    candidates  (item, title, domain, ref, verdict: its own) if several items may be meant, one of which may be what
+                violates; for an unknown title, similar ones without a verdict
     """
 
     word: str = violations.VERDICTS[violations.UNKNOWN]
@@ -58,7 +58,7 @@ class Verdict:
     candidates: pl.DataFrame
 
     def as_json(self) -> dict[str, JsonValue]:
-        """As `catalog check --json` prints it."""
+        """The object that `catalog check --json` prints."""
         return {
             "item": self.item,
             "title": self.title,
@@ -83,41 +83,41 @@ def judged(
     *,
     rule: Rule = Rule(),
 ) -> Verdict:
-    """The verdict on one "Title (Year)", or id; a title that `items` does not hold, or holds twice, is unknown.
+    """The verdict on one "Title (Year)", or id; a title that `items` lacks, or has twice, is unknown.
 
-    Without a year it is what the likeliest work is (core/undated.py); any other that is likely meant may violate.
+    Without a year it is the likeliest work (core/undated.py); any other that is likely meant may violate.
     """
     by_title = index(items)
-    every = judging.statements(items, links, warnings, by_title)
-    name_, year = titles.split_year(title.removeprefix("title:"))  # as `catalog gaps` names one
-    by_title.works = known_works.works(items, known_works.known(items, links, every)) if year is None else {}
+    all_statements = judging.statements(items, links, warnings, by_title)
+    name_, year = titles.split_year(title.removeprefix("title:"))  # the prefix is that of `catalog gaps`
+    by_title.works = known_works.works(items, known_works.known(items, links, all_statements)) if year is None else {}
     match = _by_id(title, items, links) or titles.find(by_title, name_, year, domain)
-    near = candidates(match.candidates or (() if match.item else alike(title, items)), items)
-    unjudged = near.with_columns(verdict=pl.lit(None, pl.String))
-    found = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=unjudged)
+    similar = candidates(match.candidates or (() if match.item else alike(title, items)), items)
+    unjudged = similar.with_columns(verdict=pl.lit(None, pl.String))
+    answer = Verdict(trait=trait.slug, match=match.match, exact=match.exact, candidates=unjudged)
     meant = match.candidates or ((match.item,) if match.item else ())
     if not meant:
-        return found
-    said = every.filter(pl.col("item").is_in(meant))
+        return answer
+    said = all_statements.filter(pl.col("item").is_in(meant))
     said = said.with_columns(row=pl.col("item").cast(pl.Enum(meant)).to_physical())
-    known = judging.voters(every, trait.topics)
-    risk, codes = judging.judge(said, [trait], rule, len(meant), known)
+    voters = judging.voters(all_statements, trait.topics)
+    risk, codes = judging.judge(said, [trait], rule, len(meant), voters)
     verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
-    own = pl.Series("verdict", [violations.VERDICTS[code] for code in codes[:, 0]], pl.String)
-    found = replace(found, candidates=near.with_columns(own) if match.candidates else unjudged)
-    if match.item is None:  # nothing is said of one work
-        return replace(found, word=violations.VERDICTS[verdict])
-    its, number = said.filter(pl.col("item") == match.item), _number(risk[meant.index(match.item), 0])
+    verdicts = pl.Series("verdict", [violations.VERDICTS[code] for code in codes[:, 0]], pl.String)
+    answer = replace(answer, candidates=similar.with_columns(verdicts) if match.candidates else unjudged)
+    if match.item is None:  # no statement is about one certain work
+        return replace(answer, word=violations.VERDICTS[verdict])
+    own_statements, number = said.filter(pl.col("item") == match.item), _number(risk[meant.index(match.item), 0])
     others = said.filter(pl.col("item") != match.item)
     return replace(
-        found,
+        answer,
         item=match.item,
         title=titles.shown(items.filter(pl.col("item") == match.item).row(0, named=True)),
         word=violations.VERDICTS[verdict],
         risk=number,
         evidence=said.filter(speaks_for(trait)).select(SHOWN),
         others=others.filter(speaks_for(trait)).select(SHOWN),
-        steps=steps(Judged(its, trait, rule, known, violations.VERDICTS[verdict], number)),
+        steps=steps(Judged(own_statements, trait, rule, voters, violations.VERDICTS[verdict], number)),
     )
 
 
@@ -126,19 +126,19 @@ def _as_json(name: str, steps: Sequence[Step]) -> dict[str, JsonValue]:
 
 
 def alike(title: str, items: pl.DataFrame) -> list[str]:
-    """Up to three items whose "Title (Year)" is spelt nearly like this, the likest first."""
-    known = {titles.shown(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
-    return [known[near] for near in get_close_matches(title.casefold(), list(known), 3, 0.8)]
+    """Up to three items with a "Title (Year)" spelt almost like this, the most similar first."""
+    by_title = {titles.shown(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
+    return [by_title[near] for near in get_close_matches(title.casefold(), list(by_title), 3, 0.8)]
 
 
 def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
-    """(item, title, domain, ref) of these items, each once and in their order; the title with its year.
+    """(item, title, domain, ref) of these items, each once and in order; the title with its year.
 
-    ref: what `resolved` takes for this item alone, its IMDb id or else its item id.
+    ref: what `resolved` accepts for this item alone, its IMDb id or else its item id.
     """
     rows = {row["item"]: row for row in items.filter(pl.col("item").is_in(list(wanted))).to_dicts()}
-    named = [(item, titles.shown(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
-    return pl.DataFrame(named, schema=dict.fromkeys(("item", "title", "domain", "ref"), pl.String), orient="row")
+    table = [(item, titles.shown(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
+    return pl.DataFrame(table, schema=dict.fromkeys(("item", "title", "domain", "ref"), pl.String), orient="row")
 
 
 def _ref(item: Mapping[str, Any]) -> str:
@@ -151,7 +151,7 @@ def _number(risk: float) -> float | None:
 
 @dataclass(frozen=True)
 class TraitRisk:
-    """What the oracle says of one trait, and the arithmetic: one line per number that it rests on."""
+    """The oracle's risk and verdict for one trait, and the arithmetic: one line per number."""
 
     trait: str
     risk: float | None
@@ -161,14 +161,14 @@ class TraitRisk:
 
 @dataclass(frozen=True)
 class Explained:
-    """An item, its statements (columns: SHOWN), and each trait that anything speaks for."""
+    """An item, its statements (columns: SHOWN), and each trait with statements."""
 
     item: ItemRow
     warnings: pl.DataFrame
     traits: tuple[TraitRisk, ...]
 
     def as_json(self) -> dict[str, JsonValue]:
-        """As `catalog show --json` prints it."""
+        """The object that `catalog show --json` prints."""
         item = cast("dict[str, JsonValue]", self.item)
         traits: list[JsonValue] = [
             {"trait": t.trait, "risk": t.risk, "verdict": t.verdict, **_as_json("steps", t.steps)} for t in self.traits
@@ -185,20 +185,20 @@ def explained(
     rule: Rule = Rule(),
     by_title: titles.Index | None = None,
 ) -> Explained:
-    """The item with all that was said of it, and the risk, verdict and steps of its traits. `by_title`: index(items),
-    where it is there already."""
-    every = judging.statements(items, links, warnings, by_title)
-    said, known = (
-        every.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),
-        judging.voters(every, taxonomy.topics),
+    """The item with all statements on it, and its traits' risk, verdict and steps. `by_title`: index(items), if
+    known."""
+    all_statements = judging.statements(items, links, warnings, by_title)
+    said, voters = (
+        all_statements.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),
+        judging.voters(all_statements, taxonomy.topics),
     )
-    risk, codes = judging.judge(said, taxonomy.traits, rule, 1, known)
+    risk, codes = judging.judge(said, taxonomy.traits, rule, 1, voters)
     traits = tuple(
         TraitRisk(
             trait.slug,
             _number(risk[0, n]),
             violations.VERDICTS[codes[0, n]],
-            steps(Judged(said, trait, rule, known, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
+            steps(Judged(said, trait, rule, voters, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
         )
         for n, trait in enumerate(taxonomy.traits)
         if not said.filter(speaks_for(trait)).is_empty()
@@ -210,15 +210,15 @@ def explained(
 def resolved(
     asked: str, domain: str | None, items: pl.DataFrame, links: pl.DataFrame, by_title: titles.Index
 ) -> titles.Match:
-    """What a person means by an item id, a ref, a bare IMDb id or "Title (Year)"; `by_title` is index(items)."""
+    """The item meant by an item id, a ref, a bare IMDb id or "Title (Year)"; `by_title` is index(items)."""
     by_id = _by_id(asked, items, links)
     return by_id or titles.find(by_title, *titles.split_year(asked.removeprefix("title:")), domain)
 
 
 def _by_id(asked: str, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match | None:
-    """The item of an item id, a ref or a bare IMDb id such as tt0078748; None where it is none."""
+    """The item of an item id, a ref or a bare IMDb id such as tt0078748; None if there is none."""
     if not items.filter(pl.col("item") == asked).is_empty():
         return titles.Match("found", asked)
     imdb = _IMDB.fullmatch(asked.strip().lower())
-    known = links.filter(pl.col("ref") == (refs.imdb(imdb[1]) if imdb else asked))
-    return None if known.is_empty() else titles.Match("found", known["item"][0])
+    linked = links.filter(pl.col("ref") == (refs.imdb(imdb[1]) if imdb else asked))
+    return None if linked.is_empty() else titles.Match("found", linked["item"][0])

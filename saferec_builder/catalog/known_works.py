@@ -1,4 +1,4 @@
-"""How well known each work of the catalog is, so that a title without a year finds the one that is meant.
+"""Measures how well known each work of the catalog is, so that a title without a year finds the work that is meant.
 
 reads  items, statements (verdicts.statements), conversations
 """
@@ -27,8 +27,8 @@ _NAMED = pl.DataFrame(schema={"conversation": pl.String, "ref": pl.String})
 def known(
     items: pl.DataFrame, links: pl.DataFrame, said: pl.DataFrame, conversations: pl.DataFrame | None = None
 ) -> dict[str, Known]:
-    """item -> Known, of every item: its ids, its rating reasons and keywords among the statements `said`, and how many
-    conversations name it by an id."""
+    """item -> Known, for every item: its ids, its rating reasons and keywords among the statements `said`, and the
+    number of conversations that name it by an id."""
     kind = pl.col("kind")
     counts = said.group_by("item").agg(
         reasons=(kind == "reason").sum(), keywords=kind.is_in([*class_rules.CLASSES[1:]]).sum()
@@ -36,15 +36,15 @@ def known(
     named = _NAMED if conversations is None else texts_on_disk.refs(conversations, "conversation")
     ids = named.filter(~pl.col("ref").str.starts_with("title:")).join(links, "ref").unique(["conversation", "item"])
     mentions = ids.group_by("item").agg(mentions=pl.len())
-    of_refs = pl.col("refs").list.eval(pl.element().str.split(":").list.first()).list.n_unique()
-    rows = items.select("item", collections=of_refs)
-    for found in (counts, mentions):
-        rows = rows.join(found, "item", how="left", maintain_order="left")
+    collections = pl.col("refs").list.eval(pl.element().str.split(":").list.first()).list.n_unique()
+    rows = items.select("item", collections=collections)
+    for frame in (counts, mentions):
+        rows = rows.join(frame, "item", how="left", maintain_order="left")
     return {str(item): Known(*numbers) for item, *numbers in rows.fill_null(0).iter_rows()}
 
 
 def works(items: pl.DataFrame, known: Mapping[str, Known]) -> dict[str, Work]:
-    """item -> Work, of every item that `known` has."""
+    """item -> Work, for every item in `known`."""
     rows = (
         items.filter(pl.col("item").is_in(list(known))).select("item", "title", "year", "aliases", "genres").iter_rows()
     )
@@ -76,51 +76,51 @@ def judged(
     rule: Rule,
     conversations: pl.DataFrame | None = None,
 ) -> Judged:
-    """What the catalog says of its items, and how well each is known."""
-    said = verdicts.statements(items, links, warnings)
-    made = works(items, known(items, links, said, conversations))
-    return Judged(*verdicts.risks_of(items, said, taxonomy, rule), made)
+    """The oracle's verdicts on the items, and how well known each is."""
+    statements = verdicts.statements(items, links, warnings)
+    all_works = works(items, known(items, links, statements, conversations))
+    return Judged(*verdicts.risks_of(items, statements, taxonomy, rule), all_works)
 
 
 def together(index: titles.Index, texts: Iterable[str], domain: str | None = None) -> dict[str, titles.Match]:
-    """What the texts of one list mean, read without quotes and reasons; a title without a year is weighed by the works
-    that the others mean."""
-    look = Look(partial(_held, index), domain)
-    read = {text: _read(text, look) for text in texts}
+    """The works that the texts of one list mean, read without quotes and reasons; for a title without a year the works
+    that the others mean are taken into account."""
+    look = Look(partial(_if_known, index), domain)
+    read = {text: _title_in(text, look) for text in texts}
     alone = {text: titles.find(index, *titles.split_year(title), domain) for text, title in read.items()}
     items = {text: match.item for text, match in alone.items() if match.item in index.works}
-    found = {}
+    matches = {}
     for text, title in read.items():
         name, year = titles.split_year(title)
         if year is None:
             others = [index.works[item] for other, item in items.items() if other != text and item is not None]
             alone[text] = titles.find(index, name, None, domain, undated.company(others))
         sure = not isinstance(title, titles.Near)
-        found[text] = alone[text] if sure else alone[text]._replace(exact=False)
-    return found
+        matches[text] = alone[text] if sure else alone[text]._replace(exact=False)
+    return matches
 
 
 def undated_twins(items: pl.DataFrame) -> pl.DataFrame:
-    """(title, row, other: a row of another item) of items without a year whose title one dated item has.
+    """(title, row, other: a row of another item) of items without a year whose title belongs to exactly one dated item.
 
-    By its title alone an item of no year merges with none, for it may be another work; games need no year.
+    By its title alone an item without a year merges with none, for it may be another work; games need no year.
     """
     films = items.filter(pl.col("domain") != "game").select("title", "year", "domain", row=pl.col("refs").list.first())
     if not films["year"].null_count():
         return films.clear().select("title", "row", other="row")
     form = pl.Series("form", map(titles.normal, films["title"]), pl.String)
-    undated, dated = (films.with_columns(form).filter(pl.col("year").is_null() == none) for none in (True, False))
+    undated, dated = (films.with_columns(form).filter(pl.col("year").is_null() == missing) for missing in (True, False))
     dated = dated.filter(pl.struct("domain", "form").is_unique(), pl.col("form") != "")
     both = undated.join(dated, ["domain", "form"], suffix="_dated", maintain_order="left")
     return both.select("title", "row", other="row_dated")
 
 
-def _held(index: titles.Index, title: str, year: int | None, domain: str | None) -> str | None:
+def _if_known(index: titles.Index, title: str, year: int | None, domain: str | None) -> str | None:
     return None if titles.find(index, title, year, domain) is titles.NOT_FOUND else title
 
 
-def _read(text: str, look: Look) -> str:
-    """The title and year that a text gives, a Near where brackets were passed over; all of it if no work has it."""
+def _title_in(text: str, look: Look) -> str:
+    """The title and year that a text gives, a Near if brackets were skipped; the whole text if no work has it."""
     entry = entry_of(text, look)
     if entry.item is None:
         return text

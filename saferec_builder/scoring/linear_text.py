@@ -193,8 +193,7 @@ def _solve(rows: _Rows, truth: Floats, rough: float = 0.0) -> Floats:
 
 
 def _minimum(value: Callable[[Floats], tuple[float, Floats]], point: Floats, tolerance: float) -> Floats:
-    """The minimum of a convex function; value: returns value and gradient at a point; stops at a gradient of
-    `tolerance`."""
+    """The minimum of a convex function; value: returns value and gradient at a point; stops at gradient `tolerance`."""
     past: deque[tuple[Floats, Floats]] = deque(maxlen=MEMORY)  # steps, and the change of the gradient in each
     current, gradient = value(point)
     for _ in range(STEPS):
