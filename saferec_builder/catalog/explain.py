@@ -185,8 +185,7 @@ def explained(
     rule: Rule = Rule(),
     by_title: titles.Index | None = None,
 ) -> Explained:
-    """The item with all statements on it, and its traits' risk, verdict and steps. `by_title`: index(items), if
-    known."""
+    """The item with all statements on it, and risk, verdict and steps per trait. `by_title`: index(items), if known."""
     all_statements = judging.statements(items, links, warnings, by_title)
     said, voters = (
         all_statements.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),

@@ -30,7 +30,7 @@ def faults(module: ModuleType) -> Iterator[tuple[str, str]]:
     `rules` with its helper, which makes the name, is left out, and so are texts that only document.
     """
     tree = ast.parse(inspect.getsource(module))
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name not in ("rules", "_standing")]
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name not in ("rules", "_places")]
     places = {id(n): n for function in functions for line in _code(function) for n in ast.walk(line)}
     for node in places.values():
         for field, wrong in (*told_wrong(node), *_more(node)):

@@ -1,8 +1,8 @@
-"""Personal data out of a text, before anything else sees it: typed placeholders such as [email] and [name].
+"""Removes personal data from a text before anything else reads it: typed placeholders such as [email] and [name].
 
-The search reads a plain spelling of the text (folding.py) and hides what it finds where it stands in the original.
-Structured kinds (email, phone, ip, card, url: the user's part, handle, address) go by their shape, names by what people
-write before a name of their own or of somebody in their life. Names of films, casts and characters stay. Recall and
+The search reads a plain spelling of the text (folding.py) and masks its matches at their place in the original.
+Structured kinds (email, phone, ip, card, url: the user's part, handle, address) are found by their form, names by the
+words before a name of the writer or of somebody in their life. Names of films, casts and characters stay. Recall and
 precision per kind are measured on tests/data/privacy*.txt; docs/mining.md states them.
 """
 
@@ -20,13 +20,13 @@ from saferec_builder.mining.privacy import addresses, folding, in_passing, names
 from saferec_builder.mining.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
-_PASSING = "name in passing"  # a kind of its own until titles are told from names
+_PASSING = "name in passing"  # a separate kind until titles are distinguished from names
 _LIKE_TITLES = ("name", _PASSING, "address", "handle")
-_REACHES = ("email", "phone", "card", "address")  # a text with one of these is a letter, not talk about casts
+_LETTER_KINDS = ("email", "phone", "card", "address")  # a text with one of these is a letter, not about casts
 Spans = Iterable[tuple[int, int]]
 Found = tuple[int, int, str]  # start, end, kind
-Known = defaultdict[object, set[str]]  # conversation -> first words of names that stand in it, in lower case
-Titles = Callable[[str], Spans]  # where titles of the catalog stand in a text: those stay
+Known = defaultdict[object, set[str]]  # conversation -> first words of the names in it, in lower case
+Titles = Callable[[str], Spans]  # the spans of catalog titles in a text: those stay
 _PLACEHOLDER = re.compile(rf"\[(?:{'|'.join(KINDS)})\]")
 
 _DIGIT = re.compile(r"\d")
@@ -49,14 +49,14 @@ _URL = re.compile(
     r"|\b(?:[\w-]{1,63}\.){1,4}(?:com|net|org|tv|me|io|app|social)/)[^\s<>\"]{1,2000}",
     re.I,
 )
-# Pages of many people, on which only the user's part tells of anybody; every other link may be somebody's own.
-_SHARED = re.compile(
+# Sites of many users, where only the user's part of a link is personal; every other link may be personal as a whole.
+_SHARED_SITE = re.compile(
     rf"(?:[a-z][a-z0-9+.-]*://)?(?:[\w-]+\.)*(?:{'|'.join(names.words()['sites'].split())})"
     r"\.(?:com?|org|net|tv|fm|me|it|be|gd|io)(?:\.[a-z]{2})?(?::\d+)?(?:[/?#]|$)",
     re.I,
 )
 _USER = r"@?+(?!\[|show/|view/)([^\s/?#&=,;!\"')\]]*[\w-])"
-_IN_URL = [
+_USER_IN_URL = [
     re.compile(pattern, re.I)
     for pattern in (
         r"^[a-z][a-z0-9+.-]*://(?!\[)([^\s/@?#]+)@",
@@ -77,7 +77,7 @@ _IN_URL = [
 ]
 _HANDLE = re.compile(
     r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
-    # @home is a place, @everyone nobody, @7pm a time
+    # @home is a place, @everyone no person, @7pm a time
     r"|(?<![^\W_])(?<![@./\]])@"
     r"(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work|school|uni|all|everyone|everybody"
     r"|here|channel|least|last|once|night|noon|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))"
@@ -94,69 +94,69 @@ _OFFICIAL = re.compile(
 def find(
     text: str, titles: Titles | None = None, leave: Container[str] = (), known: Collection[str] = ()
 ) -> list[Found]:
-    """Every piece of personal data in a text, in order, none overlapping; a title of the catalog is none.
+    """Every piece of personal data in a text, in order, without overlaps; a title of the catalog is none.
 
-    `leave` names kinds that mean something else in a source: ReDial writes @ before a film. `known` are names that were
-    found elsewhere in the same talk.
+    `leave` names kinds with another meaning in a source: ReDial writes @ before a film. `known` are names that were
+    found elsewhere in the same conversation.
     """
     plain = Folded(text)
-    taken: list[Found] = []  # in order, for a log that somebody pasted may hold thousands
-    for start, end, kind in _every(plain.text, known):
-        at = bisect_left(taken, (end,))
-        if kind not in leave and (not at or taken[at - 1][1] <= start):
-            taken.insert(at, (start, end, kind))
-    here = [(*plain.span(start, end), kind) for start, end, kind in taken]
-    if titles and any(kind in _LIKE_TITLES for *_, kind in here):
-        is_title = _titled(text, frozenset(titles(text)))
-        here = [f for f in here if f[2] not in _LIKE_TITLES or not is_title(f)]
-    here = [(start, end, "name" if kind == _PASSING else kind) for start, end, kind in here]
-    hidden = [found.span() for found in _PLACEHOLDER.finditer(text)] if here else []
-    last = (bisect_right(hidden, (f[0], len(text))) - 1 for f in here)  # the last placeholder that begins before it
-    return [f for f, n in zip(here, last, strict=True) if n < 0 or hidden[n][1] < f[1]]
+    candidates: list[Found] = []  # sorted, for a pasted log may have thousands
+    for start, end, kind in _candidates(plain.text, known):
+        place = bisect_left(candidates, (end,))
+        if kind not in leave and (not place or candidates[place - 1][1] <= start):
+            candidates.insert(place, (start, end, kind))
+    matches = [(*plain.span(start, end), kind) for start, end, kind in candidates]
+    if titles and any(kind in _LIKE_TITLES for *_, kind in matches):
+        is_title = _title_test(text, frozenset(titles(text)))
+        matches = [m for m in matches if m[2] not in _LIKE_TITLES or not is_title(m)]
+    matches = [(start, end, "name" if kind == _PASSING else kind) for start, end, kind in matches]
+    hidden = [placeholder.span() for placeholder in _PLACEHOLDER.finditer(text)] if matches else []
+    last = (bisect_right(hidden, (m[0], len(text))) - 1 for m in matches)  # the last placeholder before it
+    return [m for m, n in zip(matches, last, strict=True) if n < 0 or hidden[n][1] < m[1]]
 
 
-def _titled(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
-    """Is it a title, each letter of it: an address or a handle in which one stands is more than that.
+def _title_test(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
+    """Returns a test: is every letter of a match in a title? An address or a handle that only contains one is not.
 
-    A single given name is one only where the title goes on, with its year or another word: Emma is a film, too. Only in
-    passing it is one, for there the film is likelier.
+    A single given name is part of a title only if the title continues, with its year or another word: Emma is a film,
+    too. A name found in passing is taken for a title, for there the film is more likely.
     """
-    inside = bytearray(len(text))
+    in_title = bytearray(len(text))
     for start, end in named:
-        inside[start:end] = b"\1" * (end - start)
+        in_title[start:end] = b"\1" * (end - start)
 
-    def is_title(found: Found) -> bool:
-        start, end, kind = found
+    def is_title(match: Found) -> bool:
+        start, end, kind = match
         if kind == "name" and (start, end) in named and names.is_given(text[start:end]):
             return False
         if kind == "handle" and "_" in text[start:end]:
             return False
-        return all(inside[n] for n in range(start, end) if text[n].isalnum())
+        return all(in_title[n] for n in range(start, end) if text[n].isalnum())
 
     return is_title
 
 
 def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) -> tuple[str, Counter[str]]:
-    """(the text with placeholders, how many of each kind); a text that went through comes out as it is.
+    """(the text with placeholders, the number of each kind); a text that was redacted before is unchanged.
 
-    A placeholder may show what stood in its shadow, so the search goes on until it finds nothing: a release that looks
-    again finds nothing either.
+    A placeholder may expose a further match, so the search repeats until it finds nothing: a later search of the
+    release finds nothing either.
     """
     return _redact(text, titles, leave, set())
 
 
 def _redact(text: str, titles: Titles | None, leave: Container[str], known: set[str]) -> tuple[str, Counter[str]]:
-    """`redact`; the names that are found join the known ones."""
+    """`redact`; adds the names that it finds to the known ones."""
     counts: Counter[str] = Counter()
-    while found := find(text, titles, leave, known):
-        parts, at = list[str](), 0
-        for start, end, kind in found:
+    while matches := find(text, titles, leave, known):
+        parts, last_end = list[str](), 0
+        for start, end, kind in matches:
             if kind == "name":
                 known.add(names.first(text[start:end]))
-            parts += (text[at:start], f"[{kind}]")
-            at = end
-        text = "".join((*parts, text[at:]))
-        counts.update(kind for *_, kind in found)
+            parts += (text[last_end:start], f"[{kind}]")
+            last_end = end
+        text = "".join((*parts, text[last_end:]))
+        counts.update(kind for *_, kind in matches)
     return text, counts
 
 
@@ -167,81 +167,81 @@ def redact_all(
     leave: Container[str] = (),
     known: Known | None = None,
 ) -> tuple[pl.Series, Counter[str]]:
-    """`redact` over many texts; those in which nothing can be found are passed by at the speed of a search.
+    """`redact` over many texts; texts in which nothing can be found are skipped at the speed of a search.
 
-    `talks`: the conversation of each text. A name that is found in one of its texts is hidden in all of them, as are
-    those that are `known` of it already; what is found joins them.
+    `talks`: the conversation of each text. A name found in one of its texts is masked in all of them, as are the names
+    that are `known` of it; new names are added to these.
     """
     counts: Counter[str] = Counter()
     known = Known(set) if known is None else known
 
-    def hide(at: pl.Series) -> pl.Series:
+    def mask(places: pl.Series) -> pl.Series:
         changed = []
-        for text, talk in zip(texts.gather(at), at if talks is None else talks.gather(at), strict=True):
+        for text, talk in zip(texts.gather(places), places if talks is None else talks.gather(places), strict=True):
             clean, kinds = _redact(text, titles, leave, known[talk])
             counts.update(kinds)
             changed.append(clean)
-        return texts.clone().scatter(at, changed) if changed else texts
+        return texts.clone().scatter(places, changed) if changed else texts
 
     plain = fold_all(texts)
-    maybe = _any_of(plain, (*_SHAPED, *names.MAYBE, *spoken.MAYBE)) | in_passing.somewhere(plain)
-    at = (~maybe & _any_of(plain, spoken.LOOSE)).arg_true()
-    loose = at.filter(pl.Series([any(True for _ in spoken.loose(text)) for text in plain.gather(at)], dtype=pl.Boolean))
-    texts = hide(pl.concat([maybe.arg_true(), loose]).sort())
-    named = [talk for talk, some in known.items() if some]
-    if talks is not None and named:
-        texts = hide((talks.is_in(pl.Series(named, dtype=talks.dtype).implode()) & texts.is_not_null()).arg_true())
+    suspects = _matches_any(plain, (*_SHAPED, *names.MAYBE, *spoken.MAYBE)) | in_passing.somewhere(plain)
+    places = (~suspects & _matches_any(plain, spoken.LOOSE)).arg_true()
+    loose = places.filter(
+        pl.Series([any(True for _ in spoken.loose(text)) for text in plain.gather(places)], dtype=pl.Boolean)
+    )
+    texts = mask(pl.concat([suspects.arg_true(), loose]).sort())
+    with_names = [talk for talk, known_names in known.items() if known_names]
+    if talks is not None and with_names:
+        texts = mask((talks.is_in(pl.Series(with_names, dtype=talks.dtype).implode()) & texts.is_not_null()).arg_true())
     return texts, counts
 
 
 def suspect(texts: pl.Series) -> pl.Series:
-    """Which of many texts may hold something of a structured kind: `find` finds none in the others."""
-    return _any_of(fold_all(texts), _SHAPED)
+    """Which of many texts may contain a structured kind: `find` finds none in the others."""
+    return _matches_any(fold_all(texts), _SHAPED)
 
 
-def _any_of(plain: pl.Series, patterns: Iterable[str]) -> pl.Series:
+def _matches_any(plain: pl.Series, patterns: Iterable[str]) -> pl.Series:
     return pl.select(pl.any_horizontal(map(plain.str.contains, patterns))).to_series()
 
 
 @cache
 def rules() -> str:
-    """The name of this search: what went through another one is mined again."""
-    given = versions.samples("privacy")
-    titled, left, talks = given.pop("titled"), given.pop("left"), given.pop("conversations")
-    clean, counts = redact_all(pl.Series([text for texts in given.values() for text in texts]))
-    beside = [redact(text, _standing(titles))[0] for text, *titles in titled]
-    of_talk = pl.Series([n for n, talk in enumerate(talks) for _ in talk])
-    together = redact_all(pl.Series([text for talk in talks for text in talk]), of_talk)[0].to_list()
-    answers = [clean.to_list(), counts, beside, together, [redact(text, leave={"handle"})[0] for text in left]]
+    """The name of this version of the search: texts that went through another one are mined again."""
+    samples = versions.samples("privacy")
+    titled, handles, talks = samples.pop("titled"), samples.pop("left"), samples.pop("conversations")
+    clean, counts = redact_all(pl.Series([text for texts in samples.values() for text in texts]))
+    with_titles = [redact(text, _places(titles))[0] for text, *titles in titled]
+    talk_numbers = pl.Series([n for n, talk in enumerate(talks) for _ in talk])
+    by_talk = redact_all(pl.Series([text for talk in talks for text in talk]), talk_numbers)[0].to_list()
+    answers = [clean.to_list(), counts, with_titles, by_talk, [redact(text, leave={"handle"})[0] for text in handles]]
     lists = [*map(sorted, names.known()), *(sorted(map(str, part.items())) for part in in_passing.model())]
-    known = [hashlib.blake2b(" ".join(some).encode()).hexdigest() for some in lists]  # too many for a look at each
+    digests = [hashlib.blake2b(" ".join(words).encode()).hexdigest() for words in lists]  # the lists are too long
     parts = map(vars, (addresses, folding, in_passing, names, numbers, spoken))
-    return versions.named(answers, globals(), *parts, {"given": known})
+    return versions.named(answers, globals(), *parts, {"given": digests})
 
 
-def _standing(titles: Iterable[str]) -> Titles:
-    """Finds the first place of each."""
+def _places(titles: Iterable[str]) -> Titles:
+    """Finds the first place of each title."""
     return lambda text: [(at, at + len(title)) for title in titles if (at := text.find(title)) >= 0]
 
 
-def _every(text: str, known: Collection[str]) -> Iterator[Found]:
-    """Candidates, the surer kind first; a house number and a postcode are no phone.
-
-    No pattern runs over a text that lacks the character which all its matches have.
-    """
-    reached = False
-    for found in _structured(text):
-        reached |= found[2] in _REACHES
-        yield found
-    here = set(known)
+def _candidates(text: str, known: Collection[str]) -> Iterator[Found]:
+    """Candidates, the more certain kinds first; a house number and a postcode are no phone. No pattern runs over a text
+    that lacks a character which all its matches have."""
+    is_letter = False
+    for match in _structured(text):
+        is_letter |= match[2] in _LETTER_KINDS
+        yield match
+    first_words = set(known)
     calm = spoken.calm(text)
-    for start, end in (*names.find(calm), *spoken.find(calm), *(names.beside(text) if reached else ())):
-        here.add(names.first(text[start:end]))
+    for start, end in (*names.find(calm), *spoken.find(calm), *(names.beside(text) if is_letter else ())):
+        first_words.add(names.first(text[start:end]))
         yield start, end, "name"
     for start, end in in_passing.find(text):
-        here.add(names.first(text[start:end]))
+        first_words.add(names.first(text[start:end]))
         yield start, end, _PASSING
-    for start, end in in_passing.again(text, here):
+    for start, end in in_passing.again(text, first_words):
         yield start, end, _PASSING
 
 
@@ -249,11 +249,11 @@ def _structured(text: str) -> Iterator[Found]:
     digits = len(_DIGIT.findall(text))
     yield from _links(text)
     if _MAIL.search(text):
-        yield from ((*found.span(), "email") for found in _EMAIL.finditer(text))
+        yield from ((*match.span(), "email") for match in _EMAIL.finditer(text))
     if digits > 3 or text.count(":") > 1:
         yield from numbers.find(text)
     if "@" in text or "#" in text or "u/" in text or "U/" in text:
-        yield from ((*found.span(), "handle") for found in _HANDLE.finditer(text) if not _OFFICIAL.fullmatch(found[0]))
+        yield from ((*match.span(), "handle") for match in _HANDLE.finditer(text) if not _OFFICIAL.fullmatch(match[0]))
     if digits:
         yield from ((*span, "address") for span in addresses.find(text))
     if digits > 5:
@@ -261,15 +261,15 @@ def _structured(text: str) -> Iterator[Found]:
 
 
 def _links(text: str) -> Iterator[Found]:
-    for address in _URL.finditer(text) if "/" in text or "www" in text.lower() else ():
-        if not _SHARED.match(address[0]) and "[" not in address[0]:
-            yield address.start(), address.start() + len(address[0].rstrip(".,;:!?)]'*_")), "url"
-        for pattern in _IN_URL:
-            for user in pattern.finditer(address[0]):
-                yield address.start() + user.start(1), address.start() + user.end(1), "url"
+    for link in _URL.finditer(text) if "/" in text or "www" in text.lower() else ():
+        if not _SHARED_SITE.match(link[0]) and "[" not in link[0]:
+            yield link.start(), link.start() + len(link[0].rstrip(".,;:!?)]'*_")), "url"
+        for pattern in _USER_IN_URL:
+            for user in pattern.finditer(link[0]):
+                yield link.start() + user.start(1), link.start() + user.end(1), "url"
 
 
-# What every text with something of these kinds matches: cheap for the Rust engine, which sees every text.
+# Every text with one of these kinds matches them: cheap for the Rust engine, which searches every text.
 _SHAPED = (
     r"@[\d.-]*[\pL_]|#\d{4}|(?i:://|www\.|\.(?:com|net|org|tv|me|io|app|social)/|[(\[{<]at[)\]}>]| dot )|[uU]/[\w-]{3}"
     rf"|[(\[{{](?:[dD][oO][tT]|\.)[)\]}}]| AT [a-z\d]|(?i:[ @]{_MAIL_HOST}\.)"

@@ -1,4 +1,4 @@
-"""Addresses by their shape: a street with its number, and what goes on with a town and its code."""
+"""Addresses by their form: a street with its number, with or without a town and its code."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ _CODE = (
     r"|(?:New|North|South|West) [A-Z][a-z]+|[A-Z][a-z]{3,}),? \d{4,5}(?:-\d{4})?|\d{4,5} [A-Z]\w+))"
 )
 _POSTCODE = r"(?:[A-Z]{1,2}\d[A-Z\d]? ?\d[A-Z]{2}|[A-Z]\d[\dW] ?[A-Z\d]{4}|[A-Z]\d[A-Z] \d[A-Z]\d)\b"
-_LANES = (  # words that stand before the name of a street
+_LANES = (  # words before the name of a street
     r"(?:rua|r\.|avenida|av|avda|travessa|praça|largo|estrada|calle|c/|plaza|paseo|carrer|camino|via|viale"
     r"|corso|piazza|vicolo"
     r"|largo|ulica|ul|aleja|al|plac|os|rue|boulevard|bd|chemin|impasse|quai|allée|place|strada|str|bulevardul"
@@ -64,9 +64,9 @@ _LIVES = re.compile(
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of each; one that is sure stands before one that it overlaps."""
-    for found in _WITH_CODE.finditer(text) if _POSTAL.search(text) else ():
-        yield found.span()
-    for found in _ADDRESS.finditer(text):
-        if any(found.groupdict().values()) or _LIVES.search(text, max(0, found.start() - 50), found.start()):
-            yield found.span()
+    """(start, end) of each; a certain one precedes those that it overlaps."""
+    for match in _WITH_CODE.finditer(text) if _POSTAL.search(text) else ():
+        yield match.span()
+    for match in _ADDRESS.finditer(text):
+        if any(match.groupdict().values()) or _LIVES.search(text, max(0, match.start() - 50), match.start()):
+            yield match.span()

@@ -1,7 +1,7 @@
-"""Names that people give of themselves and of those in their life, by the words that stand before such a name.
+"""Names that people give of themselves and of those in their life, by the words before such a name.
 
-A name alone is left: most capitalised words in talk about films are titles, casts and characters. After sure words
-("my name is") nearly anything counts, after loose ones ("I'm", "my son") a capital or a known given name.
+A name alone is ignored: most capitalised words in talk about films are titles, casts and characters. After certain
+words ("my name is") nearly any word counts, after ambiguous ones ("I'm", "my son") a capital or a known given name.
 """
 
 import re
@@ -15,9 +15,9 @@ from typing import Any
 
 @cache
 def words() -> dict[str, Any]:
-    """What words.toml lists."""
-    told: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
-    return told
+    """The contents of words.toml."""
+    lists: dict[str, Any] = tomllib.loads(Path(__file__).with_name("words.toml").read_text(encoding="utf-8"))
+    return lists
 
 
 KIN = words()["kin"]
@@ -40,7 +40,7 @@ _CALLED = re.compile(
     rf"{OPEN}(?P<name6>{_FULL}|{LOW})"
     rf"|(?<![\w'’-])(?P<name7>{NAME}) is my name\b"
 )
-_SAID = ("name", "NAME", "Name", "called", " me ", "go by")  # one of them is in every match
+_CALLED_WORDS = ("name", "NAME", "Name", "called", " me ", "go by")  # every match has one of them
 _KIN_OF = re.compile(
     rf"\b(?:[Mm]y|[Oo]ur|MY)(?: (?!name\b)[a-z-]+){{0,3}}? (?:{KIN})"
     rf"(?P<comma>, ?| \()? ?(?P<bold>[*_]{{1,2}})?(?P<name>{TITLE}{_FULL}|{_FULL})(?P<after>.?)"
@@ -67,7 +67,7 @@ _SENT_TO = (
     r"|[Aa]ttn\.?|[Cc]/o|(?:[Ss]hip|[Ss]end|[Dd]eliver|[Aa]ddress|[Mm]ail)(?:ed|ped)?(?: (?:it|them|that|this))? to"
     r"(?: my [a-z ]{1,20})?)(?: is|:)?"
 )
-_LIFE = re.compile(  # what is said of people one knows, and seldom of characters
+_LIFE = re.compile(  # phrases about people whom the writer knows, and seldom about characters
     rf"(?:^|[\n.!?] ?|\b[Hh](?:i|ey|ello),? )(?P<name9>{NAME}) and I\b"  # not "I like Drew and I also ..."
     rf"|(?<![\w'’-])(?P<name>{NAME})(?: and (?:me|myself)\b"
     r"|,? (?:says? (?:hi|hello|thanks)|(?:told|asked|called|sent|showed|lent) me|texted|recommended)\b"
@@ -84,7 +84,7 @@ _LIFE = re.compile(  # what is said of people one knows, and seldom of character
     r" (?:aqu[ií]|hier|ici|qui|här|her)\b"
 )
 _OF_A_FILM = re.compile(r"\b(?:watch\w*|see|seen|saw|like|love|film|movie|starring|by|with) $", re.I)
-_WHOLE = re.compile(rf"(?<![\w'’-])(?P<name>{NAME}(?: {NAME}){{1,3}})")
+_WHOLE_NAME = re.compile(rf"(?<![\w'’-])(?P<name>{NAME}(?: {NAME}){{1,3}})")
 _MORE = re.compile(rf"(?:, ?(?:and )?| and | & | y | et | und | e | i | og | och | en | ve )(?P<name>{NAME})")
 _SIGNED = re.compile(
     r"(?:^|\n|[.!?)] ?)(?:(?P<formal>sincerely|regards|yours(?: truly)?|signed|xx+|xoxo"
@@ -98,7 +98,7 @@ _SIGNED = re.compile(
 _DASHED = re.compile(rf"(?:^|[\w.!?)\n])\s*[-–—~]+ ?(?P<name>{_FULL})\s*$")
 
 _FLAT = str.maketrans({"ł": "l", "ø": "o", "ı": "i", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ß": "ss"})
-_TAIL = 100  # a signature stands at the end
+_TAIL = 100  # characters at the end of a text that may have a signature
 
 NEVER = frozenset(words()["never"].split())
 
@@ -106,68 +106,68 @@ NEVER = frozenset(words()["never"].split())
 @cache
 def known() -> tuple[frozenset[str], frozenset[str]]:
     """(given names, those of them that are no common words)."""
-    words, more = (_words(f"given_names{name}.txt") for name in ("", "_more"))
-    every = frozenset(bare(w.removesuffix("+")) for w in (*words, *more))
-    return every, frozenset(w for w in words if not w.endswith("+"))
+    lines, more_lines = (_read_list(f"given_names{name}.txt") for name in ("", "_more"))
+    all_names = frozenset(bare(w.removesuffix("+")) for w in (*lines, *more_lines))
+    return all_names, frozenset(w for w in lines if not w.endswith("+"))
 
 
 @cache
 def doubtful() -> frozenset[str]:
     """Given names that are common words, too."""
-    return frozenset(word.removesuffix("+") for word in _words("given_names.txt") if word.endswith("+"))
+    return frozenset(word.removesuffix("+") for word in _read_list("given_names.txt") if word.endswith("+"))
 
 
 _SYLLABLES = frozenset(words()["syllables"].split())
 
 
-def _words(name: str) -> list[str]:
+def _read_list(name: str) -> list[str]:
     lines = (Path(__file__).parent / name).read_text(encoding="utf-8").splitlines()
     return [word for line in lines if not line.startswith("#") for word in line.split()]
 
 
 def find(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of names; later ones may overlap earlier ones, which are the surer."""
-    for found in _CALLED.finditer(text) if any(word in text for word in _SAID) else ():
-        group = found.lastgroup or ""
-        if plausible(found[group]):
-            yield found.span(group)
-            yield from others(text, found.end(group))
-    of_one = any(word in text for word in ("my ", "My ", "our ", "Our ", "MY ", "OUR "))
-    for found in _KIN_OF.finditer(text) if of_one else ():
-        if _of_kin(found):
-            yield found.span("name")
-            yield from others(text, found.end("name"))
-    for pattern in (_KIN_LOW, _AUNT, _OUR) if of_one else (_AUNT,):
-        for found in pattern.finditer(text):
-            if given(found["name"], sure=pattern is not _KIN_LOW) or (pattern is _AUNT and plausible(found["name"])):
-                yield found.span("name")
-    for found in _I_AM.finditer(text):
-        if _introduced(text, found):
-            yield found.span("name")
-    for found in _SPOKEN_TO.finditer(text):
-        group = found.lastgroup or ""
-        if plausible(found[group]) and (given(found[group]) or group == "name4"):
-            yield found.span(group)
-    for found in _LIFE.finditer(text):
-        group = found.lastgroup or ""
-        if plausible(found[group]) and (given(found[group]) or group in ("name5", "name7", "name8")):
-            yield found.span(group)
+    """(start, end) of names; later ones may overlap earlier ones, which are more certain."""
+    for match in _CALLED.finditer(text) if any(word in text for word in _CALLED_WORDS) else ():
+        group = match.lastgroup or ""
+        if plausible(match[group]):
+            yield match.span(group)
+            yield from others(text, match.end(group))
+    has_owner = any(word in text for word in ("my ", "My ", "our ", "Our ", "MY ", "OUR "))
+    for match in _KIN_OF.finditer(text) if has_owner else ():
+        if _is_kin(match):
+            yield match.span("name")
+            yield from others(text, match.end("name"))
+    for pattern in (_KIN_LOW, _AUNT, _OUR) if has_owner else (_AUNT,):
+        for match in pattern.finditer(text):
+            if given(match["name"], sure=pattern is not _KIN_LOW) or (pattern is _AUNT and plausible(match["name"])):
+                yield match.span("name")
+    for match in _I_AM.finditer(text):
+        if _is_introduced(text, match):
+            yield match.span("name")
+    for match in _SPOKEN_TO.finditer(text):
+        group = match.lastgroup or ""
+        if plausible(match[group]) and (given(match[group]) or group == "name4"):
+            yield match.span(group)
+    for match in _LIFE.finditer(text):
+        group = match.lastgroup or ""
+        if plausible(match[group]) and (given(match[group]) or group in ("name5", "name7", "name8")):
+            yield match.span(group)
     for pattern in (_HERE, _SIGNED, _DASHED) if " here" in text else (_SIGNED, _DASHED):
-        for found in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
-            if _closes(text, found, pattern):
-                yield found.span("name")
+        for match in pattern.finditer(text, 0 if pattern is _HERE else max(0, len(text) - _TAIL)):
+            if _is_signature(text, match, pattern):
+                yield match.span("name")
 
 
 def beside(text: str) -> Iterator[tuple[int, int]]:
-    """(start, end) of full names in a text that tells how to reach or to pay somebody: a letter, no list of casts."""
-    for found in _WHOLE.finditer(text):
-        of_a_film = _OF_A_FILM.search(text, max(0, found.start() - 20), found.start())
-        if not of_a_film and found["name"].split()[0].casefold() not in NEVER and given(found["name"]):
-            yield found.span("name")
+    """(start, end) of full names in a text about how to reach or to pay somebody: a letter, not a list of casts."""
+    for match in _WHOLE_NAME.finditer(text):
+        of_a_film = _OF_A_FILM.search(text, max(0, match.start() - 20), match.start())
+        if not of_a_film and match["name"].split()[0].casefold() not in NEVER and given(match["name"]):
+            yield match.span("name")
 
 
 def is_given(name: str) -> bool:
-    """One word, and a given name."""
+    """Whether it is one word, and a given name."""
     return " " not in name and given(name)
 
 
@@ -177,34 +177,34 @@ def first(name: str) -> str:
 
 
 def given(name: str, *, sure: bool = True) -> bool:
-    """Is the first word a given name; where it is not `sure`, common words do not count."""
-    every, only = known()
-    whole = name.split(" ", 1)[0]
-    if "-" in whole and hyphened(whole):
+    """Whether the first word is a given name; if it is not `sure`, common words do not count."""
+    all_names, sure_names = known()
+    word = name.split(" ", 1)[0]
+    if "-" in word and hyphened(word):
         return True
-    first = bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
-    return first in every if sure and name[0].isupper() else first in only
+    first_word = bare(re.split(r"[ '’-]", name, maxsplit=1)[0].casefold())
+    return first_word in all_names if sure and name[0].isupper() else first_word in sure_names
 
 
 def any_given(words: Iterable[str]) -> bool:
-    """May one of the words be a given name, or begin one?"""
-    every, only = known()
-    capital = [word.casefold() for word in words if word[0].isupper()]
-    near = not every.isdisjoint(capital) or not only.isdisjoint(words) or not _SYLLABLES.isdisjoint(capital)
-    return near or not all(map(str.isascii, words))
+    """Whether one of the words may be a given name, or begin one."""
+    all_names, sure_names = known()
+    upper = [word.casefold() for word in words if word[0].isupper()]
+    maybe = not all_names.isdisjoint(upper) or not sure_names.isdisjoint(words) or not _SYLLABLES.isdisjoint(upper)
+    return maybe or not all(map(str.isascii, words))
 
 
 def hyphened(word: str) -> bool:
-    """Ji-woo and Hans-Peter, but no Spider-Man."""
-    first, _, other = bare(word.casefold()).partition("-")
-    if first in _SYLLABLES and other in _SYLLABLES:
+    """Ji-woo and Hans-Peter, but not Spider-Man."""
+    left, _, right = bare(word.casefold()).partition("-")
+    if left in _SYLLABLES and right in _SYLLABLES:
         return True
-    every, only = known()
-    return first in only and other in (every if word[0].isupper() else only)
+    all_names, sure_names = known()
+    return left in sure_names and right in (all_names if word[0].isupper() else sure_names)
 
 
 def bare(word: str) -> str:
-    """zoe of zoë, lukasz of łukasz: the list has no accents."""
+    """zoe for zoë, lukasz for łukasz: the list has no accents."""
     if word.isascii():
         return word
     plain = unicodedata.normalize("NFD", word).translate(_FLAT)
@@ -212,70 +212,70 @@ def bare(word: str) -> str:
 
 
 def plausible(name: str) -> bool:
-    """No common word, nothing shouted; a lower-case name has three letters or more."""
+    """Whether it is no common word and not in capitals only; a lower-case name needs three letters."""
     words = name.casefold().split()
     if words[0] in NEVER or (not name[0].isupper() and len(words[0]) < 3):
         return False
     return given(name) or not name.split()[0].isupper() or len(name) < 3
 
 
-def _of_kin(found: re.Match[str]) -> bool:
-    name, after = found["name"], found["after"]
+def _is_kin(match: re.Match[str]) -> bool:
+    name, after = match["name"], match["after"]
     if re.match(TITLE, name):
         return True
     if not plausible(name):
         return False
-    if found["bold"]:  # titles are set apart more often than people
+    if match["bold"]:  # titles are set in bold more often than people
         return given(name)
-    if found["comma"]:  # "my husband, Rashid, ..." but not "for my son, Frozen"
+    if match["comma"]:  # "my husband, Rashid, ..." but not "for my son, Frozen"
         return after in ",.);:!?" and given(name) if " " not in name else given(name) and after in ",.)"
     return given(name) or " " not in name
 
 
 def others(text: str, at: int) -> Iterator[tuple[int, int]]:
-    """Names that go on a list: "and Finn"."""
-    while found := _MORE.match(text, at):
-        if not given(found["name"]) and not text[found.end() :].startswith((" (", " are", " and", ",")):
+    """Names that continue a list: "and Finn"."""
+    while match := _MORE.match(text, at):
+        if not given(match["name"]) and not text[match.end() :].startswith((" (", " are", " and", ",")):
             return
-        if found["name"].casefold() in NEVER:
+        if match["name"].casefold() in NEVER:
             return
-        yield found.span("name")
-        at = found.end()
+        yield match.span("name")
+        at = match.end()
 
 
-def _introduced(text: str, found: re.Match[str]) -> bool:
-    name, after = found["name"], found["after"]
+def _is_introduced(text: str, match: re.Match[str]) -> bool:
+    name, after = match["name"], match["after"]
     if not plausible(name) or name.endswith(("ish", "ese")):
         return False
-    greeted = bool(_GREETED.search(text, max(0, found.start() - 30), found.start()))
+    greeted = bool(_GREETED.search(text, max(0, match.start() - 30), match.start()))
     closes = bool(re.match(r"\s*(?:$|[,.!;:)]|and i\b|and I\b|by the way|btw|again|from\b|here\b|\(|[-–—])", after))
     if name[0].isupper():
-        goes_on = re.match(
+        continues = re.match(
             r",? (?:from|new|and I|\d|a |an )\b| \((?:pronounced|she|he|they)| by the way| btw| again|,? here", after
         )
-        known = given(name) and (closes or " " in name)
-        return bool((greeted and closes) or (known and (greeted or goes_on or " " in name)))
-    return given(name, sure=False) and closes and (greeted or not found[0].lower().startswith("this"))
+        is_known = given(name) and (closes or " " in name)
+        return bool((greeted and closes) or (is_known and (greeted or continues or " " in name)))
+    return given(name, sure=False) and closes and (greeted or not match[0].lower().startswith("this"))
 
 
-def _closes(text: str, found: re.Match[str], pattern: re.Pattern[str]) -> bool:
-    name = found["name"]
+def _is_signature(text: str, match: re.Match[str], pattern: re.Pattern[str]) -> bool:
+    name = match["name"]
     if not plausible(name):
         return False
     if pattern is _HERE:
-        return given(name) or found[0][0] in ",Hh"  # after a greeting any name will do
+        return given(name) or match[0][0] in ",Hh"  # after a greeting any name counts
     if pattern is _SIGNED:
-        return bool(found["formal"] or "\n" in found["apart"]) or given(name)
+        return bool(match["formal"] or "\n" in match["apart"]) or given(name)
     listed = len(re.findall(r"(?:^|\n)\s*[-–—~*•]", text)) > 1
     return not listed and given(name)
 
 
 def _lower_kin() -> str:
-    """A relative and a given name, both as people type who use no capitals."""
+    """A relative and a given name, both in lower case."""
     return rf" (?:{KIN}),? (?:{'|'.join(sorted(known()[1]))})(?-u:\b)"
 
 
-# Cheap searches that any text with a name to find matches.
+# Cheap searches: every text in which `find` finds a name matches one.
 _UPPER = r"\p{Lu}"
 MAYBE = (
     rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?[*_]{{0,2}}{_UPPER}[^\W\d_'’ ]",
