@@ -193,7 +193,7 @@ def undone(before: pl.DataFrame, judged: pl.DataFrame) -> list[str]:
 
 
 def lost(had: pl.DataFrame, now: pl.DataFrame, unit: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(trait, lost, total) of each trait of which more than ALARM of the units in `had` are not in `now`."""
+    """(trait, lost, total) of each trait for which more than ALARM of the units in `had` are missing from `now`."""
     missing = had.join(now, on=unit, how="anti")["trait"].value_counts(name="n")
     counts = had.group_by("trait").len().join(missing, on="trait").filter(pl.col("n") > ALARM * pl.col("len"))
     return list(counts.sort("trait").select("trait", "n", "len").iter_rows())

@@ -244,8 +244,7 @@ def _outcomes(number: int, numbers: list[int]) -> tuple[int, ...]:
 
 
 def check(path: Path) -> Certificate:
-    """The document at `path`, after recomputing every bound from its counts; raises ReleaseError with the first
-    error."""
+    """The document at `path`, every bound recomputed from its counts; raises ReleaseError with the first error."""
     try:
         stated = Certificate.model_validate(strict_json(path.read_bytes()))
     except (OSError, ValueError, RecursionError) as fault:

@@ -135,8 +135,7 @@ def cut(outcomes: Sequence[int | None], zone: int) -> int:
 
 
 def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
-    """The bound after all of these outcomes; it does not remember an earlier, better one, since the population may
-    change."""
+    """The bound after all of these outcomes; it ignores an earlier, better one, since the population may change."""
     n, x = audit.audited, audit.misses
     if audit.zone < n:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
@@ -249,8 +248,7 @@ def _log_factorials(top: int) -> Floats:
 
 
 def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | None:
-    """Further audits until the missed share is within alpha, if misses stay as frequent; None: even all do not
-    suffice."""
+    """Further audits until the missed share is within alpha, if misses stay as frequent; None: even all are too few."""
     rate, high = audit.misses / audit.audited if audit.outcomes else 0.0, audit.zone - audit.audited
 
     def enough(more: int) -> bool:
@@ -308,16 +306,17 @@ def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
 
 
 def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA) -> int:
-    """How many of the unread units to read by their score before the rest is audited, so that the total effort is
-    smallest.
+    """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest.
 
     `chances` are guesses of P(positive) of the unread units, highest first. A wrong guess costs effort, never validity.
     """
     p = np.concatenate([[0.0], np.cumsum(np.asarray(chances, dtype=np.float64))])
     read = np.arange(len(p))
-    left = np.maximum(p[-1] - p, 1e-3)
+    remaining = np.maximum(p[-1] - p, 1e-3)
     limit = np.maximum(alpha * (found + p) / (1 - alpha), 1e-3)
-    gain = np.where(limit > left, limit - left - left * np.log(limit / left), 0.0)  # log E per whole zone read
+    gain = np.where(
+        limit > remaining, limit - remaining - remaining * np.log(limit / remaining), 0.0
+    )  # log E per whole zone read
     price = log(1 / delta) + OVERHEAD
     share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)
     return int(np.argmin(read + share * (len(p) - 1 - read)))

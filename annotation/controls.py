@@ -29,8 +29,8 @@ _VERSIONS = ("digest", "taxonomy")  # of a review: the text, and the wording of 
 def supply(judged: pl.DataFrame, proposals: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
     """UNIT of the sensitivities that people found in conversations although nothing had suggested them."""
     agreed = pl.col("method").is_in(["agreed", "adjudicated"])
-    found = judged.filter(agreed, kind="sensitivity", verdict="present").select(UNIT)
-    return found.join(_suggested(proposals, decoys), on=UNIT, how="anti", maintain_order="left")
+    found_by_people = judged.filter(agreed, kind="sensitivity", verdict="present").select(UNIT)
+    return found_by_people.join(_suggested(proposals, decoys), on=UNIT, how="anti", maintain_order="left")
 
 
 def _suggested(proposals: pl.DataFrame, decoys: pl.DataFrame) -> pl.DataFrame:
@@ -50,11 +50,7 @@ def plant(
     for _, subject, trait in plan.known:
         traits_in.setdefault(subject, set()).add(trait)
     usable = found.join(texts.filter("current"), on=TASK).select(*TASK, "digest").unique().rows()
-    pool = [
-        (s, text)
-        for kind, s, text in usable
-        if (kind, s) not in plan.gold and not traits_in.get(s, set()) & plan.severe
-    ]
+    pool = [(s, t) for kind, s, t in usable if (kind, s) not in plan.gold and not traits_in.get(s, set()) & plan.severe]
     pool.sort(key=lambda row: digest("control", row[0]))
     rows = [(float(n), row) for n, row in enumerate(new.rows())]
     for name in plan.reviewers:
@@ -111,17 +107,15 @@ def readings(
     warned = in_gold.filter(pl.col("trait").is_in(list(severe)))
     unsuggested = in_gold.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
     suggested_gold = in_gold.join(unsuggested, on=TASK, how="anti")
-    found = supply(judged, proposals, decoys).join(in_gold, on=TASK, how="anti")
-    held_back = blind.filter(why=HELD_BACK)
-    hidden = (
-        claims(proposals).join(held_back, on=TASK, how="semi").join(in_gold, on=TASK, how="anti").select(UNIT).unique()
-    )
+    found_by_people = supply(judged, proposals, decoys).join(in_gold, on=TASK, how="anti")
+    apart = blind.filter(why=HELD_BACK)
+    hidden = claims(proposals).join(apart, on=TASK, how="semi").join(in_gold, on=TASK, how="anti").select(UNIT).unique()
     present = judged.filter(verdict="present").select(UNIT)
     parts = [
         (blind, _one_per_task(unsuggested), True),
         (blind, _one_per_task(suggested_gold), False),
-        (blind.filter(why=CONTROL), _one_per_task(found), True),
-        (held_back, _one_per_task(hidden).join(present, on=UNIT, how="semi"), False),
+        (blind.filter(why=CONTROL), _one_per_task(found_by_people), True),
+        (apart, _one_per_task(hidden).join(present, on=UNIT, how="semi"), False),
     ]
     answers = votes.filter(role="reviewer").select(*UNIT, "reviewer", "verdict")
     if reviews is not None:
@@ -140,9 +134,9 @@ def _first_answers(reviews: pl.DataFrame) -> pl.DataFrame:
     answers = reviews.filter(pl.col("verdict").is_not_null(), kind="sensitivity", role="reviewer").with_row_index("at")
     answers = answers.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(c).last().over(task)) for c in _VERSIONS))
     ended = answers.filter(trait="*").group_by(task).agg(ended=pl.col("at").first())
-    named = answers.filter(pl.col("trait") != "*").group_by(*UNIT, "reviewer").agg(pl.col("at", "verdict").first())
+    by_name = answers.filter(pl.col("trait") != "*").group_by(*UNIT, "reviewer").agg(pl.col("at", "verdict").first())
     first = pl.when(pl.col("ended") < pl.col("at")).then(pl.lit("absent")).otherwise("verdict")
-    return named.join(ended, on=task, how="left").select(*UNIT, "reviewer", first=first)
+    return by_name.join(ended, on=task, how="left").select(*UNIT, "reviewer", first=first)
 
 
 def _one_per_task(units: pl.DataFrame) -> pl.DataFrame:
@@ -184,8 +178,8 @@ def blind_misses(readings: pl.DataFrame, readers: int = 2, delta: float = DELTA 
     few = (readers - 1) // 2
     by_subject = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(readers))
     by_subject = by_subject.filter(pl.col("missed").list.len() > few)
-    found = by_subject["missed"].list.len() - by_subject["missed"].list.sum()
-    return Blind.of(by_subject.height, int((found <= few).sum()), delta)
+    hits = by_subject["missed"].list.len() - by_subject["missed"].list.sum()
+    return Blind.of(by_subject.height, int((hits <= few).sum()), delta)
 
 
 def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:

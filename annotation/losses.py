@@ -30,9 +30,9 @@ def answers(desk: Desk, tool: str, projects: list[sync.Project], seen: Collectio
     return _counts(task.reviewer for task in empty if astuple(task) in answered)
 
 
-def _sent(desk: Desk, tool: str) -> pl.DataFrame:
+def _sent(state: Desk, tool: str) -> pl.DataFrame:
     """The tasks that the server holds according to the ledger."""
-    return tables.last(workspace.read(desk.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
+    return tables.last(workspace.read(state.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
 
 
 def _counts(reviewers: Iterable[str]) -> dict[str, int]:

@@ -133,12 +133,9 @@ def sure(proposals: pl.DataFrame, confidence: float) -> pl.DataFrame:
 def carried(
     sure: pl.DataFrame, votes: pl.DataFrame, judged: pl.DataFrame, assignments: pl.DataFrame, design: pl.DataFrame
 ) -> Units:
-    """The sure proposals that nobody has read, of traits for which at most ALPHA of them are wrong according to those
-    read."""
-    assigned = assignments.filter(kind="sensitivity", role="reviewer").unique(
-        "subject", keep="first", maintain_order=True
-    )
-    audited = set(assigned.filter(why=AUDIT)["subject"])
+    """The unread sure proposals of traits where, by those that were read, at most ALPHA of them are wrong."""
+    tasks = assignments.filter(kind="sensitivity", role="reviewer").unique("subject", keep="first", maintain_order=True)
+    audited = set(tasks.filter(why=AUDIT)["subject"])
     draw = dict(design.filter(kind="sensitivity").select("subject", "draw").iter_rows())
     read = set(votes.filter(kind="sensitivity").select("subject", "trait").iter_rows())
     verdicts = {(s, t): v for s, t, v in judged.select("subject", "trait", "verdict").iter_rows()}
@@ -154,16 +151,16 @@ def carried(
     return frozenset(carried_units)
 
 
-def _drawn(units: list[Unit], known: dict[Unit, str], audited: set[str], draw: dict[str, str]) -> list[str | None]:
+def _drawn(units: list[Unit], verdicts: dict[Unit, str], audited: set[str], draw: dict[str, str]) -> list[str | None]:
     """The verdicts on the units in the order in which they were drawn; None if there is none yet.
 
     Units that were assigned as proposals come first, in the order of proposals. Those after the last of these are left
     for the audit, in the audit's order.
     """
     order = sorted(units, key=lambda unit: by_turn(unit[0]))
-    last_read = max((n for n, unit in enumerate(order) if unit in known and unit[0] not in audited), default=-1)
+    last_read = max((n for n, unit in enumerate(order) if unit in verdicts and unit[0] not in audited), default=-1)
     remaining = sorted(order[last_read + 1 :], key=lambda unit: draw.get(unit[0], LAST))
-    return [known.get(unit) for unit in order[: last_read + 1]] + _begun([known.get(unit) for unit in remaining])
+    return [verdicts.get(unit) for unit in order[: last_read + 1]] + _begun([verdicts.get(unit) for unit in remaining])
 
 
 def labels(sure: pl.DataFrame, units: Units, texts: pl.DataFrame) -> pl.DataFrame:

@@ -175,8 +175,8 @@ def of_items(items: LabelBounds | None) -> dict[str, str]:
     """The bounds on flags of items, in words: for each trait that was flagged, and for any."""
     flagged = {slug: bound for slug, bound in items.traits.items() if bound.labels or bound.misses} if items else {}
     pooled = {ANY_FLAG: items.pooled} if items else {}
-    named = {f"{slug} (items)": bound for slug, bound in flagged.items()} | pooled
-    return {name: words(bound, "items") for name, bound in named.items()}
+    by_name = {f"{slug} (items)": bound for slug, bound in flagged.items()} | pooled
+    return {name: words(bound, "items") for name, bound in by_name.items()}
 
 
 def lowers_most(bounds: LabelBounds) -> str | None:

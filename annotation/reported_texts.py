@@ -10,9 +10,7 @@ import polars as pl
 
 from annotation.review_history import BACK
 
-_REPORT = (
-    r"(?i)\bpersonal[\W_]*(data|info|detail)|\bpii\b"  # guidelines.md asks for the first form; people also write others
-)
+_REPORT = r"(?i)\bpersonal[\W_]*(data|info|detail)|\bpii\b"  # guidelines.md asks for the first; people vary it
 SHOWN = 5  # ids in a line
 
 

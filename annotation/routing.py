@@ -62,7 +62,7 @@ def route(
 ) -> pl.DataFrame:
     """New ASSIGNMENTS: tasks that lack readers, and tasks with a disputed unit for the adjudicator.
 
-    why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score), `census` (one of these in an
+    why is `gold`, `proposed` (a present or unsure claim), `orders`, `band` (a high score), `census` (one of them in an
     earlier push: no audit represents it) or `audit` (its place in the draw is below the share: a uniform draw from all
     the rest, including those with only `auto` claims; and those drawn before). Each goes to the reviewer with the
     fewest tasks who may see it. Existing assignments stay, unless they are `revoked` (kind, subject, reviewer): then

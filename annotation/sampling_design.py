@@ -136,8 +136,8 @@ def strata(design: pl.DataFrame, current: Collection[str], assignments: pl.DataF
     assigned = assignments.filter(kind=kind, role="reviewer").select("subject", "why")
     first = dict(assigned.reverse().iter_rows())
     places = dict(rows.select("subject", "stratum").iter_rows())
-    asked = {subject for subject, why in first.items() if why != AUDIT}
-    zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in asked)]
+    read_anyway = {subject for subject, why in first.items() if why != AUDIT}
+    zone = [subject for subject, s in places.items() if s == ZONE or (s == SURE and subject not in read_anyway)]
     drawn = max((n for n, subject in enumerate(zone, 1) if first.get(subject) == AUDIT), default=0)
     in_zone = set(zone)
     read = [subject for subject in current if subject not in in_zone]

@@ -85,9 +85,9 @@ def _has_finished_task(person: Mapping[str, object]) -> bool:
     return isinstance(tasks, int) and isinstance(still_open, int) and tasks > still_open
 
 
-def _people(found: ReviewStatus) -> list[str]:
-    names = list(dict.fromkeys(name for row in found.reviewers.values() for name in row))
-    rows = [[reviewer, *(_cell(row.get(name)) for name in names)] for reviewer, row in found.reviewers.items()]
+def _people(status: ReviewStatus) -> list[str]:
+    names = list(dict.fromkeys(name for row in status.reviewers.values() for name in row))
+    rows = [[reviewer, *(_cell(row.get(name)) for name in names)] for reviewer, row in status.reviewers.items()]
     return _table(["reviewer", *(name.replace("_", " ") for name in names)], rows)
 
 

@@ -199,8 +199,8 @@ class Dealer:
 
     def _free(self, key: Key) -> list[str]:
         """The reviewers who never had it and may see it."""
-        had, found = self.had.get(key, set()), self.found.get(key, ())
-        return [name for name, hidden in self.hidden.items() if name not in had and hidden.isdisjoint(found)]
+        had, present = self.had.get(key, set()), self.found.get(key, ())
+        return [name for name, hidden in self.hidden.items() if name not in had and hidden.isdisjoint(present)]
 
     def _lacks(self, key: Key, why: str) -> tuple[int, list[str]]:
         """(readers that a task still lacks, reviewers who may get it)."""

@@ -95,23 +95,23 @@ def steps(judged: Judged) -> tuple[Step, ...]:
 
 
 def _votes(judged: Judged) -> list[Step]:
-    said, trait, rule, known = judged.said, judged.trait, judged.rule, judged.known
-    topics, p, _ = judging.asked(said, [trait], rule, 1, known)
-    exact = judging.asked(said.filter("exact"), [trait], rule, 1, known)[1]
+    statements, trait, rule, voters = judged.said, judged.trait, judged.rule, judged.known
+    topics, p, _ = judging.asked(statements, [trait], rule, 1, voters)
+    exact = judging.asked(statements.filter("exact"), [trait], rule, 1, voters)[1]
     core = [topics.index(topic) for topic in trait.core]
     clears = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
     lines = []
     for n, (topic, key) in enumerate(zip(topics, judging.keys(topics), strict=True)):
-        rows = said.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
+        rows = statements.filter((pl.col("kind") == "topic") & (pl.col("key") == key))
         if rows.is_empty():
             if judged.word == "unknown" and topic in trait.core:
                 lines.append(Step(f"{topic} [core]: no answer; without one votes cannot clear this item"))
             continue
-        yes, no, several = _worst_count(judging.counts(rows), known.get(key))
+        yes, no, several = _worst_count(judging.counts(rows), voters.get(key))
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
         parts = [f"{answers} (stated)"] if answers else []
         if yes + no:
-            parts.append(f"{yes} yes of {yes + no}{several} (voters {_voter_rates(known[key])})")
+            parts.append(f"{yes} yes of {yes + no}{several} (voters {_voter_rates(voters[key])})")
         text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_outcome(p[0, n], rule)}"
         true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # inexact statements outvote nothing
         lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (clears and n in core)))
@@ -142,26 +142,26 @@ def _outcome(p: float, rule: Rule) -> str:
 
 
 def _classes(judged: Judged) -> list[Step]:
-    said, trait, rule = judged.said, judged.trait, judged.rule
+    statements, trait, rule = judged.said, judged.trait, judged.rule
     lines, same = [], ("kind", "key", "asked")
-    stated = judging.class_statements(said, trait.core).with_columns(pl.col("exact").any().over(same))
+    stated = judging.class_statements(statements, trait.core).with_columns(pl.col("exact").any().over(same))
     for row in stated.unique(same, maintain_order=True).to_dicts():
         precision = f"right of {row['right']} of {row['read']} works read" if row["read"] else "not read"
         effect = "only keeps it from being clear"
         if row["precision"] >= rule.class_from:
-            outvoted = _not_true(said, trait, row["asked"], rule, judged.known)
+            outvoted = _not_true(statements, trait, row["asked"], rule, judged.known)
             if row["exact"]:  # statements that may be about another work outvote nothing
-                outvoted &= _not_true(said.filter("exact"), trait, row["asked"], rule, judged.known)
+                outvoted &= _not_true(statements.filter("exact"), trait, row["asked"], rule, judged.known)
             effect = "would violate, but votes say that it is not true" if outvoted else "violates"
         text = f"{row['asked']} [core]: {row['kind']} {row['topic']!r} ({row['source']}), {precision}: {effect}"
-        rows = said.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
+        rows = statements.filter((pl.col("kind") == row["kind"]) & (pl.col("key") == row["key"]))
         lines.append(judged.step(text, rows, *["violated"] * (effect == "violates")))
     return lines
 
 
-def _not_true(said: pl.DataFrame, trait: Trait, topic: str, rule: Rule, known: Mapping[str, Voters]) -> bool:
+def _not_true(statements: pl.DataFrame, trait: Trait, topic: str, rule: Rule, voters: Mapping[str, Voters]) -> bool:
     """Whether these statements answer a topic of the trait with a no that outweighs a class of statements."""
-    topics, p, _ = judging.asked(said, [trait], rule, 1, known)
+    topics, p, _ = judging.asked(statements, [trait], rule, 1, voters)
     return bool(p[0, topics.index(topic)] <= rule.clear_upto)
 
 

@@ -98,24 +98,24 @@ def judged(
     meant = match.candidates or ((match.item,) if match.item else ())
     if not meant:
         return answer
-    said = all_statements.filter(pl.col("item").is_in(meant))
-    said = said.with_columns(row=pl.col("item").cast(pl.Enum(meant)).to_physical())
+    statements = all_statements.filter(pl.col("item").is_in(meant))
+    statements = statements.with_columns(row=pl.col("item").cast(pl.Enum(meant)).to_physical())
     voters = judging.voters(all_statements, trait.topics)
-    risk, codes = judging.judge(said, [trait], rule, len(meant), voters)
+    risk, codes = judging.judge(statements, [trait], rule, len(meant), voters)
     verdict = violations.as_named(violations.worst(codes.T), np.array([not match.exact]))[0]
     verdicts = pl.Series("verdict", [violations.VERDICTS[code] for code in codes[:, 0]], pl.String)
     answer = replace(answer, candidates=similar.with_columns(verdicts) if match.candidates else unjudged)
     if match.item is None:  # no statement is about one certain work
         return replace(answer, word=violations.VERDICTS[verdict])
-    own_statements, number = said.filter(pl.col("item") == match.item), _number(risk[meant.index(match.item), 0])
-    others = said.filter(pl.col("item") != match.item)
+    own_statements, number = statements.filter(pl.col("item") == match.item), _number(risk[meant.index(match.item), 0])
+    others = statements.filter(pl.col("item") != match.item)
     return replace(
         answer,
         item=match.item,
         title=titles.shown(items.filter(pl.col("item") == match.item).row(0, named=True)),
         word=violations.VERDICTS[verdict],
         risk=number,
-        evidence=said.filter(speaks_for(trait)).select(SHOWN),
+        evidence=statements.filter(speaks_for(trait)).select(SHOWN),
         others=others.filter(speaks_for(trait)).select(SHOWN),
         steps=steps(Judged(own_statements, trait, rule, voters, violations.VERDICTS[verdict], number)),
     )
@@ -187,23 +187,23 @@ def explained(
 ) -> Explained:
     """The item with all statements on it, and risk, verdict and steps per trait. `by_title`: index(items), if known."""
     all_statements = judging.statements(items, links, warnings, by_title)
-    said, voters = (
+    statements, voters = (
         all_statements.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),
         judging.voters(all_statements, taxonomy.topics),
     )
-    risk, codes = judging.judge(said, taxonomy.traits, rule, 1, voters)
+    risk, codes = judging.judge(statements, taxonomy.traits, rule, 1, voters)
     traits = tuple(
         TraitRisk(
             trait.slug,
             _number(risk[0, n]),
             violations.VERDICTS[codes[0, n]],
-            steps(Judged(said, trait, rule, voters, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
+            steps(Judged(statements, trait, rule, voters, violations.VERDICTS[codes[0, n]], _number(risk[0, n]))),
         )
         for n, trait in enumerate(taxonomy.traits)
-        if not said.filter(speaks_for(trait)).is_empty()
+        if not statements.filter(speaks_for(trait)).is_empty()
     )
     row = cast("ItemRow", items.filter(pl.col("item") == item).row(0, named=True))
-    return Explained(row, said.select(SHOWN), traits)
+    return Explained(row, statements.select(SHOWN), traits)
 
 
 def resolved(
@@ -214,10 +214,10 @@ def resolved(
     return by_id or titles.find(by_title, *titles.split_year(asked.removeprefix("title:")), domain)
 
 
-def _by_id(asked: str, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match | None:
+def _by_id(text: str, items: pl.DataFrame, links: pl.DataFrame) -> titles.Match | None:
     """The item of an item id, a ref or a bare IMDb id such as tt0078748; None if there is none."""
-    if not items.filter(pl.col("item") == asked).is_empty():
-        return titles.Match("found", asked)
-    imdb = _IMDB.fullmatch(asked.strip().lower())
-    linked = links.filter(pl.col("ref") == (refs.imdb(imdb[1]) if imdb else asked))
+    if not items.filter(pl.col("item") == text).is_empty():
+        return titles.Match("found", text)
+    imdb = _IMDB.fullmatch(text.strip().lower())
+    linked = links.filter(pl.col("ref") == (refs.imdb(imdb[1]) if imdb else text))
     return None if linked.is_empty() else titles.Match("found", linked["item"][0])

@@ -33,8 +33,8 @@ def known(
     counts = said.group_by("item").agg(
         reasons=(kind == "reason").sum(), keywords=kind.is_in([*class_rules.CLASSES[1:]]).sum()
     )
-    named = _NAMED if conversations is None else texts_on_disk.refs(conversations, "conversation")
-    ids = named.filter(~pl.col("ref").str.starts_with("title:")).join(links, "ref").unique(["conversation", "item"])
+    all_refs = _NAMED if conversations is None else texts_on_disk.refs(conversations, "conversation")
+    ids = all_refs.filter(~pl.col("ref").str.starts_with("title:")).join(links, "ref").unique(["conversation", "item"])
     mentions = ids.group_by("item").agg(mentions=pl.len())
     collections = pl.col("refs").list.eval(pl.element().str.split(":").list.first()).list.n_unique()
     rows = items.select("item", collections=collections)

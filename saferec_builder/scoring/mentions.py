@@ -60,12 +60,8 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
     left_out = dict(zip(distinct, model().score(distinct)[:, 0].tolist(), strict=True))
     scored = [(mention, context, left_out[context]) for mention, context in zip(mentions, contexts, strict=True)]
     return Beside(
-        frozenset(
-            mention.item
-            for (mention, reading), context, p in scored
-            if mention.item and reading == "surely" and _offers(context, p)
-        ),
-        frozenset(mention.item for (mention, _), _, p in scored if mention.item and p <= POSSIBLE),
+        frozenset(m.item for (m, how), text, p in scored if m.item and how == "surely" and _offers(text, p)),
+        frozenset(m.item for (m, _), _, p in scored if m.item and p <= POSSIBLE),
     )
 
 

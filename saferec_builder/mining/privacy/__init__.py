@@ -115,19 +115,19 @@ def find(
     return [m for m, n in zip(matches, last, strict=True) if n < 0 or hidden[n][1] < m[1]]
 
 
-def _title_test(text: str, named: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
+def _title_test(text: str, spans: Collection[tuple[int, int]]) -> Callable[[Found], bool]:
     """Returns a test: is every letter of a match in a title? An address or a handle that only contains one is not.
 
     A single given name is part of a title only if the title continues, with its year or another word: Emma is a film,
     too. A name found in passing is taken for a title, for there the film is more likely.
     """
     in_title = bytearray(len(text))
-    for start, end in named:
+    for start, end in spans:
         in_title[start:end] = b"\1" * (end - start)
 
     def is_title(match: Found) -> bool:
         start, end, kind = match
-        if kind == "name" and (start, end) in named and names.is_given(text[start:end]):
+        if kind == "name" and (start, end) in spans and names.is_given(text[start:end]):
             return False
         if kind == "handle" and "_" in text[start:end]:
             return False
@@ -223,7 +223,7 @@ def rules() -> str:
 
 def _places(titles: Iterable[str]) -> Titles:
     """Finds the first place of each title."""
-    return lambda text: [(at, at + len(title)) for title in titles if (at := text.find(title)) >= 0]
+    return lambda text: [(start, start + len(title)) for title in titles if (start := text.find(title)) >= 0]
 
 
 def _candidates(text: str, known: Collection[str]) -> Iterator[Found]:
