@@ -30,11 +30,12 @@ RELEASE_HEAD = """\
 # Release format: the columns of a dataset
 
 For anyone who reads a release: every config, its splits and its columns, as `datasets.load_dataset(DIR, CONFIG)` gives
-them. [Releases](releases.md) has the other files and how a release is made. `croissant.json` holds the same words for
-machines. `python -m tests.data_format` makes this page of `exports/columns.toml`.
+them. [Releases](releases.md) describes the other files, and how a release is made. `croissant.json` holds the same
+words for machines. `python -m tests.data_format` makes this page from `exports/columns.toml`.
 
 Ids of conversations are keyed: without the owner's key nobody can compute them. Ids of items are those of the config
-`items`. A sensitivity is a trait of `traits.toml`.
+`items`. A sensitivity is a trait of `traits.toml`. If a source's licence keeps its text out of a release, the text
+stays with its source.
 """
 
 
