@@ -1,6 +1,6 @@
 """Reads a release folder for training: its items, their verdicts, its rows, and the gold file of a demo.
 
-Needs pyarrow and numpy. A row is a plain dict with the columns of the release (docs/data-format.md).
+Needs pyarrow and numpy. A row is a plain dict with the columns of the release (docs/release-format.md).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
