@@ -71,7 +71,8 @@ class Base:
 
     kept: pl.DataFrame  # conversations in the release (last revision), in its order, without their texts
     left_out: pl.DataFrame
-    reviews: pl.DataFrame  # each reviewer's last valid review per unit
+    standing: pl.DataFrame  # each reviewer's last review per unit (standing_reviews)
+    reviews: pl.DataFrame  # those of them that count
     past: pl.Series  # ids of the other reviews
     current_labels: pl.DataFrame  # labels of conversations, as build_rows.current gives them
     item_labels: pl.DataFrame
@@ -225,9 +226,9 @@ def _built(
 def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[str, Agreement], Certificate | None]:
     """Returns the agreement per trait, and the certificate of what the labels miss at most."""
     base, taxonomy, readers = chosen.base, ws.taxonomy, ws.config.review.readers
-    reviews = withheld.without(base.reviews, base.out)  # withheld conversations do not count, not even in numbers
+    reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
     voting, _ = controls.apart(reviews, snapshot.assignments)
-    checks.check_uncounted(snapshot.labels, voting, base.out)
+    checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
     flags = review_facts.flags(snapshot, base.items["item"], reviews, taxonomy.slugs, readers)
     judged = (snapshot, base.current_labels, reviews, base.out, taxonomy)
     stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)
@@ -240,7 +241,8 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
     conversations = tables.last(snapshot.conversations, "conversation")
     conversations = conversations.join(snapshot.clusters, on="conversation", how="left", maintain_order="left")
-    reviews = standing_reviews(snapshot, taxonomy)
+    standing = standing_reviews(snapshot, taxonomy)
+    reviews = standing.filter(pl.col("out").is_null()).drop("out")
     labels, catalog_rows = snapshot.labels, snapshot.catalog_rows
     items, links = catalog.merge(catalog_rows)
     sources = {*conversations["source"].unique(), *catalog_rows["source"].unique()}
@@ -279,6 +281,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     return Base(
         kept=kept,
         left_out=left_out,
+        standing=standing,
         reviews=reviews,
         past=snapshot.reviews.join(reviews, on="review", how="anti")["review"],
         current_labels=current_labels,

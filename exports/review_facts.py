@@ -29,8 +29,9 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def agreement_by_trait(reviews: pl.DataFrame, taxonomy: Taxonomy, small: list[str]) -> dict[str, Agreement]:
-    """Of the sensitivity labels; traits of too few people (`small`) are left out."""
-    judged = reviews.filter(kind="sensitivity", role="reviewer").with_columns(out=pl.lit(None, pl.String))
+    """Of the sensitivity labels; traits of too few people (`small`) are left out. `reviews`: snapshot.standing_reviews,
+    those too that do not count: a `*` is no word on what its reader answered."""
+    judged = reviews.filter(kind="sensitivity", role="reviewer")
     alphas = agreement.alphas(aggregation.votes(judged, taxonomy)).sort("trait")
     short = alphas.filter(~pl.col("trait").is_in(small)).select("trait", pl.col("alpha").round(4), "units")
     return {trait: {"alpha": alpha, "units": units} for trait, alpha, units in short.iter_rows()}
@@ -51,16 +52,16 @@ def certified(
     Stops where a label claims more than its bounds carry.
 
     By the labels that are released (`known`): of what was pulled since there are none yet. `out`: withheld
-    conversations and why; `reviews` has none of them.
+    conversations and why; `reviews` (snapshot.standing_reviews) has none of them.
     """
-    if reviews.is_empty():
+    if reviews.filter(pl.col("out").is_null()).is_empty():
         checks.check_certificates(known, [])
         return None
     judged = withheld.without(known.with_columns(kind=pl.lit("sensitivity")), out)
     auto = frozenset(judged.filter(method="auto").select("subject", "trait").iter_rows())
     current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
     said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
-    votes = aggregation.votes(reviews.with_columns(out=pl.lit(None, pl.String)), taxonomy)
+    votes = aggregation.votes(reviews, taxonomy)
     drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
     severe = [t.slug for t in taxonomy.traits if t.severe]
     known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
@@ -79,7 +80,7 @@ def flags(
 ) -> LabelBounds | None:
     """What the flags of `items` (ids of the catalog) miss at most, of those whose plot was to be read."""
     plots = snapshot.plots.filter(snapshot.plots.is_in(items.implode())).to_list()
-    said = aggregation.plots(snapshot.labels, reviews.with_columns(out=pl.lit(None, pl.String)), slugs, readers)
+    said = aggregation.plots(snapshot.labels, reviews, slugs, readers)
     history = (snapshot.verdicts, snapshot.reviews)
     return recall_bounds.item_bounds(snapshot.design, plots, snapshot.assignments, said, *history, slugs)
 

@@ -103,7 +103,8 @@ def take(ws: Workspace) -> Snapshot:
 
 
 def standing_reviews(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
-    """Returns each reviewer's last valid review per unit."""
+    """Returns each reviewer's last review per unit; the column `out` says why one does not count
+    (review_history.standing). Of items only those that count."""
     newest = pl.col("digest") == pl.col("digest").last().over("conversation")
     judged = snapshot.reviews.filter(kind="sensitivity")
     reviewed = snapshot.conversations.join(
@@ -116,8 +117,8 @@ def standing_reviews(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
     turns = snapshot.turns(snapshot.conversations.filter(pl.col("conversation").is_in(needed.implode())))
     texts = texts.join(turns, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
-    standing = review_history.spelled(standing, snapshot.asked, taxonomy)
-    return pl.concat([standing.filter(pl.col("out").is_null()).drop("out"), _of_items(snapshot, taxonomy)])
+    items = _of_items(snapshot, taxonomy).with_columns(out=pl.lit(None, pl.String))
+    return pl.concat([review_history.spelled(standing, snapshot.asked, taxonomy), items])
 
 
 def _of_items(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:

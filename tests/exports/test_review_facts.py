@@ -247,3 +247,24 @@ def test_a_review_of_an_item_is_of_the_one_that_it_became_part_of():
     links = pl.DataFrame({"ref": ["csv:b", "item:a", "item:b"], "item": ["a"] * 3})
     rows = review_facts.of_items(pl.DataFrame({"kind": kinds, "subject": subjects}), links)
     assert rows["subject"].to_list() == ["b", "a", "a"]
+
+
+@pytest.mark.slow
+def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, cli):
+    """Both said that blood is too much; a better redaction took their quote from three texts, and their `*` stands.
+    The release counted that both had found nothing there: an agreement of 40 where they agree on 37."""
+    review_settings(workspace.root, held_back=0)
+    ws, where = pushed(workspace, cli, "--all", min_seekers=1)
+    for name in ("ann", "bo"):
+        edit(ws.root / "review" / f"{name}.csv", lambda row: yes(row))
+    assert cli("review", "pull", "--tool", "files", ws.root / "review", *where).code == 0
+    hurt = store.read(ws, tables.CONVERSATIONS).filter(pl.col("conversation").is_in(["c001", "c003", "c005"]))
+    rows = hurt.to_dicts()
+    for row in rows:
+        row["turns"][0]["text"] = row["turns"][0]["text"].replace("blood", "[NAME]")
+        row["digest"] = tables.digest(row["turns"])
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
+    found = cli("adjudicate", *where, "--json").json
+    assert found["reviews_left_out"] == {"stale": 6} and found["alpha"]["gore"]["units"] == 37
+    assert cli("release", "1.0.0", *where).code == 0
+    assert manifest(ws)["agreement"]["gore"] == {"alpha": 1.0, "units": 37}
