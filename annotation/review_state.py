@@ -10,14 +10,13 @@ from annotation import (
     aggregation,
     controls,
     gold_and_decoys as quality_checks,
+    label_bounds as bounding,
     precision_bounds as precision,
-    recall_bounds as recall,
     rejections,
     reliability,
     reported_texts,
     review_history,
     routing,
-    sampling_design as drawing,
     standing_claims,
 )
 from annotation.recall_bounds import LabelBounds
@@ -195,31 +194,35 @@ def reported(desk: Desk) -> list[str]:
 
 
 def blind_readings(desk: Desk) -> pl.DataFrame:
-    """How everybody read what is known and was not suggested (controls.readings)."""
-    votes = pl.concat([desk.votes, desk.control_votes])
-    known = (desk.judged, desk.gold, desk.ever, desk.decoys)
-    return controls.readings(desk.assignments, votes, *known, severe=desk.taxonomy.severe, reviews=desk.reviews)
+    """label_bounds.readings of it."""
+    return bounding.readings(_reviewed(desk))
 
 
 def label_bounds(desk: Desk) -> LabelBounds:
-    """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks."""
-    slugs, pool = desk.taxonomy.slugs, withheld.without(desk.known.filter("current"), desk.withheld)
-    current = pool.filter(kind="sensitivity")["subject"].to_list()
-    said = drawing.said(desk.judged, desk.labels, desk.reviews, current)
-    readers = desk.ws.config.review.readers
-    blind = controls.blind_misses(blind_readings(desk), readers)
-    drawn = (desk.design, current, desk.assignments, said, desk.gold)
-    found = recall.bounds(*drawn, slugs, auto=desk.auto, blind=blind, gone=desk.erased)
-    false, pooled = precision.false_shares(desk.votes, desk.assignments, desk.auto, slugs, readers, desk.reviews)
-    return replace(found, false=false, false_pooled=pooled, items=_item_bounds(desk))
+    """label_bounds.bounds of it."""
+    return bounding.bounds(_reviewed(desk))
 
 
-def _item_bounds(desk: Desk) -> LabelBounds | None:
-    """The same of the flags of items that somebody or something has read."""
-    current = desk.known.filter("current", kind="item_flag")["subject"].to_list()
-    slugs, readers = desk.taxonomy.slugs, desk.ws.config.review.readers
-    flags = aggregation.plots(desk.judged, desk.standing, slugs, readers)
-    return recall.item_bounds(desk.design, current, desk.assignments, flags, desk.labels, desk.reviews, slugs)
+def _reviewed(desk: Desk) -> bounding.Reviewed:
+    current = withheld.without(desk.known.filter("current"), desk.withheld)
+    return bounding.Reviewed(
+        taxonomy=desk.taxonomy,
+        readers=desk.ws.config.review.readers,
+        current=current.filter(kind="sensitivity")["subject"].to_list(),
+        plots=current.filter(kind="item_flag")["subject"].to_list(),
+        judged=desk.judged,
+        standing=desk.standing,
+        votes=pl.concat([desk.votes, desk.control_votes]),
+        auto=desk.auto,
+        labels=desk.labels,
+        reviews=desk.reviews,
+        assignments=desk.assignments,
+        design=desk.design,
+        proposals=desk.ever,
+        gold=desk.gold,
+        decoys=desk.decoys,
+        erased=desk.erased,
+    )
 
 
 def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:

@@ -229,9 +229,8 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
     reviews = withheld.without(base.standing, base.out)  # withheld conversations do not count, not even in numbers
     voting, _ = controls.apart(reviews, snapshot.assignments)
     checks.check_uncounted(snapshot.labels, voting.filter(pl.col("out").is_null()), base.out)
-    flags = review_facts.flags(snapshot, base.items["item"], reviews, taxonomy.slugs, readers)
     judged = (snapshot, base.current_labels, reviews, base.out, taxonomy)
-    stated = review_facts.certified(*judged, small=chosen.small, readers=readers, flags=flags)
+    stated = review_facts.certified(*judged, small=chosen.small, readers=readers, items=base.items["item"])
     return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
 
 

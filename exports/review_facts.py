@@ -1,22 +1,12 @@
 """What reviewers said, as a release tells it: their agreement, what the labels may miss, and nobody's name."""
 
-from dataclasses import replace
 from math import ceil, floor
 
 import polars as pl
 
-from annotation import (
-    aggregation,
-    agreement,
-    certificate,
-    controls,
-    precision_bounds,
-    recall_bounds,
-    sampling_design as design,
-)
+from annotation import aggregation, agreement, certificate, label_bounds, sampling_design as design
 from annotation.certificate import Certificate, Prevalence
 from annotation.confidence_bounds import ALPHA
-from annotation.recall_bounds import LabelBounds
 from annotation.tools.tasks_and_answers import VERDICTS
 from exports import checks
 from exports.formats import VOTES
@@ -46,49 +36,50 @@ def certified(
     *,
     small: list[str],
     readers: int,
-    flags: LabelBounds | None = None,
+    items: pl.Series,
 ) -> Certificate | None:
-    """What is stated of the labels, without the traits in `small`, and of `flags`; None where nobody has reviewed.
-    Stops where a label claims more than its bounds carry.
+    """What is stated of the labels, without the traits in `small`; None where nobody has reviewed. Stops where a label
+    claims more than its bounds carry.
 
     By the labels that are released (`known`): of what was pulled since there are none yet. `out`: withheld
-    conversations and why; `reviews` (snapshot.standing_reviews) has none of them.
+    conversations and why; `reviews` (snapshot.standing_reviews) has none of them. `items`: ids of the catalog.
     """
     if reviews.filter(pl.col("out").is_null()).is_empty():
         checks.check_certificates(known, [])
         return None
-    judged = withheld.without(known.with_columns(kind=pl.lit("sensitivity")), out)
-    auto = frozenset(judged.filter(method="auto").select("subject", "trait").iter_rows())
-    current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
-    said = design.said(judged, snapshot.verdicts, snapshot.reviews, current)
-    votes = aggregation.votes(reviews, taxonomy)
-    drawn = (snapshot.design, current, snapshot.assignments, said, snapshot.gold)
-    severe = [t.slug for t in taxonomy.traits if t.severe]
-    known_ones = (judged, snapshot.gold, snapshot.proposals, snapshot.decoys)
-    read = controls.readings(snapshot.assignments, votes, *known_ones, severe=severe, reviews=snapshot.reviews)
-    blind = controls.blind_misses(read, readers)
-    found = recall_bounds.bounds(*drawn, taxonomy.slugs, auto=auto, blind=blind, gone=snapshot.erased)
-    voting, _ = controls.apart(votes, snapshot.assignments)
-    rechecked = (snapshot.assignments, auto, taxonomy.slugs, readers, snapshot.reviews)
-    false, pooled = precision_bounds.false_shares(voting, *rechecked)
+    labels = withheld.without(known.with_columns(kind=pl.lit("sensitivity")), out)
+    shown = [*tables.UNIT, "verdict", "method"]
+    found = label_bounds.bounds(
+        label_bounds.Reviewed(
+            taxonomy=taxonomy,
+            readers=readers,
+            current=_current(snapshot, out).to_list(),
+            plots=snapshot.plots.filter(snapshot.plots.is_in(items.implode())).to_list(),
+            judged=pl.concat([labels.select(shown), snapshot.labels.filter(kind="item_flag").select(shown)]),
+            standing=reviews,
+            votes=aggregation.votes(reviews, taxonomy),
+            auto=frozenset(labels.filter(method="auto").select("subject", "trait").iter_rows()),
+            labels=snapshot.verdicts,
+            reviews=snapshot.reviews,
+            assignments=snapshot.assignments,
+            design=snapshot.design,
+            proposals=snapshot.proposals,
+            gold=snapshot.gold,
+            decoys=snapshot.decoys,
+            erased=snapshot.erased,
+        )
+    )
     checks.check_certificates(known, [slug for slug, bound in found.traits.items() if bound.within])
-    return certificate.of(replace(found, false=false, false_pooled=pooled, items=flags), small)
+    return certificate.of(found, small)
 
 
-def flags(
-    snapshot: Snapshot, items: pl.Series, reviews: pl.DataFrame, slugs: tuple[str, ...], readers: int
-) -> LabelBounds | None:
-    """What the flags of `items` (ids of the catalog) miss at most, of those whose plot was to be read."""
-    plots = snapshot.plots.filter(snapshot.plots.is_in(items.implode())).to_list()
-    said = aggregation.plots(snapshot.labels, reviews, slugs, readers)
-    history = (snapshot.verdicts, snapshot.reviews)
-    return recall_bounds.item_bounds(snapshot.design, plots, snapshot.assignments, said, *history, slugs)
+def _current(snapshot: Snapshot, out: dict[str, str]) -> pl.Series:
+    return snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
 
 
 def weights(snapshot: Snapshot, known: pl.DataFrame, out: dict[str, str]) -> pl.DataFrame:
     """conversation, weight: how many conversations each one that people labelled stands for, by how it was drawn."""
-    current = snapshot.conversations.filter(~pl.col("conversation").is_in(list(out)))["conversation"].unique()
-    strata = design.strata(snapshot.design, current, snapshot.assignments, "sensitivity")
+    strata = design.strata(snapshot.design, _current(snapshot, out), snapshot.assignments, "sensitivity")
     judged = known.filter(pl.col("verdict").is_not_null() & (pl.col("method") != "auto"))
     rows = list(design.weights(strata, judged["subject"].unique()).items())
     return pl.DataFrame(rows, {"conversation": pl.String, "weight": pl.Float64}, orient="row")

@@ -11,6 +11,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from annotation import certificate
+from annotation.review_state import gather, label_bounds
 from exports import folder as write, review_facts, verify as proof
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store
@@ -268,3 +270,5 @@ def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, c
     assert found["reviews_left_out"] == {"stale": 6} and found["alpha"]["gore"]["units"] == 37
     assert cli("release", "1.0.0", *where).code == 0
     assert manifest(ws)["agreement"]["gore"] == {"alpha": 1.0, "units": 37}
+    stated = certificate.check(ws.releases / "1.0.0" / "certificate.json")
+    assert stated == certificate.of(label_bounds(gather(ws)), write.facts_of(ws.releases / "1.0.0")["withheld"])
