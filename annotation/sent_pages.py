@@ -40,24 +40,31 @@ def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Ta
     workspace.append(ws, tables.KEYED, rows)
 
 
-def as_sent(ws: Workspace, made: list[Sheet], there: Collection[str]) -> list[Sheet]:
-    """What a version before has put there stays as it is, where it asks the same, and is not asked twice. `there`: the
-    keys that the server holds."""
+def as_sent(
+    ws: Workspace, made: list[Sheet], there: Collection[str], key: Callable[[str, list[str]], str]
+) -> list[Sheet]:
+    """What a version before has put there stays as it is, where it asks the same, and is not asked twice. What somebody
+    else has answered there is done for the server: open it is under another key. `there`: the keys that the server
+    holds; `key` makes one (task_conversion.sheets)."""
+    refused = _refused(ws)
     keyed = workspace.read(ws, tables.KEYED).select("task", "asked")
     asked = {key: {*traits} for key, traits in keyed.filter(pl.col("task").is_in([*there])).iter_rows()}
 
-    def key(sheet: Sheet) -> str:
-        mine, keys = {*sheet.asked}, (sheet.key, *sheet.former)
-        return next((each for each in keys if each in there and asked.get(each, mine) == mine), sheet.key)
+    def sent(sheet: Sheet) -> str:
+        mine, own = {*sheet.asked}, sheet.key
+        while own in refused:
+            own = key(sheet.task.id, [own])
+        keys = (own, *(former for former in sheet.former if former not in refused))
+        return next((each for each in keys if each in there and asked.get(each, mine) == mine), own)
 
-    return [replace(sheet, key=key(sheet)) for sheet in made]
+    return [replace(sheet, key=sent(sheet)) for sheet in made]
 
 
 def answered(ws: Workspace, made: list[Sheet], there: Collection[str], taxonomy: Taxonomy) -> set[str]:
     """The keys of those of `made` that an answer on the server speaks for already; `there`: the keys of the answered
     tasks. A reader has read the whole text, whatever was proposed since; an adjudicator ruled on what they were asked.
     What was rejected, answered by somebody else or under another taxonomy, is asked again."""
-    refused = {key for key, pages in _pages(ws).items() if REFUSED in pages}
+    refused = _refused(ws)
     noted, told = {*map(base_id, refused)}, {*there} - refused
     keyed = workspace.read(ws, tables.KEYED).filter(pl.col("task").is_in(told), taxonomy=taxonomy.digest)
     asked: dict[str, list[set[str]]] = {}
@@ -154,6 +161,10 @@ def _pages(ws: Workspace) -> Mapping[str, set[str]]:
     """Key of a task, or place of a project -> the pages that it was sent to show."""
     pages = workspace.read(ws, tables.TASK_PAGES).group_by("task").agg("page")
     return {key: set(sent) for key, sent in pages.iter_rows()}
+
+
+def _refused(ws: Workspace) -> set[str]:
+    return {key for key, pages in _pages(ws).items() if REFUSED in pages}
 
 
 def _write(ws: Workspace, rows: list[tuple[str, str]]) -> None:

@@ -115,7 +115,7 @@ def send(
         for project, here in projects:
             ledger = ledgers[project.place] = _ledger(desk.ws, server.tool, project.place)
             sync.settled(server, project.id, ledger, done)
-            held.append((project, ledger, sent_pages.as_sent(desk.ws, here, {*ledger.there, *answered})))
+            held.append((project, ledger, sent_pages.as_sent(desk.ws, here, {*ledger.there, *answered}, key)))
         through = _through(desk, server, held, answered)
         for project, ledger, here in held:
             tasks = {s.key: server.task_of(s, guideline(), desk.taxonomy) for s in here if s.key not in through}

@@ -148,6 +148,23 @@ def test_who_answers_a_task_of_somebody_else_speaks_for_nobody(ws, review, memor
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
 
 
+def test_a_task_that_somebody_else_answered_is_open_for_its_reader_again(ws, review, memory) -> None:
+    """With an answer a server shows a task as done: ann's stayed closed, where nothing was proposed since."""
+    review("push", *TWO)
+    for n in (1, 2):  # somebody answers the second one as well
+        (hers,) = [task for task in open_for(memory, "ann") if memory.held[task][1]["subject"] == "c2"]
+        memory.words[hers] = {"who": f"boss-{n}"}
+        memory.answer(hers, Verdict())
+        assert review("pull")["dropped"] == {"not assigned": n}
+        assert review("push", *TWO)["sent"] == {"ann": {"added": 1, "skipped": 1}, "bo": {"added": 0, "skipped": 2}}
+        assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}
+    (hers,) = [task for task in open_for(memory, "ann") if memory.held[task][1]["subject"] == "c2"]
+    memory.answer(hers, Verdict())
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 2}
+    assert review("pull")["dropped"] == {"not assigned": 2} and ("ann", "c2") in rows(ws)
+    assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
+
+
 def test_an_answer_after_one_that_was_rejected_is_not_asked_again(ws, review, memory) -> None:
     """Answered anew but not pulled yet, the task was sent a third time once something else was proposed."""
     review("push", *TWO)
