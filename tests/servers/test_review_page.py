@@ -87,6 +87,29 @@ def test_a_queue_is_answered_by_keys_in_as_many_actions_as_there_are_answers(bro
     assert tab.strange == []
 
 
+def test_a_look_back_keeps_what_was_said_so_far(browser: Any, page: Opened) -> None:
+    """`z` in the middle of a task brought back the last one, and forgot what was answered on this."""
+    tab = start(browser, page)
+    answer(tab, SKIP)
+    while (now := subject(tab)) not in ("c1", "c2"):
+        answer(tab, SKIP)
+    tab.wait_for_timeout(DRAWN)
+    tab.keyboard.press("u")
+    tab.locator("summary").click()
+    tab.get_by_label("Note for the team").fill("odd")
+    tab.get_by_label("Note for the team").blur()
+    tab.keyboard.press("z")
+    tab.get_by_text("Your last answer stands").wait_for()
+    answer(tab, SKIP)
+    assert subject(tab) == now
+    answer(tab, {"c1": ["n", "Enter"], "c2": ["Enter"]})
+    until(tab, lambda: (now, "*") in said(page.ws))
+    mine = store.read(page.ws, tables.REVIEWS).filter(subject=now).rows_by_key("trait", named=True, unique=True)
+    first = {"c1": "gore", "c2": "accidents_disasters"}[now]
+    assert mine[first]["verdict"] == "unsure" and {row["note"] for row in mine.values()} == {"odd"}
+    assert tab.strange == []
+
+
 def test_a_second_enter_and_an_unread_end_answer_nothing(browser: Any, page: Opened) -> None:
     tab = start(browser, page, viewport={"width": 1440, "height": 220})  # the last turn is below
     tab.wait_for_timeout(DRAWN)

@@ -9,8 +9,9 @@ const COARSE = matchMedia("(pointer: coarse)").matches;
 const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
 // `cur` is the task on the page. said: slug -> {verdict, form, spans, added}; at: the card in turn; pick: the card whose
-// words are being marked; first: the first of them; adding: the list of traits is open; cover: its warning stands alone
-const S = { traits: new Map(), practice: [], tasks: [], unsent: [], past: [], cur: null, busy: false };
+// words are being marked; first: the first of them; adding: the list of traits is open; cover: its warning stands alone;
+// spent: ms before it was put aside. `aside` is the task that was here when one came back
+const S = { traits: new Map(), practice: [], tasks: [], unsent: [], past: [], cur: null, aside: null, busy: false };
 
 function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -128,10 +129,14 @@ async function send() {
 // ---- a task
 
 function draw(task, before = null) {
-  const said = before?.said ?? new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
+  if (before && S.cur && !S.cur.again) S.aside = { ...S.cur, spent: S.cur.spent + performance.now() - S.cur.since };
+  const aside = !before && S.aside?.task.key === task.key ? S.aside : null;
+  const said = (before ?? aside)?.said ?? new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
   const at = Math.max(0, [...said.values()].findIndex((each) => !each.verdict));
-  S.cur = { task, said, at, note: before?.note ?? "", again: Boolean(before), cover: task.severe.length > 0 && !before };
-  S.cur.since = performance.now();
+  const cover = task.severe.length > 0 && !before && (aside?.cover ?? true);
+  S.cur = { task, said, at, note: (before ?? aside)?.note ?? "", again: Boolean(before), cover, read: aside?.read };
+  Object.assign(S.cur, { since: performance.now(), spent: aside?.spent ?? 0 });
+  if (aside) S.aside = null;
   say("");
   talk();
   work();
@@ -417,12 +422,12 @@ function spoken({ verdict, form, spans }) {
 
 function finish(outcome) {
   if (!ready()) return;
-  const { task, said, note, since } = S.cur, read = outcome === "read";
+  const { task, said, note, since, spent } = S.cur, read = outcome === "read";
   if (task.right) return feedback(task, said, read);
   const kept = (of) => Object.fromEntries([...said].filter(([, each]) => read && of(each)).map(([slug, each]) => [slug, of(each)]));
   const verdicts = kept(spoken), blind = kept((each) => each.blind);
   for (const each of said.values()) each.blind = null; // sent once
-  const seconds = Math.min(86399, Math.round((performance.now() - since) / 100) / 10); // a tab left open for days
+  const seconds = Math.min(86399, Math.round((spent + performance.now() - since) / 100) / 10); // a tab left open for days
   const nonce = [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16)).join("-");
   const sent = { task, said, note, body: { task: task.key, n: task.n, nonce, outcome, verdicts, blind, note, seconds } };
   task.n += 1;
