@@ -123,9 +123,17 @@ def of_files(desk: Desk, paths: list[Path], named: Collection[Path] = ()) -> Pul
         old=unkeyed(desk),
         named=named,
         marked=_marked(desk),
+        departed=_departed(desk),
     )
     _once(desk, found)
     return found
+
+
+def _departed(desk: Desk) -> set[tuple[Task, str, str]]:
+    """The last words on traits that have left the taxonomy."""
+    said = desk.reviews.filter(~pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))
+    rows = tables.last(said, *tables.UNIT, *review_history.WHO).select(*TASK, "trait", "verdict")
+    return {(Task(*row[: len(TASK)]), row[-2], row[-1]) for row in rows.iter_rows()}
 
 
 def _marked(desk: Desk) -> file_answers.Marked:

@@ -33,6 +33,8 @@ from saferec_builder.storage.schema import Span
 Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> asked, guideline, taxonomy
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Marked = Mapping[tuple[str, str, str, str], list[list[Span]]]
+Departed = Collection[tuple[Task, str, str]]  # task, trait, verdict
+About = tuple[Taxonomy, Departed]
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
 _SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # the last one is not in old files
@@ -51,6 +53,7 @@ def pull(
     old: Collection[str] = frozenset(),
     named: Collection[Path] | None = None,
     marked: Marked | None = None,
+    departed: Departed = frozenset(),
 ) -> Pulled:
     """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
     files of an earlier taxonomy come first, whatever their names.
@@ -61,27 +64,26 @@ def pull(
     named: of these files alone (None: all) it is an error that one is no sheet; others are passed over.
     marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
     first: where a row has their words and turns as they were, they are what it says, whatever else has these letters.
+    departed: what was said of traits before they left the taxonomy: said again it is no answer, and holds back no `*`.
     `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
     wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
     (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
     """
-    tasks = shown(assignments, texts)
+    task_of, about = _finder(shown(assignments, texts), keyed, old), (taxonomy, departed)
     spans_of = _evidence(texts, locate, marked or {})
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, known = Pulled(), {} if before is None else before
     sheets = [_sheet(path, keyed, named, pulled.no_sheets) for path in paths]
 
-    def task_of(line: Line) -> Task | None:
-        cell, base = line.cell("task"), base_id(line.cell("task"))
-        ours = keyed is None or (cell in old if cell == base else cell in keyed)
-        return tasks.get(base) if ours else None
-
     for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
         unfinished, own = set[str](), _traits(rows)
         for line in rows:
+            if not line.fault and (task_of(line), line.trait, line.cell("verdict").lower()) in departed:
+                pulled.repeated += 1
+                continue
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
-                answers = _whole(line, task, spans_of(task, line.trait), own, known, taxonomy) if task else []
+                answers = _whole(line, task, spans_of(task, line.trait), own, known, about) if task else []
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
@@ -97,6 +99,17 @@ def pull(
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
+
+
+def _finder(tasks: Mapping[str, Task], keyed: Keyed | None, old: Collection[str]) -> Callable[[Line], Task | None]:
+    """Gives the task of a row, where its key is one that we made."""
+
+    def task_of(line: Line) -> Task | None:
+        cell, base = line.cell("task"), base_id(line.cell("task"))
+        ours = keyed is None or (cell in old if cell == base else cell in keyed)
+        return tasks.get(base) if ours else None
+
+    return task_of
 
 
 def _traits(rows: Sequence[Line]) -> dict[str, set[str]]:
@@ -177,11 +190,16 @@ def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy
 
 
 def _whole(
-    line: Line, task: Task, spans: Spans, own: Mapping[str, Collection[str]], known: Answered, taxonomy: Taxonomy
+    line: Line,
+    task: Task,
+    spans: Spans,
+    own: Mapping[str, Collection[str]],
+    known: Answered,
+    about: About,
 ) -> list[dict[str, Any]]:
     """`_answers`; with a `*` also `absent` for traits of an earlier `*` that neither this one names nor a row of its
     own. A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
-    answers = _answers(line, task, spans, taxonomy)
+    answers, taxonomy = _answers(line, task, spans, about), about[0]
     if not line.is_rest:
         return answers
     rows = own[line.cell("task")]
@@ -202,7 +220,7 @@ def _earlier(known: Answered, task: Task) -> dict[str, set[str]]:
     return known.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
 
 
-def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[dict[str, Any]]:
+def _answers(line: Line, task: Task, spans: Spans, about: About) -> list[dict[str, Any]]:
     """What a row says: one answer, or for `*` one per slug and the rest."""
     fixed = asdict(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
     seconds = {"seconds": _seconds(line)}
@@ -210,7 +228,8 @@ def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[d
         return [fixed | seconds | {"trait": line.trait} | _verdict(line, task, spans)]
     slugs = [word.lower() for word in re.split(r"[\s,;|]+", line.cell("verdict")) if word]
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
-    if strange := [slug for slug in slugs if slug not in taxonomy.slugs]:
+    taxonomy, departed = about
+    if strange := [s for s in slugs if s not in taxonomy.slugs and (task, s, "present") not in departed]:
         raise Refused("unknown trait", f"{strange[0]!r}: expected `none` or some of {', '.join(taxonomy.slugs)}")
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
@@ -220,6 +239,7 @@ def _answers(line: Line, task: Task, spans: Spans, taxonomy: Taxonomy) -> list[d
         | {"trait": slug, "verdict": "present", "form": _form(line.cell("form"))}
         | {"spans": spans(quote, line.cell("turn")) if quote else []}
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
+        if slug in taxonomy.slugs
     ]
     return [*found, fixed | seconds | {"trait": "*", "verdict": "absent"}]
 

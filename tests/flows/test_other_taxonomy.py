@@ -12,6 +12,7 @@ from annotation.tools.task_conversion import RATHER_NOT
 from annotation.tools.tasks_and_answers import asked_id
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
+from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict, taxonomy
 
@@ -69,6 +70,30 @@ def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Worksp
         refused = cli(*push)
         assert refused.code == 1 and "not in the workspace yet" in refused.err
         review("pull", "--tool", "files", ws.root / "review" / "ann.csv")
+
+
+def test_what_was_said_of_a_trait_that_left_the_list_keeps_no_file_from_being_written_anew(
+    ws: store.Workspace, review: Any, cli: Any
+) -> None:
+    """All of it was pulled, and a pull could take no more of it: the push asked for one all the same."""
+    files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    taxonomy(ws, **OLD, needles="Injections.", torture="Torture.")
+    assert cli(*push).code == 0
+    file = ws.root / "review" / "ann.csv"
+    said = {"c1": Verdict({"needles": "blood", "torture": "faint"}), "c2": Verdict(unsure=["accidents_disasters"])}
+    files.answer("ann", lambda subject, asked: said[subject])
+    assert review("pull", "--tool", "files", file)["added"] == 6
+    taxonomy(ws, gore=OLD["gore"], torture="Torture.")
+    again = review("pull", "--tool", "files", file)
+    assert (again["added"], again["dropped"]) == (0, {})
+    edit(file, lambda row: {"verdict": "present"} if row["trait"] == "accidents_disasters" else {})
+    refused = cli(*push)
+    assert (
+        refused.code == 1 and ": 2 answers in there are not in the workspace yet" in refused.err
+    )  # and the `*` behind it
+    edit(file, lambda row: {"verdict": "unsure"} if row["trait"] == "accidents_disasters" else {})
+    assert cli(*push).code == 0
+    assert {row["trait"] for row in rows_of(file)} == {"gore", "torture", "*"}
 
 
 def test_who_answered_a_task_of_before_finds_it_no_second_time(
