@@ -51,6 +51,12 @@ def holders(ws: Workspace) -> dict[str, str]:
     return dict(_read(ws)["people"])
 
 
+def addresses(ws: Workspace) -> dict[str, str]:
+    """reviewer -> where the page was when their link was made; the version before kept the last one alone."""
+    found = _read(ws)
+    return {name: found["addresses"].get(name, found["address"]) for name in found["people"]}
+
+
 def holder(ws: Workspace, token: str) -> str | None:
     """Whose link this is."""
     told = _hash(token)
@@ -67,8 +73,9 @@ def _place(ws: Workspace) -> Path:
 
 def _read(ws: Workspace) -> dict[str, Any]:
     path = _place(ws)
-    found = whole_object(read_plain(path)) if path.exists() else {"address": "", "people": {}}
-    if found is None or not isinstance(found.get("people"), dict) or not isinstance(found.get("address"), str):
+    kept = whole_object(read_plain(path)) if path.exists() else {"address": "", "people": {}}
+    found: dict[str, Any] = {"addresses": {}} | (kept or {})
+    if any(not isinstance(found.get(n), k) for n, k in (("people", dict), ("address", str), ("addresses", dict))):
         raise StoreError(f"{path}: damaged: delete it, and `review serve` makes everybody a new link")
     return found
 
@@ -77,5 +84,7 @@ def _change(ws: Workspace, hashes: dict[str, str | None], address: str = "") -> 
     with workspace.alone(ws, "page links", wait=True):
         found = _read(ws)
         kept = {name: known for name, known in (found["people"] | hashes).items() if known}
-        made = {"address": address or found["address"], "people": kept}
+        now = address or found["address"]
+        of = {name: now if name in hashes else found["addresses"].get(name, found["address"]) for name in kept}
+        made = {"address": now, "people": kept, "addresses": of}
         whole_files.write_private(_place(ws), json.dumps(made).encode())

@@ -26,9 +26,16 @@ class Served:
     address: str
     people: dict[str, int]  # reviewer -> open tasks
     links: dict[str, str] = field(repr=False)
+    before: dict[str, str]  # reviewer -> another address, to which they have a link
     tasks: Tasks = field(repr=False)
     listening: socket.socket = field(repr=False)
     practice: bool = False
+
+    def way(self, name: str) -> str:
+        """How this person gets there."""
+        there = self.before.get(name)
+        other = f" to {there}, which opens this page with {self.address} in its place" if there else ""
+        return self.links.get(name) or f"has a link{other} (`review link {name}` makes a new one)"
 
     def run(self) -> None:
         with together(self.tasks.ws):
@@ -66,8 +73,9 @@ def serve(
     tasks = Tasks(ws)
     taken = _socket(host, port)
     address = _as_browsers_send(url or f"http://{host}:{taken.getsockname()[1]}")
+    before = {name: other for name, other in links.addresses(ws).items() if other != address}
     new = links.make(ws, set(people) - links.holders(ws).keys(), address)
-    return Served(address, {name: tasks.left(name) for name in people}, new, tasks, taken, practice)
+    return Served(address, {name: tasks.left(name) for name in people}, new, before, tasks, taken, practice)
 
 
 def _as_browsers_send(address: str) -> str:

@@ -163,8 +163,7 @@ def serve(
     """
     served = serving.serve(Workspace.open(folder), host=host, port=port, url=url, practice=practice)
     for name, left in served.people.items():
-        link = served.links.get(name) or f"has a link (`review link {name}` makes a new one)"
-        typer.echo(line(f"{name} ({left:,} open): {link}"))
+        typer.echo(line(f"{name} ({left:,} open): {served.way(name)}"))
     typer.echo(f"The page is open at {served.address}: answers are stored as they are given. Ctrl-C ends it.")
     served.run()
 

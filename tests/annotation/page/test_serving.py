@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from annotation.page import serving
+from annotation.page import links, serving
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from saferec_builder.core.errors import ReviewError, UsageError
@@ -88,6 +88,30 @@ def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace) -> No
         again = serving.serve(page.ws, port=0)  # whoever has a link keeps it
         again.listening.close()
     assert again.links == {} and again.people == {"ann": 2, "bo": 2}
+
+
+def test_a_link_of_another_address_says_how_it_opens_this_one(workspace: store.Workspace) -> None:
+    """The page was on another port before: whoever `has a link` had one that opened nothing."""
+    review_world.fill(workspace)
+    ws = store.Workspace.open(workspace.root)
+    with review_page.opened(ws, "ann") as page:
+        before, token = page.served.address, page.link("ann").partition("#")[2]
+        assert page.served.way("ann") == f"{before}/#{token}"
+    assert serve_at(ws, before).way("ann") == "has a link (`review link ann` makes a new one)"
+    for _ in range(2):
+        with review_page.opened(ws, "ann") as page:
+            now = page.served.address
+            how = f"has a link to {before}, which opens this page with {now} in its place"
+            assert page.served.way("ann") == f"{how} (`review link ann` makes a new one)"
+            assert page.browser().post("/session", json={"token": token}).status_code == 204
+    made = links.make(ws, ["ann"])["ann"]
+    assert made.startswith(f"{now}/#") and "in its place" not in serve_at(ws, now).way("ann")
+
+
+def serve_at(ws: store.Workspace, address: str) -> serving.Served:
+    served = serving.serve(ws, port=0, url=address)
+    served.listening.close()
+    return served
 
 
 def test_nobody_is_served_before_a_push(workspace) -> None:
