@@ -66,7 +66,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     rejections.keep(ws, pulled)
     dropped = dict(rejected["reason"].value_counts().sort("reason").iter_rows())
     skipped = len(pulled.answers) - added + pulled.repeated
-    waiting = _waiting(desk, pulled)
+    waiting = _waiting(gather(ws) if added and pulled.empty else desk, pulled)
     figures: dict[str, JsonValue] = {"not_answered_yet": waiting} if isinstance(from_, Files) else {}
     figures |= {"not_asked_any_more": done} if (done := len(pulled.empty) - waiting) else {}
     figures |= {"no_sheets": pulled.no_sheets} if pulled.no_sheets else {}
@@ -92,9 +92,7 @@ def _waiting(desk: Desk, pulled: Pulled) -> int:
     pulled, or taken back."""
     who = ("kind", "subject", "reviewer", "role")
     still = set(open_units(desk, frozenset()).select(who).iter_rows()) if pulled.empty else set()
-    stars = (a for a in pulled.answers.values() if a["trait"] == "*" and a["taxonomy"] == desk.taxonomy.digest)
-    read = {Task(*(answer[name] for name in TASK)) for answer in stars}
-    return sum(task is None or (attrgetter(*who)(task) in still and task not in read) for task in pulled.empty)
+    return sum(task is None or attrgetter(*who)(task) in still for task in pulled.empty)
 
 
 def _leave_out(desk: Desk, pulled: Pulled) -> None:

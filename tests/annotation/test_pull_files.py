@@ -61,6 +61,21 @@ def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
         assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (4, 4)  # bo's rows, and those of the copy
 
 
+def test_an_empty_copy_of_a_file_with_rulings_waits_for_nobody(ws, review):
+    """An adjudicator says no `*`: their copy was counted as not answered yet, by the pull that took the rulings."""
+    review("push", *TWO)
+    for name, says in (("ann", yes), ("bo", no)):
+        edit(ws.root / "review" / f"{name}.csv", says)
+    review("pull")
+    review("push", *TWO, "--adjudicator", "cy")
+    file = ws.root / "review" / "cy.csv"
+    shutil.copy(file, file.with_name("cy (1).csv"))
+    assert edit(file, yes) == 2
+    for _ in range(2):
+        pulled = review("pull")
+        assert (pulled["not_answered_yet"], pulled.get("not_asked_any_more")) == (0, 2)
+
+
 @pytest.mark.slow
 def test_a_changed_mind_is_a_new_row(ws, review, adjudicate):
     review("push", *TWO)
