@@ -18,6 +18,10 @@ def read_plain(path: Path) -> bytes:
 PARQUET = b"PAR1"
 _PACKED = {
     b"PK\x03\x04": "zip",  # also the files of spreadsheets and word processors
+    b"PK\x05\x06": "zip",  # empty
+    b"PK\x07\x08": "zip",  # first part of a divided one
+    b"\x04\x22\x4d\x18": "lz4",
+    b"\x02\x21\x4c\x18": "lz4",  # the older format
     b"\x1f\x8b": "gzip",
     b"BZh": "bzip2",
     b"\xfd7zX": "xz",

@@ -23,9 +23,14 @@ def test_a_pipe_or_a_device_is_refused_before_it_is_opened(tmp_path: Path) -> No
         (bytes.fromhex("502a4d1804000000"), "zstd"),  # pzstd begins each file with a frame to skip
         (bytes.fromhex("5f2a4d1804000000"), "zstd"),
         (bytes.fromhex("602a4d1804000000"), None),
+        (bytes.fromhex("504b0506") + bytes(18), "zip"),  # an empty one
+        (bytes.fromhex("504b0708504b0304"), "zip"),  # the first part of one that was divided
+        (bytes.fromhex("04224d1864407fc0"), "lz4"),
+        (bytes.fromhex("02214c1810000000"), "lz4"),  # as `lz4 -l` writes it
+        (b"PKI, a word", None),
         (b"P*M is text", None),
     ],
 )
 def test_what_is_packed_is_known_by_its_first_bytes(head: bytes, how: str | None) -> None:
-    """Both were searched as they lay, and nobody was told that nothing could be found in them."""
+    """Each was searched as it lay, and nobody was told that nothing could be found in them."""
     assert packed_as(head) == how
