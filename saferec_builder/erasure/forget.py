@@ -229,7 +229,7 @@ def _erase(
 
 def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path], *, team: bool) -> list[str]:
     """What the owner has to do, each with where: of what there is."""
-    if not gone.revisions:
+    if not (gone.revisions or gone.before):
         return []
     mined = sorted({name for _, name in gone.inputs})
     said = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
@@ -248,6 +248,8 @@ def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path], *, team: bool) 
     if emptied:
         said.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
         said.append("models that were trained on these releases: train them again on the next version")
+    if not gone.revisions:  # who was erased before: it was said then
+        return said
     batches = workspace.read(ws, tables.BATCHES)
     for server, model in batches.select("server", "model").unique(maintain_order=True).iter_rows():
         said.append(f"{server}: files of the batches of {model}: delete them there")

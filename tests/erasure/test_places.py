@@ -297,6 +297,23 @@ def test_who_is_forgotten_is_looked_for_again(mined: store.Workspace, cli: Cli, 
     assert (mined.root / "answers.jsonl").read_text() == jsonl({"id": "x"})
 
 
+def test_what_nobody_looks_into_is_told_whenever_somebody_is_looked_for(
+    mined: store.Workspace, tmp_path: Path, cli: Cli
+) -> None:
+    """A packed copy that was put back, and a link to one, were told of at the first erasure alone."""
+    told = cli("forget", "person4", "-C", mined.root, "--json").json
+    assert len([line for name, line in told.items() if name.startswith("do_")]) == 2  # the file, and backups
+    with tarfile.open(mined.root / "backup.tgz", "w:gz") as archive:
+        archive.add(tmp_path / "own.jsonl")
+    (mined.root / "data").symlink_to(tmp_path)
+    for words in (("--dry-run",), ()):
+        told = cli("forget", "person4", *words, "-C", mined.root, "--json").json
+        assert [line.partition(":")[0] for name, line in told.items() if name.startswith("do_")] == [
+            "data",
+            "backup.tgz",
+        ]
+
+
 def test_a_reviewers_file_is_found_again_whatever_it_was_saved_as(mined: store.Workspace, cli: Cli) -> None:
     """Their tasks were looked for in rows alone: the second time, in a file without any, they were passed over."""
     row = store.read(mined, tables.CONVERSATIONS).filter(conversation=tables.digest("messages", "talk-person4"))
