@@ -32,6 +32,7 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
     # by the workspace's id, too, from the key file: without `.secret` the released id cannot be computed
     both = frame.with_columns(name=pl.concat_list("conversation", "subject")).explode("name").join(erased, on="name")
     hits = both.filter(pl.col("digest").is_null() | (pl.col("digest") == pl.col("gone")))["conversation"].to_list()
+    hits += removals.conversations_in(frame["conversation"])
     silent = manifest.get("silent") or ()
     for source in frame["source"].unique():
         removed_ids = pl.Series("conversation", [tables.digest(source, n) for n in removals.of(removals.ids, source)])

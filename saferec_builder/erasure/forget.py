@@ -197,6 +197,7 @@ def _erase(
     """Each step can be done again; the intent goes with the last, when all that is to be told is known."""
     # first: whatever comes, mining leaves them out
     kept = [*gone.forgotten, *(wishes.task_key(task, ws.secret) for task in gone.tasks)]
+    kept += [wishes.conversation_key(one, ws.secret) for one in people.ids_of(ws, gone.whole)]
     workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(kept))
     tasks = set(gone.tasks)
     counts = {"tasks": review_server.erase_here(ws, tasks)}

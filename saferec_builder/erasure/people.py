@@ -6,7 +6,7 @@ gives  Gone: what has to go, as the file of an erasure under way holds it
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,12 @@ def _datasets(ws: Workspace) -> list[str]:
     return sorted({ws.config.dataset.name, *(facts_of(home)["name"] for home in releases(ws))})
 
 
+def ids_of(ws: Workspace, conversations: Collection[str]) -> list[str]:
+    """What these conversations are called here and in releases."""
+    named = (released_ids.released(ws, name, one) for name in _datasets(ws) for one in conversations)
+    return [*conversations, *named]
+
+
 def _called(ws: Workspace, there: pl.DataFrame) -> dict[str, tuple[str, str]]:
     """What a conversation or an author is called, here and in releases -> (column, value) of `there`."""
     datasets, found = _datasets(ws), dict[str, tuple[str, str]]()
@@ -183,9 +189,8 @@ def _gone(
     seekers = ends["seeker"].drop_nulls().unique()
     seekers = seekers.filter(~seekers.is_in(stays["seeker"].drop_nulls().implode()))
     posts = ends.select("source", "source_id").drop_nulls()
-    datasets = _datasets(ws)
-    others = [released_ids.released(ws, name, one) for name in datasets for one in whole]
-    others += [*seekers, *(formats.pseudonym(name, one) for name in datasets for one in seekers)]
+    others = [*ids_of(ws, whole), *seekers]
+    others += [formats.pseudonym(name, one) for name in _datasets(ws) for one in seekers]
     design, given, labels, reviews = (
         workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
     )

@@ -24,7 +24,7 @@ from saferec_builder.storage.workspace import Workspace
 FILE = "removals.csv"
 REMOVED = "removed on request"
 _COLUMNS = {"source", "source_id", "author"}
-TASK = "review task"  # in place of a source
+TASK, CONVERSATION = "review task", "conversation"  # in place of a source
 Key = Callable[[str, str, bytes], str]  # source, name, secret
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # prefixes and suffixes that people write around a name of Reddit
 
@@ -71,6 +71,10 @@ class Removals:
     def people_in(self, source: str, names: pl.Series) -> list[str]:
         """Those of the authors, as the source names them, that are to be removed."""
         return self._in(self.authors, pseudonym, source, names)
+
+    def conversations_in(self, names: pl.Series) -> list[str]:
+        """Those of the ids of conversations, here or in a release, that were erased."""
+        return [name for name in names.unique() if conversation_key(name, self.secret) in self.forgotten]
 
     def _in(self, pairs: frozenset[tuple[str, str]], key: Key, source: str, names: pl.Series) -> list[str]:
         asked_for, distinct = self.of(pairs, source), names.drop_nulls().unique().to_list()
@@ -212,6 +216,11 @@ def id_key(source: str, name: str, secret: bytes) -> str:
 def task_key(task: str, secret: bytes) -> tuple[str, str]:
     """The row of FORGOTTEN for a review task about an erased person: a reviewer's file names the person by it alone."""
     return TASK, pseudonym(TASK, task, secret)
+
+
+def conversation_key(name: str, secret: bytes) -> tuple[str, str]:
+    """Row of FORGOTTEN of an id that an erased conversation had here or in a release, which has no other."""
+    return CONVERSATION, pseudonym(CONVERSATION, name, secret)
 
 
 def met_in(removals: Removals, read: pl.DataFrame, secret: bytes) -> pl.DataFrame:

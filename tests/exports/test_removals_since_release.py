@@ -147,6 +147,15 @@ def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptie
     assert "c007" not in released_ids.read(released_ids.path_of(ws.releases / "1.0.0"))["source_id"]
 
 
+def test_so_does_one_without_its_key_file(ws, cli, tmp_path):
+    """Nothing else tells which conversation an erased id was: such a release was published until `forget` ran again."""
+    shutil.copytree(ws.releases / "1.0.0", tmp_path / "backup")
+    assert cli("forget", "c007", "-C", ws.root).code == 0
+    shutil.rmtree(ws.releases)
+    shutil.copytree(tmp_path / "backup", ws.releases / "1.0.0")
+    assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+
+
 def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     row = store.read(ws, tables.CONVERSATIONS).filter(source_id="c009").to_dicts()[0]
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
