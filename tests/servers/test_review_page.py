@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from annotation.page import links
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from annotation.tools.tasks_and_answers import task_id
@@ -261,6 +262,12 @@ def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes
         tab.keyboard.press("n")
         gore = tab.locator(".card", has_text="Blood and gore")
         gore.get_by_role("button", name="Unsure").click()  # once the votes are seen
+        tab.locator("summary").click()
+        tab.get_by_label("Note for the team").fill("x" * 4_001)  # it comes back, and all that was said with it
+        tab.wait_for_timeout(DRAWN)
+        tab.locator("#done").click()
+        tab.get_by_text("at most 4000 characters").wait_for()
+        tab.get_by_label("Note for the team").fill("short")
         tab.wait_for_timeout(DRAWN)
         tab.locator("#done").click()
         ruled = {("c1", "gore"): ("unsure", ["blood"]), ("c1", "sexual_violence"): ("absent", [])}
@@ -290,6 +297,23 @@ def test_a_lost_connection_keeps_the_answer_and_another_tab_is_told(browser: Any
     other.get_by_text("stored already").or_(other.get_by_text("in another tab")).wait_for()
     assert store.read(page.ws, tables.REVIEWS).height == before
     assert subject(other) == subject(tab)
+
+
+def test_an_answer_waits_for_a_new_link(browser: Any, page: Opened) -> None:
+    """Somebody asked for a new link while ann read: what she answered then was thrown away."""
+    tab = start(browser, page)
+    made, (now, *_) = links.make(page.ws, ["ann"])["ann"], [subject(tab)]
+    tab.wait_for_timeout(DRAWN)
+    for key in SKIP[now]:
+        tab.keyboard.press(key)
+    tab.get_by_text("no longer").wait_for()
+    other = tab.context.new_page()
+    other.goto(made)
+    other.locator(".turn").first.wait_for()
+    tab.get_by_role("button", name="Send it again").click()
+    until(tab, lambda: (now, "*") in said(page.ws))
+    tab.locator(".turn").first.wait_for()
+    assert subject(tab) != now
 
 
 def test_a_revoked_link_ends_what_is_open(browser: Any, page: Opened, cli: Any) -> None:

@@ -55,9 +55,14 @@ async function open() {
   }
 }
 
-function shut(why) {
+function shut(why, ...more) {
+  putAside();
   S.cur = null;
-  plain("Nothing to see here", why);
+  plain("Nothing to see here", why, ...more);
+}
+
+function putAside() {
+  if (S.cur && !S.cur.again) S.aside = { ...S.cur, spent: S.cur.spent + performance.now() - S.cur.since };
 }
 
 const waits = (task) => S.unsent.some((sent) => sent.task.key === task.key);
@@ -105,18 +110,21 @@ async function send() {
       await new Promise((over) => setTimeout(over, Math.min(1000 * 2 ** tries++, 15000)));
       continue;
     }
+    if (status === 401) { // whoever opens a new link in this browser sends it with that
+      S.busy = false;
+      return shut(said.why, el("p", {}, "Your answer is kept here as long as this page is open. Open the new link in this browser, too."),
+        button("Send it again", "", send, { class: "first" }));
+    }
     S.unsent.shift();
     if (status === 200) {
       merge(said);
       if (tries) say("Saved.");
       tries = 0;
-    } else if (status === 401) {
-      S.unsent = [];
-      shut(said.why);
     } else {
       if (status === 409) await refresh();
       else { // nothing was stored: it comes back with its answers
         sent.task.n -= 1;
+        for (const [slug, word] of Object.entries(sent.body.blind)) sent.said.get(slug).blind = word;
         S.past = S.past.filter((each) => each !== sent);
         draw(sent.task, sent);
       }
@@ -129,7 +137,7 @@ async function send() {
 // ---- a task
 
 function draw(task, before = null) {
-  if (before && S.cur && !S.cur.again) S.aside = { ...S.cur, spent: S.cur.spent + performance.now() - S.cur.since };
+  if (before) putAside();
   const aside = !before && S.aside?.task.key === task.key ? S.aside : null;
   const said = (before ?? aside)?.said ?? new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
   const at = Math.max(0, [...said.values()].findIndex((each) => !each.verdict));
