@@ -16,6 +16,7 @@ from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 
 ATTEMPTS = 4
+AT_ONCE = 25  # tasks that are deleted before the server is asked again which are answered
 Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) rows for the ledger
 
 
@@ -171,16 +172,20 @@ def look(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
 
 
 def withdraw(server: Remote, project: str, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
-    """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`."""
-    chosen = keys & ledger.there.keys()
-    if not chosen:
-        return 0
-    there = server.keys(project)
-    gone = [(key, remote) for key, remote, answered in there if key in chosen and (not answered or key in erased)]
-    for key, remote in gone:
-        server.delete(remote)
-        ledger.write([(key, remote, "gone")])
-    return len(gone)
+    """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`.
+
+    A few at a time, each as it is by then: somebody may answer one while others are deleted."""
+    chosen, tried = keys & ledger.there.keys(), set[str]()
+    while chosen:
+        open_ = ((key, remote) for key, remote, answered in server.keys(project) if not answered or key in erased)
+        gone = [(key, remote) for key, remote in open_ if key in chosen and remote not in tried]
+        for key, remote in gone[:AT_ONCE]:
+            server.delete(remote)
+            ledger.write([(key, remote, "gone")])
+            tried.add(remote)
+        if len(gone) <= AT_ONCE:
+            break
+    return len(tried)
 
 
 @dataclass(frozen=True)

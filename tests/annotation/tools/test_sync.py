@@ -119,6 +119,26 @@ def test_a_task_that_somebody_deleted_is_sent_again_and_said():
     assert (done.gone, done.added, done.skipped) == (1, 1, 2)
 
 
+def test_what_is_answered_while_tasks_are_taken_back_stays(monkeypatch):
+    """Hundreds are deleted one by one: who answered one meanwhile, whose turn came later, lost that answer."""
+    server, answered = Fake(random.Random(3), []), set[str]()
+    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(100)}
+    ledger = sync.Ledger()
+    sync.push(server, "p", tasks, ledger, quiet=0.01)
+    delete = server.delete
+
+    def slow(task):
+        delete(task)
+        answered.add("task-90")
+
+    monkeypatch.setattr(server, "delete", slow)
+    listed = server.keys
+    monkeypatch.setattr(server, "keys", lambda p: [(key, remote, key in answered) for key, remote, _ in listed(p)])
+    assert sync.withdraw(server, "p", set(tasks), ledger) == 99
+    assert [key for key, _ in server.held] == [*ledger.there] == ["task-90"]
+    assert sync.withdraw(server, "p", set(tasks), ledger, {"task-90"}) == 1 and not server.held
+
+
 def test_two_pushes_at_once_are_one(workspace, cli):
     with store.alone(workspace, "review push"):
         ran = cli("review", "push", "--reviewer", "ann", "-C", workspace.root)
