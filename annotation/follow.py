@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from annotation import servers
+from annotation import connections, servers
 from annotation.pull import PullResult, pull
 from annotation.review_destinations import Argilla, LabelStudio, Place
 from annotation.tools.sync import Touched
@@ -20,7 +20,7 @@ def follow(ws: Workspace, from_: Place, *, every: float = 2.0) -> Iterator[PullR
     """
     if not isinstance(from_, LabelStudio | Argilla):
         raise UsageError("--follow is for review servers: the page stores answers as they are given; pull CSVs by hand")
-    server, seen = servers.connect(ws, from_), dict[str, Touched]()
+    server, seen = connections.connect(ws, from_), dict[str, Touched]()
     fault: str | None = None  # the last one; None until the first pull is done
     while True:
         try:
@@ -35,7 +35,7 @@ def follow(ws: Workspace, from_: Place, *, every: float = 2.0) -> Iterator[PullR
                 raise
             before, seen, fault = fault, {}, str(broken)
             yield broken if fault != before else None
-            server = servers.connect(ws, from_)
+            server = connections.connect(ws, from_)
         time.sleep(every)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import outbox, rejections, review_history, servers
+from annotation import connections, outbox, rejections, review_history, servers
 from annotation.review_destinations import Files, Place, ReviewPage
 from annotation.review_state import Desk, gather, open_units
 from annotation.tools import file_answers
@@ -58,7 +58,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
             desk = outbox.adopted(desk, files=files)
             pulled = of_files(desk, files, from_.named)
         else:
-            pulled = servers.fetch(desk, servers.connect(ws, from_), only)
+            pulled = servers.fetch(desk, connections.connect(ws, from_), only)
         _leave_out(desk, pulled)
         added = workspace.append(ws, tables.REVIEWS, new(desk, pulled))
     rejected = tables.DROPS.frame(pulled.drops)

@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from annotation import (
+    connections,
     controls,
     gold_and_decoys as quality_checks,
     outbox,
@@ -122,7 +123,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
 def _caught_up(desk: Desk, who: People, to: Place) -> Desk:
     """The desk with what a push that was killed, or lost an answer, has sent all the same."""
     if not isinstance(to, Files | ReviewPage) and not outbox.in_doubt(desk.ws).is_empty():
-        servers.settle(desk.ws, servers.connect(desk.ws, to))
+        servers.settle(desk.ws, connections.connect(desk.ws, to))
     return outbox.adopted(desk, files=_paths(desk, who, to).values())
 
 
@@ -288,7 +289,7 @@ def _to_page(desk: Desk, who: People) -> Send:
 
 
 def _to_server(desk: Desk, who: People, to: LabelStudio | Argilla) -> Send:
-    server = servers.connect(desk.ws, to)
+    server = connections.connect(desk.ws, to)
 
     def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
         return {"sent": servers.send(desk, server, units, back, who.names), "server": server.url}

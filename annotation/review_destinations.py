@@ -11,7 +11,7 @@ from saferec_builder.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class LabelStudio:
-    """A Label Studio server and its access token; without `url` the workspace's own (servers.start)."""
+    """A Label Studio server and its access token; without `url` the workspace's own (connections.start)."""
 
     url: str | None = None
     token: str | None = field(default=None, repr=False)

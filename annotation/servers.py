@@ -1,95 +1,26 @@
-"""Review servers behind `review push` and `review pull`: who is asked where, with which token, and the ledger."""
+"""Review servers behind `review push` and `review pull`: what is sent there, what comes back, and the ledger."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
-from typing import Protocol
-from urllib.parse import urlsplit
 
 import polars as pl
 
-from annotation import losses, outbox, review_history, sent_pages
-from annotation.review_destinations import Argilla, LabelStudio
+from annotation import connections, losses, outbox, review_history, sent_pages
+from annotation.connections import Client
 from annotation.review_state import Desk
-from annotation.tools import (
-    argilla_client as argilla_server,
-    label_studio_client as label_studio_server,
-    local_label_studio as managed,
-    sync,
-    task_conversion as sheets,
-)
+from annotation.tools import local_label_studio as managed, sync, task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
 from annotation.tools.tasks_and_answers import Pulled, Task, Turns, base_id, keyed_id, shown
 from saferec_builder import catalog
-from saferec_builder.core.errors import ReviewError, UsageError
-from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.core.errors import ReviewError
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Held = list[tuple[sync.Project, sync.Ledger, list[Sheet]]]  # a project, what it holds, and the tasks that belong there
-
-
-class Client(sync.Remote, Protocol):
-    """What a tool's server does for us: tools/label_studio_client.py and tools/argilla_client.py."""
-
-    tool: str
-    url: str
-
-    def place(self, mark: str, role: str, cards: int) -> str: ...
-    def projects(self, mark: str) -> list[sync.Project]: ...
-    def project(
-        self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
-    ) -> sync.Project: ...
-    def project_page(self, mark: str, taxonomy: Taxonomy) -> str: ...
-    def project_page_there(self, project: sync.Project) -> str: ...
-    def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload: ...
-    def page_of(self, task: sync.Payload) -> str: ...
-    def names(self, accounts: dict[str, str], names: Iterable[str]) -> dict[str, str]: ...
-    def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched: ...
-    def responses(
-        self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]
-    ) -> Iterator[Response]: ...
-
-
-def home(ws: Workspace) -> Path:
-    """Folder of the workspace's own Label Studio."""
-    return ws.root / "label-studio"
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        raise UsageError(f"--url {url}: this is no address: expected one like https://labels.example.org") from None
-
-
-def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
-    """A client of the team's server where the place has an address, else of the workspace's own."""
-    url, token = place.url, place.api_key if isinstance(place, Argilla) else place.token
-    if url and "@" in _host(url):
-        raise UsageError(
-            "--url holds a user or password: give the token with --token (or SAFEREC_REVIEW_TOKEN) instead"
-        )
-    if isinstance(place, Argilla):
-        if not url or not token:
-            raise UsageError("--tool argilla: give --url, and --token (or SAFEREC_REVIEW_TOKEN) of an owner there")
-        return argilla_server.Server(url, token, accounts=ws.root / "argilla-accounts.json")
-    if url:
-        if not token:
-            raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
-        return label_studio_server.Server(url, token)
-    facts = managed.state(home(ws))
-    if facts is None:
-        raise UsageError(
-            "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool page"
-            " (`review serve`) or --tool files"
-        )
-    return label_studio_server.Server(facts["url"], facts["token"])
 
 
 def send(
@@ -99,8 +30,8 @@ def send(
 
     Gives per person what was new, there already, found, gone, taken back; that is done with everybody, named or not.
     """
-    _known(desk, server, names)
-    accounts = _accounts(desk.ws, server, names)
+    connections.known(desk, server, names)
+    accounts = connections.accounts_of(desk.ws, server, names)
     key = partial(keyed_id, desk.ws.secret, server.tool)
     made = sheets.sheets(units, desk.texts, desk.taxonomy, sources(desk), key)
     sent: dict[str, dict[str, int]] = {}
@@ -223,20 +154,6 @@ def erase(ws: Workspace, server: Client, tasks: Collection[str]) -> int:
     return found
 
 
-def _accounts(ws: Workspace, server: Client, names: list[str]) -> dict[str, str]:
-    """reviewer -> account on the server: made on the workspace's own, looked up on a team's."""
-    facts = managed.state(home(ws))
-    if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
-        return {name: ws.config.review.accounts.get(name, name) for name in names}
-    made = {}
-    for name in names:
-        if name not in facts["accounts"]:
-            managed.account(home(ws), facts, server.invite, name)
-        made[name] = facts["accounts"][name]["email"]
-    server.invite()  # and the link is dead that a killed push, or another version, has left open
-    return made
-
-
 def _mark(ws: Workspace, name: str | None = None) -> str:
     """Begins the description of our projects there: of this workspace, of this reviewer; it tells nobody who."""
     mine = f"saferec-builder {tables.digest('workspace', ws.secret.hex())}"
@@ -286,7 +203,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
     names = sorted({*desk.assignments["reviewer"], *outbox.people(desk.ws)})
-    people = server.names(_known(desk, server, names), names)
+    people = server.names(connections.known(desk, server, names), names)
     pulled = Pulled(tool=server.tool, missing=losses.unanswered(desk, server.tool, projects))
     ours = _ours(desk, outbox.tasks(desk.ws) | shown(desk.assignments, desk.texts))
     some: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
@@ -300,7 +217,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
             for each in server.responses(project, people, ours, some[project.id], _keys(desk.ws, server.tool, project))
         ]
     finally:
-        managed.clear_exports(home(desk.ws))
+        managed.clear_exports(connections.home(desk.ws))
     every = list(sent_pages.as_asked(desk.ws, server.tool, there, pulled, closed))
     seen = {base_id(each.key) for each in every}
     if only is None:
@@ -353,47 +270,3 @@ def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:
         return desk.texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list() if task else []
 
     return turns
-
-
-def _known(desk: Desk, server: Client, names: list[str]) -> dict[str, str]:
-    """reviewer -> account, as saferec.toml or the workspace's own server has it. UsageError where two have one: under
-    two names somebody would be two readers, and agree with themselves."""
-    facts = managed.state(home(desk.ws))
-    own = facts["accounts"] if facts and facts["url"] == server.url else {}
-    known = dict(desk.ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
-    owner: dict[str, str] = {}
-    for name in sorted({*names, *desk.assignments["reviewer"]}):
-        account = known.get(name, name)
-        if other := owner.get(account.casefold()):
-            raise UsageError(
-                f"{other} and {name} are both {account!r} on the review server: one person is never two readers: go on"
-                " with the name that has tasks here, or mend [review] accounts in saferec.toml"
-            )
-        owner[account.casefold()] = name
-    return known
-
-
-@dataclass(frozen=True)
-class Started:
-    """The workspace's own Label Studio: its address, who logs in there, and the file that holds their passwords."""
-
-    url: str
-    login: str
-    reviewers: dict[str, str]  # reviewer -> e-mail
-    passwords: Path
-    new: bool  # False where it was running
-
-
-def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Started:
-    """Starts the workspace's own Label Studio, installing it first where there is none (about 850 MB).
-
-    `say` is given a line for each step that takes long.
-    """
-    facts, new = managed.up(home(ws), say)
-    reviewers = {name: account["email"] for name, account in facts["accounts"].items()}
-    return Started(facts["url"], facts["email"], reviewers, home(ws) / "server.json", new)
-
-
-def stop(ws: Workspace) -> bool:
-    """Stops it, its data stays; False where it was not running."""
-    return managed.down(home(ws))

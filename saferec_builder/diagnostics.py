@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from annotation.servers import home
+from annotation.connections import home
 from annotation.tools import local_label_studio as managed
 from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import servers
+from annotation import connections
 from annotation.adjudication import CERTIFICATES
 from annotation.waiting import Waiting, waiting as waits
 from exports import folder, removals_since_release
@@ -69,7 +69,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     """
     tools = _asked(ws)
     collect = " or ".join(how for _, how in tools)
-    own = (servers.home(ws) / "server.json").exists()  # of `review up`
+    own = (connections.home(ws) / "server.json").exists()  # of `review up`
     push = PUSH + (tools[0][0] if tools else "" if own else " --tool page")
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",

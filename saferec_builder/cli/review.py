@@ -7,11 +7,11 @@ import typer
 
 from annotation import (
     certificate,
+    connections,
     follow as following,
     pull as pulling,
     push as pushing,
     reviewer_opt_outs as opt_outs,
-    servers,
     status_text,
 )
 from annotation.page import links, serving
@@ -136,7 +136,7 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
 
     The first time installs it, once for all workspaces. It says how to log in.
     """
-    own = servers.start(Workspace.open(folder), lambda text: typer.echo(text, err=True))
+    own = connections.start(Workspace.open(folder), lambda text: typer.echo(text, err=True))
     facts: dict[str, JsonValue] = {"url": own.url, "login": own.login, "passwords": str(own.passwords)}
     counts = Counts("review up", int(own.new), int(not own.new), figures=facts | {"reviewers": own.reviewers})
     say(counts, as_json, "")
@@ -145,7 +145,7 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
 @app.command()
 def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Stop this workspace's Label Studio; its data stays."""
-    stopped = servers.stop(Workspace.open(folder))
+    stopped = connections.stop(Workspace.open(folder))
     say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "")
 
 

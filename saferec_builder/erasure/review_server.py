@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import servers
+from annotation import connections, servers
 from annotation.page import links
 from annotation.review_destinations import Argilla, LabelStudio
 from annotation.tools import local_label_studio as managed
@@ -30,7 +30,7 @@ def elsewhere(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
 
 def erase_there(ws: Workspace, to: LabelStudio | Argilla, tasks: Collection[str]) -> int:
     """Deletes them on a team's server, with their answers."""
-    return servers.erase(ws, servers.connect(ws, to), tasks)
+    return servers.erase(ws, connections.connect(ws, to), tasks)
 
 
 def erase_here(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> int:
@@ -39,8 +39,8 @@ def erase_here(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> i
     if not path.is_file() or not tasks:
         return 0
     if not dry:
-        managed.down(servers.home(ws))
-        managed.clear_exports(servers.home(ws))
+        managed.down(connections.home(ws))
+        managed.clear_exports(connections.home(ws))
     with closing(sqlite3.connect(path)) as db:
         named = [(n, str((whole_object(data) or {}).get("key"))) for n, data in _tasks(db)]
         doomed = [n for n, key in named if base_id(key) in tasks]
@@ -54,7 +54,7 @@ def erase_here(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> i
 
 
 def _database(ws: Workspace) -> Path:
-    return servers.home(ws) / "data" / "label_studio.sqlite3"
+    return connections.home(ws) / "data" / "label_studio.sqlite3"
 
 
 def _places(path: Path) -> list[str]:

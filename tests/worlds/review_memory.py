@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from annotation import servers
+from annotation import connections
 from annotation.tools import sync, task_conversion as sheets
 from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
@@ -147,6 +147,6 @@ class Memory:
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> Memory:
     server = Memory()
-    monkeypatch.setattr(servers, "connect", lambda *words: server)
+    monkeypatch.setattr(connections, "connect", lambda *words: server)
     monkeypatch.setattr(sync.push, "__defaults__", (0.01,))
     return server
