@@ -1,6 +1,6 @@
-"""Converts tasks to Label Studio's form and its annotations back: a project per reviewer, a task per sheet.
+"""Converts tasks to Label Studio tasks, and its annotations to ours: a project per reviewer, a task per sheet.
 
-task_of        sheet -> task with its prediction, as the import takes it
+task_of        sheet -> task with its prediction, in the format of the import
 responses_of   exported task -> each person's response to it
 """
 
@@ -20,13 +20,13 @@ from saferec_builder.storage.schema import Span
 
 HERE = Path(__file__).parent
 LAYOUT = (
-    "cards"  # another word where the controls of the page change: a server refuses that in a project that used them
+    "cards"  # change it when the page's controls change: a server refuses to change controls that a project has used
 )
 ADJUDICATOR = "adjudicator"
-UNUSED = "\u2014"  # no key of a keyboard: what has none gets one by itself, and then a slip of the hand marks words
-KEYS = ("ynu", "123", "456", "789")  # of the first cards; the server finds some for the others
+UNUSED = "\u2014"  # on no keyboard: a label without a hotkey gets one by default, and a slip of the hand marks words
+KEYS = ("ynu", "123", "456", "789")  # of the first cards; the server chooses keys for the others
 CONTROLS = {"evidence": "paragraphlabels", "form": "choices", "unsure": "choices", "note": "textarea"}
-END = (  # of a reader, of an adjudicator
+END = (  # for a reader, for an adjudicator
     "Submit (Ctrl+Enter): I have read it all, nothing else is there. Skip (Ctrl+Space): I would rather not see this.",
     "Submit (Ctrl+Enter): this is my decision. Skip (Ctrl+Space): I would rather not see this.",
 )
@@ -34,44 +34,44 @@ END = (  # of a reader, of an adjudicator
 SAID = """
           <View visibleWhen="choice-selected" whenTagName="verdict_{{i}}">
             <Text name="said_{{i}}" value="$cards[{{i}}].said"/>
-          </View>"""  # of an adjudicator's card: the votes, once it is answered
-SMALL = "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4"  # a header that reads like a line of text
+          </View>"""  # on an adjudicator's card: the votes, shown after the answer
+SMALL = "margin:10px 0;font-size:14px;font-weight:400;line-height:1.4"  # makes a header look like a line of text
 
 
 def place(mark: str, role: str) -> str:
-    """What begins the description of somebody's project: readers and adjudicators have one each."""
+    """The beginning of the project's description; a reader and an adjudicator have separate projects."""
     return f"{mark} {LAYOUT} {role}"
 
 
 def interface(taxonomy: Taxonomy, ruling: bool = False) -> str:
-    """The labeling interface for this taxonomy; the adjudicator's (`ruling`) offers the traits at issue only.
+    """The labeling interface for this taxonomy; the adjudicator's (`ruling`) offers only the disputed traits.
 
-    A task brings a card for each trait that is asked: `verdict_0` and so on. CONTROLS names the other controls.
+    A task has a card for each trait that it asks about: `verdict_0` and so on. CONTROLS lists the other controls.
     """
 
     def lines(tag: str) -> str:
         names = {t.slug: (escape(t.name), escape(t.definition)) for t in taxonomy.traits}
-        each = [f'value="{n}" alias="{slug}" hint="{about}" hotkey="{UNUSED}"' for slug, (n, about) in names.items()]
-        return "\n".join(f"          <{tag} {attributes}/>" for attributes in each)
+        rows = [f'value="{n}" alias="{slug}" hint="{about}" hotkey="{UNUSED}"' for slug, (n, about) in names.items()]
+        return "\n".join(f"          <{tag} {row}/>" for row in rows)
 
-    def part(name: str) -> str:
+    def read(name: str) -> str:
         return (HERE / name).read_text(encoding="utf-8").rstrip("\n")
 
-    parts = {"labels": lines("Label"), "choices": lines("Choice"), "style": part("interface.css")}
+    parts = {"labels": lines("Label"), "choices": lines("Choice"), "style": read("interface.css")}
     parts |= {"end": END[ruling], "none": UNUSED, "small": SMALL}
-    text = part("interface.xml").replace("{more}", part("adjudicator.xml" if ruling else "reviewer.xml"))
+    text = read("interface.xml").replace("{more}", read("adjudicator.xml" if ruling else "reviewer.xml"))
     text = text.replace("{said}", SAID if ruling else "")
-    # at once, since a taxonomy may hold such a word itself
-    return re.sub(r"\{(" + "|".join(parts) + r")\}", lambda found: parts[found[1]], text)
+    # in one pass, since a taxonomy may contain such a placeholder itself
+    return re.sub(r"\{(" + "|".join(parts) + r")\}", lambda match: parts[match[1]], text)
 
 
 # ---- out
 
 
 def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
-    """What the import takes."""
+    """The task in the format of the import."""
     sheets.check(sheet, taxonomy)
-    prediction = {"model_version": "proposal", "result": list(_result(sheet))}
+    prediction = {"model_version": "proposal", "result": list(_regions(sheet))}
     data: dict[str, Any] = {"key": sheet.key, "ask": "\n".join(part for part in (sheet.head, sheet.ask) if part)}
     data |= {"turns": sheet.turns, "cards": [_card(n, sheet, taxonomy) for n in range(len(sheet.units))]}
     if sheet.task.role == ADJUDICATOR:
@@ -82,12 +82,12 @@ def task_of(sheet: Sheet, taxonomy: Taxonomy) -> dict[str, Any]:
 
 
 def page_of(data: dict[str, Any]) -> str:
-    """Names what the page shows of a task's data."""
+    """Digest of the parts of a task's data that the page shows."""
     return sheets.page_digest({name: data.get(name) for name in ("ask", "turns", "cards", "labels", "items")})
 
 
 def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
-    """What is asked of one trait; its answers name it, so that they can be held against our own record."""
+    """The card for one trait; its answers contain the trait's slug, so that they can be checked with our record."""
     unit, keys = sheet.units[n], KEYS[n] if n < len(KEYS) else ""
     trait = taxonomy[unit["trait"]]
     choices: list[JsonValue] = [
@@ -96,19 +96,19 @@ def _card(n: int, sheet: Sheet, taxonomy: Taxonomy) -> dict[str, JsonValue]:
     ]
     votes = sheets.opinions(unit)
     lines = [line for line in sheets.about(unit, sheet, taxonomy) if line not in votes]
-    said: dict[str, JsonValue] = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
-    return {"name": trait.name, "about": "\n".join(lines), "choices": choices} | said
+    votes_line: dict[str, JsonValue] = {"said": f"{votes[0]}. You may change your answer."} if votes else {}
+    return {"name": trait.name, "about": "\n".join(lines), "choices": choices} | votes_line
 
 
-def _result(sheet: Sheet) -> Iterator[dict[str, Any]]:
-    """The proposed words, marked; the verdict is left to the person."""
+def _regions(sheet: Sheet) -> Iterator[dict[str, Any]]:
+    """Yields regions that mark the proposed words; the verdict is left to the person."""
     for trait, (_, form, spans) in sheet.suggested.items():
         for n, span in enumerate(spans):
             region = f"{trait}-{n}"
-            there = _place(span, sheet.turns[span["turn"]]["text"])
-            yield _control("evidence", region, there | {"paragraphlabels": [trait]})
+            position = _place(span, sheet.turns[span["turn"]]["text"])
+            yield _control("evidence", region, position | {"paragraphlabels": [trait]})
             if form:
-                yield _control("form", region, there | {"choices": [form]})
+                yield _control("form", region, position | {"choices": [form]})
 
 
 def _control(name: str, region: str, value: dict[str, JsonValue]) -> dict[str, Any]:
@@ -133,21 +133,22 @@ def responses_of(
     cards: bool = True,
     key: str | None = None,
 ) -> Iterator[Response]:
-    """One per annotation, oldest first; what is no annotation of ours at all comes back empty. `cards`: the page has
-    them; one of the version before has not, and its tasks bring what was asked with them. `key`: as it was sent.
+    """Yields one response per annotation, the oldest first; an annotation without our controls gives an empty one.
+    `cards`: whether the page has cards; tasks of the previous version have none, and list the asked traits in their
+    data. `key`: the task's key when it was sent.
 
-    Places are read in our own text, which `ours` gives: what the server shows may have been edited there. It keeps
-    whatever its users send, as an answer and as a task's data: what has another shape is not there.
+    Offsets are read in our own text, which `ours` returns: the text on the server may have been edited. The server
+    stores any answer and any task data that its users send: values of another shape are ignored.
     """
     task = sheets.whole(task)
     data = task["data"] if isinstance(task.get("data"), dict) else {}
     page = page_of(data)
     for row in sorted(task.get("annotations") or [], key=lambda a: (a.get("updated_at") or "", a["id"])):
-        who, editor = _user(row.get("completed_by")), _user(row.get("updated_by"))
+        author, editor = _user_id(row.get("completed_by")), _user_id(row.get("updated_by"))
         response = Response(
             key=key or str(data.get("key")),
             page=page,
-            who=people.get(who, f"user-{who}") if isinstance(who, int) else "user-unknown",
+            who=people.get(author, f"user-{author}") if isinstance(author, int) else "user-unknown",
             place=f"label_studio project {project} task {task['id']} annotation {row['id']}",
             asked=[t for t in list_of(data.get("asked")) if isinstance(t, str)],
             seconds=_seconds(row.get("lead_time")),
@@ -155,23 +156,23 @@ def responses_of(
             guideline=text_of(data.get("guideline")),
             taxonomy=text_of(data.get("taxonomy")),
             shown=sheets.marks_of(data.get("shown")),
-            forged="" if editor == who else _forged(editor, people),
+            forged="" if editor == author else _forged(editor, people),
         )
         if cards:
             response.outcome, response.verdicts = sheets.READ, {}
         shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
-        _read(list_of(row.get("result")), ours(response.key), shown, response)
-        if row.get("was_cancelled"):  # the words marked beforehand are in it all the same
+        _read_results(list_of(row.get("result")), ours(response.key), shown, response)
+        if row.get("was_cancelled"):  # it contains the pre-marked words nevertheless
             response.outcome = sheets.RATHER_NOT if cards else sheets.SKIPPED
         yield response
 
 
-def _user(found: Any) -> Any:
-    return found.get("id") if isinstance(found, dict) else found
+def _user_id(value: Any) -> Any:
+    return value.get("id") if isinstance(value, dict) else value
 
 
 def _forged(editor: Any, people: Mapping[int, str]) -> str:
-    """The server itself notes who wrote last, and nobody for what was imported: neither can be set from outside."""
+    """Why an annotation is not its author's: only the server sets the last editor, and sets none for an import."""
     if not isinstance(editor, int):
         return "it was imported, and nobody gave it: its task is still to be answered"
     return f"{people.get(editor, f'user-{editor}')} wrote over it: its author may answer the task anew"
@@ -185,7 +186,7 @@ def _seconds(value: Any) -> float | None:
     return round(float(value), 1) if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 
-def _read(result: list[Any], turns: Turns, shown: list[str], response: Response) -> None:
+def _read_results(result: list[Any], turns: Turns, shown: list[str], response: Response) -> None:
     result = [row for row in result if isinstance(row, dict) and isinstance(row.get("value"), dict)]
     chosen = {str(r.get("id")): _names(r)[0] for r in result if r.get("from_name") == "form" and _names(r)}
     forms = {region: form for region, form in chosen.items() if form in ("explicit", "implicit")}
@@ -194,7 +195,7 @@ def _read(result: list[Any], turns: Turns, shown: list[str], response: Response)
         if response.verdicts is None and name == "outcome" and names:
             response.outcome = names[0]
         elif response.verdicts is not None and (card := re.fullmatch(r"verdict_(\d{1,4})", str(name))):
-            n = int(card[1])  # answered twice it is not answered
+            n = int(card[1])  # two answers count as none
             response.verdicts[n] = " ".join([*filter(None, [response.verdicts.get(n)]), *names])
         elif name in ("present", "unsure", "also_0"):
             (response.unsure if name == "unsure" else response.present).extend(names)
@@ -203,7 +204,7 @@ def _read(result: list[Any], turns: Turns, shown: list[str], response: Response)
             response.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None
         elif name == "evidence":
             for trait in names:
-                _spans(row["value"], turns, shown, trait, response)
+                _add_region(row["value"], turns, shown, trait, response)
                 if str(row.get("id")) in forms:
                     response.forms.setdefault(trait, forms[str(row.get("id"))])
 
@@ -212,8 +213,8 @@ def _names(row: dict[str, Any]) -> list[str]:
     return [name for name in list_of(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
 
 
-def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, response: Response) -> None:
-    """A region may run over several turns: one span in each of the seeker's."""
+def _add_region(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, response: Response) -> None:
+    """Adds a region to the response; one over several turns becomes one span per turn."""
     try:
         first, last = int(value["start"]), int(value["end"])
         begin, end = int(value["startOffset"]), int(value["endOffset"])
@@ -223,20 +224,20 @@ def _spans(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, re
     except (KeyError, TypeError, ValueError, OverflowError):
         response.lost[trait] = str(value.get("text", ""))
         return
-    found: list[Span] = []
+    spans: list[Span] = []
     for n, text in enumerate(texts, first):
         start, stop = points(text, begin) if n == first else 0, points(text, end) if n == last else len(text)
-        found += sheets.words_at(n, text, start, stop)
+        spans += sheets.words_at(n, text, start, stop)
     quote = str(value.get("text") or "")
-    others = [other for span in found if (other := _words(shown, span)) != span["quote"]]
-    ours = found and not others and (not quote or first < last or _bare(quote) == _bare(found[0]["quote"]))
-    sheets.take_mark(response, trait, found, turns, None if ours else quote or " ".join(others), moves=first == last)
+    edited = [words for span in spans if (words := _words_at(shown, span)) != span["quote"]]
+    same = spans and not edited and (not quote or first < last or _bare(quote) == _bare(spans[0]["quote"]))
+    sheets.take_mark(response, trait, spans, turns, None if same else quote or " ".join(edited), moves=first == last)
 
 
-def _words(shown: list[str], span: Span) -> str:
+def _words_at(shown: list[str], span: Span) -> str:
     return shown[span["turn"]][span["start"] : span["end"]] if span["turn"] < len(shown) else ""
 
 
 def _bare(text: str) -> str:
-    """Without spaces and escapes: what a browser may change in the text that it reports."""
+    """The text without spaces and escapes, which a browser may change in the text that it reports."""
     return "".join(text.replace("\\n", "").split())

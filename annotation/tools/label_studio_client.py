@@ -1,4 +1,4 @@
-"""Client of a Label Studio server: the few calls that are needed, each made once, through label-studio-sdk."""
+"""Client of a Label Studio server: the few calls that the toolkit needs, through label-studio-sdk, never retried."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from label_studio_sdk import LabelStudio
 
 Given = TypeVar("Given")
-LOOK = 100  # tasks that one look asks for
-LATE = timedelta(minutes=1)  # as long as a transaction of the server may wait for its database
+LOOK = 100  # tasks per request for new answers
+LATE = timedelta(minutes=1)  # the longest that a server's transaction waits for its database
 
 
 def instructions() -> str:
-    """The guidelines as the page that Label Studio shows before the first task, and behind a button later."""
+    """The guidelines as HTML; Label Studio shows them before the first task, and later behind a button."""
     from markdown_it import MarkdownIt
 
-    page: str = MarkdownIt().render(of_tool("In Label Studio")).strip()  # as the server keeps it
-    # nor does it keep a style, and its own has neither bullets nor room above a heading
+    page: str = MarkdownIt().render(of_tool("In Label Studio")).strip()  # as the server stores it
+    # the server removes styles, and its own has no bullets and no space above headings
     return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
 
 
 def needed() -> None:
-    """Raises where the library is not installed."""
+    """Raises ReviewError if the library is not installed."""
     try:
         import label_studio_sdk  # noqa: F401
     except ModuleNotFoundError:
@@ -45,7 +45,7 @@ def needed() -> None:
 
 
 class Server:
-    """What the toolkit asks of Label Studio. Projects are found by the mark in their description."""
+    """The requests that the toolkit makes to Label Studio. Projects are found by the mark in their description."""
 
     tool = "label_studio"
     chunk = 1_000
@@ -56,41 +56,41 @@ class Server:
 
     @cached_property
     def client(self) -> "LabelStudio":
-        """Never retries by itself, since a repeated import is a second task; and no connection is kept, since a kept
-        one breaks when the server restarts."""
+        """A client that never retries, since a repeated import would make a second task, and keeps no connection alive,
+        since it would break when the server restarts."""
         from label_studio_sdk import LabelStudio
 
-        to = {"base_url": self.url, "api_key": self.token, "timeout": self.timeout}
-        return LabelStudio(**to, max_retries=0, httpx_client=self._web)  # type: ignore[no-untyped-call]
+        options = {"base_url": self.url, "api_key": self.token, "timeout": self.timeout}
+        return LabelStudio(**options, max_retries=0, httpx_client=self._web)  # type: ignore[no-untyped-call]
 
     @cached_property
     def _web(self) -> "Client":
         import httpx
 
-        fresh, stays = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
-        return httpx.Client(timeout=self.timeout, limits=fresh, follow_redirects=True, event_hooks=stays)
+        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        return httpx.Client(timeout=self.timeout, limits=limits, follow_redirects=True, event_hooks=hooks)
 
     @contextmanager
-    def _asked(self, doing: str) -> Iterator["LabelStudio"]:
+    def _requests(self, doing: str) -> Iterator["LabelStudio"]:
         from label_studio_sdk.core.api_error import ApiError
         from label_studio_sdk.core.parse_error import ParsingError
 
         with failures.explained(self.url, doing, ApiError, ParsingError, hide=self.token):
             yield self.client
 
-    def _given(self, value: Given | None) -> Given:
-        """The library takes any JSON for an answer, and leaves empty what is not in it: that is not "nothing there"."""
+    def _required(self, value: Given | None) -> Given:
+        """Returns the value; raises if it is None: the library accepts any JSON and sets missing fields to None."""
         if value is None:
             raise ReviewError(f"{self.url}: the answer was not understood: is this address really a Label Studio?")
         return value
 
     def projects(self, mark: str) -> list[sync.Project]:
-        """Those whose description begins with the mark, oldest first."""
-        with self._asked("list the projects") as client:
+        """The projects whose description begins with the mark; the oldest first."""
+        with self._requests("list the projects") as client:
             pages = client.projects.list(page_size=100)  # type: ignore[var-annotated]
-            self._given(pages.items)
-            found = [_project(p) for p in pages]
-        return sorted((p for p in found if p.place.startswith(mark)), key=lambda p: int(p.id))
+            self._required(pages.items)
+            projects = [_project(p) for p in pages]
+        return sorted((p for p in projects if p.place.startswith(mark)), key=lambda p: int(p.id))
 
     def place(self, mark: str, role: str, cards: int) -> str:
         return place(mark, role)
@@ -98,18 +98,18 @@ class Server:
     def project(
         self, mark: str, name: str, account: str, taxonomy: Taxonomy, closed: Collection[str] = ()
     ) -> sync.Project:
-        """The reviewer's project, made or mended; the account needs nothing more, the open edition shares all."""
+        """The reviewer's project, created or updated; every account can open it, since the open edition shares all."""
         ruling = mark.endswith(ADJUDICATOR)
         config, title = interface(taxonomy, ruling), f"{'Disputes' if ruling else 'Conversations'} for {name}"
-        found = sync.project(self.projects, lambda word: self.make(title, word, config), mark, closed)
-        return self.mend(found, config)
+        project = sync.project(self.projects, lambda word: self.make(title, word, config), mark, closed)
+        return self.mend(project, config)
 
     def project_page(self, mark: str, taxonomy: Taxonomy) -> str:
-        """Names what `project` makes it show."""
-        return _page(interface(taxonomy, mark.endswith(ADJUDICATOR)), instructions())
+        """Digest of the interface and guidelines that `project` sets."""
+        return _page_digest(interface(taxonomy, mark.endswith(ADJUDICATOR)), instructions())
 
     def project_page_there(self, project: sync.Project) -> str:
-        return _page(*project.setup)
+        return _page_digest(*project.setup)
 
     def task_of(self, sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> sync.Payload:
         return task_of(sheet, taxonomy)
@@ -121,62 +121,61 @@ class Server:
         return {str(user): name for user, name in names_of(self.people(), accounts, names).items()}
 
     def touched(self, project: sync.Project, seen: sync.Touched) -> sync.Touched:
-        """The tasks with an answer that were touched since shortly before the last that was seen; any of the project
-        where nothing was seen, or they are more than a page.
+        """The answered tasks updated after the last time in `seen`, or at most LATE before it. The task "" is the whole
+        project: if `seen` is empty, or more tasks changed than fit on one page.
 
-        The server writes a time before it commits, so a task may turn up with an earlier one than another had.
+        The server sets the time before it commits, so a task may show up later with an earlier time than another.
         """
-        last, whole = max((when for _, when in seen), default=None), frozenset[tuple[str, datetime]]()
+        last, touched = max((when for _, when in seen), default=None), frozenset[tuple[str, datetime]]()
         if last is None:
-            whole = frozenset(("", when) for _, when, _ in self._newest(project, 1))
-            if not whole:
-                return whole
-            ((_, last),) = whole
+            touched = frozenset(("", when) for _, when, _ in self._newest(project, 1))
+            if not touched:
+                return touched
+            ((_, last),) = touched
         rows = self._newest(project, LOOK, since=last - LATE)
         if len(rows) == LOOK:
             return frozenset(("", when) for _, when, _ in rows[:1])
-        # with those that an all is said of: at the next look they are not new
-        return whole | {(task, when) for task, when, r in rows if r.total_annotations or r.cancelled_annotations}
+        # with these beside the task "", they are not new at the next look
+        return touched | {(task, when) for task, when, r in rows if r.total_annotations or r.cancelled_annotations}
 
     def _newest(
         self, project: sync.Project, most: int, since: datetime | None = None
     ) -> list[tuple[str, datetime, Any]]:
-        """(task, when it was touched, its row), the last first."""
+        """(task, time of its last update, its row), the latest first."""
         query: dict[str, JsonValue] = {"ordering": ["-tasks:updated_at"]}
         if since:
             value = since.isoformat(timespec="microseconds").replace("+00:00", "Z")
             after = {"filter": "filter:tasks:updated_at", "operator": "greater_or_equal", "type": "Datetime"}
             query |= {"filters": {"conjunction": "and", "items": [after | {"value": value}]}}
-        with self._asked(f"look for new answers in project {project.id}") as client:
+        with self._requests(f"look for new answers in project {project.id}") as client:
             page: Any = client.tasks.list(
                 project=int(project.id), page_size=most, fields="task_only", query=json.dumps(query)
             )
-        return [(str(row.id), self._given(row.updated_at), row) for row in self._given(page.items)]
+        return [(str(row.id), self._required(row.updated_at), row) for row in self._required(page.items)]
 
     def responses(
         self, project: sync.Project, people: dict[str, str], ours: Ours, tasks: Collection[str], keys: Mapping[str, str]
     ) -> Iterator[Response]:
-        known = {int(user): name for user, name in people.items()}
+        reviewers = {int(user): name for user, name in people.items()}
         for task in self.answered(project.id, tasks):
             cards = f" {LAYOUT} " in project.place
             key = keys.get(str(task["id"]))
-            for response in responses_of(task, known, project.id, ours, cards=cards, key=key):
+            for response in responses_of(task, reviewers, project.id, ours, cards=cards, key=key):
                 response.link = f"{self.url}/projects/{project.id}/data?task={task['id']}"
                 response.project = project.id
                 yield response
 
     def invite(self) -> str:
-        """Path of a new page on which a reviewer signs up; from now on nobody can on an earlier one, though every
-        reviewer may have read it."""
-        with self._asked("make a new sign-up page"):  # the library has no call for it
-            who = {"Authorization": f"Token {self.token}"}
-            answer = self._web.post(f"{self.url}/api/invite/reset-token", headers=who).raise_for_status()
-            found = strict_json(answer.content)
-            return str(self._given(found.get("invite_url") if isinstance(found, dict) else None))
+        """Path of a new sign-up page for a reviewer. Earlier paths, which any reviewer may have seen, stop working."""
+        with self._requests("make a new sign-up page"):  # the library has no call for it
+            headers = {"Authorization": f"Token {self.token}"}
+            answer = self._web.post(f"{self.url}/api/invite/reset-token", headers=headers).raise_for_status()
+            reply = strict_json(answer.content)
+            return str(self._required(reply.get("invite_url") if isinstance(reply, dict) else None))
 
     def make(self, title: str, description: str, config: str) -> sync.Project:
-        with self._asked("make a project") as client:
-            made = client.projects.create(
+        with self._requests("make a project") as client:
+            project = client.projects.create(
                 title=title[:50],
                 description=description,
                 label_config=config,
@@ -186,91 +185,92 @@ class Server:
                 expert_instruction=instructions(),
                 show_instruction=True,
             )
-        self._given(made.id)
-        return _project(made)
+        self._required(project.id)
+        return _project(project)
 
     def mend(self, project: sync.Project, config: str) -> sync.Project:
-        """Puts our interface and guidelines there where the taxonomy or they changed."""
-        shown, read = project.setup or ("", "")
-        new: dict[str, Any] = {"label_config": config} if shown.strip() != config.strip() else {}
-        new |= {"expert_instruction": instructions(), "show_instruction": True} if read != instructions() else {}
-        if not new:
+        """Updates the project's interface and guidelines if the taxonomy or the guidelines changed."""
+        current, text = project.setup or ("", "")
+        changes: dict[str, Any] = {"label_config": config} if current.strip() != config.strip() else {}
+        changes |= {"expert_instruction": instructions(), "show_instruction": True} if text != instructions() else {}
+        if not changes:
             return project
-        with self._asked(f"put the page of project {project.id} right") as client:
-            client.projects.update(int(project.id), **new)
+        with self._requests(f"put the page of project {project.id} right") as client:
+            client.projects.update(int(project.id), **changes)
             return _project(client.projects.get(int(project.id)))
 
     def count(self, project: str) -> int:
-        with self._asked(f"count the tasks of project {project}") as client:
-            return int(self._given(client.projects.get(int(project)).task_number))
+        with self._requests(f"count the tasks of project {project}") as client:
+            return int(self._required(client.projects.get(int(project)).task_number))
 
     def send(self, project: str, tasks: list[sync.Payload]) -> list[str]:
-        with self._asked(f"import {len(tasks)} tasks into project {project}") as client:
+        with self._requests(f"import {len(tasks)} tasks into project {project}") as client:
             reply = client.projects.import_tasks(int(project), request=tasks, return_task_ids=True)  # type: ignore[arg-type]
-        return [str(n) for n in getattr(reply, "task_ids", None) or []]  # the library does not list this field
+        return [str(n) for n in getattr(reply, "task_ids", None) or []]  # the library has no such field
 
     def keys(self, project: str) -> list[tuple[str, str, bool]]:
-        """(key, task id, whether anybody has answered it) of every task there."""
-        with self._asked(f"list the tasks of project {project}") as client:
+        """(key, task id, whether anybody has answered it) of every task in the project."""
+        with self._requests(f"list the tasks of project {project}") as client:
             pages: Any = client.tasks.list(project=int(project), page_size=500, fields="task_only")
-            self._given(pages.items)
+            self._required(pages.items)
             rows: list[Any] = list(pages)
-        given = [bool(row.total_annotations or row.cancelled_annotations) for row in rows]  # a skipped task is answered
-        return [(str((row.data or {}).get("key")), str(row.id), there) for row, there in zip(rows, given, strict=True)]
+        flags = [bool(row.total_annotations or row.cancelled_annotations) for row in rows]  # a skipped task is answered
+        return [(str((row.data or {}).get("key")), str(row.id), flag) for row, flag in zip(rows, flags, strict=True)]
 
     def delete(self, task: str) -> None:
-        with self._asked(f"delete task {task}") as client:
+        with self._requests(f"delete task {task}") as client:
             client.tasks.delete(task)
 
     def answered(self, project: str, tasks: Collection[str] = ()) -> list[dict[str, Any]]:
-        """Every task with an annotation, or these of them. The server keeps a copy of what it sends in its folder
-        data/export: of our own server `local_label_studio.clear_exports` removes it."""
-        some = {"additional_query_parameters": {"ids[]": sorted(tasks)}}  # the library asks for `ids`, and gets all
-        with self._asked(f"export project {project}") as client:
-            how: Any = {"export_type": "JSON", "request_options": some if tasks else None}
-            found = strict_json(b"".join(client.projects.exports.download_sync(int(project), **how)))
-            TASKS.validate_python(found)
-            return list(found)
+        """Every task with an annotation, or those of `tasks` that have one. The server stores a copy of it in its folder
+        data/export; `local_label_studio.clear_exports` removes the copies of our own server."""
+        only = {"additional_query_parameters": {"ids[]": sorted(tasks)}}  # the library sends `ids`, and would get all
+        with self._requests(f"export project {project}") as client:
+            options: Any = {"export_type": "JSON", "request_options": only if tasks else None}
+            exported = strict_json(b"".join(client.projects.exports.download_sync(int(project), **options)))
+            TASKS.validate_python(exported)
+            return list(exported)
 
     def people(self) -> dict[int, tuple[str, ...]]:
-        """user id -> what may name that person: e-mail, its part before the @, user name."""
-        with self._asked("list the users") as client:
+        """user id -> names of that person: e-mail, the part before its @, user name."""
+        with self._requests("list the users") as client:
             users = client.users.list()
             return {int(u.id): (u.email, u.email.split("@")[0], u.username or "") for u in users}
 
 
-def _project(found: Any) -> sync.Project:
-    place = str(found.description or "").split("\n")[0]
-    setup = (str(found.label_config or ""), str(found.expert_instruction or ""))
-    return sync.Project(str(found.id), str(found.title), place, setup, made=str(found.created_at))
+def _project(project: Any) -> sync.Project:
+    place = str(project.description or "").split("\n")[0]
+    setup = (str(project.label_config or ""), str(project.expert_instruction or ""))
+    return sync.Project(str(project.id), str(project.title), place, setup, made=str(project.created_at))
 
 
-def _page(config: str, guidelines: str) -> str:
+def _page_digest(config: str, guidelines: str) -> str:
     return page_digest([config.strip(), guidelines])
 
 
 def names_of(people: dict[int, tuple[str, ...]], accounts: dict[str, str], names: Iterable[str]) -> dict[int, str]:
-    """user id -> reviewer, by the account given in saferec.toml, else by a name that fits; no stranger gets theirs."""
+    """user id -> reviewer, by the account in saferec.toml, else by a matching name; other users get other names."""
     names = list(names)
     by_account = {accounts.get(name, name).casefold(): name for name in names}
     taken = {name.casefold() for name in names}
     fits = {
-        user: [by_account[k.casefold()] for k in known if k.casefold() in by_account] for user, known in people.items()
+        user: [by_account[k.casefold()] for k in logins if k.casefold() in by_account]
+        for user, logins in people.items()
     }
-    found = {}
-    for user, known in people.items():
-        other = known[1] if known[1] and known[1].casefold() not in taken else f"user-{user}"
-        found[user] = fits[user][0] if fits[user] else other
+    chosen = {}
+    for user, logins in people.items():
+        other = logins[1] if logins[1] and logins[1].casefold() not in taken else f"user-{user}"
+        chosen[user] = fits[user][0] if fits[user] else other
         for name in fits[user][1:]:
-            if name != found[user] and not any(name in of for them, of in fits.items() if them != user):
+            if name != chosen[user] and not any(name in others for them, others in fits.items() if them != user):
                 raise ReviewError(
-                    f"{known[0]} could be {found[user]} and {name}: one person is never two readers: say who is who:"
+                    f"{logins[0]} could be {chosen[user]} and {name}: one person is never two readers: say who is who:"
                     f' [review] accounts = {{ {name} = "..." }} in saferec.toml'
                 )
     for name in names:
-        if len(same := [people[user][0] for user, known in found.items() if known == name]) > 1:
+        if len(same := [people[user][0] for user, reviewer in chosen.items() if reviewer == name]) > 1:
             raise ReviewError(
                 f"{' and '.join(same)} could both be {name}: say who is: "
                 f'[review] accounts = {{ {name} = "{same[0]}" }} in saferec.toml'
             )
-    return found
+    return chosen
