@@ -1,4 +1,4 @@
-"""The one page that every reviewer reads, and its version."""
+"""The guidelines page that every reviewer reads, and its version."""
 
 import hashlib
 import re
@@ -8,15 +8,15 @@ GUIDELINES = Path(__file__).parents[1] / "guidelines.md"
 
 
 def guideline() -> str:
-    """Names the page as it stands: stamped on every review, so that one can tell what its reviewer had read."""
+    """Digest of the page: stored with every review, to show which guidelines its reviewer had read."""
     return hashlib.blake2b(GUIDELINES.read_bytes(), digest_size=8).hexdigest()
 
 
-TOOLS = ("In Label Studio", "In Argilla", "On the page", "In a file")  # headings of what one of them alone needs
+TOOLS = ("In Label Studio", "In Argilla", "On the page", "In a file")  # headings of the sections for one tool only
 
 
 def of_tool(heading: str) -> str:
-    """The page, in Markdown, without what it says of other tools."""
+    """The page in Markdown, without the sections for other tools."""
     others = "|".join(name for name in TOOLS if name != heading)
     page = GUIDELINES.read_text(encoding="utf-8")
     return re.sub(rf"^## ({others})\n.*?(?=^## )", "", page, flags=re.DOTALL | re.MULTILINE)

@@ -222,7 +222,7 @@ class Server:
             client.tasks.delete(task)
 
     def answered(self, project: str, tasks: Collection[str] = ()) -> list[dict[str, Any]]:
-        """Every task with an annotation, or those of `tasks` that have one. The server stores a copy of it in its folder
+        """Every task with an annotation, or those of `tasks` that have one. The server stores a copy in its folder
         data/export; `local_label_studio.clear_exports` removes the copies of our own server."""
         only = {"additional_query_parameters": {"ids[]": sorted(tasks)}}  # the library sends `ids`, and would get all
         with self._requests(f"export project {project}") as client:

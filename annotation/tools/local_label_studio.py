@@ -1,4 +1,4 @@
-"""Installs, starts and stops a local Label Studio: one pinned version per user, data per workspace, on loopback."""
+"""Installs, starts and stops a local Label Studio: one pinned version per user, one server per workspace, loopback."""
 
 import hashlib
 import json
@@ -27,19 +27,19 @@ from saferec_builder.storage.whole_files import write_private
 VERSION = "1.23.2"
 PINS = Path(__file__).with_name("label-studio.txt")
 START = 300.0  # seconds that a first start may take on a slow machine
-STOP = 15.0  # seconds until a server that was asked to stop is killed
+STOP = 15.0  # seconds that a server has to stop before it is killed
 Say = Callable[[str], None]
 
 
 class Account(TypedDict):
-    """What a reviewer logs in with."""
+    """The login of a reviewer."""
 
     email: str
     password: str
 
 
 class Facts(TypedDict, total=False):
-    """What server.json holds: how to log in, where the server is, and how it was started."""
+    """The contents of server.json: logins, the server's address, and the settings that it was started with."""
 
     email: str
     password: str
@@ -62,11 +62,11 @@ _ENV = {
     "LABEL_STUDIO_LATEST_VERSION_CHECK": "false",
     "CONVERTER_DOWNLOAD_RESOURCES": "false",
     "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
-    "LABEL_STUDIO_ALLOWED_HOSTS": "127.0.0.1,localhost",  # a page elsewhere that takes our address for its own gets 400
+    "LABEL_STUDIO_ALLOWED_HOSTS": "127.0.0.1,localhost",  # a page whose domain points to our address gets 400
 }
-# all that it gets of ours: no key or token of a model, the Hub or a cloud, nor a setting of another Label Studio's.
-# LD_LIBRARY_PATH: without it some Pythons do not start.
-_KEPT = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
+# The variables of our environment that the server gets: no key or token of a model, the Hub or a cloud, and no setting
+# of another Label Studio. Some Pythons do not start without LD_LIBRARY_PATH.
+_PASSED_ON = ("PATH", "HOME", "LANG", "LANGUAGE", "TMPDIR", "TZ", "LD_LIBRARY_PATH")
 
 
 def cache() -> Path:
@@ -74,178 +74,178 @@ def cache() -> Path:
 
 
 def installed() -> bool:
-    return (_home() / "ready").exists()
+    return (_installation() / "ready").exists()
 
 
-def _home() -> Path:
+def _installation() -> Path:
     return cache() / f"label-studio-{VERSION}"
 
 
 def install(say: Say) -> Path:
-    """The folder of the installation, made at the first call (about 850 MB); killed halfway, it starts over."""
-    home = _home()
+    """The folder of the installation, made at the first call (about 850 MB); an interrupted one starts over."""
+    folder = _installation()
     if not installed():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with held(home.with_name(f"{home.name}.lock"), f"{home}: another installation", wait=True):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with held(folder.with_name(f"{folder.name}.lock"), f"{folder}: another installation", wait=True):
             if not installed():
-                _install(home, say)
-    return home
+                _install(folder, say)
+    return folder
 
 
-def _install(home: Path, say: Say) -> None:
-    say(f"installing Label Studio {VERSION} into {home} (once; about 850 MB)")
-    shutil.rmtree(home, ignore_errors=True)
-    for words in (
-        [sys.executable, "-m", "venv", home],
-        [home / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
+def _install(folder: Path, say: Say) -> None:
+    say(f"installing Label Studio {VERSION} into {folder} (once; about 850 MB)")
+    shutil.rmtree(folder, ignore_errors=True)
+    for command in (
+        [sys.executable, "-m", "venv", folder],
+        [folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--no-deps", "--requirement", PINS],
     ):
-        ran = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False)
-        if ran.returncode:
-            last = (ran.stderr.strip() or ran.stdout.strip()).splitlines()[-1:]
+        process = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False)
+        if process.returncode:
+            last_line = (process.stderr.strip() or process.stdout.strip()).splitlines()[-1:]
             raise ReviewError(
-                f"Label Studio could not be installed: {' '.join(last)}: give a server with --url and --token"
+                f"Label Studio could not be installed: {' '.join(last_line)}: give a server with --url and --token"
             )
-    (home / "ready").write_text(VERSION)
+    (folder / "ready").write_text(VERSION)
 
 
-def state(home: Path) -> Facts | None:
-    """What is known of the workspace's server; None where there never was one."""
-    path = home / "server.json"
+def state(folder: Path) -> Facts | None:
+    """The contents of the workspace's server.json; None if there is none."""
+    path = folder / "server.json"
     if not path.exists():
         return None
     with suppress(ValueError, RecursionError):
-        found: Facts = strict_json(path.read_text())
-        if isinstance(found, dict):
-            return found
+        facts: Facts = strict_json(path.read_text())
+        if isinstance(facts, dict):
+            return facts
     raise ReviewError(f"{path}: damaged: put your copy of it back: it holds the passwords of the server")
 
 
-def save(home: Path, facts: Facts) -> None:
-    write_private(home / "server.json", json.dumps(facts, indent=1).encode())
+def save(folder: Path, facts: Facts) -> None:
+    write_private(folder / "server.json", json.dumps(facts, indent=1).encode())
 
 
 @contextmanager
-def _alone(home: Path) -> Iterator[None]:
-    """One at a time starts or stops the server, or writes server.json: two would lose each other's passwords."""
-    home.mkdir(parents=True, exist_ok=True)
-    with held(home / ".lock", f"{home}: another command", wait=True):
+def _locked(folder: Path) -> Iterator[None]:
+    """A lock on starting and stopping the server and on server.json: two writers would lose each other's passwords."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder / ".lock", f"{folder}: another command", wait=True):
         yield
 
 
-def up(home: Path, say: Say) -> tuple[Facts, bool]:
-    """(what one needs to log in, whether it had to be started). The data folder is `home`/data."""
-    with _alone(home):
-        facts = state(home)
-        if facts and alive(home, facts):
+def up(folder: Path, say: Say) -> tuple[Facts, bool]:
+    """(the login data, whether the server had to be started). The data lies in `folder`/data."""
+    with _locked(folder):
+        facts = state(folder)
+        if facts and alive(folder, facts):
             if facts.get("settings") == _settings():
-                if not (there := healthy(facts["url"])):
+                if not (answering := healthy(facts["url"])):
                     say(f"Label Studio at {facts['url']} does not answer yet: waiting up to {START:.0f} s for it")
-                if there or _answers(facts["url"], partial(alive, home, facts)):
+                if answering or _answers_in_time(facts["url"], partial(alive, folder, facts)):
                     return facts, False
             say("Label Studio does not answer, or runs with the settings of another version: it is started anew")
-            _down(home)
-        return _start(home, facts or Facts(), say), True
+            _down(folder)
+        return _start(folder, facts or Facts(), say), True
 
 
-def clear_exports(home: Path) -> None:
-    """Removes the copies of texts and answers that each pull leaves in the server's folder."""
-    for path in (home / "data" / "export").glob("*"):
+def clear_exports(folder: Path) -> None:
+    """Removes the copies of texts and answers that each pull leaves in the server's data folder."""
+    for path in (folder / "data" / "export").glob("*"):
         path.unlink(missing_ok=True)
 
 
-def _start(home: Path, before: Facts, say: Say) -> Facts:
+def _start(folder: Path, stored: Facts, say: Say) -> Facts:
     installation = install(say)
-    (home / "data").mkdir(parents=True, exist_ok=True)
-    home.chmod(0o700)
-    first = Facts(email="owner@saferec.local", accounts={})
-    first |= Facts(password=secrets.token_urlsafe(18), token=secrets.token_hex(20))
-    facts = first | before
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    defaults = Facts(email="owner@saferec.local", accounts={})
+    defaults |= Facts(password=secrets.token_urlsafe(18), token=secrets.token_hex(20))
+    facts = defaults | stored
     port = _free_port(facts.get("port"))
     facts |= Facts(url=f"http://127.0.0.1:{port}", port=port, settings=_settings())
-    save(home, facts)  # before the start: the password must survive whatever happens next
-    _from_template(home)
+    save(folder, facts)  # before the start, so that the password is never lost
+    _copy_template(folder)
     say(f"starting Label Studio at {facts['url']} (the first time takes a minute or two)")
-    with open(os.open(home / "server.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "a") as log:
+    with open(os.open(folder / "server.log", os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600), "a") as log:
         process = subprocess.Popen(
-            _command(installation, home, port),
-            env=_environment(home, facts),
+            _command(installation, folder, port),
+            env=_environment(folder, facts),
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             start_new_session=True,
-            cwd=home,
+            cwd=folder,
             umask=0o077,
         )
     facts["pid"] = process.pid
-    save(home, facts)
-    if not _answers(facts["url"], lambda: process.poll() is None):
-        end = "is not there yet" if process.returncode is None else f"stopped with exit code {process.returncode}"
-        raise ReviewError(f"Label Studio at {facts['url']} {end}: see {home / 'server.log'}")
-    process.returncode = 0  # it outlives this command: nobody here waits for its end
-    _keep_template()
+    save(folder, facts)
+    if not _answers_in_time(facts["url"], lambda: process.poll() is None):
+        status = "is not there yet" if process.returncode is None else f"stopped with exit code {process.returncode}"
+        raise ReviewError(f"Label Studio at {facts['url']} {status}: see {folder / 'server.log'}")
+    process.returncode = 0  # it outlives this command, which does not wait for its end
+    _make_template()
     return facts
 
 
-def _command(installation: Path, home: Path, port: int) -> list[str]:
+def _command(installation: Path, folder: Path, port: int) -> list[str]:
     words = [installation / "bin" / "label-studio", "start", "--no-browser", "--internal-host", "127.0.0.1"]
-    return [str(w) for w in [*words, "--port", port, "--data-dir", home / "data"]]
+    return [str(word) for word in [*words, "--port", port, "--data-dir", folder / "data"]]
 
 
-def _environment(home: Path, facts: Facts) -> dict[str, str]:
+def _environment(folder: Path, facts: Facts) -> dict[str, str]:
     names = {"USERNAME": facts["email"], "PASSWORD": facts["password"], "USER_TOKEN": facts["token"]}
-    own = {f"LABEL_STUDIO_{name}": value for name, value in names.items()}
-    own |= {"LABEL_STUDIO_BASE_DATA_DIR": str(home / "data"), "LABEL_STUDIO_HOST": facts["url"]}
-    return {**_bare(), **own}
+    env = {f"LABEL_STUDIO_{name}": value for name, value in names.items()}
+    env |= {"LABEL_STUDIO_BASE_DATA_DIR": str(folder / "data"), "LABEL_STUDIO_HOST": facts["url"]}
+    return {**_base_environment(), **env}
 
 
-def _bare() -> dict[str, str]:
-    """Our settings, and of what stands in our own environment only what a program needs to run."""
-    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
-    return kept | _ENV
+def _base_environment() -> dict[str, str]:
+    """Our settings, and of our own environment only the variables that a program needs to run."""
+    passed = {name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith("LC_")}
+    return passed | _ENV
 
 
 def _settings() -> str:
-    """Names what a server is started with: one that was started with less must not go on."""
-    return hashlib.blake2b(json.dumps([_ENV, _KEPT]).encode(), digest_size=8).hexdigest()
+    """Digest of the settings: a server that was started with others is restarted."""
+    return hashlib.blake2b(json.dumps([_ENV, _PASSED_ON]).encode(), digest_size=8).hexdigest()
 
 
-def _free_port(before: int | None) -> int:
-    """The port that it had before, so that bookmarks stay good, else any free one."""
-    for port in (before or 0, 0):
-        with socket.socket() as trial, suppress(OSError):
-            trial.bind(("127.0.0.1", port))
-            return int(trial.getsockname()[1])
+def _free_port(previous: int | None) -> int:
+    """The previous port, so that bookmarks stay valid, or else any free one."""
+    for port in (previous or 0, 0):
+        with socket.socket() as sock, suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return int(sock.getsockname()[1])
     raise ReviewError("no free port on 127.0.0.1")
 
 
-def _from_template(home: Path) -> None:
-    """An empty, migrated database saves a new workspace most of the first start."""
-    template, own = _home() / "empty.sqlite3", home / "data" / "label_studio.sqlite3"
-    if template.exists() and not own.exists():
-        shutil.copyfile(template, own.with_suffix(".tmp"))
-        os.replace(own.with_suffix(".tmp"), own)
+def _copy_template(folder: Path) -> None:
+    """Copies an empty, migrated database, which saves a new workspace most of the first start's time."""
+    template, database = _installation() / "empty.sqlite3", folder / "data" / "label_studio.sqlite3"
+    if template.exists() and not database.exists():
+        shutil.copyfile(template, database.with_suffix(".tmp"))
+        os.replace(database.with_suffix(".tmp"), database)
 
 
-def _keep_template() -> None:
-    """Made by a migration of its own, never from a workspace's data."""
-    template = _home() / "empty.sqlite3"
+def _make_template() -> None:
+    """Makes the template by a separate migration, never from a workspace's data."""
+    template = _installation() / "empty.sqlite3"
     if template.exists():
         return
-    folder = _home() / f"migrate-{os.getpid()}"
+    folder = _installation() / f"migrate-{os.getpid()}"
     folder.mkdir(parents=True, exist_ok=True)
-    env = {**_bare(), "LABEL_STUDIO_BASE_DATA_DIR": str(folder)}
-    manage = next((_home() / "lib").glob("python*/site-packages/label_studio/manage.py"))
-    words = [str(_home() / "bin" / "python"), str(manage), "migrate", "--verbosity", "0"]
-    ran = subprocess.run(words, env=env, capture_output=True, check=False, cwd=folder)
-    if ran.returncode == 0 and (folder / "label_studio.sqlite3").exists():
+    env = {**_base_environment(), "LABEL_STUDIO_BASE_DATA_DIR": str(folder)}
+    manage = next((_installation() / "lib").glob("python*/site-packages/label_studio/manage.py"))
+    command = [str(_installation() / "bin" / "python"), str(manage), "migrate", "--verbosity", "0"]
+    process = subprocess.run(command, env=env, capture_output=True, check=False, cwd=folder)
+    if process.returncode == 0 and (folder / "label_studio.sqlite3").exists():
         os.replace(folder / "label_studio.sqlite3", template)
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _answers(url: str, running: Callable[[], bool]) -> bool:
-    """Whether it does before START is over, or its process."""
-    end = time.monotonic() + START
-    while running() and time.monotonic() < end:
+def _answers_in_time(url: str, running: Callable[[], bool]) -> bool:
+    """Whether the server answers before START has passed or its process has ended."""
+    deadline = time.monotonic() + START
+    while running() and time.monotonic() < deadline:
         if healthy(url):
             return True
         time.sleep(0.5)
@@ -259,73 +259,73 @@ def healthy(url: str) -> bool:
         return False
 
 
-def alive(home: Path, facts: Facts) -> bool:
-    """Whether the process that we started still runs: a pid alone could be somebody else's by now."""
+def alive(folder: Path, facts: Facts) -> bool:
+    """Whether the process that we started still runs: its pid alone could be another process by now."""
     if not facts.get("pid"):
         return False
-    if sys.platform == "linux":  # where a small image has no `ps`
-        with suppress(OSError):  # there is no such process
-            return os.fsencode(home / "data") in Path(f"/proc/{facts['pid']}/cmdline").read_bytes()
+    if sys.platform == "linux":  # small images have no `ps`
+        with suppress(OSError):  # no such process
+            return os.fsencode(folder / "data") in Path(f"/proc/{facts['pid']}/cmdline").read_bytes()
         return False
-    words = ["ps", "-ww", "-p", str(facts["pid"]), "-o", "args="]
-    return str(home / "data") in subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    command = ["ps", "-ww", "-p", str(facts["pid"]), "-o", "args="]
+    return str(folder / "data") in subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
-def down(home: Path) -> bool:
-    """Stops the workspace's server; False where none was running."""
-    if state(home) is None:
+def down(folder: Path) -> bool:
+    """Stops the workspace's server; returns False if none was running."""
+    if state(folder) is None:
         return False
-    with _alone(home):
-        return _down(home)
+    with _locked(folder):
+        return _down(folder)
 
 
-def _down(home: Path) -> bool:
-    facts = state(home)
-    if not facts or not alive(home, facts):
+def _down(folder: Path) -> bool:
+    facts = state(folder)
+    if not facts or not alive(folder, facts):
         return False
     os.kill(facts["pid"], signal.SIGTERM)
-    end = time.monotonic() + STOP
-    while alive(home, facts) and time.monotonic() < end:
-        with suppress(ChildProcessError):  # a child of this very process stays a zombie until somebody asks
+    deadline = time.monotonic() + STOP
+    while alive(folder, facts) and time.monotonic() < deadline:
+        with suppress(ChildProcessError):  # a child of this process stays a zombie until it is waited for
             os.waitpid(facts["pid"], os.WNOHANG)
         time.sleep(0.1)
-    if alive(home, facts):
+    if alive(folder, facts):
         os.kill(facts["pid"], signal.SIGKILL)
     return True
 
 
-def account(home: Path, facts: Facts, invite: Callable[[], str], name: str) -> Account:
-    """E-mail and password of a reviewer on the managed server, made at the first call through its sign-up page.
+def account(folder: Path, facts: Facts, invite: Callable[[], str], name: str) -> Account:
+    """E-mail and password of a reviewer on the managed server; the first call signs up on the server's page.
 
-    `invite` makes a new link to that page, and every earlier one is dead: ours lives until the account is there.
+    `invite` returns a new link to that page and invalidates all earlier ones: ours is valid until the account exists.
     """
-    with _alone(home):
-        facts |= state(home) or Facts()  # another command may have made some since
+    with _locked(folder):
+        facts |= state(folder) or Facts()  # another command may have added accounts since
         if name not in facts["accounts"]:
             link = invite()
             try:
-                facts["accounts"][name] = _account(home, facts, link, name)
-                save(home, facts)
+                facts["accounts"][name] = _account(folder, facts, link, name)
+                save(folder, facts)
             finally:
                 invite()
     return facts["accounts"][name]
 
 
-def _account(home: Path, facts: Facts, invite: str, name: str) -> Account:
-    made = Account(email=_email(name), password=secrets.token_urlsafe(12))
-    stays = {"response": [failures.stays]}
-    with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=stays) as web:
+def _account(folder: Path, facts: Facts, invite: str, name: str) -> Account:
+    account = Account(email=_email(name), password=secrets.token_urlsafe(12))
+    hooks = {"response": [failures.stays]}
+    with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=hooks) as web:
         form = web.get(invite).text
         token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
-        body = {**made, "csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}
+        body = {**account, "csrfmiddlewaretoken": token, "allow_newsletters": "false", "how_find_us": ""}
         web.post(invite, data=body, headers={"Referer": facts["url"] + invite})
         if web.get("/api/current-user/whoami").status_code != 200:
-            raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {home / 'server.log'}")
-    return made
+            raise ReviewError(f"{facts['url']}: no account for {name} could be made: see {folder / 'server.log'}")
+    return account
 
 
 def _email(name: str) -> str:
-    """What the server takes for an address; of Zoë it would take none."""
+    """An e-mail address that the server accepts: it would refuse one with the name Zoë."""
     if re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*", plain := name.lower()):
         return f"{plain}@saferec.local"
     return f"reviewer-{hashlib.blake2b(name.encode(), digest_size=4).hexdigest()}@saferec.local"

@@ -1,7 +1,7 @@
-"""What a review server's answers must look like where they are read as plain JSON: one model per endpoint.
+"""Models of the replies of review servers that are read as plain JSON: one model per endpoint.
 
-Only what is read is named; anything else there is nobody's business. A value that does not fit raises pydantic's
-ValidationError, which server_errors.explained turns into a line with the endpoint, the place, and what was expected.
+They list only the fields that are read, and allow any others. A wrong value raises pydantic's ValidationError, which
+server_errors.explained turns into a line with the endpoint, the place, and what was expected.
 """
 
 from datetime import datetime
@@ -32,14 +32,14 @@ class Annotation(_Strict):
 
 
 class Exported(_Strict):
-    """A task of GET /api/projects/ID/export. What its users sent (data, results) is read with care elsewhere."""
+    """A task of GET /api/projects/ID/export. Its users' input (data, results) is checked where it is read."""
 
     id: int
     annotations: list[Annotation] | None = None
 
     @model_validator(mode="after")
-    def _to_this(self) -> Self:
-        if any(one.task not in (None, self.id) for one in self.annotations or []):
+    def _belong_here(self) -> Self:
+        if any(annotation.task not in (None, self.id) for annotation in self.annotations or []):
             raise ValueError(ELSEWHERE)
         return self
 
@@ -50,22 +50,22 @@ class Mark(_Strict):
     label: str
 
 
-class Of(_Strict, Generic[T]):
-    """What one question was answered with."""
+class Answer(_Strict, Generic[T]):
+    """The answer to one question."""
 
     value: T | None = None
 
 
 class Values(_Strict):
-    evidence: Of[list[Mark]] = Of()
-    present: Of[list[str]] = Of()
-    unsure: Of[list[str]] = Of()
-    openly: Of[list[str]] = Of()
-    note: Of[str] = Of()
-    outcome: Of[str] = Of()
+    evidence: Answer[list[Mark]] = Answer()
+    present: Answer[list[str]] = Answer()
+    unsure: Answer[list[str]] = Answer()
+    openly: Answer[list[str]] = Answer()
+    note: Answer[str] = Answer()
+    outcome: Answer[str] = Answer()
 
 
-class Given(_Strict):
+class Response(_Strict):
     status: Literal["submitted", "discarded", "draft"]
     user_id: str
     record_id: str | None = None
@@ -77,11 +77,11 @@ class Record(_Strict):
     id: str
     fields: dict[str, Any]
     metadata: dict[str, Any] | None = None
-    responses: list[Given] | None = None
+    responses: list[Response] | None = None
 
     @model_validator(mode="after")
-    def _to_this(self) -> Self:
-        if any(one.record_id not in (None, self.id) for one in self.responses or []):
+    def _belong_here(self) -> Self:
+        if any(response.record_id not in (None, self.id) for response in self.responses or []):
             raise ValueError(ELSEWHERE)
         return self
 

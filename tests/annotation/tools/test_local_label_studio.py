@@ -31,7 +31,7 @@ HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return managed._home()
+    return managed._installation()
 
 
 def both(what: Callable[[int], Any]) -> list[Any]:
