@@ -1,7 +1,7 @@
-"""Converts tasks to what a review server shows, and people's responses to reviews; shared by the server tools.
+"""Converts tasks to sheets for a review server, and responses to answers; shared by the server tools.
 
 push   open units (routing.units) -> sheets, one per task
-pull   a person's response to a sheet -> one answer per trait and `*`, and what could not be taken
+pull   a person's response to a sheet -> one answer per trait and `*`, and the rejected parts
 """
 
 import json
@@ -37,16 +37,16 @@ RATHER_NOT = "I would rather not see this"
 FORGED = "not by its author"
 CHANGED = "changed there"
 SKIPPED = "skipped"
-CHOICES = tuple(zip(("Yes", "No", "Unsure"), VERDICTS, strict=True))  # of a card
-NOT_ASSIGNED = "not assigned"  # kept, and set aside: role `other` counts nowhere
-NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # of a text as a whole
+CHOICES = tuple(zip(("Yes", "No", "Unsure"), VERDICTS, strict=True))  # on a card
+NOT_ASSIGNED = "not assigned"  # stored, but not counted: role `other`
+NOTHING: dict[str, Any] = {"trait": "*", "form": None, "spans": []}  # for a text as a whole
 
-Ours = Callable[[str], Turns]  # key of a task -> the turns of our text that it is about; none: we know no such task
+Ours = Callable[[str], Turns]  # key of a task -> turns of its text in the workspace; none for an unknown task
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """One task for one person. `units` are those asked one by one; blind tasks have none."""
+    """One task for one person. `units`: the traits with a question each; blind tasks have none."""
 
     key: str
     task: Task
@@ -55,9 +55,9 @@ class Sheet:
     ask: str
     turns: Turns
     units: list[dict[str, Any]]
-    former: tuple[str, ...] = ()  # keys that versions before gave it, of whatever traits they asked about then
-    rejected: tuple[str, ...] = ()  # what was wrong with the last answer, in lines
-    hard: bool = False  # something severe is known of the text, beside what is asked
+    former: tuple[str, ...] = ()  # its keys in previous versions, for the traits that were asked then
+    rejected: tuple[str, ...] = ()  # lines about what was wrong with the last answer
+    hard: bool = False  # the text has something severe besides the asked traits
 
     @property
     def asked(self) -> list[str]:
@@ -65,46 +65,46 @@ class Sheet:
 
     @property
     def suggested(self) -> dict[str, tuple[str, str | None, list[Span]]]:
-        """trait -> (verdict, form, spans) to show: what this person answered before, else the proposal."""
-        found = {}
+        """trait -> (verdict, form, spans) to show: this person's previous answer, else the proposal."""
+        suggestions = {}
         for u in self.units:
             part = "own_" if u["own_verdict"] else ""
             if u[f"{part}verdict"] in ("present", "unsure"):
-                found[u["trait"]] = (u[f"{part}verdict"], u[f"{part}form"], list(u[f"{part}spans"] or []))
-        return found
+                suggestions[u["trait"]] = (u[f"{part}verdict"], u[f"{part}form"], list(u[f"{part}spans"] or []))
+        return suggestions
 
 
 @dataclass
 class Response:
-    """One person's response to one sheet, in our words: code points, slugs, seconds."""
+    """One person's response to one sheet, in our units: code points, slugs, seconds."""
 
     key: str
     who: str
-    place: str  # where it stands in the tool, for a person who looks for it
-    outcome: str = ""  # READ, RATHER_NOT, `skipped` or nothing
+    place: str  # where a person finds it in the tool
+    outcome: str = ""  # READ, RATHER_NOT, `skipped` or empty
     asked: list[str] = field(default_factory=list)
-    # place in `asked` -> trait and verdict, where each has a card of its own; None where what is unticked is absent
+    # index in `asked` -> trait and verdict, if each has a card; None on a page with ticks, where unticked is absent
     verdicts: dict[int, str] | None = None
     unanswered: list[str] = field(default_factory=list)
     present: list[str] = field(default_factory=list)
     unsure: list[str] = field(default_factory=list)
     spans: dict[str, list[Span]] = field(default_factory=dict)
     forms: dict[str, str] = field(default_factory=dict)
-    lost: dict[str, str] = field(default_factory=dict)  # trait -> words that stand in no turn
-    shown: frozenset[str] = frozenset()  # `mark` of the spans that were there before the person came
-    forged: str = ""  # why it is not the word of `who`
-    page: str = ""  # `page_digest` of what the task shows there now
-    project: str = ""  # its id there
-    changed: str = ""  # what there is not as it was sent
+    lost: dict[str, str] = field(default_factory=dict)  # trait -> words that are in no turn
+    shown: frozenset[str] = frozenset()  # `mark` of the spans that the page showed beforehand
+    forged: str = ""  # why it is not the answer of `who`
+    page: str = ""  # `page_digest` of what the task shows on the server now
+    project: str = ""  # its id on the server
+    changed: str = ""  # what differs on the server from what was sent
     note: str | None = None
     seconds: float | None = None
     time: datetime | None = None
     guideline: str | None = None
     taxonomy: str | None = None
-    link: str = ""  # to open it there
+    link: str = ""  # opens it on the server
 
 
-# ---- what a server keeps is whatever its users sent: another shape than ours is not there
+# ---- a server stores any input of its users: values of an unexpected shape count as missing
 
 
 def list_of(value: Any) -> list[Any]:
@@ -115,25 +115,25 @@ def text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def whole(found: Any) -> Any:
-    """JSON can spell half of a character, which no file keeps, and U+0000, which PostgreSQL refuses: neither stays."""
-    text = re.sub(r"(?<!\\)((?:\\\\)*)\\u0000", rf"\1{UNKNOWN}", json.dumps(found, ensure_ascii=False))
+def whole(value: Any) -> Any:
+    """Replaces lone surrogates, which no file can store, and U+0000, which PostgreSQL refuses."""
+    text = re.sub(r"(?<!\\)((?:\\\\)*)\\u0000", rf"\1{UNKNOWN}", json.dumps(value, ensure_ascii=False))
     return json.loads(text.encode("utf-8", "replace"))
 
 
 def marks_of(shown: Any) -> frozenset[str]:
-    """`mark` of what a server says was marked beforehand (trait -> spans)."""
-    found = shown if isinstance(shown, dict) else {}
-    return frozenset(mark(t, s) for t, spans in found.items() for s in list_of(spans) if isinstance(s, dict))
+    """`mark` of the spans that a server says it showed beforehand (trait -> spans)."""
+    by_trait = shown if isinstance(shown, dict) else {}
+    return frozenset(mark(t, s) for t, spans in by_trait.items() for s in list_of(spans) if isinstance(s, dict))
 
 
 def page_digest(shown: Any) -> str:
-    """Names what a task shows on a review server, as JSON."""
+    """Digest of what a task shows on a review server, given as JSON."""
     return digest(json.dumps(shown, sort_keys=True))
 
 
 def words_at(turn: int, text: str, start: int, end: int) -> list[Span]:
-    """The words of this turn there, without the spaces around them: one span, or none."""
+    """The words of this turn from `start` to `end`, without the spaces around them: one span, or none."""
     quote = text[start:end]
     start += len(quote) - len(quote.lstrip())
     quote = quote.strip()
@@ -141,19 +141,19 @@ def words_at(turn: int, text: str, start: int, end: int) -> list[Span]:
 
 
 def take_mark(
-    response: Response, trait: str, found: list[Span], turns: Turns, other: str | None, *, moves: bool = True
+    response: Response, trait: str, spans: list[Span], turns: Turns, other: str | None, *, moves: bool = True
 ) -> None:
-    """Adds the spans of a mark. `other`: the words that the server showed there, if they are not ours: then it is where
-    they stand in our text (quotes.only; if it `moves`), else lost.
+    """Adds the spans of a mark. `other`: the words that the server showed at that place, if they differ from ours: the
+    mark then moves to their place in our text (quotes.only; if `moves`), or counts as lost.
 
-    Of a mark over several turns what people said whose words count; of others all, to be refused.
+    Spans in turns that cannot hold evidence are left out, unless there are no others: these are refused later.
     """
     if other is not None and moves and (moved := only(other, turns)):
-        found = [moved]
+        spans = [moved]
     elif other is not None:
         response.lost[trait] = other
-    theirs = [span for span in found if turns[span["turn"]]["role"] in evidence.SPEAKER.values()]
-    response.spans.setdefault(trait, []).extend(theirs or found)
+    speakers = [span for span in spans if turns[span["turn"]]["role"] in evidence.SPEAKER.values()]
+    response.spans.setdefault(trait, []).extend(speakers or spans)
 
 
 # ---- out
@@ -166,31 +166,31 @@ def sheets(
     sources: dict[str, list[str]],
     key: Callable[[str, list[str]], str],
 ) -> list[Sheet]:
-    """One per open task, in the order of `units`; `sources` says what is known of an item, with where it stands; `key`
-    makes a key of a `task_id` and what it is about besides (tasks_and_answers.keyed_id)."""
+    """One sheet per open task, in the order of `units`. `sources`: known facts about an item, with their sources. `key`
+    makes a key from a `task_id` and what the task asks (tasks_and_answers.keyed_id)."""
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
-    made = []
+    result = []
     for task, rows in per_task(units):
         head, turns = heads[task.kind, task.subject]
         asked = [row for row in rows if row["trait"] != "*"]
-        known = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
+        facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         rejected = rows[0].get("rejected") or []
         shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))
-        ask = "\n".join([*rejected, _ask(task, asked, taxonomy, known, hard)])
+        ask = "\n".join([*rejected, _question(task, asked, taxonomy, facts, hard)])
         about = [taxonomy.digest, *(unit["trait"] for unit in asked)]
-        before = about if task.role == "adjudicator" else about[:1]
-        former = (key(task.id, before + rejected), *[asked_id(task.id, before)] * (not rejected))
+        parts = about if task.role == "adjudicator" else about[:1]
+        former = (key(task.id, parts + rejected), *[asked_id(task.id, parts)] * (not rejected))
         if hard and not any(taxonomy[unit["trait"]].severe for unit in asked):
-            about, former = [*about, warning([], hard)], ()  # as sent before it was known, it has no warning
-        names = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
-        made.append(Sheet(*names, former=former, rejected=(*rejected,), hard=hard))
-    return made
+            about, former = [*about, warning([], hard)], ()  # a task sent before that was known has no warning
+        values = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
+        result.append(Sheet(*values, former=former, rejected=(*rejected,), hard=hard))
+    return result
 
 
 def check(sheet: Sheet, taxonomy: Taxonomy) -> None:
-    """A suggestion that no page could show is a bug of ours, and raises before it leaves: servers take any."""
+    """Raises ReviewError for a suggestion that no page can show, which is a bug of ours: servers accept any."""
     for trait, (_, _, spans) in sheet.suggested.items():
         if trait not in taxonomy.slugs:
             raise ReviewError(f"{sheet.key}: {trait}: not in the taxonomy: propose again")
@@ -200,29 +200,29 @@ def check(sheet: Sheet, taxonomy: Taxonomy) -> None:
 
 
 def record(sheet: Sheet, guideline: str, taxonomy: Taxonomy) -> tuple[str, list[str], list[str], str, str]:
-    """The row of the table keyed that says what this task asks."""
+    """The row of the table `keyed` for this task: what it asks."""
     marks = [mark(trait, span) for trait, (_, _, spans) in sheet.suggested.items() for span in spans]
     return sheet.key, sheet.asked, marks, guideline, taxonomy.digest
 
 
 def opinions(unit: dict[str, Any]) -> list[str]:
-    """What reviewers said of a trait, for the adjudicator: one line, or none."""
+    """The reviewers' verdicts on a trait, for the adjudicator: one line, or none."""
     return [f"Reviewers said: {'; '.join(unit['said'])}"] if unit["said"] else []
 
 
 def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
-    """The lines of a card below the trait's name: definition, quotes, what this person or reviewers said before."""
+    """The lines of a card below the trait's name: definition, quotes, earlier answers of this person or reviewers."""
     spans = sheet.suggested.get(unit["trait"], ("", None, list[Span]()))[2]
-    said = opinions(unit)
-    words = [] if said else [f"\u201c{span['quote']}\u201d" for span in spans]
+    votes = opinions(unit)
+    quotes = [] if votes else [f"\u201c{span['quote']}\u201d" for span in spans]
     if not spans and sheet.task.kind == "sensitivity":
-        words = ["No words are marked yet: mark them before you say yes."]
-    own = [f"You answered: {name}." for name, verdict in CHOICES if verdict == unit["own_verdict"]]
-    return [taxonomy[unit["trait"]].definition, *words, *own, *said]
+        quotes = ["No words are marked yet: mark them before you say yes."]
+    answers = [f"You answered: {name}." for name, verdict in CHOICES if verdict == unit["own_verdict"]]
+    return [taxonomy[unit["trait"]].definition, *quotes, *answers, *votes]
 
 
-def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
-    """The lines above a task: a warning first, then what is asked, then what is known."""
+def _question(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
+    """The lines above a task: a warning, then the question, then known facts."""
     severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
     lines = [*filter(None, [warning(severe, hard)])]
     if task.role == "adjudicator":
@@ -238,28 +238,28 @@ def _ask(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: I
 # ---- in
 
 
-def ticked(said: Response) -> Response:
-    """The cards of a response as ticks, by our own record of what was asked.
+def ticked(response: Response) -> Response:
+    """Converts the cards of a response to ticks, by our own record of what was asked.
 
-    Words marked for a trait without a card say that it is present, unless it is among `unsure`; those of one whose
-    card says no count for nothing. A card that names another trait than the one we asked there is not answered.
+    Words marked for a trait without a card mean that it is present, unless it is among `unsure`; words for a trait
+    whose card says no are ignored. A card that names another trait than we asked counts as not answered.
     """
-    if said.verdicts is None:
-        return said
-    given = {t: said.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(said.asked)}
+    if response.verdicts is None:
+        return response
+    answers = {t: response.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(response.asked)}
     cards = {
-        t: verdict if named in ("", t) and verdict in VERDICTS else None for t, (named, _, verdict) in given.items()
+        t: verdict if named in ("", t) and verdict in VERDICTS else None for t, (named, _, verdict) in answers.items()
     }
     refused = {t for t, verdict in cards.items() if verdict == "absent"}
-    unsure = [t for t in said.unsure if t not in cards] + [t for t, v in cards.items() if v == "unsure"]
-    present = [t for t in (*said.present, *said.spans, *said.lost) if t not in cards and t not in unsure]
+    unsure = [t for t in response.unsure if t not in cards] + [t for t, v in cards.items() if v == "unsure"]
+    present = [t for t in (*response.present, *response.spans, *response.lost) if t not in cards and t not in unsure]
     return replace(
-        said,
+        response,
         present=[*dict.fromkeys(present), *(t for t, v in cards.items() if v == "present")],
         unsure=unsure,
         unanswered=[t for t, v in cards.items() if v is None],
-        spans={t: spans for t, spans in said.spans.items() if t not in refused},
-        lost={t: words for t, words in said.lost.items() if t not in refused},
+        spans={t: spans for t, spans in response.spans.items() if t not in refused},
+        lost={t: words for t, words in response.lost.items() if t not in refused},
     )
 
 
@@ -272,12 +272,12 @@ def take(
     stamp: dict[str, Any],
     taxonomy: Taxonomy,
 ) -> None:
-    """Adds what counts of `response` to `pulled`; what cannot be taken is a drop, and holds back the `*`.
+    """Adds the valid answers of `response` to `pulled`; an invalid one becomes a drop, and then no `*` is added.
 
-    `turns` are ours: those of the text that the task is about. `before` are the traits that this person answered on the
-    text earlier, besides those in `pulled`, with the taxonomies of these answers: leaving one unticked now is `absent`,
-    but for those that left the taxonomy, which nobody is asked.
-    Who hands the text back takes back what they answered of it under the taxonomy of this task.
+    `turns` are those of the task's text in the workspace. `before` maps the traits that this person answered on the
+    text earlier, besides those in `pulled`, to the taxonomies of these answers: a trait of these that is unticked now
+    becomes `absent`, except those that left the taxonomy, which nobody is asked about.
+    A person who hands the text back takes back their answers about it under the taxonomy of this task.
     """
     other = response.who != task.reviewer
     author = (None, "") if other else (task, response.link)
@@ -291,16 +291,16 @@ def take(
     if other:
         detail = f"by {response.who}, the task was given to somebody else: kept, not counted"
         pulled.drop(response.place, NOT_ASSIGNED, detail)
-    who = asdict(task) | {"reviewer": response.who, "role": "other" if other else task.role}
-    shown = {"guideline": response.guideline, "taxonomy": response.taxonomy}
-    fixed = stamp | {k: v for k, v in shown.items() if v} | who | {"note": response.note, "seconds": None}
+    identity = asdict(task) | {"reviewer": response.who, "role": "other" if other else task.role}
+    page_facts = {"guideline": response.guideline, "taxonomy": response.taxonomy}
+    fixed = stamp | {k: v for k, v in page_facts.items() if v} | identity | {"note": response.note, "seconds": None}
     fixed |= {"time": response.time}
     ruling = task.role == "adjudicator"
-    own = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
-    earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in own.items() if a}
+    answers = {t: pulled.answers.get((task.kind, task.subject, t, response.who, fixed["role"])) for t in taxonomy.slugs}
+    earlier = dict(before) | {t: {a["taxonomy"], *before.get(t, ())} for t, a in answers.items() if a}
     if response.outcome == RATHER_NOT:
-        answered = {t for t, lists in earlier.items() if fixed["taxonomy"] in lists}
-        # an adjudicator gives back what they were asked alone
+        answered = {t for t, taxonomies in earlier.items() if fixed["taxonomy"] in taxonomies}
+        # an adjudicator takes back only the traits that they were asked
         _take_back(pulled, response, fixed, answered & {*response.asked} if ruling else answered)
         return
     if response.changed:
@@ -312,11 +312,11 @@ def take(
     faults = _faults(response, task, turns, asked, taxonomy)
     for trait, (reason, detail) in faults.items():
         pulled.drop(response.place, reason, f"{trait}: {detail}", *author)
-    known = {*before} & {*taxonomy.slugs} | {
-        t for t, a in own.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)
+    former = {*before} & {*taxonomy.slugs} | {
+        t for t, a in answers.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)
     }
-    named = {*response.present, *response.unsure, *asked, *(() if ruling else known)} - faults.keys()
-    for trait in sorted(named):
+    traits = {*response.present, *response.unsure, *asked, *(() if ruling else former)} - faults.keys()
+    for trait in sorted(traits):
         verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
         form = response.forms.get(trait) if verdict == "present" else None
         spans = response.spans.get(trait, []) if verdict != "absent" else []
@@ -326,50 +326,50 @@ def take(
 
 
 def _take_back(pulled: Pulled, response: Response, fixed: dict[str, Any], answered: set[str]) -> None:
-    """Adds that nothing of these traits counts, and of what the hand-back itself says the note alone."""
-    back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
+    """Adds answers that take back these traits, and a `*` of which only the note counts."""
+    fixed_back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
     for trait in sorted(answered):
-        pulled.add(response.place, back | {"trait": trait})
+        pulled.add(response.place, fixed_back | {"trait": trait})
     note = f"{HANDED_BACK_WITH}{response.note}" if response.note else HANDED_BACK
-    pulled.add(response.place, back | {"note": note})
+    pulled.add(response.place, fixed_back | {"note": note})
 
 
 def _faults(
     response: Response, task: Task, turns: Turns, asked: set[str], taxonomy: Taxonomy
 ) -> dict[str, tuple[str, str]]:
     """trait -> (countable reason, found and expected)."""
-    said = {*response.present, *response.unsure}
+    claimed = {*response.present, *response.unsure}
     faults = {}
-    for trait in sorted({*said, *response.spans, *response.lost, *response.unanswered}):
+    for trait in sorted({*claimed, *response.spans, *response.lost, *response.unanswered}):
         if trait not in taxonomy.slugs:
             edited = response.taxonomy in (None, taxonomy.digest)
-            why = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
-            faults[trait] = ("unknown trait", why)
+            msg = "the labels of the interface were edited: push again to mend it" if edited else "it left the taxonomy"
+            faults[trait] = ("unknown trait", msg)
         elif trait in response.unanswered:
             faults[trait] = ("not answered", "its card says neither yes nor no nor unsure")
         elif trait in response.present and trait in response.unsure:
             faults[trait] = ("two verdicts", "present and unsure: expected one of them")
         elif trait in response.lost:
             faults[trait] = (evidence.NOT_FOUND, f"{response.lost[trait][:80]!r} does not stand there in our text")
-        elif trait in said and (none := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
-            faults[trait] = (none[0], f"{none[1][:80]!r} is no evidence")
-        elif task.role == "adjudicator" and trait in said and trait not in asked:
+        elif trait in claimed and (problem := evidence.first_fault(response.spans.get(trait, []), turns, task.kind)):
+            faults[trait] = (problem[0], f"{problem[1][:80]!r} is no evidence")
+        elif task.role == "adjudicator" and trait in claimed and trait not in asked:
             faults[trait] = ("not asked", "an adjudicator rules on the disputed traits only")
         elif trait in response.present and not response.spans.get(trait) and task.kind == "sensitivity":
             faults[trait] = ("no quote", "`present` needs the words that show it: mark them in the text")
-        elif trait not in said and any(mark(trait, s) not in response.shown for s in response.spans.get(trait, [])):
+        elif trait not in claimed and any(mark(trait, s) not in response.shown for s in response.spans.get(trait, [])):
             faults[trait] = ("evidence without a verdict", "words are marked, but neither present nor unsure is ticked")
     return faults
 
 
-# ---- offsets: servers count UTF-16 units, we count code points
+# ---- offsets: servers count UTF-16 units, the workspace counts code points
 
 
 def units16(text: str, index: int) -> int:
-    """How many UTF-16 units the first `index` code points take."""
+    """The number of UTF-16 units in the first `index` code points."""
     return len(text[:index].encode("utf-16-le")) // 2
 
 
 def points(text: str, units: int) -> int:
-    """The index in code points of a place counted in UTF-16 units; half of a pair counts as its begin."""
+    """The index in code points of an offset in UTF-16 units; inside a surrogate pair: where the pair begins."""
     return len(text.encode("utf-16-le")[: 2 * units].decode("utf-16-le", "ignore"))
