@@ -1,10 +1,10 @@
-"""Review by CSV files, without a server: writes one per reviewer and reads it back, however it was saved.
+"""Review by CSV files, without a server: writes one file per reviewer, and reads it back from any spreadsheet program.
 
 push    open units (routing.units) -> DIR/NAME.csv with the text, the trait, the proposal and empty columns
-lines   such a file -> its rows, however a spreadsheet has saved them; file_answers.py makes answers of them
+lines   such a file -> its rows, however a spreadsheet has saved them; file_answers.py converts them to answers
 
-A task's key is an HMAC of conversation or item, text, reviewer, role and what is asked. Nothing else in a file says
-whose it is; nobody without the workspace's secret makes one; what was asked is looked up by it in the table keyed.
+A task's key is an HMAC of conversation or item, text, reviewer, role and what is asked. Nothing else in a file names
+its reviewer; nobody without the workspace's secret can make a key; the table `keyed` holds what each key asked.
 """
 
 import csv
@@ -37,11 +37,11 @@ Key = Callable[[str, list[str]], str]  # (task_id, what is asked) -> the key in 
 Record = tuple[str, list[str], list[str], str, str]
 NEEDED = ("task", "trait", "verdict")
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, and what already looks like our guard
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")  # what a spreadsheet would run, or what looks guarded already
 
 
 def guarded(cell: str) -> str:
-    """A leading apostrophe on whatever a spreadsheet could take for a formula; `bare` undoes it."""
+    """Puts an apostrophe before anything that a spreadsheet could run as a formula; `bare` removes it."""
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
@@ -60,22 +60,22 @@ def push(
     paths: dict[str, Path],
     key: Key = lambda task, asked: task,
 ) -> dict[str, int]:
-    """Writes paths[reviewer] for every reviewer named there; says how many rows each got.
+    """Writes paths[reviewer] for every reviewer in `paths`; returns the number of rows per reviewer.
 
-    An older file at the path is replaced: the caller has made sure that it holds no answer that was not pulled.
+    An older file at the path is replaced: the caller has made sure that all its answers were pulled.
     """
-    shown = f"guideline {guideline}, taxonomy {taxonomy.digest}"
+    stamp = f"guideline {guideline}, taxonomy {taxonomy.digest}"
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = current.select("kind", "subject", "head", "turns").iter_rows()
     dialogues = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in heads}
     rows: dict[str, list[dict[str, str]]] = {name: [] for name in paths}
-    for task, its in per_task(units.filter(pl.col("reviewer").is_in([*paths]))):
-        fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, its, taxonomy, key)}
-        rows[task.reviewer] += _task_rows(its, fixed | {"shown": f"{shown}, asked {' '.join(_asked(its))}"}, taxonomy)
-    with ExitStack() as whole:  # all are written before the first takes its place: half a push is dealt anew
+    for task, part in per_task(units.filter(pl.col("reviewer").is_in([*paths]))):
+        fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, part, taxonomy, key)}
+        rows[task.reviewer] += _task_rows(part, fixed | {"shown": f"{stamp}, asked {' '.join(_asked(part))}"}, taxonomy)
+    with ExitStack() as stack:  # no file is replaced until all are written: half a push would be assigned again
         for name, path in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(whole.enter_context(whole_files.replacing(path)), "w", encoding="utf-8-sig", newline="") as file:
+            with open(stack.enter_context(whole_files.replacing(path)), "w", encoding="utf-8-sig", newline="") as file:
                 out = csv.DictWriter(file, COLUMNS, quoting=csv.QUOTE_ALL)
                 out.writeheader()
                 out.writerows({c: guarded(row.get(c, "")) for c in COLUMNS} for row in rows[name])
@@ -88,7 +88,7 @@ def _dialogue(head: str | None, turns: Turns) -> str:
 
 
 def records(units: pl.DataFrame, guideline: str, taxonomy: Taxonomy, names: Container[str], key: Key) -> list[Record]:
-    """Rows of KEYED: what the file of each of `names` asks, task by task."""
+    """Rows of the table `keyed` for the files of `names`: what each task asks."""
     return [
         (_key(task, rows, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest)
         for task, rows in per_task(units)
@@ -107,22 +107,22 @@ def _key(task: Task, units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) 
 def _task_rows(units: list[dict[str, Any]], fixed: dict[str, str], taxonomy: Taxonomy) -> list[dict[str, str]]:
     first = units[0]
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
-    above = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
-    fixed = fixed | {"warning": above}
-    return [fixed | {"unit": unit_id(fixed["task"], u["trait"])} | _about(u, taxonomy) | _said(u) for u in units]
+    lines = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
+    fixed = fixed | {"warning": lines}
+    return [fixed | {"unit": unit_id(fixed["task"], u["trait"])} | _trait(u, taxonomy) | _filled(u) for u in units]
 
 
-def _about(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:
+def _trait(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:
     if unit["trait"] == "*":
-        ask = ASK_REST if unit["kind"] == "sensitivity" else ASK_MORE
-        return {"trait": "*", "name": "anything else", "definition": ask}
+        question = ASK_REST if unit["kind"] == "sensitivity" else ASK_MORE
+        return {"trait": "*", "name": "anything else", "definition": question}
     trait = taxonomy[unit["trait"]]
     return {"trait": trait.slug, "name": trait.name, "definition": f"{trait.definition} {trait.hint}".strip()}
 
 
-def _said(unit: dict[str, Any]) -> dict[str, str]:
-    """What the program proposed, what others said (for the adjudicator), what this reviewer said before."""
-    proposed, own = (cells(unit[name] or []) for name in ("spans", "own_spans"))
+def _filled(unit: dict[str, Any]) -> dict[str, str]:
+    """The cells with the proposal, the reviewers' verdicts (for the adjudicator) and this reviewer's last answer."""
+    proposed, answered = (cells(unit[name] or []) for name in ("spans", "own_spans"))
     verdict = unit["own_verdict"] or ""
     return {
         "proposed": unit["verdict"] or "",
@@ -132,15 +132,15 @@ def _said(unit: dict[str, Any]) -> dict[str, str]:
         "said": "\n".join(unit["said"] or []),
         "verdict": "none" if verdict == "absent" and unit["trait"] == "*" else verdict,
         "form": unit["own_form"] or "",
-        "quote": own[0],
-        "turn": own[1],
+        "quote": answered[0],
+        "turn": answered[1],
         "note": unit["own_note"] or "",
         "seconds": "" if unit["own_seconds"] is None else str(unit["own_seconds"]),
     }
 
 
 def cells(spans: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
-    """The cells of their quotes and of their turns, counted from one."""
+    """The cells with their quotes and with their turns, counted from one."""
     return BETWEEN.join(s["quote"] for s in spans).strip(), BETWEEN.join(str(s["turn"] + 1) for s in spans)
 
 
@@ -148,7 +148,7 @@ def cells(spans: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
 
 
 class NoSheet(ReviewError):
-    """A table without any of the columns that a sheet needs."""
+    """A table that has none of the columns that a sheet needs."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class Line:
     file: str
     number: int
     cells: dict[str, str]
-    fault: tuple[str, str] | None = None  # reason, what was found
+    fault: tuple[str, str] | None = None  # reason, detail
 
     @property
     def place(self) -> str:
@@ -177,7 +177,7 @@ class Line:
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """The rows of a CSV: with or without BOM, CRLF or LF, comma, semicolon or tab, columns in any order."""
+    """Yields the rows of a CSV with or without BOM, with CRLF or LF, comma, semicolon or tab, columns in any order."""
     try:
         text = read_plain(path).decode("utf-8-sig").replace("\0", UNKNOWN)
     except FileNotFoundError:
@@ -207,11 +207,11 @@ def lines(path: Path) -> Iterator[Line]:
 
 
 def _rows(path: Path, text: str, delimiter: str) -> list[list[str]]:
-    before = csv.field_size_limit(2**31 - 1)  # a long dialogue is longer than csv allows; one limit holds for all of us
+    previous = csv.field_size_limit(2**31 - 1)  # long dialogues exceed csv's default; the limit is global
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         return list(reader)
     except csv.Error as fault:
         raise ReviewError(f"{path}: not a CSV near line {reader.line_num}: {fault}: nothing was pulled") from None
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(previous)
