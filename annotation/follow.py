@@ -1,4 +1,4 @@
-"""review pull --follow: looks at a review server again and again, and pulls what people answered since."""
+"""review pull --follow: polls a review server, and pulls the answers that people have given since."""
 
 import time
 from collections.abc import Iterator
@@ -12,35 +12,35 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def follow(ws: Workspace, from_: Place, *, every: float = 2.0) -> Iterator[PullResult | ReviewError | None]:
-    """Pulls, then looks again after `every` seconds, for as long as it is asked for more.
+    """Pulls, then polls again every `every` seconds, for as long as the caller iterates.
 
-    Gives the pull where one brought answers or rejected some, else None. What goes wrong on the server is given as the
-    error that it is, once until another comes; it is asked again, and once it answers everything is pulled anew. What
-    goes wrong before the first pull is raised, and so is what has nothing to do with the server.
+    Yields the result of a pull that brought or rejected answers, else None. Yields a server's error (a ReviewError)
+    once, until another occurs, and keeps polling; after an error everything is pulled again. Raises an error before
+    the first pull, and any error that is not the server's.
     """
     if not isinstance(from_, LabelStudio | Argilla):
         raise UsageError("--follow is for review servers: the page stores answers as they are given; pull CSVs by hand")
     server, seen = connections.connect(ws, from_), dict[str, Touched]()
-    fault: str | None = None  # the last one; None until the first pull is done
+    fault: str | None = None  # the last error; None until the first pull is done
     while True:
         try:
-            now = servers.touched(ws, server, seen)  # before the pull: what is touched meanwhile is new next time
-            news = _news(seen, now) if seen else None
+            current = servers.touched(ws, server, seen)  # before the pull: what is touched during it is new next time
+            news = _news(seen, current) if seen else None
             pulled = pull(ws, from_, only=news) if news != {} else None
-            heard = pulled and (fault is None or pulled.counts.added or pulled.rejected.height)
-            seen, fault = {project: seen.get(project, frozenset()) | found for project, found in now.items()}, ""
-            yield pulled if heard else None
-        except ReviewError as broken:
+            changed = pulled and (fault is None or pulled.counts.added or pulled.rejected.height)
+            seen, fault = {project: seen.get(project, frozenset()) | tasks for project, tasks in current.items()}, ""
+            yield pulled if changed else None
+        except ReviewError as error:
             if fault is None:
                 raise
-            before, seen, fault = fault, {}, str(broken)
-            yield broken if fault != before else None
+            previous, seen, fault = fault, {}, str(error)
+            yield error if fault != previous else None
             server = connections.connect(ws, from_)
         time.sleep(every)
 
 
-def _news(seen: dict[str, Touched], now: dict[str, Touched]) -> dict[str, frozenset[str]]:
-    """project -> its tasks that were touched since; none where all of it may have been."""
-    fresh = {project: found - seen.get(project, frozenset()) for project, found in now.items()}
-    tasks = {project: frozenset(task for task, _ in found) for project, found in fresh.items() if found}
-    return {project: frozenset() if "" in found else found for project, found in tasks.items()}
+def _news(seen: dict[str, Touched], current: dict[str, Touched]) -> dict[str, frozenset[str]]:
+    """project -> its tasks that were touched since; empty if any of the project's tasks may have been."""
+    new = {project: touched - seen.get(project, frozenset()) for project, touched in current.items()}
+    tasks = {project: frozenset(task for task, _ in touched) for project, touched in new.items() if touched}
+    return {project: frozenset() if "" in touched else touched for project, touched in tasks.items()}

@@ -1,12 +1,12 @@
-"""Keeps a record of what a push is about to send: it counts as assigned once it has arrived, whoever dies between.
+"""Records what a push is about to send: tasks become assigned once they have arrived, even if the push is killed.
 
-note    before anything is sent: the new tasks, and what is planted in tasks
+note    before anything is sent: records the new tasks, and the decoys planted in tasks
 sent    sends, and adopts
-adopt   what has arrived since becomes assignments and decoys: at the end of a push, and of one that was killed or lost
-        the server's answer, before the next push or pull looks at the workspace
-close   after a push that went well: nothing is left to adopt but what was never heard of again
+adopt   turns what has arrived into assignments and decoys: at the end of a push; after a push that was killed or lost
+        the server's answer, before the next push or pull reads the workspace
+close   after a successful push: drops all notes but those of requests without an answer
 
-The notes lie in a file that only its owner can read, and that goes with the last of them.
+The notes lie in a file that only its owner can read; it is deleted with the last note.
 """
 
 import json
@@ -26,17 +26,17 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Sent = TypeVar("Sent")
-# not new: assigned before, and now a decoy is planted in it
+# `new` is false for a task that was assigned before and now gets a decoy
 MORE = {"new": pl.Boolean(), "trait": pl.String(), "spans": pl.List(tables.SPAN), "file": pl.String()}
 NOTES = pl.Schema({**tables.ASSIGNMENTS.schema, **MORE})
 
 
-def _place(ws: Workspace) -> Path:
+def _path(ws: Workspace) -> Path:
     return ws.root / ".outbox.json"
 
 
 def _read(ws: Workspace) -> pl.DataFrame:
-    path = _place(ws)
+    path = _path(ws)
     if not path.exists():
         return pl.DataFrame(schema=NOTES)
     try:
@@ -49,36 +49,36 @@ def _read(ws: Workspace) -> pl.DataFrame:
 
 
 def _write(ws: Workspace, rows: pl.DataFrame) -> None:
-    """An empty one leaves no file."""
+    """Writes the notes; deletes the file if there are none."""
     if rows.is_empty():
-        _place(ws).unlink(missing_ok=True)
+        _path(ws).unlink(missing_ok=True)
     else:
-        whole_files.write_private(_place(ws), json.dumps({"tasks": rows.rows()}).encode())
+        whole_files.write_private(_path(ws), json.dumps({"tasks": rows.rows()}).encode())
 
 
 def note(
     ws: Workspace, new: pl.DataFrame, given: pl.DataFrame, planted: pl.DataFrame, files: Mapping[str, Path]
 ) -> None:
-    """`new` are tasks that nobody has yet, `given` those that somebody has, `planted` decoys in either; `files`: whose
-    tasks go into which."""
+    """Adds notes. `new`: unassigned tasks; `given`: assigned tasks; `planted`: decoys in either; `files`: reviewer ->
+    file of their tasks."""
     names = ["kind", "subject", "reviewer"]
-    before = given.join(planted, on=names, how="semi", maintain_order="left")
-    rows = pl.concat([new.with_columns(new=True), before.with_columns(new=False)])
+    assigned = given.join(planted, on=names, how="semi", maintain_order="left")
+    rows = pl.concat([new.with_columns(new=True), assigned.with_columns(new=False)])
     rows = rows.join(planted.select(*names, "trait", "spans"), on=names, how="left", maintain_order="left")
-    file = {name: str(path.resolve()) for name, path in files.items()}
-    place = pl.Series("file", [file.get(name, "") for name in rows["reviewer"]], dtype=pl.String)
-    rows = rows.with_columns(place).select(*NOTES)
-    kept = _read(ws).join(rows, on=TASK, how="anti", maintain_order="left")
-    _write(ws, pl.concat([kept, rows]))
+    path_of = {name: str(path.resolve()) for name, path in files.items()}
+    file = pl.Series("file", [path_of.get(name, "") for name in rows["reviewer"]], dtype=pl.String)
+    rows = rows.with_columns(file).select(*NOTES)
+    others = _read(ws).join(rows, on=TASK, how="anti", maintain_order="left")
+    _write(ws, pl.concat([others, rows]))
 
 
-def _waiting(ws: Workspace) -> pl.DataFrame:
-    """The notes of what is no assignment, or no decoy, so far."""
+def _pending(ws: Workspace) -> pl.DataFrame:
+    """The notes whose task is not yet assigned, or whose decoy is not yet recorded."""
     rows = _read(ws)
     if rows.is_empty():
         return rows
-    given, planted = (workspace.read(ws, t).select(*t.key, there=True) for t in (tables.ASSIGNMENTS, tables.DECOYS))
-    rows = rows.join(given, on=tables.ASSIGNMENTS.key, how="left", maintain_order="left")
+    assigned, planted = (workspace.read(ws, t).select(*t.key, there=True) for t in (tables.ASSIGNMENTS, tables.DECOYS))
+    rows = rows.join(assigned, on=tables.ASSIGNMENTS.key, how="left", maintain_order="left")
     rows = rows.join(planted, on=tables.DECOYS.key, how="left", maintain_order="left", suffix="_decoy")
     task = pl.col("new") & pl.col("there").is_null()
     decoy = pl.col("trait").is_not_null() & pl.col("there_decoy").is_null()
@@ -86,108 +86,108 @@ def _waiting(ws: Workspace) -> pl.DataFrame:
 
 
 def adopt(ws: Workspace, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> bool:
-    """Writes down what has arrived; says whether there was any.
+    """Records the tasks and decoys that have arrived; returns whether there were any.
 
-    It has where the ledger says so, where the file that it went to holds it, or where a pull has met it: `seen` are
-    ids of tasks on a server, `files` what came back.
+    A task has arrived if the ledger says so, if its file contains it, or if a pull has met it: `seen` are ids of tasks
+    on a server, `files` the files that came back.
     """
-    rows = _waiting(ws)
+    rows = _pending(ws)
     if rows.is_empty():
         return False
-    there, cells = {*seen, *_sent(ws, "there")}, _cells({*files, *map(Path, filter(None, rows["file"]))})
-    held = {task for task, _ in cells}
+    on_server, cells = {*seen, *_ledger_ids(ws, "there")}, _cells({*files, *map(Path, filter(None, rows["file"]))})
+    in_files = {task for task, _ in cells}
     tasks, decoys = [], []
     for task, row in zip(ids(rows), rows.iter_rows(named=True), strict=True):
-        if task in there or task in held:
+        if task in on_server or task in in_files:
             tasks += [row] * row["new"]
-            # a file may be an older one, in which the task stands without it
-            decoys += [row] * bool(row["trait"] and (task in there or (task, row["trait"]) in cells))
-    for table, found in ((tables.DECOYS, decoys), (tables.ASSIGNMENTS, tasks)):  # no answer to a decoy is taken for one
-        workspace.append(ws, table, pl.DataFrame(found, schema=NOTES).select(*table.schema))
+            # an older file may have the task without the decoy
+            decoys += [row] * bool(row["trait"] and (task in on_server or (task, row["trait"]) in cells))
+    for table, notes in ((tables.DECOYS, decoys), (tables.ASSIGNMENTS, tasks)):  # decoys first: no answer to one counts
+        workspace.append(ws, table, pl.DataFrame(notes, schema=NOTES).select(*table.schema))
     return bool(tasks or decoys)
 
 
 def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
-    """Sends, and assigns what has arrived: all of it, or what came through before somebody refused or died."""
+    """Sends, and assigns what has arrived: everything, or what arrived before an error."""
     try:
-        what = send()
+        result = send()
     except (SafeRecError, OSError) as fault:
         adopt(ws)
-        given = workspace.read(ws, tables.ASSIGNMENTS)
-        _write(ws, pl.concat([_read(ws).filter("new").join(given, on=TASK, how="semi"), in_doubt(ws)]))
-        why = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
-        if why is None or new.is_empty() or isinstance(fault, UsageError):
+        assigned = workspace.read(ws, tables.ASSIGNMENTS)
+        _write(ws, pl.concat([_read(ws).filter("new").join(assigned, on=TASK, how="semi"), in_doubt(ws)]))
+        reason = refusals.line(fault) if isinstance(fault, OSError) else str(fault)
+        if reason is None or new.is_empty() or isinstance(fault, UsageError):
             raise
-        came = new.join(given, on=TASK, how="semi").height
+        count = new.join(assigned, on=TASK, how="semi").height
         raise ReviewError(
-            f"{why}: {came:,} of {new.height:,} new tasks arrived and are assigned: the same command sends the rest"
+            f"{reason}: {count:,} of {new.height:,} new tasks arrived and are assigned: the same command sends the rest"
         ) from None
     adopt(ws)
-    return what
+    return result
 
 
-def adopted(desk: Desk, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> Desk:
-    """The desk with what has arrived of a push that broke off."""
-    return gather(desk.ws) if adopt(desk.ws, seen, files) else desk
+def adopted(state: Desk, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> Desk:
+    """The review state, including what has arrived from an interrupted push."""
+    return gather(state.ws) if adopt(state.ws, seen, files) else state
 
 
 def in_doubt(ws: Workspace) -> pl.DataFrame:
-    """What a push began to send to a server, and nobody knows whether it has arrived."""
-    rows = _waiting(ws).filter(new=True, file="")
+    """The notes of tasks that a push began to send to a server, and that may or may not have arrived."""
+    rows = _pending(ws).filter(new=True, file="")
     if rows.is_empty():
         return rows
-    begun = _sent(ws)
-    return rows.filter([task in begun for task in ids(rows)])
+    started = _ledger_ids(ws)
+    return rows.filter([task in started for task in ids(rows)])
 
 
 def tasks(ws: Workspace) -> dict[str, Task]:
-    """id -> the tasks that a push may have sent, and that are no assignments so far."""
-    return tasks_of(_waiting(ws))
+    """id -> task, for the tasks that a push may have sent and that are not assigned yet."""
+    return tasks_of(_pending(ws))
 
 
 def people(ws: Workspace) -> set[str]:
-    """Who may have tasks that are no assignments so far."""
-    return set(_waiting(ws)["reviewer"])
+    """The people who may have tasks that are not assigned yet."""
+    return set(_pending(ws)["reviewer"])
 
 
 def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: int) -> int:
-    """Of a budget of units, what a push to these people that broke off has not assigned: run again it assigns the rest,
-    and no more. Below nothing where all was assigned, as 0 stands for no budget."""
+    """The part of a budget of units that an interrupted push to these people has not assigned yet, so that a second run
+    assigns only the rest. -1 if all is assigned, since 0 means no budget."""
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")
-    rows = rows.filter(pl.col("why") != dealing.CONTROL)  # these come on top
+    rows = rows.filter(pl.col("why") != dealing.CONTROL)  # controls are not part of the budget
     if not budget or rows.is_empty():
         return budget
-    given = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")
-    costs = given.join(dealing.costs(proposals), on=["kind", "subject"], how="left")["cost"].fill_null(1)
+    assigned = rows.join(workspace.read(ws, tables.ASSIGNMENTS), on=TASK, how="semi")
+    costs = assigned.join(dealing.costs(proposals), on=["kind", "subject"], how="left")["cost"].fill_null(1)
     spent = int(costs.sum())
     return budget - spent if spent < budget else -1
 
 
 def close(ws: Workspace) -> None:
-    """After a push that went well. A request without an answer may still arrive, however late: its notes stay."""
+    """Drops the notes after a successful push, except those of requests without an answer, which may still arrive."""
     _write(ws, in_doubt(ws))
 
 
 def erase(ws: Workspace, revisions: Collection[tuple[str, str]]) -> None:
-    """Its notes on these texts (subject, digest) go."""
+    """Deletes the notes on these texts (subject, digest)."""
     rows = _read(ws)
-    theirs = pl.Series([pair in revisions for pair in rows.select("subject", "digest").iter_rows()], dtype=pl.Boolean)
-    if theirs.any():
-        _write(ws, rows.filter(~theirs))
+    erased = pl.Series([pair in revisions for pair in rows.select("subject", "digest").iter_rows()], dtype=pl.Boolean)
+    if erased.any():
+        _write(ws, rows.filter(~erased))
 
 
-def _sent(ws: Workspace, state: str = "") -> set[str]:
-    """Ids of the tasks that the ledgers of servers name, in this state or in any."""
+def _ledger_ids(ws: Workspace, state: str = "") -> set[str]:
+    """The ids of the tasks in the ledgers of servers, in this state or in any."""
     rows = tables.last(workspace.read(ws, tables.SENT), "tool", "place", "task")
     return {base_id(task) for task in (rows.filter(state=state) if state else rows)["task"]}
 
 
 def _cells(paths: Iterable[Path]) -> set[tuple[str, str]]:
-    """(task, trait) of every row in these files; one that is gone, or cannot be read, holds none."""
-    found: set[tuple[str, str]] = set()
+    """(task, trait) of every row in these files; a missing or unreadable file has none."""
+    cells: set[tuple[str, str]] = set()
     for path in paths:
         try:
-            found |= {(base_id(line.cell("task")), line.trait) for line in files.lines(path)}
+            cells |= {(base_id(line.cell("task")), line.trait) for line in files.lines(path)}
         except ReviewError:
             continue
-    return found
+    return cells
