@@ -1,4 +1,4 @@
-"""What keeps a push from starting: who cannot review, what cannot be asked for, and answers that it would overwrite."""
+"""Checks before a push: unfit reviewers, missing texts, and answers in files that it would overwrite."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from saferec_builder.core.errors import ReviewError, UsageError
 
 @dataclass(frozen=True)
 class People:
-    """Those named on a push."""
+    """The people named for a push."""
 
     reviewers: tuple[str, ...]
     adjudicator: str | None
@@ -23,15 +23,15 @@ class People:
         return list(dict.fromkeys([*self.reviewers, *([self.adjudicator] if self.adjudicator else [])]))
 
 
-def check_texts(desk: Desk) -> None:
-    if desk.texts.is_empty():
-        raise UsageError(f"{desk.ws.root}: there is nothing to review: run `saferec-build mine` first")
+def check_texts(state: Desk) -> None:
+    if state.texts.is_empty():
+        raise UsageError(f"{state.ws.root}: there is nothing to review: run `saferec-build mine` first")
 
 
-def check_people(who: People, assignments: pl.DataFrame) -> None:
-    if not who.names:
+def check_people(people: People, assignments: pl.DataFrame) -> None:
+    if not people.names:
         raise UsageError("nobody to review: give --reviewer NAME (twice or more) or --adjudicator NAME")
-    for name in who.names:
+    for name in people.names:
         if (
             not name.replace("-", "").replace("_", "").replace(".", "").isalnum()
             or name.startswith(".")
@@ -40,28 +40,28 @@ def check_people(who: People, assignments: pl.DataFrame) -> None:
             raise UsageError(
                 f"reviewer {name[:80]!r}: a name has at most 64 letters, digits and -_. only; it becomes a file's name"
             )
-    folded = [name.casefold() for name in who.reviewers]
-    if twice := sorted({name for name in folded if folded.count(name) > 1}):
-        raise UsageError(f"{twice[0]!r} is named twice: one person is never two readers")
-    known = {name.casefold(): name for name in [*who.reviewers, *assignments["reviewer"]]}
-    for name in who.names:
-        if (other := known.get(name.casefold(), name)) != name:
-            raise UsageError(f"{name}: {other} has tasks here: one person is never two readers")
+    names = [name.casefold() for name in people.reviewers]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UsageError(f"{repeated[0]!r} is named twice: one person is never two readers")
+    by_name = {name.casefold(): name for name in [*people.reviewers, *assignments["reviewer"]]}
+    for name in people.names:
+        if (earlier := by_name.get(name.casefold(), name)) != name:
+            raise UsageError(f"{name}: {earlier} has tasks here: one person is never two readers")
 
 
-def check_aside(who: People, reviews: pl.DataFrame) -> None:
-    if gone := sorted(review_history.aside(reviews) & {*who.names}):
-        raise UsageError(f"{gone[0]}: their work is set aside: name others, or run `review set-aside {gone[0]} --undo`")
+def check_aside(people: People, reviews: pl.DataFrame) -> None:
+    if away := sorted(review_history.aside(reviews) & {*people.names}):
+        raise UsageError(f"{away[0]}: their work is set aside: name others, or run `review set-aside {away[0]} --undo`")
 
 
-def check_pulled(desk: Desk, paths: list[Path]) -> None:
-    """A file is not overwritten while it holds an answer that the workspace has never had."""
-    pulled = pull.of_files(desk, paths)
+def check_pulled(state: Desk, paths: list[Path]) -> None:
+    """Raises ReviewError if a file to be overwritten holds an answer that was never pulled into the workspace."""
+    pulled = pull.of_files(state, paths)
     facts = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
-    spoken_for = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is another answer
-    new, known = (rows.select(*facts, of=spoken_for) for rows in (pull.new(desk, pulled), desk.reviews))
-    never = new.join(known, on=new.columns, how="anti", nulls_equal=True)
-    waiting = never.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
+    taxonomy = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is a different answer
+    new, stored = (rows.select(*facts, of=taxonomy) for rows in (pull.new(state, pulled), state.reviews))
+    unpulled = new.join(stored, on=new.columns, how="anti", nulls_equal=True)
+    waiting = unpulled.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
     if waiting:
         names = " ".join(str(path) for path in paths)
         raise ReviewError(

@@ -1,7 +1,7 @@
-"""Answers that could not be taken go back to their authors: the next push says why, until one is taken.
+"""Returns rejected answers to their authors: the next pushes say why, until an answer to the task is accepted.
 
-reads  the table rejected, the units of open tasks
-gives  these units with `rejected`: what is said above the task
+reads  the table `rejected`, the units of open tasks
+gives  these units with `rejected`: the lines that are shown above the task
 """
 
 import polars as pl
@@ -13,20 +13,20 @@ from saferec_builder.storage.workspace import Workspace
 
 
 def attach(units: pl.DataFrame, rejected: pl.DataFrame) -> pl.DataFrame:
-    """`units` with the lines about the last answer to their task that was rejected; null where there is none."""
-    answer = pl.col("place").str.replace(r":\d+$", "")  # the row of a file is one of several
+    """`units` with the lines about the last rejected answer to their task; null if there is none."""
+    answer = pl.col("place").str.replace(r":\d+$", "")  # without the row number: an answer in a file has several rows
     last = rejected.filter(answer == answer.last().over("task"))
-    said: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for task, place, reason, detail in last.select("task", "place", "reason", "detail").iter_rows():
-        if reason != SKIPPED:  # who would rather not is not asked again
-            said.setdefault(task, []).append(_line(place, reason, detail))
-    told = [said.get(key) for key in ids(units)]
-    return units.with_columns(pl.Series("rejected", told, dtype=pl.List(pl.String)))
+        if reason != SKIPPED:  # a skipped task is not asked again
+            lines.setdefault(task, []).append(_line(place, reason, detail))
+    values = [lines.get(key) for key in ids(units)]
+    return units.with_columns(pl.Series("rejected", values, dtype=pl.List(pl.String)))
 
 
 def _line(place: str, reason: str, detail: str) -> str:
-    why = "somebody else changed it there" if reason == FORGED else f"{reason}: {detail}"
-    return f"Your last answer could not be taken ({place}): {why}. Please answer once more."
+    cause = "somebody else changed it there" if reason == FORGED else f"{reason}: {detail}"
+    return f"Your last answer could not be taken ({place}): {cause}. Please answer once more."
 
 
 def waiting(units: pl.DataFrame) -> dict[str, int]:
@@ -36,11 +36,11 @@ def waiting(units: pl.DataFrame) -> dict[str, int]:
 
 
 def keep(ws: Workspace, pulled: Pulled) -> None:
-    """Writes down what was rejected; an earlier rejection goes once an answer to its task was taken, or was rejected
-    for what is wrong with it now. The table drops keeps all of them."""
+    """Stores the rejections; deletes earlier ones of tasks with an accepted answer or with a new rejection. The table
+    `drops` keeps all of them."""
     new = tables.REJECTED.frame(pulled.returned.values())
     answered = {tuple(answer[name] for name in TASK) for answer in pulled.answers.values()}
-    taken = {Task(*row).id for row in answered}
-    had = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*taken, *new["task"]]))
-    mended = had.join(new, on=had.columns, how="anti", nulls_equal=True)
-    database.erase(ws.database, [(tables.REJECTED, mended.select("task"))], [(tables.REJECTED, new)])
+    accepted = {Task(*row).id for row in answered}
+    earlier = workspace.read(ws, tables.REJECTED).filter(pl.col("task").is_in([*accepted, *new["task"]]))
+    outdated = earlier.join(new, on=earlier.columns, how="anti", nulls_equal=True)
+    database.erase(ws.database, [(tables.REJECTED, outdated.select("task"))], [(tables.REJECTED, new)])

@@ -1,4 +1,4 @@
-"""Where review tasks go and answers come from: a Label Studio or Argilla server, the page of
+"""The destinations of review tasks, from which answers come back: a Label Studio or Argilla server, the page of
 `review serve`, or one CSV per person."""
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from saferec_builder.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class LabelStudio:
-    """A Label Studio server and its access token; without `url` the workspace's own (connections.start)."""
+    """A Label Studio server and its access token; without `url` the workspace's own server (connections.start)."""
 
     url: str | None = None
     token: str | None = field(default=None, repr=False)
@@ -19,7 +19,7 @@ class LabelStudio:
 
 @dataclass(frozen=True)
 class Argilla:
-    """An Argilla server, and the API key of an owner there."""
+    """An Argilla server, and the API key of one of its owners."""
 
     url: str
     api_key: str = field(repr=False)
@@ -27,9 +27,9 @@ class Argilla:
 
 @dataclass(frozen=True)
 class Files:
-    """One CSV per person in `folder`, which is review/ in the workspace where it is None.
+    """One CSV per person in `folder`; None means review/ in the workspace.
 
-    A pull reads `paths` instead, CSVs or folders of them, where there are any.
+    If `paths` (CSVs or folders of CSVs) are given, a pull reads those instead.
     """
 
     folder: Path | str | None = None
@@ -37,27 +37,27 @@ class Files:
 
     @property
     def named(self) -> list[Path]:
-        """The `paths`; a bare one is the only one."""
+        """The `paths` as a list; a single path becomes a list of one."""
         return [Path(path) for path in ([self.paths] if isinstance(self.paths, Path | str) else self.paths)]
 
     def folder_of(self, ws: Workspace) -> Path:
         return ws.root / "review" if self.folder is None else Path(self.folder)
 
     def csvs(self, ws: Workspace) -> list[Path]:
-        """What a pull reads; UsageError where a folder holds no CSV. Hidden files are none: macOS puts a `._NAME.csv`
-        beside each on a disk that is not its own."""
-        given = self.named or [self.folder_of(ws)]
-        found = [
-            file for path in given for file in (sorted(path.glob("[!.]*.[cC][sS][vV]")) if path.is_dir() else [path])
+        """The files that a pull reads; raises UsageError if there is none. Hidden files do not count: macOS adds a
+        `._NAME.csv` beside each file on foreign disks."""
+        sources = self.named or [self.folder_of(ws)]
+        files = [
+            file for path in sources for file in (sorted(path.glob("[!.]*.[cC][sS][vV]")) if path.is_dir() else [path])
         ]
-        if not found:
-            raise UsageError(f"{given[0]}: no .csv file in this folder")
-        return found
+        if not files:
+            raise UsageError(f"{sources[0]}: no .csv file in this folder")
+        return files
 
 
 @dataclass(frozen=True)
 class ReviewPage:
-    """The page of `review serve`: it shows what the workspace holds, so nothing is sent and nothing pulled."""
+    """The page of `review serve`, which reads and writes the workspace: nothing has to be sent or pulled."""
 
 
 Place = LabelStudio | Argilla | Files | ReviewPage
@@ -65,10 +65,10 @@ _PLACES: Mapping[str, Callable[[], Place]] = {"label-studio": LabelStudio, "file
 
 
 def place(tool: str) -> Place:
-    """What `--tool` calls so, as it is without further options; UsageError where it needs some, or there is none."""
+    """The destination of a `--tool` without further options; raises UsageError if it needs some or is unknown."""
     if tool == "argilla":
         raise UsageError("argilla: whose? expected Argilla(url, api_key)")
     if tool not in _PLACES:
-        known = "Files(folder), LabelStudio(url, token) or Argilla(url, api_key)"
-        raise UsageError(f"{tool}: no such place to review: {near(tool, _PLACES)}, or {known}")
+        others = "Files(folder), LabelStudio(url, token) or Argilla(url, api_key)"
+        raise UsageError(f"{tool}: no such place to review: {near(tool, _PLACES)}, or {others}")
     return _PLACES[tool]()
