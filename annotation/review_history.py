@@ -1,10 +1,10 @@
-"""Reviews are only ever appended: which answers are new rows, and which rows still count.
+"""Decides which answers become new rows of the append-only table of reviews, and which rows still count.
 
 reads  answers that came back, reviews (append-only), texts (kind, subject, digest, turns, current), the taxonomy
-gives  REVIEWS rows to append; each reviewer's last word per unit, with the reason where it does not count
+gives  REVIEWS rows to append; each reviewer's last answer per unit, with the reason if it does not count
 
-`*` is a reviewer's word on every trait that they did not answer one by one: absent. It speaks for conversations,
-which they read whole; of an item they read a plot, and nobody can tell from a plot that a film holds no needle.
+`*` is a reviewer's answer to all traits that they did not answer one by one: absent. It counts for conversations,
+which they read as a whole; of an item they read only a plot, which cannot show that a film has no needles.
 """
 
 import re
@@ -27,29 +27,29 @@ OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
 NOT_ASSIGNED = "not assigned"
 SET_ASIDE = "set aside"
-HAND_BACK = "hand_back"  # in place of a tool: by `review hand-back`
+HAND_BACK = "hand_back"  # the `tool` of rows by `review hand-back`
 
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
-_NAME = 3  # words that a placeholder may have stood for
-_AWAY = pl.col("verdict").is_null()
-# `*`, with what its reader wrote for the team, and beside it what they had answered one by one
-BACK = _AWAY & (pl.col("note").eq_missing(HANDED_BACK) | pl.col("note").str.starts_with(HANDED_BACK_WITH))
+_NAME = 3  # words that one placeholder may replace
+_TAKEN_BACK = pl.col("verdict").is_null()
+# the `*` of a task that was handed back, with its note for the team, and the traits answered before
+BACK = _TAKEN_BACK & (pl.col("note").eq_missing(HANDED_BACK) | pl.col("note").str.starts_with(HANDED_BACK_WITH))
 
 # ---- what is new
 
 
 def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = None) -> pl.DataFrame:
-    """REVIEWS rows for the answers that say something new; an answer equal to its reviewer's last word is no row.
+    """REVIEWS rows for the new answers; an answer equal to its reviewer's last one adds no row.
 
-    `taxonomy` is the digest of the one in force, where answers come from files or a server: under it the same `*` is
-    new, since it speaks for other traits, and what is `_older`, in a place that is pulled again, is no row.
-    The id covers how many rows the reviewer had on the unit, so a mind changed twice is three rows, while the same
-    file pulled twice is the same rows.
+    `taxonomy` is the digest of the current one, if the answers come from files or a server: a `*` under it is then new
+    if the last equal one was under another, since it covers other traits; an `_older` answer adds no row.
+    The id includes how many rows the reviewer had on the unit, so changing one's mind twice gives three rows, while
+    pulling the same file twice gives the same rows.
     """
     key = [*UNIT, *WHO]
     facts = ["digest", "verdict", "form", "spans", "note", "seconds", "taxonomy"]
     time = pl.col("time").max()
-    known = (
+    history = (
         reviews.with_columns(latest=pl.coalesce(time.over(key), time.over("kind", "subject", *WHO)))
         .group_by(key)
         .agg(
@@ -59,20 +59,20 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
             *(pl.col(c).last().alias(f"last_{c}") for c in [*facts, "tool"]),
         )
     )
-    other = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in facts}
+    changed = {c: pl.col(c).ne_missing(pl.col(f"last_{c}")) for c in facts}
     in_force = pl.lit(taxonomy, pl.String)
-    other["taxonomy"] &= (pl.col("trait") == "*") & (pl.col("taxonomy") == in_force)
+    changed["taxonomy"] &= (pl.col("trait") == "*") & (pl.col("taxonomy") == in_force)
     new = (
         last(answers, *key)
-        .join(known, on=key, how="left", maintain_order="left")
-        .filter(pl.col("times").is_null() | pl.any_horizontal(other.values()))
+        .join(history, on=key, how="left", maintain_order="left")
+        .filter(pl.col("times").is_null() | pl.any_horizontal(changed.values()))
         .filter(in_force.is_null() | ~_older(in_force))
         .with_columns(pl.col("times").fill_null(0))
     )
-    if taxonomy is not None:  # a file has no times: what it says word for word once more, after another tool, is older
-        had = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
-        words = [pl.element().struct.field(part) for part in ("turn", "quote")]  # found elsewhere by a former version
-        alike = had.with_columns(pl.col(c).list.eval(pl.struct(words)) for c in ("spans", "spans_had"))
+    if taxonomy is not None:  # a file has no times: an exact repeat, after an answer by another tool, is older
+        both = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
+        parts = [pl.element().struct.field(part) for part in ("turn", "quote")]  # older versions place some elsewhere
+        alike = both.with_columns(pl.col(c).list.eval(pl.struct(parts)) for c in ("spans", "spans_had"))
         same = alike.filter(pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
         new = new.join(same, on=key, how="anti", maintain_order="left")
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
@@ -81,26 +81,26 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
 
 
 def _older(in_force: pl.Expr) -> pl.Expr:
-    """Whether an answer was given before its reviewer's last word on the unit (`last_*`): of an earlier taxonomy than
-    that, of a text that they had left by then, or known by its time: `latest` is that of the latest answer so far."""
-    now, then = (pl.col(c).eq_missing(in_force) for c in ("taxonomy", "last_taxonomy"))
-    left = (pl.col("digest") != pl.col("last_digest")) & pl.col("digest").is_in(pl.col("texts"))
-    had = left | (pl.col("time") <= pl.col("latest"))
-    again = (pl.col("trait") == "*") & now & ~then  # the taxonomy of before is in force again, and so is this word
-    return ((~now & then) | (had & ~again)).fill_null(False)
+    """Whether an answer is older than its reviewer's last one on the unit (`last_*`): by its taxonomy, by a text that
+    the reviewer had left by then, or by its time (`latest` is the time of the latest answer so far)."""
+    current, last_current = (pl.col(c).eq_missing(in_force) for c in ("taxonomy", "last_taxonomy"))
+    left_text = (pl.col("digest") != pl.col("last_digest")) & pl.col("digest").is_in(pl.col("texts"))
+    earlier = left_text | (pl.col("time") <= pl.col("latest"))
+    revived = (pl.col("trait") == "*") & current & ~last_current  # its taxonomy is in force again
+    return ((~current & last_current) | (earlier & ~revived)).fill_null(False)
 
 
 def set_aside(reviews: pl.DataFrame, reviewer: str, reason: str) -> pl.DataFrame:
-    """REVIEWS rows that take back all answers of this person; nothing of it is deleted."""
-    mine = last_words(reviews.filter(reviewer=reviewer)).filter(pl.col("verdict").is_not_null())
-    note = f"set aside: {reason}" if reason.startswith(HANDED_BACK) else reason  # it is no hand-back of theirs
-    return record(mine.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(note)), reviews)
+    """REVIEWS rows that take back all answers of this person; no row is deleted."""
+    answers = last_words(reviews.filter(reviewer=reviewer)).filter(pl.col("verdict").is_not_null())
+    note = f"set aside: {reason}" if reason.startswith(HANDED_BACK) else reason  # not a hand-back by the reviewer
+    return record(answers.with_columns(verdict=pl.lit(None, pl.String), note=pl.lit(note)), reviews)
 
 
 def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.DataFrame:
-    """REVIEWS rows that give back the tasks of these units (review_state.open_units).
+    """REVIEWS rows that hand back the tasks of these units (review_state.open_units).
 
-    Without a time: what they answered before, and is pulled only later, is no older than these.
+    They have no time, so that earlier answers that are pulled later do not count as older than these.
     """
     tasks = units.select("kind", "subject", "digest", *WHO).unique(maintain_order=True)
     fixed = {"trait": "*", "note": HANDED_BACK, "guideline": "", "taxonomy": taxonomy, "simulated": False}
@@ -109,75 +109,75 @@ def hand_back(units: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str) -> pl.D
 
 
 def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
-    """REVIEWS rows that say again what was set aside; and that a task was handed back where it was by then, though a
-    `*` of before still spoke."""
-    mine, key = reviews.filter(reviewer=reviewer), [*UNIT, *WHO]
-    taken = last(mine, *key).filter(_AWAY & ~BACK).select(*key)
-    mine = mine.join(taken, on=key, how="semi", maintain_order="left")
-    said = record(last(mine.filter(pl.col("verdict").is_not_null()), *key), reviews)
-    back = last(mine.filter(pl.col("verdict").is_not_null() | BACK), *key).filter(BACK)
-    return pl.concat([said, record(back, pl.concat([reviews, said]))])
+    """REVIEWS rows that restore what was set aside: the last answers, and then the hand-backs that followed them; a
+    `*` before a hand-back may still count."""
+    rows, key = reviews.filter(reviewer=reviewer), [*UNIT, *WHO]
+    affected = last(rows, *key).filter(_TAKEN_BACK & ~BACK).select(*key)
+    rows = rows.join(affected, on=key, how="semi", maintain_order="left")
+    restored = record(last(rows.filter(pl.col("verdict").is_not_null()), *key), reviews)
+    hand_backs = last(rows.filter(pl.col("verdict").is_not_null() | BACK), *key).filter(BACK)
+    return pl.concat([restored, record(hand_backs, pl.concat([reviews, restored]))])
 
 
 def answered(reviews: pl.DataFrame) -> Answered:
-    """Who on what -> the traits that were answered, with the taxonomies of those answers."""
-    found: Answered = {}
+    """(kind, subject, reviewer, role) -> the traits answered one by one, with the taxonomies of those answers."""
+    traits: Answered = {}
     rows = reviews.filter(pl.col("trait") != "*").select("kind", "subject", "reviewer", "role", "trait", "taxonomy")
     for kind, subject, reviewer, role, trait, taxonomy in rows.iter_rows():
-        found.setdefault((kind, subject, reviewer, role), {}).setdefault(trait, set()).add(taxonomy)
-    return found
+        traits.setdefault((kind, subject, reviewer, role), {}).setdefault(trait, set()).add(taxonomy)
+    return traits
 
 
 def last_words(reviews: pl.DataFrame) -> pl.DataFrame:
-    """Each person's last word per unit; and, beside a task handed back, the `*` before it where that still speaks.
+    """Each person's last answer per unit; for a task that was handed back, also the `*` before it if that still counts.
 
-    A task that is open again is handed back as what it is now: what its reader said under another taxonomy stays. And
-    `review hand-back` takes nothing away at all, while who hands back an answer themselves has changed their mind: it
-    is gone for good, however the task is handed back later.
+    Handing back a task that is open again does not affect what its reader answered under another taxonomy. And
+    `review hand-back` takes back no answer, while readers who hand back a task themselves take back their `*` under
+    the same taxonomy: it stays taken back, however the task is handed back later.
     """
     key = [*UNIT, *WHO]
-    now, rows = last(reviews, *key), reviews.with_row_index("at")
-    back = now.filter(BACK, trait="*").select(*key)
-    before = last(rows.filter(~BACK, trait="*"), *key).join(back, on=key, how="semi", maintain_order="left")
-    theirs = rows.filter(BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
-    taken_back = before.join(theirs, on=[*key, "taxonomy"]).filter(pl.col("later") > pl.col("at")).select(*key)
-    stays = before.filter(pl.col("verdict").is_not_null()).join(taken_back, on=key, how="anti", maintain_order="left")
-    return pl.concat([now, stays.select(reviews.columns)])
+    latest, rows = last(reviews, *key), reviews.with_row_index("at")
+    handed_back = latest.filter(BACK, trait="*").select(*key)
+    stars = last(rows.filter(~BACK, trait="*"), *key).join(handed_back, on=key, how="semi", maintain_order="left")
+    own_hand_backs = rows.filter(BACK & (pl.col("tool") != HAND_BACK)).select(*key, "taxonomy", later="at")
+    taken_back = stars.join(own_hand_backs, on=[*key, "taxonomy"]).filter(pl.col("later") > pl.col("at")).select(*key)
+    counting = stars.filter(pl.col("verdict").is_not_null()).join(taken_back, on=key, how="anti", maintain_order="left")
+    return pl.concat([latest, counting.select(reviews.columns)])
 
 
 def aside(reviews: pl.DataFrame) -> set[str]:
-    """The people whose work is set aside now."""
-    return set(last(reviews, *UNIT, *WHO).filter(_AWAY & ~BACK)["reviewer"])
+    """The people whose work is currently set aside."""
+    return set(last(reviews, *UNIT, *WHO).filter(_TAKEN_BACK & ~BACK)["reviewer"])
 
 
 def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> tuple[pl.DataFrame, dict[str, int]]:
-    """(`last_words`, each with its spans where they are in the current text; left out by reason).
+    """(`last_words` with their spans in the current text, number of rows that do not count by reason).
 
     Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
-    evidence is gone (`stale`) or never was in the text (evidence.UNFOUNDED), its trait is not in the taxonomy, it is a
-    `*` given under another taxonomy, which cannot speak for traits it did not list (`spelled`: what it speaks for), or
-    the task was given to somebody else (`not assigned`).
+    evidence is no longer in the text (`stale`) or never was (evidence.UNFOUNDED), its trait is not in the taxonomy, it
+    is a `*` under another taxonomy, which cannot cover traits that this did not list (`spelled` returns those that it
+    covers), or the task was assigned to somebody else (`not assigned`).
     """
-    now = texts.filter("current").select("kind", "subject", now="digest")
-    frame = last_words(reviews).join(now, on=["kind", "subject"], how="left", maintain_order="left")
+    current = texts.filter("current").select("kind", "subject", now="digest")
+    frame = last_words(reviews).join(current, on=["kind", "subject"], how="left", maintain_order="left")
     frame = frame.with_row_index("row")
     moved = pl.col("digest").ne_missing(pl.col("now"))
-    looked = frame.with_columns(changed=moved).filter(pl.col("changed") | claims())
+    checked = frame.with_columns(changed=moved).filter(pl.col("changed") | claims())
     schema = pl.Schema({"row": pl.UInt32(), "again": pl.List(SPAN), "fault": pl.String()})
-    found = pl.DataFrame(list(_found(looked, texts)), schema=schema, orient="row")
-    known = pl.col("trait").is_in([*taxonomy.slugs, "*"])
+    placed = pl.DataFrame(list(_check_evidence(checked, texts)), schema=schema, orient="row")
+    in_taxonomy = pl.col("trait").is_in([*taxonomy.slugs, "*"])
     old_star = (pl.col("trait") == "*") & (pl.col("taxonomy") != taxonomy.digest)
     frame = (
-        frame.join(found, on="row", how="left", maintain_order="left")
+        frame.join(placed, on="row", how="left", maintain_order="left")
         .with_columns(changed=moved)
         .with_columns(
             out=pl.when(BACK)
             .then(pl.lit(HANDED_BACK))
-            .when(_AWAY)
+            .when(_TAKEN_BACK)
             .then(pl.lit(SET_ASIDE))
             .when(pl.col("fault").is_not_null())
             .then(pl.col("fault"))
-            .when(~known)
+            .when(~in_taxonomy)
             .then(pl.lit(NO_TRAIT))
             .when(old_star)
             .then(pl.lit(OTHER_TAXONOMY))
@@ -192,64 +192,64 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
 
 
 def spelled(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
-    """`standing`, and `absent` for each trait that a `*` of another taxonomy showed in the words of today.
+    """`standing`, and `absent` for each trait that a `*` of another taxonomy showed in its current wording.
 
-    So a trait that is added or put in other words is open again, and no other. The `*` itself stays out: its reader is
-    asked anew. `asked`: tables.ASKED.
+    So only a trait that is added or reworded is open again. The `*` itself stays out: its reader is asked again.
+    `asked`: tables.ASKED.
     """
-    now = pl.DataFrame([(t.slug, t.wording) for t in taxonomy.traits], schema=["trait", "wording"], orient="row")
-    same = asked.join(now, on=["trait", "wording"]).select("taxonomy", "trait").unique()
+    current = pl.DataFrame([(t.slug, t.wording) for t in taxonomy.traits], schema=["trait", "wording"], orient="row")
+    same_wording = asked.join(current, on=["trait", "wording"]).select("taxonomy", "trait").unique()
     stars = standing.filter(out=OTHER_TAXONOMY, role="reviewer", kind="sensitivity").drop("trait")
-    nothing = {"verdict": "absent", "form": None, "note": None, "seconds": None, "out": None}
-    rest = (
-        stars.join(same, on="taxonomy", maintain_order="left_right")
+    absent = {"verdict": "absent", "form": None, "note": None, "seconds": None, "out": None}
+    implied = (
+        stars.join(same_wording, on="taxonomy", maintain_order="left_right")
         .join(standing.filter(pl.col("trait") != "*"), on=[*UNIT, *WHO], how="anti", maintain_order="left")
-        .with_columns(pl.lit(value).cast(standing.schema[name]).alias(name) for name, value in nothing.items())
+        .with_columns(pl.lit(value).cast(standing.schema[name]).alias(name) for name, value in absent.items())
         .with_columns(spans=pl.lit([], pl.List(SPAN)))
     )
-    return pl.concat([standing, rest.select(standing.columns)])
+    return pl.concat([standing, implied.select(standing.columns)])
 
 
 def claims() -> pl.Expr:
-    """Whether a review says that some words are evidence."""
+    """Whether a review claims evidence: it has spans and a verdict."""
     return pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0).fill_null(False)
 
 
-def _found(reviews: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[int, list[Span] | None, str | None]]:
-    """(row, its spans in the current text, why the review does not stand in it)."""
-    judged = texts.select("kind", "subject", "digest", was="turns")
-    now = texts.filter("current").select("kind", "subject", "turns")
-    rows = reviews.join(judged, on=["kind", "subject", "digest"], how="left").join(
-        now, on=["kind", "subject"], how="left"
+def _check_evidence(reviews: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[int, list[Span] | None, str | None]]:
+    """(row, its spans in the current text, why the review does not count there)."""
+    reviewed = texts.select("kind", "subject", "digest", was="turns")
+    current = texts.filter("current").select("kind", "subject", "turns")
+    rows = reviews.join(reviewed, on=["kind", "subject", "digest"], how="left").join(
+        current, on=["kind", "subject"], how="left"
     )
-    more: dict[tuple[str, str, str], bool] = {}  # many reviews are of one text
+    has_new: dict[tuple[str, str, str], bool] = {}  # a cache: many reviews share a text
     for row in rows.iter_rows(named=True):
         spans, turns, kind = row["spans"] or [], row["turns"], row["kind"]
         text = kind, row["subject"], row["digest"]
         if row["changed"]:
-            if not spans and text not in more:
-                more[text] = _says_more(row["was"], turns, kind)
-            again = _placed(spans, turns, kind) if spans else None if more[text] else []
-            yield row["row"], again, STALE if again is None else None
+            if not spans and text not in has_new:
+                has_new[text] = _has_new_words(row["was"], turns, kind)
+            moved = _move_all(spans, turns, kind) if spans else None if has_new[text] else []
+            yield row["row"], moved, STALE if moved is None else None
         else:
             yield row["row"], None, evidence.UNFOUNDED if evidence.first_fault(spans, turns, kind) else None
 
 
-def _placed(spans: list[Span], turns: Turns | None, kind: str) -> list[Span] | None:
-    """Every span at its place in `turns`, or None."""
-    placed = [place for span in spans if turns and (place := _place(span, turns, kind))]
+def _move_all(spans: list[Span], turns: Turns | None, kind: str) -> list[Span] | None:
+    """The spans at their places in `turns`; None if any is not there."""
+    placed = [place for span in spans if turns and (place := _move(span, turns, kind))]
     return placed if len(placed) == len(spans) else None
 
 
-def _says_more(was: Turns | None, now: Turns | None, kind: str) -> bool:
-    """Whether `now` has words that whoever read `was` did not see, but for what a placeholder hides or hid: a trait may
-    be in these, that nobody found absent."""
-    if now is None or kind == "item_flag":  # of plots only the present ones are known
+def _has_new_words(was: Turns | None, now: Turns | None, kind: str) -> bool:
+    """Whether `now` has words that a reader of `was` did not see, except words that a placeholder hides or hid: nobody
+    has judged whether these show a trait."""
+    if now is None or kind == "item_flag":  # for plots only present traits are known
         return now is None
     if was is None:
         return True
-    theirs = [[turn["text"] or "" for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
-    old, new = (_WORD.findall("\n".join(texts).lower()) for texts in theirs)
+    texts = [[turn["text"] or "" for turn in turns if turn["role"] == evidence.SPEAKER[kind]] for turns in (was, now)]
+    old, new = (_WORD.findall("\n".join(lines).lower()) for lines in texts)
     changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
     return any(
         tag in ("insert", "replace") and not _hidden(new[c:d]) and not (_hidden(old[a:b]) and d - c <= _NAME * (b - a))
@@ -261,15 +261,15 @@ def _hidden(words: list[str]) -> bool:
     return bool(words) and all(word[0] == "[" for word in words)
 
 
-def _place(span: Span, turns: Turns, kind: str) -> Span | None:
-    """The span where its quote is evidence now: same place, same turn, else the nearest turn; in a turn the nearest
-    place."""
+def _move(span: Span, turns: Turns, kind: str) -> Span | None:
+    """The span at the place where its quote is evidence now: the same place, else the nearest place in the nearest
+    turn; None if there is none."""
     if evidence.fault(span, turns, kind) is None:
         return span
     quote, turn = span["quote"] or "", span["turn"] or 0
     for n in sorted(range(len(turns)), key=lambda n: abs(n - turn)):
-        if at := nearest(quote, turns[n]["text"], span["start"] or 0):
-            again: Span = {"turn": n, "start": at[0], "end": at[1], "quote": quote}
-            if evidence.fault(again, turns, kind) is None:
-                return again
+        if place := nearest(quote, turns[n]["text"], span["start"] or 0):
+            moved: Span = {"turn": n, "start": place[0], "end": place[1], "quote": quote}
+            if evidence.fault(moved, turns, kind) is None:
+                return moved
     return None
