@@ -1,1 +1,1 @@
-"""A small page of our own on which people review: links, the queue in memory, the web application, and its files."""
+"""The toolkit's own review page: links, the queue in memory, the web application, and its static files."""

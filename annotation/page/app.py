@@ -1,7 +1,7 @@
-"""The page as a web application: who asks, from where, and with what; what they may see is in tasks.py.
+"""The page as a web application: checks who sends a request, from where, and what it holds; tasks.py has the data.
 
-Only a browser that opened a link on our own address reads or writes here: Host and Origin are compared with it, a body
-must be JSON, and the cookie is sent by no other site and read by no script.
+Only a browser that opened a link on our own address can read or write: Host and Origin must match the address, a body
+must be JSON, and the cookie is not sent by other sites and not readable by scripts.
 """
 
 from collections.abc import Callable
@@ -46,7 +46,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Page:
-    """What the routes share. `address` is the one that browsers open: scheme, name and port."""
+    """The state and handlers of the routes. `address` is the one that browsers open: scheme, name and port."""
 
     tasks: Tasks
     address: str
@@ -54,20 +54,20 @@ class Page:
 
     @property
     def cookie(self) -> str:
-        """Cookies of one name are shared by all ports of a machine: each page has a name of its own."""
+        """The cookie's name, unique to this page: all ports of a machine share cookies of the same name."""
         return f"saferec-{digest(self.address, str(self.tasks.ws.root.resolve()))}"
 
     def name(self, request: Request) -> str:
         return self.holder(request.cookies.get(self.cookie, ""))
 
     def holder(self, token: object) -> str:
-        found = links.holder(self.tasks.ws, token) if isinstance(token, str) else None
-        if found is None:
+        name = links.holder(self.tasks.ws, token) if isinstance(token, str) else None
+        if name is None:
             raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
-        return found
+        return name
 
     async def session(self, request: Request) -> Response:
-        """The token of a link, which no server log and no other page has seen, for a cookie."""
+        """Exchanges the token of a link, which no server log and no other page has seen, for a cookie."""
         token = (whole_object(await _body(request)) or {}).get("token")
         self.holder(token)
         reply = Response(status_code=204)
@@ -92,11 +92,11 @@ class Page:
     async def answer(self, request: Request) -> Response:
         name, body = self.name(request), await _body(request)
         try:
-            given = Given.model_validate(whole_object(body))
+            answer = Given.model_validate(whole_object(body))
         except ValidationError as fault:
             first = fault.errors()[0]
             raise HTTPException(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        return JSONResponse(await run_in_threadpool(self.tasks.answer, name, given))
+        return JSONResponse(await run_in_threadpool(self.tasks.answer, name, answer))
 
 
 def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp":
@@ -104,8 +104,8 @@ def application(tasks: Tasks, address: str, practice: bool = False) -> "ASGIApp"
     routes = [Route(path, _file(*file)) for path, file in FILES.items()]
     routes += [Route("/session", page.session, methods=["POST"]), Route("/answer", page.answer, methods=["POST"])]
     routes += [Route("/start", page.start), Route("/tasks", page.next)]
-    # 503: the workspace cannot be read or written now; the page keeps the answer and tries again
-    faults = {HTTPException: _refused, Refused: _why(422), Stale: _why(409), SafeRecError: _why(503)}
+    # 503: the workspace cannot be read or written now; the page keeps the answer and retries
+    faults = {HTTPException: _refused, Refused: _reply(422), Stale: _reply(409), SafeRecError: _reply(503)}
     return _guarded(Starlette(routes=routes, exception_handlers=faults), address)
 
 
@@ -118,47 +118,47 @@ def _refused(request: Request, fault: Exception) -> Response:
     return JSONResponse({"why": fault.detail}, fault.status_code)
 
 
-def _why(status: int) -> Callable[[Request, Exception], Response]:
+def _reply(status: int) -> Callable[[Request, Exception], Response]:
     return lambda request, fault: JSONResponse({"why": str(fault)}, status)
 
 
 async def _body(request: Request) -> bytes:
-    found = b""
-    async for part in request.stream():
-        found += part
-        if len(found) > LONGEST:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LONGEST:
             raise HTTPException(413, f"An answer has at most {LONGEST:,} bytes.")
-    return found
+    return body
 
 
 def _guarded(app: "ASGIApp", address: str) -> "ASGIApp":
-    """Asks of each request whether our own page sent it, and tells browsers what our page may do."""
+    """Rejects requests that our own page did not send, and adds HEADERS, which tell browsers what the page may do."""
 
     async def guarded(scope: "Scope", receive: "Receive", send: "Send") -> None:
         async def framed(message: "Message") -> None:
             if message["type"] == "http.response.start":
-                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
-                message = {**message, "headers": [*message["headers"], *own]}
+                ours = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *ours]}
             await send(message)
 
-        why = _foreign(Request(scope), address)
-        answer = JSONResponse({"why": why[1]}, why[0]) if why else app
+        refusal = _refusal(Request(scope), address)
+        answer = JSONResponse({"why": refusal[1]}, refusal[0]) if refusal else app
         await answer(scope, receive, framed)
 
     return guarded
 
 
-def _foreign(request: Request, address: str) -> tuple[int, str] | None:
+def _refusal(request: Request, address: str) -> tuple[int, str] | None:
     """Status and reason where a request does not come from our own page."""
-    asked = request.headers
-    if asked.getlist("host") != [urlsplit(address).netloc]:  # else a stranger's name that leads here would do
+    headers = request.headers
+    if headers.getlist("host") != [urlsplit(address).netloc]:  # else another domain that points here would pass
         return 421, f"This page is at {address}, and answers to no other name."
-    if asked.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") and request.url.path != "/":
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none") and request.url.path != "/":
         return 403, "Another site sent this."
     if request.method in ("GET", "HEAD"):
         return None
-    if asked.get("origin") != address:
+    if headers.get("origin") != address:
         return 403, "Another site sent this."
-    if asked.get("content-type", "").partition(";")[0].strip() != "application/json":
+    if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         return 415, "Expected application/json."
     return None

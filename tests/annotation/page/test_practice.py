@@ -10,7 +10,7 @@ def test_each_has_words_of_the_seeker_an_answer_and_a_reason() -> None:
     known = taxonomy.load()
     found = practice.tasks(known)
     assert [task["head"] for task in found] == [f"Practice {n} of 5: nothing of it is kept" for n in range(1, 6)]
-    for task, written in zip(found, practice._written(), strict=True):
+    for task, written in zip(found, practice._load(), strict=True):
         for card, words in zip(task["cards"], written["proposed"].values(), strict=True):
             (place,) = card["spans"]
             assert (
