@@ -160,8 +160,8 @@ def responses_of(
         )
         if cards:
             response.outcome, response.verdicts = sheets.READ, {}
-        shown = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
-        _read_results(list_of(row.get("result")), ours(response.key), shown, response)
+        served = [str(turn.get("text", "")) for turn in list_of(data.get("turns")) if isinstance(turn, dict)]
+        _read_results(list_of(row.get("result")), ours(response.key), served, response)
         if row.get("was_cancelled"):  # it contains the pre-marked words nevertheless
             response.outcome = sheets.RATHER_NOT if cards else sheets.SKIPPED
         yield response
@@ -186,7 +186,7 @@ def _seconds(value: Any) -> float | None:
     return round(float(value), 1) if isinstance(value, int | float) and 0 < value < 1e9 else None
 
 
-def _read_results(result: list[Any], turns: Turns, shown: list[str], response: Response) -> None:
+def _read_results(result: list[Any], turns: Turns, served: list[str], response: Response) -> None:
     result = [row for row in result if isinstance(row, dict) and isinstance(row.get("value"), dict)]
     chosen = {str(r.get("id")): _names(r)[0] for r in result if r.get("from_name") == "form" and _names(r)}
     forms = {region: form for region, form in chosen.items() if form in ("explicit", "implicit")}
@@ -204,7 +204,7 @@ def _read_results(result: list[Any], turns: Turns, shown: list[str], response: R
             response.note = " ".join(t for t in (list_of(lines) or [lines]) if isinstance(t, str)) or None
         elif name == "evidence":
             for trait in names:
-                _add_region(row["value"], turns, shown, trait, response)
+                _add_region(row["value"], turns, served, trait, response)
                 if str(row.get("id")) in forms:
                     response.forms.setdefault(trait, forms[str(row.get("id"))])
 
@@ -213,7 +213,7 @@ def _names(row: dict[str, Any]) -> list[str]:
     return [name for name in list_of(row["value"].get(str(row.get("type")))) if isinstance(name, str)]
 
 
-def _add_region(value: dict[str, Any], turns: Turns, shown: list[str], trait: str, response: Response) -> None:
+def _add_region(value: dict[str, Any], turns: Turns, served: list[str], trait: str, response: Response) -> None:
     """Adds a region to the response; one over several turns becomes one span per turn."""
     try:
         first, last = int(value["start"]), int(value["end"])
@@ -229,13 +229,13 @@ def _add_region(value: dict[str, Any], turns: Turns, shown: list[str], trait: st
         start, stop = points(text, begin) if n == first else 0, points(text, end) if n == last else len(text)
         spans += sheets.words_at(n, text, start, stop)
     quote = str(value.get("text") or "")
-    edited = [words for span in spans if (words := _words_at(shown, span)) != span["quote"]]
+    edited = [words for span in spans if (words := _words_at(served, span)) != span["quote"]]
     same = spans and not edited and (not quote or first < last or _bare(quote) == _bare(spans[0]["quote"]))
     sheets.take_mark(response, trait, spans, turns, None if same else quote or " ".join(edited), moves=first == last)
 
 
-def _words_at(shown: list[str], span: Span) -> str:
-    return shown[span["turn"]][span["start"] : span["end"]] if span["turn"] < len(shown) else ""
+def _words_at(served: list[str], span: Span) -> str:
+    return served[span["turn"]][span["start"] : span["end"]] if span["turn"] < len(served) else ""
 
 
 def _bare(text: str) -> str:

@@ -121,9 +121,9 @@ def whole(value: Any) -> Any:
     return json.loads(text.encode("utf-8", "replace"))
 
 
-def marks_of(shown: Any) -> frozenset[str]:
+def marks_of(value: Any) -> frozenset[str]:
     """`mark` of the spans that a server says it showed beforehand (trait -> spans)."""
-    by_trait = shown if isinstance(shown, dict) else {}
+    by_trait = value if isinstance(value, dict) else {}
     return frozenset(mark(t, s) for t, spans in by_trait.items() for s in list_of(spans) if isinstance(s, dict))
 
 
@@ -248,7 +248,7 @@ def ticked(response: Response) -> Response:
         return response
     answers = {t: response.verdicts.get(n, "").rpartition(" ") for n, t in enumerate(response.asked)}
     cards = {
-        t: verdict if named in ("", t) and verdict in VERDICTS else None for t, (named, _, verdict) in answers.items()
+        t: verdict if slug in ("", t) and verdict in VERDICTS else None for t, (slug, _, verdict) in answers.items()
     }
     refused = {t for t, verdict in cards.items() if verdict == "absent"}
     unsure = [t for t in response.unsure if t not in cards] + [t for t, v in cards.items() if v == "unsure"]
