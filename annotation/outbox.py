@@ -57,13 +57,13 @@ def _write(ws: Workspace, rows: pl.DataFrame) -> None:
 
 
 def note(
-    ws: Workspace, new: pl.DataFrame, given: pl.DataFrame, planted: pl.DataFrame, files: Mapping[str, Path]
+    ws: Workspace, new: pl.DataFrame, assigned: pl.DataFrame, planted: pl.DataFrame, files: Mapping[str, Path]
 ) -> None:
-    """Adds notes. `new`: unassigned tasks; `given`: assigned tasks; `planted`: decoys in either; `files`: reviewer ->
-    file of their tasks."""
+    """Adds notes. `new`: tasks that nobody has; `assigned`: tasks that somebody has; `planted`: decoys in either;
+    `files`: reviewer -> file of their tasks."""
     names = ["kind", "subject", "reviewer"]
-    assigned = given.join(planted, on=names, how="semi", maintain_order="left")
-    rows = pl.concat([new.with_columns(new=True), assigned.with_columns(new=False)])
+    replanted = assigned.join(planted, on=names, how="semi", maintain_order="left")
+    rows = pl.concat([new.with_columns(new=True), replanted.with_columns(new=False)])
     rows = rows.join(planted.select(*names, "trait", "spans"), on=names, how="left", maintain_order="left")
     path_of = {name: str(path.resolve()) for name, path in files.items()}
     file = pl.Series("file", [path_of.get(name, "") for name in rows["reviewer"]], dtype=pl.String)

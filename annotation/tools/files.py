@@ -107,8 +107,8 @@ def _key(task: Task, units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) 
 def _task_rows(units: list[dict[str, Any]], fixed: dict[str, str], taxonomy: Taxonomy) -> list[dict[str, str]]:
     first = units[0]
     severe = [t.name for t in taxonomy.traits if t.severe and t.slug in {u["trait"] for u in units}]
-    lines = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
-    fixed = fixed | {"warning": lines}
+    notice = "\n".join([*(first.get("rejected") or []), *filter(None, [warning(severe, bool(first.get("hard")))])])
+    fixed = fixed | {"warning": notice}
     return [fixed | {"unit": unit_id(fixed["task"], u["trait"])} | _trait(u, taxonomy) | _filled(u) for u in units]
 
 

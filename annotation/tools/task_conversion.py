@@ -127,9 +127,9 @@ def marks_of(value: Any) -> frozenset[str]:
     return frozenset(mark(t, s) for t, spans in by_trait.items() for s in list_of(spans) if isinstance(s, dict))
 
 
-def page_digest(shown: Any) -> str:
+def page_digest(content: Any) -> str:
     """Digest of what a task shows on a review server, given as JSON."""
-    return digest(json.dumps(shown, sort_keys=True))
+    return digest(json.dumps(content, sort_keys=True))
 
 
 def words_at(turn: int, text: str, start: int, end: int) -> list[Span]:
@@ -166,25 +166,25 @@ def sheets(
     sources: dict[str, list[str]],
     key: Callable[[str, list[str]], str],
 ) -> list[Sheet]:
-    """One sheet per open task, in the order of `units`. `sources`: known facts about an item, with their sources. `key`
-    makes a key from a `task_id` and what the task asks (tasks_and_answers.keyed_id)."""
+    """One sheet per open task, in the order of `units`. `sources`: item -> known facts, with their sources. `key` makes
+    a key from a `task_id` and what the task asks (tasks_and_answers.keyed_id)."""
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
     result = []
     for task, rows in per_task(units):
-        head, turns = heads[task.kind, task.subject]
-        asked = [row for row in rows if row["trait"] != "*"]
+        head, raw = heads[task.kind, task.subject]
+        cards = [row for row in rows if row["trait"] != "*"]
         facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []
         rejected = rows[0].get("rejected") or []
-        shown = [Turn(role=t["role"], text=t["text"]) for t in turns] or [Turn(role="plot", text="(no plot)")]
+        turns = [Turn(role=t["role"], text=t["text"]) for t in raw] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))
-        ask = "\n".join([*rejected, _question(task, asked, taxonomy, facts, hard)])
-        about = [taxonomy.digest, *(unit["trait"] for unit in asked)]
-        parts = about if task.role == "adjudicator" else about[:1]
-        former = (key(task.id, parts + rejected), *[asked_id(task.id, parts)] * (not rejected))
-        if hard and not any(taxonomy[unit["trait"]].severe for unit in asked):
-            about, former = [*about, warning([], hard)], ()  # a task sent before that was known has no warning
-        values = (key(task.id, about + rejected), task, rows[0]["why"], head or "", ask, shown, asked)
+        ask = "\n".join([*rejected, _question(task, cards, taxonomy, facts, hard)])
+        parts = [taxonomy.digest, *(unit["trait"] for unit in cards)]
+        old_parts = parts if task.role == "adjudicator" else parts[:1]
+        former = (key(task.id, old_parts + rejected), *[asked_id(task.id, old_parts)] * (not rejected))
+        if hard and not any(taxonomy[unit["trait"]].severe for unit in cards):
+            parts, former = [*parts, warning([], hard)], ()  # the former tasks have no warning
+        values = (key(task.id, parts + rejected), task, rows[0]["why"], head or "", ask, turns, cards)
         result.append(Sheet(*values, former=former, rejected=(*rejected,), hard=hard))
     return result
 
@@ -221,9 +221,9 @@ def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
     return [taxonomy[unit["trait"]].definition, *quotes, *answers, *votes]
 
 
-def _question(task: Task, asked: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
+def _question(task: Task, cards: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
     """The lines above a task: a warning, then the question, then known facts."""
-    severe = [taxonomy[u["trait"]].name for u in asked if taxonomy[u["trait"]].severe]
+    severe = [taxonomy[u["trait"]].name for u in cards if taxonomy[u["trait"]].severe]
     lines = [*filter(None, [warning(severe, hard)])]
     if task.role == "adjudicator":
         lines.append("Please decide what this text shows.")
@@ -327,11 +327,11 @@ def take(
 
 def _take_back(pulled: Pulled, response: Response, fixed: dict[str, Any], answered: set[str]) -> None:
     """Adds answers that take back these traits, and a `*` of which only the note counts."""
-    fixed_back = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
+    row = fixed | NOTHING | {"verdict": None, "note": HANDED_BACK}
     for trait in sorted(answered):
-        pulled.add(response.place, fixed_back | {"trait": trait})
+        pulled.add(response.place, row | {"trait": trait})
     note = f"{HANDED_BACK_WITH}{response.note}" if response.note else HANDED_BACK
-    pulled.add(response.place, fixed_back | {"note": note})
+    pulled.add(response.place, row | {"note": note})
 
 
 def _faults(
