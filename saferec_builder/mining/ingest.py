@@ -162,7 +162,8 @@ def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
     """Which file gave nothing at all: what was read was not what it was taken for."""
     lost = drops.filter(~pl.col("file").is_in(list(taken)))
     if source is Source.reddit:  # a request and its comments stand in different files: all are one
-        lost = drops.clear() if taken else drops.with_columns(file=pl.lit("these files"))
+        read = taken or drops["reason"].is_in([*EXPECTED, *threads.FILTERED, withheld.FOREIGN]).any()
+        lost = drops.clear() if read else drops.with_columns(file=pl.lit("these files"))
     for (file,), of in lost.group_by("file", maintain_order=True):
         if of["reason"].is_in(EXPECTED).all():
             continue

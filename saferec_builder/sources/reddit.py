@@ -17,6 +17,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from saferec_builder import sources
+from saferec_builder.core.shapes import field_names
 from saferec_builder.sources import Left, Row, Rows, dumps
 
 SOURCE = "reddit"
@@ -43,6 +44,8 @@ POSTS = pl.Schema(
 )
 _GONE = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
 _EVER = (1_100_000_000, 4_000_000_000)  # seconds of 2004 and 2096
+NO_DUMP = "no dump of Reddit"
+_NAMED = re.compile(rb'"subreddit"')  # so every post of a dump says where it stood
 MOST_ODD = 100_000  # lines of a file that are no JSON: nobody needs a note on each of more
 _BOTS = r"(?i)^automoderator$|[_-]bot$|^[a-z]+bot$"
 
@@ -61,6 +64,7 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
     needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in wanted]
     batch, drops, size, strange = _Batch(path), [], 0, 0
+    named, first = False, list[tuple[int, bytes]]()  # the first object of a file in which no line names a subreddit
     with ThreadPoolExecutor(1) as parsing:  # while it parses, the next blocks are searched
         due: Future[tuple[pl.DataFrame, Rows]] | None = None
         for block in dumps.blocks(path):
@@ -70,6 +74,8 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
             drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in told]
             drops += [_drop(path, *fault) for fault in block.faults]
             strange += len(odd)
+            named = named or bool(_NAMED.search(block.data))
+            first = first if named or first else _first_object(block, odd)
             if strange > MOST_ODD:
                 why = f"more than {MOST_ODD:,} lines are no JSON object: is this a dump of Reddit?"
                 drops.append(_drop(path, block.first + int(block.ends.size), dumps.UNREADABLE, why))
@@ -82,6 +88,7 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
                 batch, drops, size = _Batch(path), [], 0
         if due:
             yield due.result()
+        drops += [] if named else [_drop(path, number, NO_DUMP, _fields(line)) for number, line in first]
         yield _posts(batch, drops, wanted, tally)
 
 
@@ -110,6 +117,19 @@ def _matching(block: dumps.Block, needles: list[ahocorasick_rs.BytesAhoCorasick]
     lines = np.unique(np.searchsorted(block.ends, found))
     lines = lines[lines < block.ends.size]  # what comes after the last end is no line
     return np.setdiff1d(lines, odd) if odd else lines
+
+
+def _first_object(block: dumps.Block, odd: list[int]) -> list[tuple[int, bytes]]:
+    """The first line that may be an object, with its number in the file; nothing where there is none."""
+    others = np.setdiff1d(np.arange(block.ends.size), odd)
+    lines = zip((block.first + others).tolist(), block.lines(others), strict=True)
+    return next(([(number, line)] for number, line in lines if line.strip()), [])
+
+
+def _fields(line: bytes) -> str:
+    row = sources.json_object(line.removeprefix(b"\xef\xbb\xbf").strip())
+    found = row.detail if isinstance(row, Left) else f"found the fields {field_names(row) or '(none)'}"
+    return f"no line of this file has a subreddit: {found}"
 
 
 def _posts(batch: _Batch, drops: Rows, wanted: list[str], tally: Tally) -> tuple[pl.DataFrame, Rows]:

@@ -16,6 +16,7 @@ from saferec_builder.sources import Row, Rows, conversation_rows as conversation
 from saferec_builder.sources.reddit import SOURCE
 from saferec_builder.storage import tables
 
+FILTERED = ("deleted author", "deleted text", "bot", "no request", "talk among others", "parent missing")  # by design
 Items = Callable[[str], list[str]]  # a text -> refs of the items that it names
 
 

@@ -77,6 +77,23 @@ def test_a_file_that_is_no_dump_leaves_nothing_in_the_figures(cli, workspace, tm
     assert store.read(workspace, tables.DROPS).height == sum(told["dropped"].values()) > 50
 
 
+def test_a_file_of_other_objects_is_no_dump(cli, workspace, tmp_path):
+    """It ended with exit code 0 and nothing: not one of its lines was of a wanted subreddit."""
+    chats = tmp_path / "chats.ndjson"
+    chats.write_text('\n{"messages": [{"role": "user", "content": "Any calm film?"}], "id": "a"}\n' * 3)
+    ran = cli("mine", "reddit", chats, "-C", workspace.root, "--json")
+    assert (ran.code, ran.json["dropped"], ran.err.count("\n")) == (1, {reddit.NO_DUMP: 1}, 1)
+    assert "chats.ndjson:2: no line of this file has a subreddit: found the fields messages, id" in ran.err
+    assert store.read(workspace, tables.DROPS).is_empty()
+
+
+@pytest.mark.parametrize("post", [{"subreddit": "b"}, {"link_flair_text": "[Suggesting]"}, {"selftext": "[removed]"}])
+def test_a_dump_of_which_every_post_is_left_out_by_a_rule_is_no_fault(cli, workspace, tmp_path, post):
+    """One whose submissions ask for nothing ended with "name the right source", which it was."""
+    told = mined(cli, workspace, reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S | post]))
+    assert (told["lines"], told["requests"]) == (1, 0)
+
+
 def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
     fifo = tmp_path / "pipe.ndjson"
     os.mkfifo(fifo)
