@@ -16,6 +16,7 @@ import yaml
 
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
+from saferec_builder.core.shapes import field_names
 from saferec_builder.sources import Left, Read, Row, Rows, conversation_rows as conversations, messages
 
 SOURCE = "hf"
@@ -31,7 +32,10 @@ _DEEP = 500  # brackets in a line, from which on they are counted: deep ones end
 
 def read(name: str, columns: dict[str, str], split: str) -> Read:
     """Conversations of a dataset as the library `datasets` opens it: a folder saved by it, files, or an id."""
-    known_as = Path(name).name if Path(name).exists() else name  # no folder of this machine in a table
+    known_as = name
+    if Path(name).exists():
+        name = os.path.abspath(name)  # the library does not know `.`
+        known_as = Path(name).name  # no folder of this machine in a table
     return of_rows(f"{SOURCE}:{known_as}", _rows(name, split, checked(columns)), columns)
 
 
@@ -133,6 +137,16 @@ def _inside(folder: Path, files: Mapping[str, Iterable[str]] | None) -> None:
             raise SourceError(f"mine hf {folder}: its README.md names {file}, which is not in it: give that file")
 
 
+def _why(fault: BaseException) -> str:
+    """What the library says, or what its words for any fault while it reads come from."""
+    cause = fault.__cause__ or fault
+    both = [getattr(cause, f"{which}_column_names", ()) for which in ("requested", "table")]
+    if all(both):
+        first, other = map(field_names, both)
+        return f"its files are of several shapes, some with {first}, others with {other}: give those of one shape"
+    return sources.readable(str(cause)) or "no rows in it"  # of an empty file it says nothing
+
+
 def _rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Row]:
     try:
         import datasets
@@ -162,8 +176,7 @@ def _opened(datasets: ModuleType, name: str, split: str, columns: dict[str, str]
                 _inside(path, datasets.load_dataset_builder(name, cache_dir=cache).config.data_files)
             found = datasets.load_dataset(name, split=split, cache_dir=cache)
     except (*_FAULTS, datasets.exceptions.DatasetsError) as fault:
-        why = sources.readable(str(fault)) or "no rows in it"  # of an empty file it says nothing
-        raise SourceError(f"mine hf {name}: datasets cannot open it: {why}") from None
+        raise SourceError(f"mine hf {name}: datasets cannot open it: {_why(fault)}") from None
     for ours, theirs in ({"messages": "messages"} | columns).items():
         if theirs not in found.column_names:
             raise UsageError(

@@ -117,6 +117,21 @@ def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
     assert (ran.code, told in ran.err, ran.err.count("\n")) == (1, True, 1), ran.err
 
 
+def test_the_folder_one_stands_in_and_one_of_several_shapes(cli, workspace, tmp_path, monkeypatch):
+    """Of `.` the library said "dataset_name should be specified", of two shapes "An error occurred"."""
+    datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    folder = tmp_path / "chats"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    (folder / "a.jsonl").write_text('{"messages": [{"role": "user", "content": "A calm film?"}]}\n')
+    assert cli("mine", "hf", ".", "-C", workspace.root).code == 0
+    assert store.read(workspace, tables.CONVERSATIONS)["source"].to_list() == ["hf:chats"]
+    (folder / "b.jsonl").write_text('{"other": 1}\n')
+    ran = cli("mine", "hf", folder, "-C", workspace.root)
+    assert (ran.code, ran.err.count("\n")) == (1, 1) and "of several shapes, some with messages, others with" in ran.err
+
+
 @pytest.mark.parametrize("where", ["../secret.jsonl", "sub/../../secret.jsonl", "{there}"])
 def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(
     cli, workspace, tmp_path, monkeypatch, where
