@@ -18,7 +18,7 @@ YEARS_APART = 2  # a year within two still names the same item (release dates di
 _YEAR = re.compile(r"^(.*\S)\s*[(\[]\s*((?:18|19|20)\d\d)(?:\s*[-–]\s*(?:\d{4})?)?\s*[)\]]\s*$", re.S)
 _ARTICLES = "the|an?|les?|la|lo|gli|il|els?|los|las|un|une|una|der|die|das|den|det|de|os|l'|i"
 _TRAILING_ARTICLE = re.compile(rf"^(.*\S)\s*,\s*({_ARTICLES})$", re.S | re.I)
-_LEADING_ARTICLE = re.compile(r"^\W*(?:the|an?)\s+(?=.*\w)", re.S)
+_LEADING_ARTICLE = re.compile(r"^\W*(the|an?)\s+(?=.*\w)", re.S)
 _ARTICLE_AT_ONCE = tuple(article + space for article in ("the", "an", "a") for space in " \t\n\xa0\u3000\u2009\u200a")
 _SIGNS = str.maketrans(dict.fromkeys("’‘ʼʹ′`´ʻ", "'") | dict.fromkeys("™®©℠", " "))
 _LETTERS = str.maketrans({"ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th", "ı": "i"})
@@ -207,17 +207,32 @@ def find(
 def likeliest(index: Index, title: str, match: Match, among: Company = Company()) -> Match:
     """The likeliest of the works that share a title without a year; `match` if it is exact or the index lacks a work.
 
-    exact: it is unlikely that the catalogue lacks the work that is meant.
+    exact: it is unlikely that the catalogue lacks the work that is meant, and one of the likely works has the title's
+    article ("Heat" is not "The Heat").
     """
     items = (match.item,) if match.item else match.candidates
-    if match.exact or not all(item in index.works for item in items):
+    if not all(item in index.works for item in items):
         return match
+    if match.exact:
+        return match._replace(exact=_same_article(index, title, items))
     p, p_none = undated.chances(title, len(normal(title).split()), [index.works[item] for item in items], among)
     likely = undated.likely(items, p)
     exact = p_none < undated.LIKELY and "(" not in title and "[" not in title  # brackets may name another work
+    exact = exact and _same_article(index, title, likely or items)
     if max(p) >= undated.LINKED or match.item:
         return Match("found", likely[0] if likely else items[0], likely if len(likely) > 1 else (), exact)
     return Match("ambiguous", None, likely or items, exact)
+
+
+def _same_article(index: Index, title: str, items: Iterable[str]) -> bool:
+    """Whether a name of these works begins with the same article as the title, or both without one."""
+    names = (name for item in items for name in index.works[item].names)
+    return any(_article(name) == _article(title) for name in names)
+
+
+def _article(title: str) -> str:
+    match = _LEADING_ARTICLE.match(spoken(title.lower()))
+    return match[1] if match else ""
 
 
 def by_forms(index: Index, title: str, year: int | None = None, domain: str | None = None) -> Match:

@@ -44,6 +44,17 @@ def test_the_likeliest_work_is_linked_and_a_lone_obscure_one_is_not_sure():
     assert titles.find(SHELF, "The Revenant") == Match("ambiguous", None, ("r09", "r15"), False)
 
 
+@pytest.mark.parametrize("work", [Work(2013, frozenset(), frozenset(["the heat"]), 9.0), None])
+def test_a_title_with_another_article_is_not_surely_the_work(work):
+    """A clear "The Heat", well known or the one game of its title, cleared "Heat", which the catalogue lacked."""
+    kind = "film" if work else "game"
+    made = titles.index([("h", "The Heat", work and work.year, kind, ())])
+    made.works = {"h": work or _work(None, 0.0, name="the heat")}
+    found = {title: titles.find(made, title, None, kind) for title in ("Heat", "A Heat", "The Heat", "Heat, The")}
+    assert {match.item for match in found.values()} == {"h"}
+    assert [title for title, match in found.items() if match.exact] == ["The Heat", "Heat, The"]
+
+
 def test_equal_works_are_told_apart_by_the_list():
     made = titles.index([("w53", "War", 1953, "film", ()), ("w05", "War", 2005, "film", ())])
     made.works = WORKS
