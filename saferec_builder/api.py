@@ -34,7 +34,7 @@ from exports.release import Release, release
 from exports.report.page import Page, write as report
 from exports.verify import Verified
 from exports.withdraw import Withdrawn, withdraw
-from saferec_builder.catalog.adding import FetchResult, add_catalog, fetch, join_rows, keep_apart
+from saferec_builder.catalog.adding import FetchResult, add_catalog, join_rows, keep_apart
 from saferec_builder.catalog.explain import Explained, Verdict
 from saferec_builder.catalog.lookup import Gaps, Merges, check, gaps, merges, show
 from saferec_builder.catalog.screening import Screening, screen
@@ -44,7 +44,7 @@ from saferec_builder.core.errors import SafeRecError
 from saferec_builder.diagnostics import Examination, examine
 from saferec_builder.erasure.forget import Forgotten, forget
 from saferec_builder.mining.ingest import MineResult, mine
-from saferec_builder.planning import Plan, plan
+from saferec_builder.planning import Plan, fetch, plan
 from saferec_builder.proposing.evaluation import Score, score
 from saferec_builder.proposing.run import ProposeResult, propose
 from saferec_builder.storage.workspace import Workspace

@@ -1,4 +1,4 @@
-"""What a release of this workspace would hold if reviewers agreed with the proposals, and what to do next.
+"""What a release of this workspace would hold if reviewers agreed with the proposals, and what to look up first.
 
 reads  conversations, labels, proposals, readings, catalog_rows, warnings; fetched/ddd (what was asked for)
 """
@@ -9,12 +9,15 @@ import polars as pl
 
 from exports import build_rows, checks, licences, rare_combinations
 from saferec_builder import catalog
-from saferec_builder.catalog import known_works, lookup
+from saferec_builder.catalog import adding, known_works, lookup
+from saferec_builder.catalog.adding import FetchResult
 from saferec_builder.core import titles
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, Oracle, verdicts
+from saferec_builder.core.progress import Progress
 from saferec_builder.mining import splits, withheld
+from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.texts_on_disk import SAID
 from saferec_builder.storage.workspace import Workspace
@@ -60,13 +63,10 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
     made, oracle = seen.made, seen.oracle
     if made.is_empty() and seen.left_out.is_empty():
         raise UsageError(f"{ws.root}: no conversations yet: run `saferec-build mine SOURCE PATH` first")
+    asked = _asked(made, oracle)
     open_ = lookup.gaps(ws).items.filter(pl.col("waiting") > 0)
-    looked_up = [path.stem for path in (ws.root / "fetched" / "ddd").glob("*.json")]
     named = made["truth"].explode(empty_as_null=False).drop_nulls().cast(pl.String).unique().to_list()
     codes = oracle.codes[oracle.rows(named)]
-    asked = _asked(made, oracle)
-    first = list(checks.unsettled(asked, oracle))
-    place = pl.col("item").replace_strict(first, range(len(first)), default=len(first), return_dtype=pl.UInt32)
     talks = made.filter(further=0)
     left_out = pl.concat([seen.left_out["reason"], talks["reason"].drop_nulls()])
     return Plan(
@@ -80,9 +80,31 @@ def plan(ws: Workspace, *, budget: int = 20) -> Plan:
         items_without_a_settled_trait=int((codes == UNKNOWN).all(axis=1).sum()),
         share_of_verdicts_unknown=float((codes == UNKNOWN).mean()) if len(named) else 1.0,
         waiting=int(open_["waiting"].sum()),
-        lookups=open_.filter(~pl.col("item").is_in(looked_up)).sort(place, maintain_order=True).head(budget),
+        lookups=_lookups(ws, open_, asked, oracle).head(budget),
         shortfalls=(NOTHING,) * seen.unread + _shortfalls(seen, ws.config.release.min_seekers),
     )
+
+
+def fetch(
+    ws: Workspace, site: ddd_api.Site | str, *, limit: int = 100, progress: Progress | None = None
+) -> FetchResult:
+    """Asks DoesTheDogDie for `limit` items of lookup.gaps that it was not asked for, in the order of the plan.
+
+    site: "ddd", with your key in the environment variable DDD_API_KEY, or a `Site`, which has the key and the pause.
+    Each answer is kept in fetched/ddd before the next is asked, and added to the catalog, whatever stops the run.
+    """
+    site = ddd_api.named(site) if isinstance(site, str) else site
+    open_, seen = lookup.gaps(ws).items, _forecast(ws)
+    todo = _lookups(ws, open_, _asked(seen.made, seen.oracle), seen.oracle).head(limit)
+    return adding.ask(ws, site, todo, progress)
+
+
+def _lookups(ws: Workspace, open_: pl.DataFrame, asked: pl.DataFrame, oracle: Oracle) -> pl.DataFrame:
+    """Those of gaps.GAPS that DoesTheDogDie was not asked for: in answers first, then in the order of `open_`."""
+    first = list(checks.unsettled(asked, oracle))
+    place = pl.col("item").replace_strict(first, range(len(first)), default=len(first), return_dtype=pl.UInt32)
+    looked_up = [path.stem for path in adding.answers(ws).glob("*.json")]
+    return open_.filter(~pl.col("item").is_in(looked_up)).sort(place, maintain_order=True)
 
 
 def shortfalls(ws: Workspace) -> tuple[str, ...]:

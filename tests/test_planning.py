@@ -6,6 +6,7 @@ import pytest
 import saferec_builder as sr
 from saferec_builder import planning
 from saferec_builder.core import titles
+from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 
@@ -86,7 +87,7 @@ def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was
     assert sr.plan(workspace).lookups.is_empty()
 
 
-def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace):
+def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace, monkeypatch):
     """What most people name themselves came first, though few answers wait for it, and the shortfall named others."""
     requests, labels = world.requests()
     for row in requests:  # everybody names I, so that nobody can be recommended it
@@ -101,6 +102,10 @@ def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace):
     first = [titles.shown(row) for row in found.lookups.to_dicts()]
     assert f"add warnings for {' (gore), '.join(first[:5])} (gore) and 6 more (`saferec-build plan`)" in why
     assert first[-1] == world.film("I") and found.lookups["waiting"].arg_max() == len(first) - 1
+    asked = list[str]()
+    monkeypatch.setattr(ddd_api, "media", lambda site, item, agrees: asked.append(titles.shown(item)))
+    sr.fetch(workspace, ddd_api.Site("k"), limit=3)
+    assert asked == first[:3]  # it went by `catalog gaps`, which has I first
 
 
 def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):

@@ -16,7 +16,7 @@ from typing import cast
 import polars as pl
 
 from saferec_builder import sources
-from saferec_builder.catalog import known_works, lookup, merging, verdicts
+from saferec_builder.catalog import known_works, merging, verdicts
 from saferec_builder.catalog.linking import index
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
@@ -327,23 +327,19 @@ class FetchResult:
     fault: str | None
 
 
-def fetch(
-    ws: Workspace, site: ddd_api.Site | str, *, limit: int = 100, progress: Progress | None = None
-) -> FetchResult:
-    """Asks DoesTheDogDie for the `limit` items that matter most (lookup.gaps) and that it was not asked for before.
+def answers(ws: Workspace) -> Path:
+    """The folder of what DoesTheDogDie answered, a file for each item that it was asked for."""
+    return ws.root / "fetched" / "ddd"
 
-    site: "ddd", with your key in the environment variable DDD_API_KEY, or a `Site`, which has the key and the pause.
-    Each answer is kept in fetched/ddd before the next is asked, and added to the catalog, whatever stops the run.
-    """
-    site = ddd_api.named(site) if isinstance(site, str) else site
-    folder = ws.root / "fetched" / "ddd"
-    folder.mkdir(parents=True, exist_ok=True)
-    items = cast("list[ddd_api.Asked]", lookup.gaps(ws).items.to_dicts())
-    todo = [item for item in items if not (folder / f"{item['item']}.json").exists()][:limit]
+
+def ask(ws: Workspace, site: ddd_api.Site, todo: pl.DataFrame, progress: Progress | None = None) -> FetchResult:
+    """Asks DoesTheDogDie for the items `todo` (gaps.GAPS), and adds what it answers, whatever stops the run."""
+    (folder := answers(ws)).mkdir(parents=True, exist_ok=True)
+    items = cast("list[ddd_api.Asked]", todo.to_dicts())
     known = dict(merging.merge(workspace.read(ws, tables.CATALOG_ROWS))[0].select("item", "aliases").iter_rows())
     asked, absent, fault = 0, 0, None
     try:
-        for item in counted(todo, progress):
+        for item in counted(items, progress):
             asked += 1
             answer = ddd_api.media(site, item, partial(_agrees, item, known[item["item"]]))
             absent += not save_answer(folder / f"{item['item']}.json", answer, item["refs"])
@@ -352,7 +348,7 @@ def fetch(
     finally:  # what came before a failure counts
         counts = _append(ws, "catalog fetch", _read(Source.ddd, folder), shown(0, None))
     figures = {"asked": asked, "not_on_the_site": absent, "requests": site.asked}
-    left = {"not_asked_yet": len(todo) - asked} if fault else {}
+    left = {"not_asked_yet": len(items) - asked} if fault else {}
     return FetchResult(replace(counts, figures={**counts.figures, **figures, **left}), fault)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from saferec_builder import planning
 from saferec_builder.catalog import adding
 from saferec_builder.cli import catalog_check as oracle
 from saferec_builder.cli.output import PLAIN, Folder, Json, say, working
@@ -75,12 +76,12 @@ def fetch(
 ) -> None:
     """Ask DoesTheDogDie for the items that matter most.
 
-    Those that `catalog gaps` lists, with your key in DDD_API_KEY. Each answer is kept in fetched/ddd before the next is
-    asked, and added to the catalog; run it again to go on.
+    Those that `catalog gaps` lists, in the order of `plan`, with your key in DDD_API_KEY. Each answer is kept in
+    fetched/ddd before the next is asked, and added to the catalog; run it again to go on.
     """
     ws = Workspace.open(folder)
     asked = ddd_api.named(site, base, pause)
-    fetched = adding.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
+    fetched = planning.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
     _say(fetched.counts, as_json, adding.noun(site))
     if fetched.fault:
         raise SourceError(fetched.fault)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from saferec_builder import planning
 from saferec_builder.catalog import adding, lookup, merging, verdicts
 from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.core.oracle import CLEAR, VIOLATED
@@ -198,7 +199,7 @@ def test_a_fetch_that_stops_counts_whom_it_asked_for(talked, monkeypatch):
         raise UsageError("the key is refused")
 
     monkeypatch.setattr(ddd_api, "media", media)
-    figures = adding.fetch(talked, ddd_api.Site("k"), limit=2).counts.figures
+    figures = planning.fetch(talked, ddd_api.Site("k"), limit=2).counts.figures
     assert (figures["asked"], figures["not_asked_yet"], figures["not_on_the_site"]) == (1, 1, 0)
 
 
@@ -213,12 +214,12 @@ def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
 
     monkeypatch.setattr(ddd_api, "media", media)
     bars = list[Bar]()
-    fetched = adding.fetch(workspace, ddd_api.Site("k"), progress=drawn(bars))
+    fetched = planning.fetch(workspace, ddd_api.Site("k"), progress=drawn(bars))
     assert (fetched.counts.added, fetched.fault) == (4, "the key is refused")  # two items and a count on each
     assert [(bar.total, bar.done) for bar in bars] == [(3, 2)]
     assert lookup.show(workspace, "imdb:tt0113277").warnings["source"].to_list() == ["ddd"]
     monkeypatch.setenv(ddd_api.KEY, "k")
-    again = adding.fetch(workspace, "ddd")  # as the command names it: Big is asked for again
+    again = planning.fetch(workspace, "ddd")  # as the command names it: Big is asked for again
     assert (again.counts.figures["asked"], again.fault) == (1, "the key is refused")
 
 
@@ -236,5 +237,5 @@ def test_a_film_that_the_site_has_under_a_wrong_id_is_asked_for_by_its_title(tal
 
     asked = list[str]()
     monkeypatch.setattr(ddd_api, "_get", get)
-    adding.fetch(talked, ddd_api.Site("k"))
+    planning.fetch(talked, ddd_api.Site("k"))
     assert asked == ["/media/1", "/media/3", "/media/4"]
