@@ -258,6 +258,16 @@ def check(path: Path) -> Certificate:
     return stated
 
 
+def alike(released: Path, current: Path) -> bool:
+    """Whether a release states the same as the workspace's document, apart from traits that it withholds and from
+    `together`, which depends on their number. False if one of them cannot be read."""
+    try:
+        stated, ours = (Certificate.model_validate(strict_json(path.read_bytes())) for path in (released, current))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return _first_difference(stated.model_copy(update={"together": ours.together}), ours) is None
+
+
 def _message(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error.strerror if isinstance(error, OSError) else error)

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import connections
+from annotation import certificate, connections
 from annotation.adjudication import CERTIFICATES
 from annotation.waiting import Waiting, waiting as waits
 from exports import folder, removals_since_release
 from exports.checks import check_version
 from exports.report import PAGE
+from exports.verify import CERTIFICATE
 from exports.withdraw import reasons
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError
@@ -111,7 +112,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if labels:
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"
-    if _is_newer(ws.root / CERTIFICATES, newest):
+    # a copy of a workspace has other times, and `adjudicate` may have changed nothing since
+    if _is_newer(now := ws.root / CERTIFICATES, newest) and not certificate.alike(newest / CERTIFICATE, now):
         return "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
     if _is_newer(ws.root / PAGE, newest):
         train = f"`saferec-train run --release {shlex.quote(str(newest))} --output runs`"

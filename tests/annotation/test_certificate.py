@@ -160,3 +160,14 @@ def test_what_is_no_certificate_is_one_line(tmp_path):
         (tmp_path / "certificate.json").write_text(text)
         with pytest.raises(ReleaseError, match="no certificate that this program can read"):
             certificate.check(tmp_path / "certificate.json")
+
+
+def test_a_release_states_what_the_workspace_does_where_only_withheld_traits_are_absent(tmp_path: Path) -> None:
+    released, now = tmp_path / "certificate.json", tmp_path / "certificates.json"
+    released.write_text(certificate.of(BOUNDS, ["needles"]).model_dump_json())
+    now.write_text(certificate.of(BOUNDS).model_dump_json())
+    assert certificate.alike(released, now)
+    now.write_text(certificate.of(replace(BOUNDS, undrawn=8)).model_dump_json())
+    assert not certificate.alike(released, now)
+    released.unlink()
+    assert not certificate.alike(released, now)
