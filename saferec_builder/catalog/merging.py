@@ -178,10 +178,8 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     item = {n: _named(groups.rows[each[0]]) for each in groups.members() for n in each}
     found = [(b, item[b], why, a) for b, a, why in groups.joined]
     found += [(b, item[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item[a] != item[b]]
-    named = [
-        (_ref(one := groups.rows[b]), name, why, _ref(other := groups.rows[a]), titles.shown(one), titles.shown(other))
-        for b, name, why, a in found
-    ]
+    pairs = [(groups.rows[b], name, why, groups.rows[a]) for b, name, why, a in found]
+    named = [(a["ref"], name, why, b["ref"], titles.shown(a), titles.shown(b)) for a, name, why, b in pairs]
     return pl.DataFrame(named, schema=MERGES, orient="row")
 
 
@@ -241,13 +239,9 @@ def _grouped(keyed: pl.DataFrame, joined: Iterable[tuple[str, ...]]) -> _Groups:
 
 
 def _by_id(groups: _Groups, ref: str, sharing: Sequence[int]) -> None:
-    agreeing = [
-        (first, later)
-        for n, later in enumerate(sharing)
-        for first in sharing[:n]
-        if agree(groups.rows[first], groups.rows[later])
-    ]
-    torn = _torn(groups, agreeing)
+    rows = groups.rows
+    agreeing = [(a, b) for n, b in enumerate(sharing) for a in sharing[:n] if agree(rows[a], rows[b])]
+    torn = _torn(groups, agreeing) if len(agreeing) > 1 else set()
     joining = [pair for pair in agreeing if torn.isdisjoint(pair)]
     for first, later in joining:
         groups.join(first, later, ref)
@@ -256,12 +250,18 @@ def _by_id(groups: _Groups, ref: str, sharing: Sequence[int]) -> None:
 
 
 def _torn(groups: _Groups, agreeing: Sequence[tuple[int, int]]) -> set[int]:
-    """Rows without an IMDb id that agree with rows of two: either could be meant, and the order of rows may not say."""
-    films: dict[int, set[frozenset[str]]] = {}
-    for one, other in (*agreeing, *((later, first) for first, later in agreeing)):
-        if not groups.imdb[groups.root(one)]:
-            films.setdefault(one, set()).add(frozenset(groups.imdb[groups.root(other)]))
-    return {n for n, found in films.items() if len(found - {frozenset()}) > 1}
+    """Rows without an IMDb id that agree, one through another, with rows of two: either could be meant, and the order
+    of rows may not say."""
+    pairs = [(groups.root(one), groups.root(other)) for one, other in agreeing]
+    films = {n: {frozenset(groups.sole[n] or groups.imdb[n])} - {frozenset()} for pair in pairs for n in pair}
+    open_ = [(one, other) for pair in pairs for one, other in (pair, pair[::-1]) if not films[one]]
+    reaching = True
+    while reaching:
+        before = sum(map(len, films.values()))
+        for one, other in open_:
+            films[one] |= films[other]
+        reaching = sum(map(len, films.values())) > before
+    return {n for pair in agreeing for n in pair if len(films[groups.root(n)]) > 1}
 
 
 def agree(one: Row, other: Row) -> bool:
@@ -334,10 +334,6 @@ def _title_key(title: str, year: int | None, domain: str) -> str | None:
     return None if year is None else f"{domain} {year} {form}"
 
 
-def _ref(row: Row) -> str:
-    return f"{row['source']}:{row['source_id']}"
-
-
 def _claims(row: Row) -> list[str]:
     """The ids that a row gives an item of several rows: none where a person set it apart, for they may be another's."""
     return row["refs"] or [] if row["free"] else []
@@ -362,7 +358,7 @@ def _singles(rows: pl.DataFrame) -> pl.DataFrame:
         "year",
         pl.concat_list("ref", pl.col("refs").fill_null([])).list.unique(maintain_order=True).alias("refs"),
         pl.Series("aliases", aliases, _TEXTS),
-        pl.col("genres").fill_null([]).list.unique(maintain_order=True),
+        pl.Series("genres", [_genres(genres or ()) for genres in rows["genres"].to_list()], _TEXTS),
         pl.when(pl.col("plot") != "").then("plot"),
         pl.concat_list("ref").alias("own"),
         pl.when(pl.col("free") & ~pl.col("source").is_in(FOUND_BY_TITLE)).then("refs").fill_null([]).alias("trusted"),
@@ -376,8 +372,7 @@ def _item(rows: Sequence[Row]) -> _Made:
     title = titles.spoken(first["title"])
     names = [_dated(titles.spoken(row["title"]), row["year"], year) for row in rows]
     aliases = [alias for row in rows for alias in row["aliases"] or ()]
-    refs = [ref for row in rows for ref in (_ref(row), *_claims(row))]
-    genres = {genre.casefold(): genre for row in reversed(rows) for genre in reversed(row["genres"] or ())}
+    refs = [ref for row in rows for ref in (row["ref"], *_claims(row))]
     return {
         "n": first["n"],
         "item": _named(first),
@@ -386,12 +381,17 @@ def _item(rows: Sequence[Row]) -> _Made:
         "year": year,
         "refs": list(dict.fromkeys(refs)),
         "aliases": [name for name in dict.fromkeys([*names, *aliases]) if name != title],
-        "genres": list(reversed(genres.values())),
+        "genres": _genres([genre for row in rows for genre in row["genres"] or ()]),
         "plot": next((row["plot"] for row in rows if row["plot"]), None),
-        "own": [_ref(row) for row in rows],
+        "own": [row["ref"] for row in rows],
         "trusted": [ref for row in rows if row["source"] not in FOUND_BY_TITLE for ref in _claims(row)],
         "free": True,
     }
+
+
+def _genres(told: Sequence[str]) -> list[str]:
+    """Each once, as it is written first."""
+    return list(reversed({genre.casefold(): genre for genre in reversed(told)}.values()))
 
 
 def _dated(title: str, year: int | None, usual: int | None) -> str:

@@ -95,6 +95,11 @@ def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():
     two = [("csv:a", "Emma", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:5"])]
     alone = {frozenset((own, refs[0])) for own, _, _, refs in two} | {frozenset(["ddd:c"])}
     assert list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5"]))) == [alone] * 12
+    # nor where it agrees with each through another row, which looks at one film only
+    chain = [("Emma", ["imdb:tt1"]), ("Kim", []), ("Zulu", []), ("Big", ["imdb:tt2"])]
+    rows = [(f"csv:{n}", title, 1995 + n, [*ids, "tmdb:5"]) for n, (title, ids) in enumerate(chain)]
+    alone = {frozenset([f"csv:{n}", *ids]) for n, (_, ids) in enumerate(chain)}
+    assert list(shelves(*rows)) == [alone] * 48
 
 
 def test_a_later_source_renames_no_item():
@@ -273,7 +278,7 @@ def test_no_rows_no_items():
 
 def test_a_row_alone_becomes_the_same_item_as_one_in_company():
     """Most rows share nothing and are made an item a column at a time; the result is that of the rows that merge."""
-    more = {"genres": ["Drama", "War"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
+    more = {"genres": ["Drama", "War", "drama"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
     alone = ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:1"], more)
     bare = ("csv:2", "Big", None, [], {})
     for row in (alone, bare):
