@@ -75,7 +75,7 @@ def banks() -> Banks:
 def chosen(words: str, slugs: Sequence[str], all_banks: Banks) -> list[str]:
     """Returns the traits of `--inject`: `all`, or slugs separated by commas."""
     available = [slug for slug in slugs if slug in all_banks.sentences]
-    names = [word.strip() for word in words.split(",") if word.strip()]
+    names = list(dict.fromkeys(word.strip() for word in words.split(",") if word.strip()))
     traits = available if names == ["all"] else names
     if "all" in traits or not traits:
         raise UsageError(f"--inject {words!r}: expected `all` alone, or some of {', '.join(available)}")

@@ -72,6 +72,7 @@ def test_a_choice_that_is_none_is_told_what_would_be(words, told):
     with pytest.raises(UsageError) as fault:
         inject.chosen(words, SLUGS, BANKS)
     assert str(fault.value).startswith(f"--inject {told}") and "gore, " in str(fault.value)
+    assert inject.chosen("gore, needles,gore", SLUGS, BANKS) == ["gore", "needles"]  # a manifest had gore twice
     assert inject.chosen(" all", SLUGS, BANKS) == [slug for slug in SLUGS if slug in BANKS.sentences]
 
 
