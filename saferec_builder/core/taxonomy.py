@@ -26,6 +26,7 @@ ESRB = (  # the descriptors of its raters; "mild", "strong" or "intense" may pre
 )
 DEGREE = re.compile(r"^(?:mild|strong|intense)_")
 FIELDS = ("slug", "name", "severe", "definition", "hint", "topics", "core", "guide", "esrb_applies", "esrb", "safecrs")
+TOP = ("version", "trait")  # keys of the file; other keys are the author's notes
 Table = dict[str, object]  # of a TOML file, not yet checked
 EMBEDDED = Path(__file__).with_name("traits.toml")
 
@@ -104,6 +105,8 @@ def _parsed(path: Path, content: bytes) -> Taxonomy:
     except (ValueError, RecursionError) as fault:  # no TOML, no UTF-8, huge numbers or too deep nesting
         raise UsageError(f"{path}: not a TOML file: {fault}") from None
     rows = data.get("trait", [])
+    if slips := [key for key in data if key not in TOP and get_close_matches(key.lower(), TOP, 1)]:
+        raise UsageError(f"{path}: {slips[0]!r} is read by nothing: {near(slips[0], TOP)}")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise UsageError(f"{path}: no [[trait]] table: found [trait], expected two brackets around it")
     traits = tuple(_trait(path, n, row) for n, row in enumerate(rows, 1))

@@ -100,7 +100,8 @@ def test_an_unknown_slug_is_an_error_and_never_a_pass():
         (("frightening", "frightning"), "frightning"),
         (("topics =", 'severe = "no"\ntopics ='), "severe = 'no': expected true or false"),  # it was yes
         (("slug =", "slug"), "not a TOML file"),
-        (("[[trait]]", "[[traits]]"), r"no \[\[trait\]\]"),
+        (("[[trait]]", "[[traits]]"), "'traits' is read by nothing: did you mean trait"),
+        (('version = "7"', 'Versions = "7"'), "'Versions' is read by nothing: did you mean version"),
         (("[[trait]]", "[trait]"), r"no \[\[trait\]\]"),
     ],
 )
