@@ -1,6 +1,7 @@
 """Opens, reads and appends to a workspace: parquet shards for bulk tables, a database for small, precious ones."""
 
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -96,8 +97,14 @@ def make(folder: Path, *, demo: bool) -> bool:
         return False
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder} is a file: a workspace is a folder")
+    home = folder.resolve()
+    if around := next((above for above in home.parents if (above / config.FILE).is_file() and not demo), None):
+        raise UsageError(
+            f"{folder} would lie inside the workspace {around}: make it beside that one"
+            f" (`saferec-build init {shlex.quote(str(around.parent / home.name))}`), or go on in {around}"
+        )
     folder.mkdir(parents=True, exist_ok=True)
-    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in folder.resolve().name)
+    name = "".join(c if c.isalnum() or c in "-_" else "-" for c in home.name)
     with replacing(path) as tmp:
         text = (config.DEMO if demo else config.TEMPLATE).read_text(encoding="utf-8")
         tmp.write_text(text.replace("{name}", name or "my-saferec"), encoding="utf-8")

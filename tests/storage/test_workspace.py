@@ -107,6 +107,16 @@ def test_what_is_no_folder_is_told_in_a_sentence() -> None:
             call(None)  # type: ignore[arg-type]
 
 
+def test_no_workspace_is_made_inside_another(tmp_path: Path) -> None:
+    """`init my-dataset` once more, after `cd my-dataset`: all that followed went into another one."""
+    around = tmp_path / "my-dataset"
+    store.make(around, demo=False)
+    with pytest.raises(UsageError, match="would lie inside the workspace") as fault:
+        store.make(around / "my-dataset", demo=False)
+    assert f"saferec-build init {around}`" in str(fault.value) and not (around / "my-dataset").exists()
+    assert store.make(around, demo=False) is False
+
+
 def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="saferec-build init"):
         store.Workspace.open(tmp_path)
