@@ -16,6 +16,7 @@ from exports import (
     withdraw,
 )
 from exports.checks import check_version
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.storage.workspace import Workspace, alone, shared
 
@@ -109,8 +110,9 @@ def _refuse_removed(ws: Workspace, release: Path) -> None:
     clean = next((v for v in later if not removed.still_in(ws, ws.releases / v)), None)
     major = versioning.above(names[0], "major")  # rows are gone
     remedy = f"publish {clean}" if clean else f"make {major} (`saferec-build release {major}`) and publish that"
+    held = many(len(removals), "conversation", "conversations")
     raise ReleaseError(
-        f"release {release.name} holds {len(removals)} conversations whose removal removals.csv asks for, first"
-        f" {removals[0]}: {remedy}, which is without them; if {release.name} is out already,"
+        f"release {release.name} holds {held} whose removal removals.csv asks for, first {removals[0]}:"
+        f" {remedy}, which is without them; if {release.name} is out already,"
         f" `saferec-build withdraw {release.name}` takes it back"
     )

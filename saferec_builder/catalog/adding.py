@@ -18,7 +18,7 @@ import polars as pl
 from saferec_builder import sources
 from saferec_builder.catalog import known_works, merging, verdicts
 from saferec_builder.catalog.linking import index
-from saferec_builder.core.counts import Counts
+from saferec_builder.core.counts import Counts, many
 from saferec_builder.core.errors import SafeRecError, SourceError, UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Bar, Progress, counted, shown
@@ -92,12 +92,13 @@ def add_catalog(
         counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]], bar)
     mined, late = workspace.count(ws, tables.CONVERSATIONS) if empty and counts.added else 0, ""
     if mined:
-        late = f"{mined:,} conversations were read without it: delete tables/conversations, and mine all files again"
+        read_before = many(mined, "conversation was", "conversations were")
+        late = f"{read_before} read without it: delete tables/conversations, and mine all files again"
         counts = replace(counts, figures={**counts.figures, "mined_before_the_catalog": late})
     if refused:
         names = ", ".join(map(str, refused))
         rest = (
-            f" (of the other files {counts.added:,} rows were added{f'; {late}' if late else ''})"
+            f" (of the other files {many(counts.added, 'row was', 'rows were')} added{f'; {late}' if late else ''})"
             if counts.came
             else ""
         )

@@ -71,12 +71,13 @@ def gaps(
     rows, names = found.items.head(limit).to_dicts(), found.unlinked["ref"].unique(maintain_order=True)
     touched, such = found.unlinked["conversation"].n_unique(), names.head(3).to_list()
     lines = [
-        f"{row['waiting']:>6} waiting  {row['conversations']:>6} conversations  {titles.shown(row)}"
-        f" [{row['domain']}]: {len(row['unknown'])} traits unknown"
+        f"{row['waiting']:>6} waiting  {many(row['conversations'], 'conversation ', 'conversations'):>20}"
+        f"  {titles.shown(row)} [{row['domain']}]: {many(len(row['unknown']), 'trait', 'traits')} unknown"
         for row in rows
     ]
     if len(names):
-        which = f"{len(names):,} names in {touched:,} conversations, such as {', '.join(such)}"
+        where = many(touched, "conversation", "conversations")
+        which = f"{many(len(names), 'name', 'names')} in {where}, such as {', '.join(such)}"
         lines.append(f"no item, or two of one title and year: {which}")
     if found.redial:
         command = "`saferec-build catalog add redial train_data.jsonl`"

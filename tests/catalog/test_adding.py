@@ -143,7 +143,7 @@ def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_m
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
     first, again = (adding.add_catalog(workspace, "csv", items).figures for _ in range(2))
-    assert first["mined_before_the_catalog"].startswith("1 conversations were read without it: delete tables/")
+    assert first["mined_before_the_catalog"].startswith("1 conversation was read without it: delete tables/")
     assert "mined_before_the_catalog" not in again
 
 

@@ -46,7 +46,7 @@ def test_gaps_tell_what_conversations_name_and_no_item_is(cli, films, tmp_path):
     assert found == {"names": 2, "conversations": 1, "such": ["title:Nope (2022)", "title:Up (2009)"]}
     told = cli("catalog", "gaps", "-C", films.root).out
     assert "catalog add redial" not in told
-    assert "2 names in 1 conversations, such as title:Nope (2022), title:Up (2009)\n" in told
+    assert "2 names in 1 conversation, such as title:Nope (2022), title:Up (2009)\n" in told
 
 
 def test_gaps_hear_what_is_only_said(cli, films, tmp_path):

@@ -55,7 +55,7 @@ def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, 
     ran = cli("publish", "1.0.0", *where, "-C", ws.root)
     assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.root / "out").exists()
     who = released_ids.released(ws, ws.config.dataset.name, tables.digest("messages", "c007"))
-    assert f"release 1.0.0 holds 1 conversations whose removal removals.csv asks for, first {who}" in ran.err
+    assert f"release 1.0.0 holds 1 conversation whose removal removals.csv asks for, first {who}" in ran.err
     assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in ran.err
 
 
@@ -118,7 +118,7 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
     once.released(workspace)
     shutil.rmtree(workspace.root / "tables" / "conversations")
     remove(workspace, asked)
-    assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
+    assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
     key = released_ids.path_of(workspace.releases / "1.0.0")
     kept = key.read_bytes()
     key.unlink()
@@ -130,7 +130,7 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
     key.write_bytes(kept)
     if "p7" not in asked:  # without `.secret` a pseudonym can't be made any more, a name of the key file is there
         (workspace.root / ".secret").write_bytes(bytes(64))
-        assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
+        assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
 
 
 @pytest.mark.parametrize("wish", ["c007", "p7"])
@@ -140,7 +140,7 @@ def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptie
     assert cli("forget", wish, "-C", ws.root).code == 0
     shutil.rmtree(ws.releases)
     shutil.copytree(tmp_path / "backup", ws.releases)
-    assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+    assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
     ran = cli("forget", wish, "-C", ws.root, "--json")
     assert ran.code == 0 and ran.json["releases"] == ["releases/1.0.0"], ran.err
     assert not (ws.releases / "1.0.0" / "data").exists()
