@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from exports.card import bannered
+from exports.checks import check_version
 from exports.folder import CARD, versions
 from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, explained, on_main, tags_of, withdrawn
 from exports.signing import WITHDRAWAL, signature
@@ -63,6 +64,8 @@ def withdraw(
         raise UsageError("withdraw --sign signs the mark on the Hub: say --hub, too")
     if hub and not name:
         raise UsageError("withdraw --hub: which repository? Give --repo NAMESPACE/NAME or [dataset] repo")
+    if hub:
+        check_version(version)
     if not hub and version not in versions(ws.releases):
         existing = ", ".join(versions(ws.releases)) or "none"
         raise ReleaseError(f"{ws.releases}: no release {version!r}; there are {existing}")

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from exports import hub as stage, signing, withdraw
-from saferec_builder.core.errors import HubError
+from saferec_builder.core.errors import HubError, ReleaseError
 from tests.servers.hub_admin import reachable
 from tests.servers.hub_repo import Blob, Fault
 from tests.worlds.hub_world import REPO, held, two_releases
@@ -237,3 +237,8 @@ def test_a_version_that_is_not_there(published, cli, releases):
     assert ran.code == 1 and "v1.0.0, v1.1.0" in ran.err
     assert not (ws / "releases" / "withdrawn.json").exists()  # a slip of the pen marks nothing
     assert cli("withdraw", "1.0.0", "--reason", "x", "--erase", "-C", ws).code == 1
+
+
+def test_a_version_is_refused_as_release_does_before_the_hub_is_asked(workspace):
+    with pytest.raises(ReleaseError, match=r"'v1\.0\.0': expected MAJOR\.MINOR\.PATCH"):
+        withdraw.withdraw(workspace, "v1.0.0", "wrong", hub=True, repo=REPO)
