@@ -153,7 +153,7 @@ def test_so_does_one_without_its_key_file(ws, cli, tmp_path):
     assert cli("forget", "c007", "-C", ws.root).code == 0
     shutil.rmtree(ws.releases)
     shutil.copytree(tmp_path / "backup", ws.releases / "1.0.0")
-    assert "1 conversations whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+    assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
 
 
 def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
