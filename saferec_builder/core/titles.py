@@ -225,9 +225,11 @@ def likeliest(index: Index, title: str, match: Match, among: Company = Company()
 
 
 def _same_article(index: Index, title: str, items: Iterable[str]) -> bool:
-    """Whether a name of these works begins with the same article as the title, or both without one."""
-    names = (name for item in items for name in index.works[item].names)
-    return any(_article(name) == _article(title) for name in names)
+    """Whether a name of these works that is spelt like the title begins with the same article, or none is spelt like
+    it: then the title matched in another way."""
+    form = normal(title)
+    names = [name for item in items for name in index.works[item].names if normal(name) == form]
+    return not names or any(_article(name) == _article(title) for name in names)
 
 
 def _article(title: str) -> str:

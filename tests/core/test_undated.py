@@ -53,6 +53,10 @@ def test_a_title_with_another_article_is_not_surely_the_work(work):
     found = {title: titles.find(made, title, None, kind) for title in ("Heat", "A Heat", "The Heat", "Heat, The")}
     assert {match.item for match in found.values()} == {"h"}
     assert [title for title, match in found.items() if match.exact] == ["The Heat", "Heat, The"]
+    made = titles.index([("p", "Postman, The (Postino, Il)", work and work.year, kind, ())])
+    made.works = {"p": work or _work(None, 0.0, name="Postman, The (Postino, Il)")}
+    exact = [titles.find(made, title, None, kind).exact for title in ("Il Postino", "Postman", "The Postman")]
+    assert exact[0] == exact[2]  # its other title has no other article
 
 
 def test_equal_works_are_told_apart_by_the_list():
