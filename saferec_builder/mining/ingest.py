@@ -1,4 +1,4 @@
-"""mine: conversations from files into the workspace, with pseudonyms and placeholders.
+"""Reads conversations from files into the workspace, with pseudonyms for people and placeholders for personal data.
 
 reads  files of a source, removals.csv, the catalog
 gives  new rows of conversations, origins, marks, clusters, stated, honoured and drops; gold/saferec.jsonl
@@ -35,21 +35,21 @@ from saferec_builder.sources.readers import READERS
 from saferec_builder.storage import parallel, tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
-EXPECTED = ("same id", wishes.REMOVED)  # a file may consist of these: it was read, and nothing is missing
-FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # of a conversation, beside its turns
-_FILE = pl.col("place").str.replace(":[^:]*$", "")  # of a row's place
+EXPECTED = ("same id", wishes.REMOVED)  # a file with no other drops was read: nothing is missing
+FACTS = ("domain", "seeker", "time", "recommended", "accepted", "seen")  # columns of a conversation, besides its turns
+_FILE = pl.col("place").str.replace(":[^:]*$", "")  # the file in a row's place
 SUMMARY = pl.Schema({"file": pl.String, "reason": pl.String, "rows": pl.UInt32, "example": pl.String})
 
 
 @dataclass(frozen=True)
 class MineResult:
-    """What one run made of its files.
+    """The result of one run over its files.
 
-    counts   of conversations, with their reasons where they were dropped
-    drops    (file, reason, rows, example): a summary of what was left out; each row of it is in the table `drops`
-    unmet    which rows of removals.csv name nobody, so that nobody was removed by them; None where all were met
-    unread   which file gave nothing at all: it is hardly of this source, or all are empty; None: all gave some
-    broken   which file could not be read to its end; None where all could
+    counts   of conversations, with the reasons of the dropped ones
+    drops    (file, reason, rows, example): a summary of what was left out; the table `drops` has the rows
+    unmet    a message about rows of removals.csv that name nobody, so that they removed nobody; else None
+    unread   a message about a file that gave nothing (a wrong source, probably), or if all are empty; else None
+    broken   a message about a file that could not be read to its end; else None
     """
 
     counts: Counts
@@ -60,7 +60,7 @@ class MineResult:
 
     @property
     def fault(self) -> str | None:
-        """What somebody has to mend: what was mined stays, but the run did not do all that it was asked for."""
+        """The first problem to fix: what was mined stays, but the run did not do all that it was asked for."""
         return self.broken or self.unmet or self.unread
 
 
@@ -77,11 +77,11 @@ def mine(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> MineResult:
-    """Reads files (or folders of them) of one of `Source` and appends what is new; a rerun adds nothing.
+    """Reads files (or folders of files) of one `Source` and appends what is new; a rerun adds nothing.
 
     columns (ours -> theirs) and split are for `hf` alone; engine (local | ray), ray_address and workers (None: all
-    cores) for `reddit`, whose shards can be killed and run again. UsageError: no such source, engine, file or column;
-    SourceError: a file that is not of its kind. Rows that cannot be used are drops, and nothing is raised for them.
+    cores) for `reddit`, whose shards can be killed and run again. Raises UsageError if there is no such source, engine,
+    file or column, and SourceError for a file of another kind. Rows that cannot be used are drops and raise nothing.
     """
     paths = [paths] if isinstance(paths, Path | str) else paths
     if source not in list(Source):
@@ -91,20 +91,20 @@ def mine(
         raise UsageError(f"mine {source}: --column is for `mine hf`, which reads files of JSON lines, too")
     if kind is Source.reddit:
         parts, figures = _reddit(ws, paths, how)
-        whole = not figures.get("requests")  # else a request and its comments may stand in different parts
+        complete = not figures.get("requests")  # else a request and its comments may be in different parts
     else:
-        read, without = _read(kind, paths, columns or {}, split, progress)
-        parts, figures = _files(ws, kind, read)
-        figures |= {"files_without_a_row": without} if without else {}
-        whole = True
+        read, empty_files = _read(kind, paths, columns or {}, split, progress)
+        parts, figures = _prepared(ws, kind, read)
+        figures |= {"files_without_a_row": empty_files} if empty_files else {}
+        complete = True
     figures |= input_files.passed_by(kind, paths)
-    have, noticed, tally = _known(ws), workspace.read(ws, tables.MARKS), _Tally()
+    stored, stored_marks, tally = _stored_facts(ws), workspace.read(ws, tables.MARKS), _Tally()
     clusters.begin(ws)
     for read, marks in parts:
-        _append(ws, read, marks, have, noticed, tally, whole=whole)
+        _append(ws, read, marks, stored, stored_marks, tally, complete=complete)
     clusters.compare(ws)
-    if twice := clusters.twice(ws, tally.new):
-        figures["there_under_another_source"] = twice
+    if warning := clusters.twice(ws, tally.new):
+        figures["there_under_another_source"] = warning
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
     if not tally.kept and drops.is_empty() and not figures.get("lines"):
@@ -114,64 +114,64 @@ def mine(
 
 @dataclass
 class _Tally:
-    """What became of the parts so far."""
+    """The totals over the parts so far."""
 
     added: int = 0
     kept: int = 0
     turns: int = 0
     crisis: int = 0
-    former: int = 0  # there already, with facts beside their words that have changed since: those do not count
-    older: int = 0  # there already, and followed by other words: an older export, or words that somebody took back
+    stale_facts: int = 0  # stored already, with other FACTS than now: the stored ones stay
+    older_text: int = 0  # stored already, and followed by a revision: an older export, or text that somebody restored
     drops: list[pl.DataFrame] = field(default_factory=list)  # SUMMARY of each part
     languages: Counter[str] = field(default_factory=Counter)
     seekers: set[str] = field(default_factory=set)
-    taken: set[str] = field(default_factory=set)  # files of which something was kept
-    new: list[str] = field(default_factory=list)  # conversations that were not there before
+    taken: set[str] = field(default_factory=set)  # files from which a conversation was kept
+    new: list[str] = field(default_factory=list)  # conversations that were not stored before
 
     def summary(self) -> pl.DataFrame:
-        each = pl.concat([pl.DataFrame(schema=SUMMARY), *self.drops]).group_by("file", "reason", maintain_order=True)
-        return each.agg(pl.col("rows").sum(), pl.col("example").first())
+        groups = pl.concat([pl.DataFrame(schema=SUMMARY), *self.drops]).group_by("file", "reason", maintain_order=True)
+        return groups.agg(pl.col("rows").sum(), pl.col("example").first())
 
     def counts(self, drops: pl.DataFrame, figures: dict[str, JsonValue]) -> Counts:
         languages = dict(sorted(self.languages.items(), key=lambda pair: (-pair[1], pair[0]))[:5])
-        found: dict[str, JsonValue] = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis}
-        kept = {"kept_with_former_facts": self.former, "kept_with_later_words": self.older}
-        found |= {"languages": languages} | {name: n for name, n in kept.items() if n}
-        if any(kept.values()):
-            again = "once tables/conversations is deleted and all are mined again, oldest first"
-            found["next"] = f"the files count as they are {again}"
-        reasons = drops.group_by("reason", maintain_order=True).agg(pl.col("rows").sum(), pl.col("example").first())
-        dropped, examples = (dict(reasons.select("reason", name).iter_rows()) for name in ("rows", "example"))
+        totals: dict[str, JsonValue] = {"turns": self.turns, "seekers": len(self.seekers), "crisis": self.crisis}
+        outdated = {"kept_with_former_facts": self.stale_facts, "kept_with_later_words": self.older_text}
+        totals |= {"languages": languages} | {name: n for name, n in outdated.items() if n}
+        if any(outdated.values()):
+            condition = "once tables/conversations is deleted and all are mined again, oldest first"
+            totals["next"] = f"the files count as they are {condition}"
+        by_reason = drops.group_by("reason", maintain_order=True).agg(pl.col("rows").sum(), pl.col("example").first())
+        dropped, examples = (dict(by_reason.select("reason", name).iter_rows()) for name in ("rows", "example"))
         ordered = dict(sorted(dropped.items()))
-        return Counts("mine", self.added, self.kept - self.added, ordered, figures | found, examples)
+        return Counts("mine", self.added, self.kept - self.added, ordered, figures | totals, examples)
 
 
 def _summary(drops: pl.DataFrame) -> pl.DataFrame:
-    """SUMMARY of rows of DROPS; the example is the first: its place, and what was found there and expected."""
+    """SUMMARY of rows of DROPS; the example is the first row: its place, and what was found and expected there."""
     example = pl.col("place") + pl.when(pl.col("detail") == "").then(pl.lit("")).otherwise(": " + pl.col("detail"))
-    by = drops.group_by(_FILE.alias("file"), "reason", maintain_order=True)
-    return by.agg(pl.len().alias("rows"), example.first().alias("example")).cast(SUMMARY)
+    groups = drops.group_by(_FILE.alias("file"), "reason", maintain_order=True)
+    return groups.agg(pl.len().alias("rows"), example.first().alias("example")).cast(SUMMARY)
 
 
-def _of_taken(drops: pl.DataFrame, taken: set[str]) -> pl.DataFrame:
-    """The drops of files of which something was taken, or of which nothing is missing (EXPECTED)."""
+def _drops_to_keep(drops: pl.DataFrame, taken: set[str]) -> pl.DataFrame:
+    """The drops of files from which something was taken, and those that lose nothing (EXPECTED)."""
     return drops.filter(_FILE.is_in(list(taken)) | pl.col("reason").is_in(EXPECTED))
 
 
 def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
-    """Which file gave nothing at all: what was read was not what it was taken for."""
-    lost = drops.filter(~pl.col("file").is_in(list(taken)))
-    if source is Source.reddit:  # a request and its comments stand in different files: all are one
+    """A message about the first file that gave nothing, probably because it is of another source; else None."""
+    unused = drops.filter(~pl.col("file").is_in(list(taken)))
+    if source is Source.reddit:  # a request and its comments are in different files, so all count as one
         read = taken or drops["reason"].is_in([*EXPECTED, *threads.FILTERED, withheld.FOREIGN]).any()
-        lost = drops.clear() if read else drops.with_columns(file=pl.lit("these files"))
-    for (file,), of in lost.group_by("file", maintain_order=True):
-        if of["reason"].is_in(EXPECTED).all():
+        unused = drops.clear() if read else drops.with_columns(file=pl.lit("these files"))
+    for (file,), part in unused.group_by("file", maintain_order=True):
+        if part["reason"].is_in(EXPECTED).all():
             continue
-        reasons = of.group_by("reason", maintain_order=True).agg(pl.col("rows").sum(), pl.col("example").first())
-        most = reasons.sort("rows", descending=True, maintain_order=True).row(0, named=True)
+        reasons = part.group_by("reason", maintain_order=True).agg(pl.col("rows").sum(), pl.col("example").first())
+        top = reasons.sort("rows", descending=True, maintain_order=True).row(0, named=True)
         return (
-            f"mine {source}: nothing of {file} was taken: {most['rows']:,} of {of['rows'].sum():,} rows were dropped as"
-            f" {most['reason']!r}, such as {most['example']}: name the right source (`saferec-build mine --help`), or"
+            f"mine {source}: nothing of {file} was taken: {top['rows']:,} of {part['rows'].sum():,} rows were dropped"
+            f" as {top['reason']!r}, such as {top['example']}: name the right source (`saferec-build mine --help`), or"
             " mend the file"
         )
     return None
@@ -187,37 +187,37 @@ def _append(
     ws: Workspace,
     read: Read,
     marks: pl.DataFrame,
-    have: pl.DataFrame,
-    noticed: pl.DataFrame,
+    stored: pl.DataFrame,
+    stored_marks: pl.DataFrame,
     tally: _Tally,
     *,
-    whole: bool,
+    complete: bool,
 ) -> None:
-    """One part into the workspace: nothing of it is needed for the next.
+    """Appends one part to the workspace; parts do not depend on each other.
 
-    whole: it holds all rows of its files, or none of them has a row to take. Of a file that gave nothing, what could
-    not be read is told and not kept: it was hardly the one that was meant, and would stand in every report.
+    complete: the part holds all rows of its files, or none of the files has a row to take. Then the drops of a file
+    that gave nothing are reported but not stored: it was probably the wrong file, and would be in every report.
     """
-    before = _with_turns(ws, have, read.rows)
-    stage.refuse_other_ids(read.rows, before)
-    rows, drops = stage.mine(read.rows, before)
+    earlier = _with_turns(ws, stored, read.rows)
+    stage.refuse_other_ids(read.rows, earlier)
+    rows, drops = stage.mine(read.rows, earlier)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)
-    ours = drops.vstack(foreign)
-    tally.drops.append(_summary(ours.vstack(read.drops)))
-    # what keeps a conversation from its readers comes first: a kill in between must not show it to anybody
-    workspace.append(ws, tables.MARKS, withheld.new_marks(marks, noticed))
+    row_drops = drops.vstack(foreign)
+    tally.drops.append(_summary(row_drops.vstack(read.drops)))
+    # first what withholds a conversation: a kill in between must not show it to anybody
+    workspace.append(ws, tables.MARKS, withheld.new_marks(marks, stored_marks))
     workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
     tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)
     taken = set(read.rows.join(rows, ["conversation", "digest"], "semi").select(_FILE).to_series())
-    unread = _of_taken(read.drops, taken) if whole else read.drops
-    workspace.append(ws, tables.DROPS, ours.vstack(unread).sort("place", "reason"))
-    there = rows.with_columns(_facts()).join(have, ["conversation", "digest"])
-    tally.former += int((there["facts"] != there["facts_right"]).sum())
-    known = have.join(there, "conversation", "semi", maintain_order="left")
-    tally.older += there.join(tables.last(known, "conversation"), ["conversation", "digest"], "anti").height
+    file_drops = _drops_to_keep(read.drops, taken) if complete else read.drops
+    workspace.append(ws, tables.DROPS, row_drops.vstack(file_drops).sort("place", "reason"))
+    repeated = rows.with_columns(_facts_hash()).join(stored, ["conversation", "digest"])
+    tally.stale_facts += int((repeated["facts"] != repeated["facts_right"]).sum())
+    revisions = stored.join(repeated, "conversation", "semi", maintain_order="left")
+    tally.older_text += repeated.join(tables.last(revisions, "conversation"), ["conversation", "digest"], "anti").height
     tally.kept += rows.height
-    tally.new += rows.join(have, "conversation", "anti")["conversation"].to_list()
+    tally.new += rows.join(stored, "conversation", "anti")["conversation"].to_list()
     tally.turns += int(rows["turns"].list.len().sum())
     tally.crisis += int(marks["crisis"].sum())
     tally.seekers.update(rows["seeker"].drop_nulls())
@@ -225,93 +225,93 @@ def _append(
     tally.languages.update(dict(marks["language"].drop_nulls().value_counts().iter_rows()))
 
 
-def _facts() -> pl.Expr:
+def _facts_hash() -> pl.Expr:
     return pl.struct(FACTS).hash().alias("facts")
 
 
-def _known(ws: Workspace) -> pl.DataFrame:
-    """(conversation, digest, facts: their hash) so far without those that removals have to change.
+def _stored_facts(ws: Workspace) -> pl.DataFrame:
+    """(conversation, digest, facts: a hash) of the stored revisions, without those that removals have to change.
 
-    A shorter text may follow these.
+    A shorter text may replace these.
     """
     removals = wishes.asked(ws)
-    named = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
-    parts = workspace.parts(ws, tables.CONVERSATIONS, *named, *FACTS)
-    have = pl.concat(part.select(*named, _facts()) for part in (tables.CONVERSATIONS.empty, *parts))
-    if len(named) > 2:
-        gone = wishes.gone(removals, have, workspace.read(ws, tables.ORIGINS))
-        have = have.filter(~pl.col("conversation").is_in(gone.implode()))
-    return have.select("conversation", "digest", "facts")
+    columns = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
+    parts = workspace.parts(ws, tables.CONVERSATIONS, *columns, *FACTS)
+    stored = pl.concat(part.select(*columns, _facts_hash()) for part in (tables.CONVERSATIONS.empty, *parts))
+    if len(columns) > 2:
+        removed = wishes.gone(removals, stored, workspace.read(ws, tables.ORIGINS))
+        stored = stored.filter(~pl.col("conversation").is_in(removed.implode()))
+    return stored.select("conversation", "digest", "facts")
 
 
-def _with_turns(ws: Workspace, have: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """`have` with the turns of those conversations whose text is another one now; of the others nobody needs them."""
-    changed = rows.join(have, ["conversation", "digest"], "anti").join(have, "conversation", "semi")
+def _with_turns(ws: Workspace, stored: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Adds the turns to `stored`, only for the conversations whose text has changed: no others are needed."""
+    changed = rows.join(stored, ["conversation", "digest"], "anti").join(stored, "conversation", "semi")
     if changed.is_empty():
-        return have.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"]))
-    found = [part.join(changed, "conversation", "semi") for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
-    return have.join(pl.concat(found), ["conversation", "digest"], "left", maintain_order="left")
+        return stored.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"]))
+    turns = [part.join(changed, "conversation", "semi") for part in workspace.parts(ws, tables.CONVERSATIONS, "turns")]
+    return stored.join(pl.concat(turns), ["conversation", "digest"], "left", maintain_order="left")
 
 
-# ---- what the files hold: parts of conversations, each with its marks, and figures
+# ---- reading files: parts of conversations, each with its marks, and figures
 
 
 def _read(
     source: Source, paths: Sequence[Path | str], columns: dict[str, str], split: str, progress: Progress | None
 ) -> tuple[Read, list[str]]:
-    """(what all files hold, the files without a row)."""
+    """(the rows and drops of all files, the files without any)."""
     if source is Source.hf:
-        reads, before = {}, conversations.SCHEMA.to_frame()
-        for path in paths:  # of two files of one name, which is that of their source, too
+        reads, earlier = {}, conversations.SCHEMA.to_frame()
+        for path in paths:  # files of one name count as one source, so their ids are compared, too
             reads[str(path)] = read = hf.read(str(path), columns, split)
-            stage.refuse_other_ids(read.rows, before.select("conversation", "digest", "turns"))
-            before = before.vstack(read.rows)
+            stage.refuse_other_ids(read.rows, earlier.select("conversation", "digest", "turns"))
+            earlier = earlier.vstack(read.rows)
     else:
         places = input_files.places(input_files.found(source, paths))
         reads = {
             str(path): input_files.placed(READERS[source](path), place) for path, place in counted(places, progress)
         }
-    without = [path for path, read in reads.items() if read.rows.is_empty() and read.drops.is_empty()]
-    return sources.together(reads.values(), conversations.SCHEMA), without
+    empty_files = [path for path, read in reads.items() if read.rows.is_empty() and read.drops.is_empty()]
+    return sources.together(reads.values(), conversations.SCHEMA), empty_files
 
 
-def _files(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
-    """What was read with placeholders and pseudonyms and without removals, as one part."""
+def _prepared(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
+    """One part: what was read, with placeholders and pseudonyms and without removals; and its figures."""
     removals = wishes.asked(ws)
     workspace.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
-    kept, gone = wishes.without(read.rows, removals)
+    permitted, removed = wishes.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
-    clean, counts = stage.hidden(kept, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
+    clean, counts = stage.hidden(permitted, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
     rows = stage.speakers(clean, ws.secret)
     marks = language.marks(rows).with_columns(rows["replaced"])
     figures: dict[str, JsonValue] = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}
-    if alike := wishes.in_other_case(removals, kept):
+    if similar := wishes.in_other_case(removals, permitted):
         remedy = "if one is the same person, add a row with this spelling, and mine again"
-        figures["authors_as_in_removals_but_for_capitals"] = f"{alike}: {remedy}"
-    return [(Read(rows.drop("replaced"), read.drops.vstack(gone)), marks)], {**figures, **read.figures}
+        figures["authors_as_in_removals_but_for_capitals"] = f"{similar}: {remedy}"
+    return [(Read(rows.drop("replaced"), read.drops.vstack(removed)), marks)], {**figures, **read.figures}
 
 
 def _reddit(
     ws: Workspace, paths: Sequence[Path | str], how: parallel.How
 ) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
-    shared = (ws.config.store.url or "").startswith("postgresql")
-    if how.engine == "ray" and how.address != "local" and not shared:
+    is_shared = (ws.config.store.url or "").startswith("postgresql")
+    if how.engine == "ray" and how.address != "local" and not is_shared:
         raise UsageError(
             'mine reddit on a cluster needs [store] url = "postgresql://..." in saferec.toml: SQLite is no database'
             " for a folder that several machines share"
         )
-    given = ws.config.reddit.model_dump()
-    buckets = given.pop("buckets")
-    rules = threads.Rules(**{name: value for name, value in given.items() if value is not None})
+    settings = ws.config.reddit.model_dump()
+    buckets = settings.pop("buckets")
+    rules = threads.Rules(**{name: value for name, value in settings.items() if value is not None})
     removals = wishes.asked(ws)
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
     parts, figures, seconds, met = reddit.read(input_files.found(Source.reddit, paths), job, ws.root / "mining", how)
     workspace.append(ws, tables.HONOURED, met)
-    return parts, {"cpu_seconds": {name: round(spent, 2) for name, spent in seconds.items()}, **figures}
+    return parts, {"cpu_seconds": {name: round(cpu, 2) for name, cpu in seconds.items()}, **figures}
 
 
 def _items(ws: Workspace) -> Path | None:
-    """The merged catalog as a file that every worker can read; None while there is no catalog."""
+    """The merged catalog as a file that every worker can read; None without a catalog."""
     rows = workspace.read(ws, tables.CATALOG_ROWS)
     if rows.is_empty():
         return None
@@ -324,36 +324,36 @@ def _items(ws: Workspace) -> Path | None:
     return path
 
 
-# ---- what follows from the conversations
+# ---- languages and stated constraints
 
 
 def _in_our_languages(
     ws: Workspace, rows: pl.DataFrame, marks: pl.DataFrame, read: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """(rows in the languages of saferec.toml, their marks, drops of the others); an unknown language stays."""
+    """(rows in the languages of saferec.toml, their marks, drops of the others). Rows of unknown language stay."""
     marks = marks.unique(["conversation", "digest"], keep="first", maintain_order=True)
     marks = marks.join(rows, ["conversation", "digest"], "semi", maintain_order="left")
     if not ws.config.mine.languages:
         return rows, marks, tables.DROPS.empty
-    ours = pl.col("language").is_in(ws.config.mine.languages).fill_null(True)
-    here = read.sort("place").unique(["conversation", "digest"], keep="first", maintain_order=True)  # as stage.mine
-    foreign = marks.filter(~ours).join(here, ["conversation", "digest"], "inner")
+    is_ours = pl.col("language").is_in(ws.config.mine.languages).fill_null(True)
+    first = read.sort("place").unique(["conversation", "digest"], keep="first", maintain_order=True)  # as stage.mine
+    foreign = marks.filter(~is_ours).join(first, ["conversation", "digest"], "inner")
     drops = stage.drops_of(foreign, withheld.FOREIGN, pl.col("language"))
-    return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(ours), drops
+    return rows.join(foreign, "conversation", "anti", maintain_order="left"), marks.filter(is_ours), drops
 
 
 def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> None:
-    """Constraints of the saferec columns, by slug, into `stated` and gold/saferec.jsonl, which evaluations read."""
-    named = read.filter(pl.col("stated").is_not_null()).join(rows, ["conversation", "digest"], "semi")
-    if named.is_empty():
+    """Appends the constraints of saferec columns, as slugs, to `stated` and gold/saferec.jsonl, for evaluations."""
+    with_stated = read.filter(pl.col("stated").is_not_null()).join(rows, ["conversation", "digest"], "semi")
+    if with_stated.is_empty():
         return
     slugs = {trait.safecrs: trait.slug for trait in ws.taxonomy.traits}
-    each = named.select("conversation", "source", trait="stated").explode("trait").drop_nulls("trait")
-    known = each.with_columns(pl.col("trait").replace_strict(slugs, default=None, return_dtype=pl.String))
-    workspace.append(ws, tables.STATED, known.drop_nulls("trait").select(list(tables.STATED.columns)))
+    pairs = with_stated.select("conversation", "source", trait="stated").explode("trait").drop_nulls("trait")
+    by_slug = pairs.with_columns(pl.col("trait").replace_strict(slugs, default=None, return_dtype=pl.String))
+    workspace.append(ws, tables.STATED, by_slug.drop_nulls("trait").select(list(tables.STATED.columns)))
     stated = workspace.read(ws, tables.STATED).sort("conversation", "trait")
     gold = ws.root / "gold" / "saferec.jsonl"
     gold.parent.mkdir(exist_ok=True)
     with whole_files.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
-        for name, of in stated.group_by("conversation", maintain_order=True):
-            file.write(json.dumps({"conversation": name[0], "traits": of["trait"].to_list()}) + "\n")
+        for key, group in stated.group_by("conversation", maintain_order=True):
+            file.write(json.dumps({"conversation": key[0], "traits": group["trait"].to_list()}) + "\n")

@@ -1,8 +1,8 @@
-"""mine reddit: dumps become conversations in two passes over shards, each of which can be killed and run again.
+"""Turns Reddit dumps into conversations, in two passes over shards, each of which can be killed and run again.
 
-file -> posts of the wanted subreddits, with placeholders and pseudonyms, in buckets by submission
-bucket -> requests, the talk with those who asked, conversations
-Nothing that an author wrote or is called reaches the disk before the first pass has replaced it.
+file -> posts of the configured subreddits, with placeholders and pseudonyms, in buckets by submission
+bucket -> requests, the comments from and to their seekers, conversations
+The first pass replaces names and personal data before anything that an author wrote reaches the disk.
 """
 
 import re
@@ -23,20 +23,20 @@ from saferec_builder.mining.privacy import names as given_names
 from saferec_builder.sources import Read, Rows, conversation_rows as conversations, reddit, threads
 from saferec_builder.storage import parallel as engine, tables
 
-_SMALL = 32 << 20  # bytes of dumps for which no second process is worth its start
-_HELD = 20_000  # posts that a worker holds before it writes them
-_PART = 2 << 20  # packed bytes of conversations that the command holds
-_FORM = 7  # of what shards hold: another form, or another finder of titles, is another shard
+_SMALL = 32 << 20  # bytes of dumps: for fewer, a second process is not worth its start
+_BUFFERED = 20_000  # posts and drops that a worker holds before it writes them
+_PART = 2 << 20  # compressed bytes of conversations that the command holds at once
+_FORMAT = 7  # version of the content of shards: raise it with the content or the finder of titles
 _POSTS = pl.Schema(
     {**reddit.POSTS, "names": pl.List(pl.String)}
-)  # names: keyed digests of those that were hidden in it
+)  # names: keyed digests of the names that were hidden in the post
 _MARKS = pl.Schema({c: kind for c, kind in tables.MARKS.schema.items() if c != "revision"})
 _WRITTEN = {"conversations": conversations.SCHEMA, "marks": _MARKS, "drops": tables.DROPS.schema}
 
 
 @dataclass(frozen=True)
 class Job:
-    """What every shard needs to know; small, since it is sent to each worker."""
+    """The settings of every shard; small, since it is sent to each worker."""
 
     rules: threads.Rules
     secret: bytes
@@ -46,13 +46,13 @@ class Job:
 
     @property
     def mark(self) -> str:
-        """Shards of another catalog, secret, set of rules or search for personal data or distress are other shards."""
+        """For the names of shards: depends on catalog, secret, rules and searches for personal data or distress."""
         items = self.items.stem if self.items else ""
-        wishes = [sorted(self.removals.ids), sorted(self.removals.authors)]
-        wishes += [sorted(self.removals.forgotten)] if self.removals.forgotten else []
-        key = mine.pseudonym("", "", self.secret)
+        names = [sorted(self.removals.ids), sorted(self.removals.authors)]
+        names += [sorted(self.removals.forgotten)] if self.removals.forgotten else []
+        secret_check = mine.pseudonym("", "", self.secret)
         searches = (privacy.rules(), language.rules())
-        return tables.digest(_FORM, str(self.rules), key, wishes, self.buckets, items, *searches)
+        return tables.digest(_FORMAT, str(self.rules), secret_check, names, self.buckets, items, *searches)
 
 
 _WORD = re.compile(given_names.LOW)
@@ -62,8 +62,8 @@ Part = tuple[Read, pl.DataFrame]
 def read(
     files: list[Path], job: Job, folder: Path, how: engine.How
 ) -> tuple[Iterator[Part], dict[str, int], dict[str, float], pl.DataFrame]:
-    """(conversations with pseudonyms and drops, and their marks, part by part; figures; CPU seconds per step; whom
-    removals.csv named in the files).
+    """Returns (parts: conversations with pseudonyms, drops, and marks; figures; CPU seconds per step; rows of HONOURED
+    for the names of removals.csv that are in the files).
 
     A conversation is in one part only.
     """
@@ -72,11 +72,11 @@ def read(
     shards = {f"file-{_identity(path, job.mark)}": (path, job) for path in files}
     first = engine.map_shards(read_file, shards, folder, how)
     parts = [folder / name for name in first]
-    every = tables.digest(sorted(first))
-    buckets = {f"bucket-{every}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
+    first_pass = tables.digest(sorted(first))
+    buckets = {f"bucket-{first_pass}-{n:05d}": (parts, n, job) for n in range(job.buckets)}
     second = engine.map_shards(join_bucket, buckets, folder, how)
-    met = {name for facts in first.values() for name in facts.pop("met")}
-    honoured = pl.DataFrame([(reddit.SOURCE, name) for name in sorted(met)], tables.HONOURED.schema, orient="row")
+    names = {name for facts in first.values() for name in facts.pop("met")}
+    honoured = pl.DataFrame([(reddit.SOURCE, name) for name in sorted(names)], tables.HONOURED.schema, orient="row")
     figures: Counter[str] = Counter()
     for facts in (*first.values(), *second.values()):
         figures.update(facts)
@@ -86,29 +86,29 @@ def read(
 
 
 def _parts(shards: list[Path]) -> Iterator[Part]:
-    """What the shards hold; small ones together."""
-    some: list[Path] = []
+    """The content of the shards; small ones are joined."""
+    batch: list[Path] = []
     size = 0
     for shard in shards:
-        some.append(shard)
+        batch.append(shard)
         size += sum(path.stat().st_size for name in _WRITTEN for path in shard.glob(f"{name}*.parquet"))
         if size > _PART or shard is shards[-1]:
-            rows, marks, drops = (_all(some, name) for name in _WRITTEN)
+            rows, marks, drops = (_table(batch, name) for name in _WRITTEN)
             yield Read(rows, drops), marks
-            some, size = [], 0
+            batch, size = [], 0
 
 
-_read = partial(pl.read_parquet, glob=False)  # a workspace may stand in "team[1]"
+_read = partial(pl.read_parquet, glob=False)  # the workspace's folder may be called "team[1]"
 
 
-def _all(shards: list[Path], name: str) -> pl.DataFrame:
-    found = [path for shard in shards for path in sorted(shard.glob(f"{name}*.parquet"))]
-    return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(_read, found)])
+def _table(shards: list[Path], name: str) -> pl.DataFrame:
+    paths = [path for shard in shards for path in sorted(shard.glob(f"{name}*.parquet"))]
+    return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(_read, paths)])
 
 
 def _identity(path: Path, mark: str) -> str:
-    facts = path.stat()
-    return tables.digest(path.name, facts.st_size, facts.st_mtime_ns, mark)
+    stat = path.stat()
+    return tables.digest(path.name, stat.st_size, stat.st_mtime_ns, mark)
 
 
 @contextmanager
@@ -122,33 +122,33 @@ def _clock(seconds: Counter[str], step: str) -> Iterator[None]:
 
 
 def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
-    """Writes posts-BUCKET-N.parquet and drops-N.parquet; says what became of the lines."""
+    """Writes posts-BUCKET-N.parquet and drops-N.parquet; returns counts of the lines and posts."""
     path, job = work
-    met = set[str]()
-    tally, counts, held = reddit.Tally(), Counter[str](), _Held(folder, job.buckets)
+    names = set[str]()
+    tally, counts, buffer = reddit.Tally(), Counter[str](), _Buffer(folder, job.buckets)
     blocks = reddit.read(path, job.rules.subreddits, tally)
     while True:
         with _clock(counts, "reading"):
-            found = next(blocks, None)
-        if found is None:
+            block = next(blocks, None)
+        if block is None:
             break
-        posts, rejects = found
-        met.update(_met(posts, job))
-        posts, gone = _wished(posts, job.removals)
+        posts, rejects = block
+        names.update(_honoured(posts, job))
+        posts, removed = _without_removed(posts, job.removals)
         with _clock(counts, "privacy"):
-            posts = _private(posts, job, counts)
-        counts.update(removed=len(gone), lines_rejected=len(rejects))
+            posts = _redacted(posts, job, counts)
+        counts.update(removed=len(removed), lines_rejected=len(rejects))
         with _clock(counts, "writing"):
-            held.add(posts, tables.DROPS.frame(rejects + gone))
+            buffer.add(posts, tables.DROPS.frame(rejects + removed))
     with _clock(counts, "writing"):
-        held.write()
+        buffer.write()
     counts.update(lines=tally.lines, posts=tally.passed - counts.pop("removed"))
-    return {**counts, "met": sorted(met)}
+    return {**counts, "met": sorted(names)}
 
 
 @dataclass
-class _Held:
-    """Posts and drops that wait until they are worth files of their own."""
+class _Buffer:
+    """Collects posts and drops until they are enough for files of their own."""
 
     folder: Path
     buckets: int
@@ -159,47 +159,47 @@ class _Held:
     def add(self, posts: pl.DataFrame, drops: pl.DataFrame) -> None:
         self.posts.append(posts)
         self.drops.append(drops)
-        if sum(frame.height for frame in (*self.posts, *self.drops)) > _HELD:
+        if sum(frame.height for frame in (*self.posts, *self.drops)) > _BUFFERED:
             self.write()
 
     def write(self) -> None:
-        """A reply and its parent share their submission, so a bucket is closed."""
+        """Writes files by bucket. A bucket holds whole submissions, so a reply is in the bucket of its parent."""
         posts = pl.concat([pl.DataFrame(schema=_POSTS), *self.posts])
-        number = {link: int(tables.digest(link), 16) % self.buckets for link in posts["link"].unique()}
-        table = pl.DataFrame(list(number.items()), {"link": pl.String, "_bucket": pl.Int64}, orient="row")
-        split = posts.join(table, "link", "left", maintain_order="left").partition_by("_bucket", as_dict=True)
-        for (bucket,), part in split.items():
+        buckets = {link: int(tables.digest(link), 16) % self.buckets for link in posts["link"].unique()}
+        table = pl.DataFrame(list(buckets.items()), {"link": pl.String, "_bucket": pl.Int64}, orient="row")
+        by_bucket = posts.join(table, "link", "left", maintain_order="left").partition_by("_bucket", as_dict=True)
+        for (bucket,), part in by_bucket.items():
             part.drop("_bucket").write_parquet(self.folder / f"posts-{bucket}-{self.written}.parquet")
         pl.concat([tables.DROPS.empty, *self.drops]).write_parquet(self.folder / f"drops-{self.written}.parquet")
         self.posts, self.drops, self.written = [], [], self.written + 1
 
 
-def _met(posts: pl.DataFrame, job: Job) -> pl.Series:
-    """Pseudonyms of the ids and authors here that removals.csv names."""
-    named = posts.with_columns(source=pl.lit(reddit.SOURCE))
-    ids, people = (named.select("source", name=column).drop_nulls() for column in ("post", "author"))
+def _honoured(posts: pl.DataFrame, job: Job) -> pl.Series:
+    """Pseudonyms of the ids and authors of these posts that removals.csv names."""
+    with_source = posts.with_columns(source=pl.lit(reddit.SOURCE))
+    ids, people = (with_source.select("source", name=column).drop_nulls() for column in ("post", "author"))
     return wishes.met(job.removals, ids, people, job.secret)["who"]
 
 
-def _wished(posts: pl.DataFrame, removals: wishes.Removals) -> tuple[pl.DataFrame, Rows]:
+def _without_removed(posts: pl.DataFrame, removals: wishes.Removals) -> tuple[pl.DataFrame, Rows]:
     ids = removals.ids_in(reddit.SOURCE, posts["post"])
     authors = removals.people_in(reddit.SOURCE, posts["author"])
-    gone = pl.col("post").is_in(ids) | pl.col("author").is_in(authors)
-    places = posts.filter(gone)["place"]
-    return posts.filter(~gone), [sources.drop("mine", reddit.SOURCE, place, wishes.REMOVED) for place in places]
+    is_removed = pl.col("post").is_in(ids) | pl.col("author").is_in(authors)
+    places = posts.filter(is_removed)["place"]
+    return posts.filter(~is_removed), [sources.drop("mine", reddit.SOURCE, place, wishes.REMOVED) for place in places]
 
 
-def _private(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFrame:
+def _redacted(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFrame:
     columns = ("title", "text", "flair")  # in some forums authors write their own flair
-    number = pl.int_range(posts.height, eager=True)
-    talks = pl.concat([number] * len(columns))
-    texts, known = pl.concat([posts[c].rename("") for c in columns]), privacy.Known(set)
-    clean, found = privacy.redact_all(texts, talks, titles(job.items), known=known)
-    counts.update({f"replaced_{kind}": n for kind, n in found.items()})
-    hidden = {c: clean.slice(n * posts.height, posts.height) for n, c in enumerate(columns)}
-    names = [sorted(_name_key(name, job) for name in known[n]) for n in number]
-    named = posts.with_columns(pl.Series("names", names, _POSTS["names"]), source=pl.lit(reddit.SOURCE), **hidden)
-    return mine.pseudonyms(named, job.secret, "author").select(list(_POSTS))
+    indexes = pl.int_range(posts.height, eager=True)
+    conversation = pl.concat([indexes] * len(columns))
+    texts, hidden_names = pl.concat([posts[c].rename("") for c in columns]), privacy.Known(set)
+    clean, replacements = privacy.redact_all(texts, conversation, titles(job.items), known=hidden_names)
+    counts.update({f"replaced_{kind}": n for kind, n in replacements.items()})
+    redacted = {c: clean.slice(n * posts.height, posts.height) for n, c in enumerate(columns)}
+    names = [sorted(_name_key(name, job) for name in hidden_names[n]) for n in indexes]
+    table = posts.with_columns(pl.Series("names", names, _POSTS["names"]), source=pl.lit(reddit.SOURCE), **redacted)
+    return mine.pseudonyms(table, job.secret, "author").select(list(_POSTS))
 
 
 def _name_key(name: str, job: Job) -> str:
@@ -210,47 +210,47 @@ def _name_key(name: str, job: Job) -> str:
 
 
 def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, Any]:
-    """Writes conversations, marks and drops of the requests whose submissions fall into this bucket."""
+    """Writes conversations, marks and drops of the requests whose submissions are in this bucket."""
     parts, number, job = work
     counts, drops = Counter[str](), list[dict[str, Any]]()
     with _clock(counts, "threads"):
-        found = [path for part in parts for path in sorted(part.glob(f"posts-{number}-*.parquet"))]
-        posts = pl.concat([pl.DataFrame(schema=_POSTS), *map(_read, found)])
-        posts, again = threads.once(posts)
-        asked, others = threads.requests(posts.filter(pl.col("parent").is_null()), job.rules)
+        paths = [path for part in parts for path in sorted(part.glob(f"posts-{number}-*.parquet"))]
+        posts = pl.concat([pl.DataFrame(schema=_POSTS), *map(_read, paths)])
+        posts, repeated = threads.once(posts)
+        requests, others = threads.requests(posts.filter(pl.col("parent").is_null()), job.rules)
         comments = posts.filter(pl.col("parent").is_not_null())
-        talk, left = threads.joined(asked, comments)
-        drops = again + others + left
+        talk, unjoined = threads.joined(requests, comments)
+        drops = repeated + others + unjoined
     with _clock(counts, "privacy"):
-        each = pl.concat([asked.select("link", "names"), talk.select("link", "names")]).explode("names").drop_nulls()
-        names = dict(each.group_by("link").agg("names").iter_rows())
-        asked, talk = (_without_names(part, names, job, counts) for part in (asked, talk))
+        keys = pl.concat([requests.select("link", "names"), talk.select("link", "names")]).explode("names").drop_nulls()
+        names = dict(keys.group_by("link").agg("names").iter_rows())
+        requests, talk = (_without_names(part, names, job, counts) for part in (requests, talk))
     with _clock(counts, "linking"):
-        rows = conversations.frame(threads.build(asked, talk, job.rules, mentions(job.items)))
+        rows = conversations.frame(threads.build(requests, talk, job.rules, mentions(job.items)))
     with _clock(counts, "language"):
         marks = language.marks(rows).with_columns(replaced=_placeholders(rows))
     rows.write_parquet(folder / "conversations.parquet")
     marks.select(list(_MARKS)).write_parquet(folder / "marks.parquet")
     tables.DROPS.frame(drops).write_parquet(folder / "drops.parquet")
-    elsewhere = comments.height - talk.height - len(left)
-    counts.update(requests=rows.height, replies=talk.height, comments_on_no_request=elsewhere)
+    no_request = comments.height - talk.height - len(unjoined)
+    counts.update(requests=rows.height, replies=talk.height, comments_on_no_request=no_request)
     return dict(counts)
 
 
 def _without_names(posts: pl.DataFrame, names: dict[str, list[str]], job: Job, counts: Counter[str]) -> pl.DataFrame:
-    """Posts of conversations in another post of which a name was hidden (`names`: link -> their keys): here it is, too.
+    """Hides in each post the names that were hidden in another post of its conversation (`names`: link -> their keys).
 
-    The first pass sees each post alone, and may keep no name for the second.
+    The first pass sees each post alone, and may store no name for the second.
     """
-    at = posts["link"].is_in(list(names)).arg_true()
-    for column in ("title", "text") if at.len() else ():
-        texts, links, known = posts[column].gather(at), posts["link"].gather(at), privacy.Known(set)
+    places = posts["link"].is_in(list(names)).arg_true()
+    for column in ("title", "text") if places.len() else ():
+        texts, links, hidden_names = posts[column].gather(places), posts["link"].gather(places), privacy.Known(set)
         for text, link in zip(texts, links, strict=True):
             words = {word.removesuffix("'s").removesuffix("’s") for word in _WORD.findall((text or "").casefold())}
-            known[link] |= {word for word in words if _name_key(word, job) in names[link]}
-        clean, found = privacy.redact_all(texts, links, titles(job.items), known=known)
-        posts = posts.with_columns(posts[column].clone().scatter(at, clean))
-        counts.update({f"replaced_{kind}": n for kind, n in found.items()})
+            hidden_names[link] |= {word for word in words if _name_key(word, job) in names[link]}
+        clean, replacements = privacy.redact_all(texts, links, titles(job.items), known=hidden_names)
+        posts = posts.with_columns(posts[column].clone().scatter(places, clean))
+        counts.update({f"replaced_{kind}": n for kind, n in replacements.items()})
     return posts
 
 
@@ -265,12 +265,12 @@ def _placeholders(rows: pl.DataFrame) -> pl.Series:
 @cache
 def _finder(items: Path) -> tuple[catalog.Finder, dict[str, str]]:
     frame = _read(items)
-    # an item's first ref is its own row's: an id of another collection may turn out to be another item's
+    # an item's first ref is that of its own row: a ref from another collection may later belong to another item
     return catalog.finder(frame), dict(frame.select("item", pl.col("refs").list.first()).iter_rows())
 
 
 def mentions(items: Path | None) -> threads.Items:
-    """A text -> refs of the catalog's items that it names."""
+    """A function: a text -> refs of the catalog's items that it names."""
     if items is None:
         return lambda text: []
     finder, names = _finder(items)
@@ -278,7 +278,7 @@ def mentions(items: Path | None) -> threads.Items:
 
 
 def titles(items: Path | None) -> privacy.Titles | None:
-    """Where a text names items of the catalog: no placeholder may take their place."""
+    """A function: a text -> (start, end) of the catalog's items in it, which no placeholder may replace."""
     if items is None:
         return None
     finder, _ = _finder(items)

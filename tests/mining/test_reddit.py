@@ -202,7 +202,7 @@ def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, mont
 @pytest.mark.slow
 def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatch):
     whole = tables_of(cli, tmp_path / "whole", months, buckets=2, workers="1")
-    monkeypatch.setattr(command, "_HELD", 1)  # every batch of lines is written at once
+    monkeypatch.setattr(command, "_BUFFERED", 1)  # every batch of lines is written at once
     monkeypatch.setattr(command, "_PART", 0)  # every shard is a part of its own
     monkeypatch.setattr(dumps, "_BLOCK", 60_000)
     monkeypatch.setattr(reddit, "_ENOUGH", 0)
