@@ -1,7 +1,7 @@
 """Parses one list entry of an answer: from "**Title** (1999) - a reason" to its title, year and item.
 
-A title becomes an item only through titles.find; one that is ambiguous or not in the catalogue stays without an item.
-Where reading generously would turn an invented title into a real one, it stays unknown: "Saw: Reborn" is not "Saw".
+Only titles.find turns a title into an item; a title that is ambiguous or not in the catalogue has no item. Where a
+generous reading would turn an invented title into a real one, the item is unknown: "Saw: Reborn" is not "Saw".
 """
 
 import re
@@ -13,7 +13,7 @@ from saferec_builder.core import titles
 
 Find = Callable[[str, int | None, str | None], str | None]  # (title, year, domain) -> item id, perhaps a titles.Near
 
-POSITION = 400  # characters of one list position, or of an undated line, that are read
+POSITION = 400  # characters that are read of one list position, or of a line without a year
 
 YEAR = r"(?:18|19|20)\d\d"
 # (1999) [1999] (2019-2021) (1999, a director) (a director, 1999) (1999 film); never "(500)" or a subtitle in brackets
@@ -22,7 +22,7 @@ GROUP = re.compile(
     rf"|[^()\[\]\n]{{1,60}}[,;]\s*({YEAR}))\s*[)\]]"
 )
 YEAR_AFTER = re.compile(rf"^(.*\S)\s*(?:,|\s[-–—])\s*({YEAR})\W*$")  # a title, 1999
-_YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only where the catalogue agrees
+_YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only if the catalogue has that title and year
 YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - a title
 _REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
 _LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
@@ -32,7 +32,7 @@ _LEAD = re.compile(
     re.I,
 )
 
-OPEN, CLOSE = "\x02", "\x03"  # around what was bold, italic, code or quoted
+OPEN, CLOSE = "\x02", "\x03"  # around text that was bold, italic, code or quoted
 _SPANS = [
     re.compile(pattern)
     for pattern in (
@@ -55,7 +55,7 @@ _SPECIAL = re.compile(r"[*_`“„«‹「『《‘\"']|\]\(")
 
 @dataclass(frozen=True)
 class Entry:
-    """One rank of an answer: the title and year as written, and the item they mean, if they mean one."""
+    """One rank of an answer: the title and year as written, and their item, if there is one."""
 
     title: str
     year: int | None = None
@@ -63,13 +63,13 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """The item's id, or the ref of a title without one: what repeats are told by."""
+        """The item's id, or a ref made of the title if there is no item: repeats have the same key."""
         return self.item or f"title:{titles.normal(self.title)}" + (f" ({self.year})" if self.year else "")
 
 
 @dataclass(frozen=True)
 class Look:
-    """The catalogue as one answer sees it: (title, year) -> item id or None."""
+    """Looks titles up for one answer, in its domain: (title, year) -> item id or None."""
 
     find: Find
     domain: str | None
@@ -79,24 +79,24 @@ class Look:
 
 
 def finder(index: titles.Index) -> Find:
-    """titles.find with a memory; the domain only decides between items that share a title, and whether an item is
-    named exactly: without its year, one of another domain is not."""
+    """titles.find with a cache. The domain decides only between items that share a title, and whether an item is named
+    exactly: an item of another domain is not if the year is missing."""
 
     @lru_cache(maxsize=1 << 18)
     def find(title: str, year: int | None = None, domain: str | None = None) -> str | None:
         match = titles.find(index, title, year)
         if domain is None or (match.exact and match.item and year is not None):
             return titles.named(match)
-        here = titles.find(index, title, year, domain)
-        if match.match == "ambiguous" or here.item == match.item:
-            return titles.named(here)
+        in_domain = titles.find(index, title, year, domain)
+        if match.match == "ambiguous" or in_domain.item == match.item:
+            return titles.named(in_domain)
         return titles.named(match._replace(exact=False))
 
     return find
 
 
 def marked(text: str) -> str:
-    """The text with bold, italics, code and quotes turned into one kind of bracket, and links into their text."""
+    """The text with bold, italics, code and quotes as one kind of bracket (OPEN, CLOSE), and links as their text."""
     if not _SPECIAL.search(text):
         return text
     text = _LINK.sub(r"\1", text)
@@ -106,14 +106,14 @@ def marked(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Without markup, and without what joins a title to its neighbours."""
+    """The text without markup, and without punctuation that joins a title to its neighbours."""
     text = text.replace(OPEN, "").replace(CLOSE, "").strip().strip("*|").strip()
     # a dot, comma or dash at the end belongs to the sentence; "..." and "!" may belong to a title and fold anyway
     return text.rstrip(" ,;:-–—").lstrip(" ,;:–—").strip()
 
 
 def _span(text: str) -> str | None:
-    """What stands in a bracket of `marked` that ends at the end of the text, or that the end lies in."""
+    """The content of a bracket of `marked` that ends at the end of the text or is still open there; else None."""
     text = text.rstrip(" ,;:-–—")
     if text.endswith(CLOSE):
         return clean(text[text.rstrip(CLOSE).rfind(OPEN) + 1 :])
@@ -121,12 +121,12 @@ def _span(text: str) -> str | None:
 
 
 def bare(text: str) -> str:
-    """Without a label or the verbs that lead up to a title."""
+    """The text without a label or the verbs before a title."""
     return _LEAD.sub("", _LABEL.sub("", clean(text)))
 
 
 def _cuts(text: str) -> Iterator[str]:
-    """The text without what may be a reason after the title, longest first."""
+    """The text cut before each possible reason after the title, longest first."""
     for cut in reversed(list(_REASON.finditer(text))):
         rest = text[cut.end() :]
         # "Saw: a grim one" ends in a reason; "Saw: Reborn" is another title, and perhaps an invented one
@@ -135,22 +135,22 @@ def _cuts(text: str) -> Iterator[str]:
 
 
 def before(item: str, rest: str) -> str:
-    """The item of a title with this text behind it: brackets that were passed over may make it another work."""
+    """The item, as titles.Near if brackets follow its title in `rest`: they may make it another work."""
     return titles.Near(item) if rest.lstrip().startswith(("(", "[")) else item
 
 
 def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), behind: str = "") -> Entry:
-    """The entry for a text that should be a title: the first reading that the catalogue holds.
+    """The entry for a text that should be a title: the first reading that is in the catalogue.
 
-    behind: what stood after the text. A reading that passes over brackets after its title does not name it exactly:
+    behind: the text that followed. A reading that skips brackets after its title does not name the item exactly:
     "Saw (part two)" is not "Saw".
     """
-    whole, span, plain = clean(text), _span(text), bare(text)
+    full, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
-    for name in dict.fromkeys(n for n in (whole, span, plain, *more, *short, *map(bare, short)) if n):
+    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short)) if n):
         if item := look(name, year):
-            return Entry(name, year, before(item, f"{whole} {behind}".partition(name)[2]))
-    return Entry(span or (plain if year or not short else short[-1]) or whole, year)
+            return Entry(name, year, before(item, f"{full} {behind}".partition(name)[2]))
+    return Entry(span or (plain if year or not short else short[-1]) or full, year)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -158,7 +158,7 @@ def entry_of(text: str, look: Look) -> Entry:
     """One list position: a title with or without year, markup and reason."""
     text = " ".join(text[:POSITION].split())
     title, year = titles.split_year(text)
-    # most are plain "Title (Year)"
+    # most entries are plain "Title (Year)"
     if year and not _SPECIAL.search(title) and (item := look(title, year)):
         return Entry(title, year, item)
     text = marked(text)
@@ -178,10 +178,10 @@ def entry_of(text: str, look: Look) -> Entry:
 
 def yearless(text: str, look: Look) -> Entry:
     """A list position without a year in brackets: "Title, 1999", "1999 - Title", "Title 1999", "Title - a reason"."""
-    if after := YEAR_AFTER.match(text):
-        return choose(after[1], int(after[2]), look)
-    if before := YEAR_BEFORE.match(text):
-        return choose(before[2], int(before[1]), look)
+    if year_last := YEAR_AFTER.match(text):
+        return choose(year_last[1], int(year_last[2]), look)
+    if year_first := YEAR_BEFORE.match(text):
+        return choose(year_first[2], int(year_first[1]), look)
     if (entry := named(clean(text), look)).item:
         return entry
     if text.lstrip().startswith(OPEN) and CLOSE in text:
@@ -191,16 +191,16 @@ def yearless(text: str, look: Look) -> Entry:
 
 
 def named(name: str, look: Look) -> Entry:
-    """A title as it stands, or with a bare year behind it where that is how the catalogue knows it."""
-    if not (item := look(name)) and (tail := _YEAR_BARE.match(name)) and (dated := look(tail[1], int(tail[2]))):
-        return Entry(tail[1], int(tail[2]), dated)
+    """The entry for a title as written, or for a title and a bare year after it if the catalogue has only those."""
+    if not (item := look(name)) and (split := _YEAR_BARE.match(name)) and (dated := look(split[1], int(split[2]))):
+        return Entry(split[1], int(split[2]), dated)
     return Entry(name, None, item)
 
 
 def year_in(value: object) -> int | None:
-    """The year that a field begins with: 1999, "1999-10-15", or 1999.0 of a table with gaps."""
-    found = re.match(rf"\s*({YEAR})\b", str(value))
-    return int(found[1]) if found else None
+    """The year at the start of a field: 1999, "1999-10-15", or 1999.0 from a table with gaps."""
+    match = re.match(rf"\s*({YEAR})\b", str(value))
+    return int(match[1]) if match else None
 
 
 def year_of(group: re.Match[str]) -> int:

@@ -1,7 +1,7 @@
-"""The same function over many shards: in this process, in one process per core, or on Ray.
+"""Runs one function over many shards: in this process, in one process per core, or on Ray.
 
-A shard is done when its manifest stands beside its folder. Each is written under a temporary name, renamed, then named
-by the manifest, so that whoever is killed leaves a shard done or not done, and a rerun does only what is missing.
+A shard is done when its manifest is beside its folder. The folder is written under a temporary name and renamed, and
+then its manifest is written, so that a killed process leaves a shard done or not done; a rerun does the missing ones.
 """
 
 import hashlib
@@ -26,17 +26,17 @@ from typing import Any, TypeVar
 from saferec_builder.core.errors import StoreError, UsageError, near, strict_json, whole_object
 from saferec_builder.core.locks import held
 
-Work = TypeVar("Work")  # what a shard is made of; it travels to another process
-Facts = TypeVar("Facts", bound=Mapping[str, object])  # what is to know of a shard, as JSON holds it
-Make = Callable[[Work, Path], Facts]  # (what to do, empty folder to write into) -> facts about it
+Work = TypeVar("Work")  # the input of a shard; it is sent to another process
+Facts = TypeVar("Facts", bound=Mapping[str, object])  # the facts about a finished shard, as JSON can hold them
+Make = Callable[[Work, Path], Facts]  # (input, empty folder to write into) -> facts about the shard
 ENGINES = ("local", "ray")
-_TRIES = 3  # of a shard whose worker died
-SECONDS = 10.0  # that a cluster has for its answer
+_TRIES = 3  # runs of a shard, if its workers die
+SECONDS = 10.0  # to wait for the answer of a cluster
 
 
 @dataclass(frozen=True)
 class How:
-    """Where shards run. `address` of Ray is `local` or that of a cluster: nothing is ever looked for."""
+    """Where shards run. `address` of Ray is `local` or that of a cluster: Ray does not search for one."""
 
     engine: str = "local"
     workers: int | None = None  # default: all cores
@@ -48,9 +48,9 @@ class How:
 
 
 def map_shards(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, how: How) -> dict[str, Facts]:
-    """name -> facts of every shard, in the order of `shards`; files of shard NAME lie in folder/NAME/."""
+    """Returns name -> facts of every shard, in the order of `shards`; the files of shard NAME are in folder/NAME/."""
     folder.mkdir(parents=True, exist_ok=True)
-    _sweep(folder, shards)
+    _remove_leftovers(folder, shards)
     missing = {name: work for name, work in shards.items() if _facts(folder, name) is None}
     if missing and how.engine == "ray":
         _on_ray(function, missing, folder, how)
@@ -58,8 +58,8 @@ def map_shards(function: Make[Work, Facts], shards: dict[str, Work], folder: Pat
         _in_processes(function, missing, folder, how.workers or os.cpu_count() or 1)
     else:
         for name, work in missing.items():
-            _shard(function, name, work, folder)
-    _sweep(folder, shards)
+            _make_shard(function, name, work, folder)
+    _remove_leftovers(folder, shards)
     return {name: strict_json(_manifest(folder, name).read_text(encoding="utf-8")) for name in shards}
 
 
@@ -68,7 +68,7 @@ def _manifest(folder: Path, name: str) -> Path:
 
 
 def _facts(folder: Path, name: str) -> Mapping[str, object] | None:
-    """What the manifest of a shard says; None: the shard is not done. A power cut may leave one that is empty."""
+    """The facts in the manifest of a shard; None if the shard is not done. A power cut may leave an empty manifest."""
     manifest = _manifest(folder, name)
     return whole_object(manifest.read_bytes()) if manifest.exists() else None
 
@@ -78,31 +78,31 @@ def _temporary(name: str, unique: object) -> str:
 
 
 @cache
-def _node() -> str:
-    """This machine, among those that may share a folder."""
+def _machine() -> str:
+    """A name for this machine among those that may share a folder."""
     return hashlib.blake2b(platform.node().encode(), digest_size=4).hexdigest()
 
 
-def _sweep(folder: Path, shards: Container[str]) -> None:
-    """What killed workers and runs left of these shards; another run may be at work on the same or on others. Whether
-    a process of another machine lives cannot be seen from here: what it left goes once its shard is done."""
-    for left in folder.glob(_temporary("*", "*")):
-        name, maker, _ = left.name[1:].rsplit(".", 2)
-        node, _, process = maker.rpartition("-")
-        busy = _lives(process) if node in ("", _node()) else _facts(folder, name) is None
-        if name in shards and not busy:
-            _remove(left)
+def _remove_leftovers(folder: Path, shards: Container[str]) -> None:
+    """Removes what killed workers and runs left of these shards. Other runs may be at work on them, or on others; as
+    processes of another machine cannot be seen from here, their files are removed once the shard is done."""
+    for path in folder.glob(_temporary("*", "*")):
+        name, owner, _ = path.name[1:].rsplit(".", 2)
+        machine, _, process = owner.rpartition("-")
+        in_use = _is_running(process) if machine in ("", _machine()) else _facts(folder, name) is None
+        if name in shards and not in_use:
+            _remove(path)
 
 
-def _remove(left: Path) -> None:
-    if left.is_dir():
-        shutil.rmtree(left, ignore_errors=True)
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
     else:
-        left.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
-def _lives(process: str) -> bool:
-    """Whether that is a process of this machine that still runs."""
+def _is_running(process: str) -> bool:
+    """Whether this process id belongs to a running process of this machine."""
     if not process.isdecimal():
         return False
     try:
@@ -110,22 +110,22 @@ def _lives(process: str) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it runs as somebody else
+        pass  # it runs, as another user
     return True
 
 
-def _shard(function: Make[Work, Facts], name: str, work: Work, folder: Path, probe: str = "") -> str:
+def _make_shard(function: Make[Work, Facts], name: str, work: Work, folder: Path, probe: str = "") -> str:
     if probe and not (folder / probe).exists():
         raise StoreError(f"{folder}: a worker does not see this folder: a cluster needs one that all its nodes share")
-    tmp = folder / _temporary(name, f"{_node()}-{os.getpid()}")
-    _remove(tmp)  # of a killed run, whose process had our number: a folder, or the manifest
+    tmp = folder / _temporary(name, f"{_machine()}-{os.getpid()}")
+    _remove(tmp)  # left by a killed run with the same process id: a folder, or the manifest
     tmp.mkdir()
     facts = function(work, tmp)
     with held(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
-        if _facts(folder, name) is not None:  # of another run, which may be reading it by now
+        if _facts(folder, name) is not None:  # by another run, which may be reading it already
             _remove(tmp)
             return name
-        shutil.rmtree(folder / name, ignore_errors=True)  # of a run that was killed before its manifest
+        shutil.rmtree(folder / name, ignore_errors=True)  # left by a run that was killed before it wrote the manifest
         os.replace(tmp, folder / name)
         tmp.write_text(json.dumps(facts), encoding="utf-8")
         os.replace(tmp, _manifest(folder, name))
@@ -133,32 +133,32 @@ def _shard(function: Make[Work, Facts], name: str, work: Work, folder: Path, pro
 
 
 def _in_processes(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, workers: int) -> None:
-    left = dict(shards)
+    missing = dict(shards)
     for _ in range(_TRIES):
-        # a fresh interpreter each: threads of polars do not survive a fork
-        with ProcessPoolExecutor(min(workers, len(left)), get_context("spawn"), _mortal) as pool:
+        # each gets a new interpreter: threads of polars do not survive a fork
+        with ProcessPoolExecutor(min(workers, len(missing)), get_context("spawn"), _end_with_parent) as pool:
             try:
-                with _deaf(), _sharing(min(workers, len(left))):
-                    begun = [pool.submit(_shard, function, n, w, folder) for n, w in left.items()]
-                for done in as_completed(begun):
-                    done.result()
-            except BrokenProcessPool:  # a worker was killed and took the pool with it: do what is missing again
+                with _ignoring_interrupts(), _sharing_cores(min(workers, len(missing))):
+                    futures = [pool.submit(_make_shard, function, name, work, folder) for name, work in missing.items()]
+                for future in as_completed(futures):
+                    future.result()
+            except BrokenProcessPool:  # a worker was killed, which ends the pool: the missing shards run again
                 pass
             except KeyboardInterrupt:
                 pool.shutdown(wait=False, cancel_futures=True)
                 for worker in active_children():
                     worker.kill()
                 raise
-            except BaseException:  # a shard's own error: those that have not begun need not
+            except BaseException:  # an error of a shard: those that have not begun do not run
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
-        left = {name: work for name, work in left.items() if _facts(folder, name) is None}
-        if not left:
+        missing = {name: work for name, work in missing.items() if _facts(folder, name) is None}
+        if not missing:
             return
-    raise _died(folder, left)
+    raise _workers_died(folder, missing)
 
 
-def _died(folder: Path, shards: Iterable[str]) -> StoreError:
+def _workers_died(folder: Path, shards: Iterable[str]) -> StoreError:
     missing = sum(_facts(folder, name) is None for name in shards)
     return StoreError(
         f"{folder}: workers died {_TRIES} times (out of memory?), {missing} shards are missing: give fewer --workers"
@@ -166,8 +166,8 @@ def _died(folder: Path, shards: Iterable[str]) -> StoreError:
     )
 
 
-def _mortal() -> None:
-    """This worker ends with whoever started it: after a kill it would do what was begun, and pay for it, and wait."""
+def _end_with_parent() -> None:
+    """Ends this worker when its parent ends: otherwise it would go on after a kill, pay for its requests, and wait."""
 
     def watch() -> None:
         parent = multiprocessing.parent_process()
@@ -179,26 +179,26 @@ def _mortal() -> None:
 
 
 @contextmanager
-def _deaf() -> Iterator[None]:
-    """Processes that start here do not hear Ctrl-C: this one does, and ends them."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Processes that start in this block ignore Ctrl-C: the parent handles it, and ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
 def _cores() -> int:
-    """Those that this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager
-def _sharing(workers: int) -> Iterator[None]:
-    """Processes that start here divide the cores: polars takes all for each, unless it was told otherwise."""
+def _sharing_cores(workers: int) -> Iterator[None]:
+    """Processes that start in this block divide the cores: by default, polars uses all cores in each process."""
     name = "POLARS_MAX_THREADS"
     if name in os.environ:
         yield
@@ -212,34 +212,34 @@ def _sharing(workers: int) -> Iterator[None]:
 
 def _on_ray(function: Make[Work, Facts], shards: dict[str, Work], folder: Path, how: How) -> None:
     if how.address != "local":
-        _reach(how.address)
+        _check_address(how.address)
     try:
         import ray
     except ImportError:
         raise UsageError("--engine ray needs the library: pip install 'saferec-builder[ray]'") from None
     probe = _temporary(next(iter(shards)), os.urandom(8).hex())
     (folder / probe).touch()
-    cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its own
-    with _sharing(cpus or 1):  # nodes of a cluster have theirs from who started them
+    cpus = (how.workers or os.cpu_count()) if how.address == "local" else None  # a cluster knows its cores
+    with _sharing_cores(cpus or 1):  # nodes of a cluster have the setting of whoever started them
         ray.init(address=how.address, num_cpus=cpus, include_dashboard=False, log_to_driver=False)
     try:
-        task: Any = ray.remote(max_retries=_TRIES - 1, num_cpus=1)(_shard)
+        task: Any = ray.remote(max_retries=_TRIES - 1, num_cpus=1)(_make_shard)
         waiting = [task.remote(function, name, work, folder.resolve(), probe) for name, work in shards.items()]
         while waiting:
             ready, waiting = ray.wait(waiting)
             ray.get(ready)
     except ray.exceptions.RayTaskError as fault:
-        cause: Exception = fault.cause  # what the shard itself raised
+        cause: Exception = fault.cause  # the error that the shard raised
         raise cause from None
     except ray.exceptions.WorkerCrashedError:
-        raise _died(folder, shards) from None
+        raise _workers_died(folder, shards) from None
     finally:
         ray.shutdown()
         (folder / probe).unlink(missing_ok=True)
 
 
-def _reach(address: str) -> None:
-    """Ray tries an address at which nothing is for longer than anybody waits, and takes `auto` for looking around."""
+def _check_address(address: str) -> None:
+    """Raises UsageError if nothing answers: Ray would try far too long, and search for a cluster at `auto`."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS).close()

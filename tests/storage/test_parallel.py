@@ -130,7 +130,7 @@ def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_p
 
 def test_a_manifest_that_a_killed_run_with_our_number_left_is_in_nobodys_way(tmp_path):
     """Numbers of processes come again; only a folder was removed, and every run of that number ended here."""
-    (tmp_path / f".s0.{engine._node()}-{os.getpid()}.tmp").write_text("{")
+    (tmp_path / f".s0.{engine._machine()}-{os.getpid()}.tmp").write_text("{")
     assert engine.map_shards(square, shards(1), tmp_path, ONE) == {"s0": {"square": 0}}
     assert set(files(tmp_path)) == {"s0.json", "s0/square.txt"}
 
@@ -141,7 +141,7 @@ def test_a_shard_that_another_run_has_ended_meanwhile_stays_as_it_is(tmp_path, m
     def overtaken(work, folder):
         with monkeypatch.context() as other:
             other.setattr(engine.os, "getpid", os.getppid)
-            engine._shard(square, "s0", work, tmp_path)
+            engine._make_shard(square, "s0", work, tmp_path)
         (tmp_path / "s0" / "read.txt").touch()
         return square(work, folder) | {"ours": True}
 
@@ -252,13 +252,13 @@ def test_a_rerun_after_the_loss_of_a_node_does_only_what_is_missing(tmp_path):
 
 def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
     with pytest.raises(StoreError, match="does not see this folder"):
-        engine._shard(square, "s0", 2, tmp_path, probe=".probe-of-the-driver")
+        engine._make_shard(square, "s0", 2, tmp_path, probe=".probe-of-the-driver")
     assert json.dumps(files(tmp_path), default=str) == "{}"
 
 
 def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path):
-    alive = tmp_path / f".s0.{engine._node()}-{os.getppid()}.tmp"
-    dead = tmp_path / f".s0.{engine._node()}-{NOBODY}.tmp"
+    alive = tmp_path / f".s0.{engine._machine()}-{os.getppid()}.tmp"
+    dead = tmp_path / f".s0.{engine._machine()}-{NOBODY}.tmp"
     for folder in (alive, dead):
         folder.mkdir()
     engine.map_shards(square, shards(1), tmp_path, ONE)
@@ -269,7 +269,7 @@ def test_what_a_process_of_another_machine_makes_stays_until_its_shard_is_done(t
     """Its number was looked up among the processes of this machine, and what it was writing into was deleted."""
     elsewhere = tmp_path / f".s0.0a1b2c3d-{NOBODY}.tmp"
     elsewhere.mkdir()
-    engine._sweep(tmp_path, shards(1))
+    engine._remove_leftovers(tmp_path, shards(1))
     assert elsewhere.is_dir()
     engine.map_shards(square, shards(1), tmp_path, ONE)
     assert not elsewhere.exists()
