@@ -1,4 +1,4 @@
-"""adjudicate: reviews become labels, and item labels become warnings."""
+"""The command adjudicate: turns reviews into labels, and labels of items into warnings."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,21 +20,21 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     What the labels miss and claim wrongly at most is printed and kept in certificates.json.
     """
     ws = Workspace.open(folder)
-    done = adjudication.adjudicate(ws)
-    counts = done.counts
+    result = adjudication.adjudicate(ws)
+    counts = result.counts
     if as_json:
-        counts = replace(counts, figures={**counts.figures, **_figures(done)})
+        counts = replace(counts, figures={**counts.figures, **_figures(result)})
     else:
-        told = status_text.of_labels(done.agreement, done.bounds) + status_text.of_reports(done.reported)
-        typer.echo("\n".join(f"  {text}" for text in map(line, told)))
+        lines = status_text.of_labels(result.agreement, result.bounds) + status_text.of_reports(result.reported)
+        typer.echo("\n".join(f"  {text}" for text in map(line, lines)))
     say(counts, as_json, "units")
     onward(ws, as_json, labels=counts.added)
 
 
-def _figures(done: Adjudication) -> dict[str, JsonValue]:
+def _figures(result: Adjudication) -> dict[str, JsonValue]:
     alphas: dict[str, dict[str, JsonValue]] = {"sensitivity": {}, "item_flag": {}}
-    for row in done.agreement.to_dicts():
+    for row in result.agreement.to_dicts():
         alphas[row.pop("kind")][row.pop("trait")] = row
-    found = certificate.of(done.bounds).model_dump(include=certificate.BOUNDS)
-    found |= {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
-    return found | {"personal_data": list[JsonValue](done.reported)}
+    figures = certificate.of(result.bounds).model_dump(include=certificate.BOUNDS)
+    figures |= {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
+    return figures | {"personal_data": list[JsonValue](result.reported)}

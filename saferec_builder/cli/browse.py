@@ -1,4 +1,4 @@
-"""browse: conversations as they were proposed or labelled, with the words that each claim rests on."""
+"""The command browse: prints proposals or labels with the quotes that they rest on."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,24 +29,24 @@ def browse(
     and of those who asked to be removed, are not shown.
     """
     ws = Workspace.open(folder)
-    found = browsing.browse(ws, stage, trait=trait, verdict=verdict)
-    shown = found.head(limit)
+    claims = browsing.browse(ws, stage, trait=trait, verdict=verdict)
+    rows = claims.head(limit)
     if as_json:
-        return say(Counts("browse", skipped=found.height, figures={"rows": shown.to_dicts()}), as_json)
-    count = f"{stage} that say {verdict}: {many(found.height, 'quote', 'quotes')}, {shown.height:,} shown (--limit)"
-    typer.echo("\n".join([*_lines(shown), count]))
-    if found.is_empty():
+        return say(Counts("browse", skipped=claims.height, figures={"rows": rows.to_dicts()}), as_json)
+    count = f"{stage} that say {verdict}: {many(claims.height, 'quote', 'quotes')}, {rows.height:,} shown (--limit)"
+    typer.echo("\n".join([*_lines(rows), count]))
+    if claims.is_empty():
         onward(ws, as_json)
 
 
 def _lines(rows: pl.DataFrame) -> list[str]:
-    found = []
+    lines = []
     for row in rows.iter_rows(named=True):
-        sure = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
+        confidence = "" if row["confidence"] is None else f" {row['confidence']:.2f}"
         form = f"{row['form']}, " if row["form"] else ""
-        head = f"{row['conversation']} turn {row['turn'] + 1}: {row['trait']}, {form}{row['by']}{sure}"
+        head = f"{row['conversation']} turn {row['turn'] + 1}: {row['trait']}, {form}{row['by']}{confidence}"
         text, start, end = row["text"], row["start"], row["end"]
         before, after = text[max(0, start - AROUND) : start], text[end : end + AROUND]
-        cut = ("..." * (start > AROUND), "..." * (len(text) > end + AROUND))
-        found += [line(head), line(f"    {cut[0]}{before}»{text[start:end]}«{after}{cut[1]}")]
-    return found
+        dots = ("..." * (start > AROUND), "..." * (len(text) > end + AROUND))
+        lines += [line(head), line(f"    {dots[0]}{before}»{text[start:end]}«{after}{dots[1]}")]
+    return lines

@@ -1,4 +1,4 @@
-"""catalog check, show, gaps and merges: what the oracle says, why, and what it does not know."""
+"""The commands catalog check, show, gaps and merges: verdicts, their reasons, and what is unknown."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,19 +28,19 @@ def check(
 
     With its risk, its sources, and what decides. A title that the catalog does not hold, or holds twice, is unknown.
     """
-    found = lookup.check(Workspace.open(folder), title, trait, domain=domain)
-    near = "" if found.exact else ", but not exactly: it may be another work, and is never clear"
-    said = {"ambiguous": "several works have this title: add its year", "not_found": "not in the catalog"}
-    if found.candidates.height == 1:
-        said["ambiguous"] = "one work has this title, and nobody says of which year it is"
-    match = said.get(found.match, f"found{near}")
-    lines = [f"item     {found.title or 'none'}", f"match    {match}", f"trait    {found.trait}"]
-    which = "did you mean" if found.match == "not_found" else "candidate"
-    each = [(c, f": {c['verdict']}" if c["verdict"] else "") for c in found.candidates.to_dicts()]
-    lines += [f"  {which}  {c['title']} [{c['domain']}] {c['ref']}{own}" for c, own in each]
-    lines += [f"risk     {_risk(found.risk)}", f"verdict  {found.word}", *_steps(found.steps, said=True)]
-    lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in found.others.to_dicts()]
-    _say(lines, Counts("catalog check", skipped=1, figures=found.as_json()), as_json)
+    result = lookup.check(Workspace.open(folder), title, trait, domain=domain)
+    note = "" if result.exact else ", but not exactly: it may be another work, and is never clear"
+    texts = {"ambiguous": "several works have this title: add its year", "not_found": "not in the catalog"}
+    if result.candidates.height == 1:
+        texts["ambiguous"] = "one work has this title, and nobody says of which year it is"
+    match = texts.get(result.match, f"found{note}")
+    lines = [f"item     {result.title or 'none'}", f"match    {match}", f"trait    {result.trait}"]
+    label = "did you mean" if result.match == "not_found" else "candidate"
+    candidates = [(c, f": {c['verdict']}" if c["verdict"] else "") for c in result.candidates.to_dicts()]
+    lines += [f"  {label}  {c['title']} [{c['domain']}] {c['ref']}{verdict}" for c, verdict in candidates]
+    lines += [f"risk     {_risk(result.risk)}", f"verdict  {result.word}", *_steps(result.steps, said=True)]
+    lines += [f"  other    {arithmetic.statement(row, name=True)}" for row in result.others.to_dicts()]
+    _say(lines, Counts("catalog check", skipped=1, figures=result.as_json()), as_json)
 
 
 def show(
@@ -50,15 +50,15 @@ def show(
     as_json: Json = False,
 ) -> None:
     """All that is known of one item. Its sources, every warning, and the arithmetic of each risk."""
-    found = lookup.show(Workspace.open(folder), item, domain=domain)
-    row = found.item
+    result = lookup.show(Workspace.open(folder), item, domain=domain)
+    row = result.item
     lines = [f"{titles.shown(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
     lines += [f"  alias     {alias}" for alias in row["aliases"]]
-    lines += [f"  warning   {arithmetic.statement(warning, name=True)}" for warning in found.warnings.to_dicts()]
-    for trait in found.traits:
+    lines += [f"  warning   {arithmetic.statement(warning, name=True)}" for warning in result.warnings.to_dicts()]
+    for trait in result.traits:
         lines += [f"{trait.trait}: risk {_risk(trait.risk)}, {trait.verdict}", *_steps(trait.steps)]
-    lines.append(f"every {'other ' if found.traits else ''}trait: risk not known, unknown")
-    _say(lines, Counts("catalog show", skipped=1, figures=found.as_json()), as_json)
+    lines.append(f"every {'other ' if result.traits else ''}trait: risk not known, unknown")
+    _say(lines, Counts("catalog show", skipped=1, figures=result.as_json()), as_json)
 
 
 def gaps(
@@ -67,9 +67,9 @@ def gaps(
     as_json: Json = False,
 ) -> None:
     """Which missing warnings touch the most conversations. What to fetch or to review next."""
-    found = lookup.gaps(Workspace.open(folder))
-    rows, names = found.items.head(limit).to_dicts(), found.unlinked["ref"].unique(maintain_order=True)
-    touched, such = found.unlinked["conversation"].n_unique(), names.head(3).to_list()
+    result = lookup.gaps(Workspace.open(folder))
+    rows, names = result.items.head(limit).to_dicts(), result.unlinked["ref"].unique(maintain_order=True)
+    touched, examples = result.unlinked["conversation"].n_unique(), names.head(3).to_list()
     lines = [
         f"{row['waiting']:>6} waiting  {many(row['conversations'], 'conversation ', 'conversations'):>20}"
         f"  {titles.shown(row)} [{row['domain']}]: {many(len(row['unknown']), 'trait', 'traits')} unknown"
@@ -77,18 +77,18 @@ def gaps(
     ]
     if len(names):
         where = many(touched, "conversation", "conversations")
-        which = f"{many(len(names), 'name', 'names')} in {where}, such as {', '.join(such)}"
-        lines.append(f"no item, or two of one title and year: {which}")
-    if found.redial:
+        text = f"{many(len(names), 'name', 'names')} in {where}, such as {', '.join(examples)}"
+        lines.append(f"no item, or two of one title and year: {text}")
+    if result.redial:
         command = "`saferec-build catalog add redial train_data.jsonl`"
         lines.append(f"ids of ReDial that have a title become items by {command}, the files that you mined")
     if rows:
         lines.append("waiting: pairs of a conversation and a trait of its seeker that the item is unknown for")
-    open_ = many(found.items.height, "item that conversations name has", "items that conversations name have")
-    lines.append(f"catalog gaps: {open_} unknown traits")
-    figures: dict[str, JsonValue] = {"waiting": int(found.items["waiting"].sum()), "gaps": rows}
-    figures["no_item"] = {"names": len(names), "conversations": touched, "such": such}
-    _say(lines, Counts("catalog gaps", skipped=found.items.height, figures=figures), as_json)
+    summary = many(result.items.height, "item that conversations name has", "items that conversations name have")
+    lines.append(f"catalog gaps: {summary} unknown traits")
+    figures: dict[str, JsonValue] = {"waiting": int(result.items["waiting"].sum()), "gaps": rows}
+    figures["no_item"] = {"names": len(names), "conversations": touched, "such": examples}
+    _say(lines, Counts("catalog gaps", skipped=result.items.height, figures=figures), as_json)
 
 
 def merges(
@@ -98,13 +98,13 @@ def merges(
     as_json: Json = False,
 ) -> None:
     """Rows of a source that became part of another's item. And by which id or title."""
-    found = lookup.merges(Workspace.open(folder))
-    rows = (found.conflicts if conflicts else pl.concat([found.joined, found.conflicts])).to_dicts()
-    shown, conflicted = rows[:limit], found.conflicts.height
+    result = lookup.merges(Workspace.open(folder))
+    rows = (result.conflicts if conflicts else pl.concat([result.joined, result.conflicts])).to_dicts()
+    shown, n_conflicts = rows[:limit], result.conflicts.height
     lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in shown]
-    all_of = f"{found.joined.height:,} merges, {conflicted:,} id conflicts"
-    lines.append(f"catalog merges: {all_of}, {len(shown):,} shown (--limit)")
-    figures: dict[str, JsonValue] = {"id_conflicts": conflicted, "merges": shown}
+    totals = f"{result.joined.height:,} merges, {n_conflicts:,} id conflicts"
+    lines.append(f"catalog merges: {totals}, {len(shown):,} shown (--limit)")
+    figures: dict[str, JsonValue] = {"id_conflicts": n_conflicts, "merges": shown}
     _say(lines, Counts("catalog merges", skipped=len(rows), figures=figures), as_json)
 
 
@@ -120,8 +120,8 @@ def _risk(value: float | None) -> str:
 
 
 def _steps(steps: Iterable[arithmetic.Step], said: bool = False) -> list[str]:
-    """A line for each step, marked where it decides, and under it what was `said`."""
-    each = [
+    """A line for each step, marked if it decides, and under it the statements if they are to be `said`."""
+    blocks = [
         [f"  {('why', 'decides')[s.decides]:<9}{s.text}", *(f"    said   {x}" for x in s.said * said)] for s in steps
     ]
-    return [line for lines in each for line in lines]
+    return [line for lines in blocks for line in lines]

@@ -1,4 +1,4 @@
-"""demo: the whole line on invented data, one command after the other, each printed as a person would type it."""
+"""The command demo: runs all steps on invented data and prints each command as a person would type it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -23,17 +23,17 @@ def demo(
     Safe to interrupt: run it again and it goes on where it stopped.
     """
     if inputs_only:
-        given = to / "input"
-        inputs.write(given, taxonomy.load(), generated)
-        typer.echo(f"demo: {', '.join(path.name for path in sorted(given.iterdir()))} in {given}")
+        folder = to / "input"
+        inputs.write(folder, taxonomy.load(), generated)
+        typer.echo(f"demo: {', '.join(path.name for path in sorted(folder.iterdir()))} in {folder}")
         return
 
     def command(*words: object) -> None:
         typer.echo(f"\n$ saferec-build {' '.join(map(str, words))} -C {to}")
         if code := app([*map(str, words), "-C", str(to)], standalone_mode=False):
-            raise typer.Exit(code)  # such as 130: typer makes this of Ctrl-C
+            raise typer.Exit(code)  # such as 130, which typer returns after Ctrl-C
 
-    made = walkthrough.run(to, command, typer.echo, generated=generated, training=training)
-    typer.echo(f"\nrelease  {made.release}\nreport   {made.report}")
-    if made.runs:
-        typer.echo(f"models   {made.runs}")
+    result = walkthrough.run(to, command, typer.echo, generated=generated, training=training)
+    typer.echo(f"\nrelease  {result.release}\nreport   {result.report}")
+    if result.runs:
+        typer.echo(f"models   {result.runs}")

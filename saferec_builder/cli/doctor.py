@@ -1,4 +1,4 @@
-"""doctor: what this machine and this workspace have, what is missing, and the one line that helps."""
+"""The command doctor: what this machine and workspace have, what is missing, and how to get it."""
 
 import json
 from pathlib import Path
@@ -14,13 +14,13 @@ def doctor(folder: Folder = Path("."), as_json: Json = False) -> None:
 
     Keys are never printed. Servers that saferec.toml names are asked whether they answer; no conversation is sent.
     """
-    found = examine(folder)
+    examination = examine(folder)
     if as_json:
-        checks = [vars(one) for one in found.checks]
-        typer.echo(json.dumps({"command": "doctor", "missing": found.missing, "checks": checks}))
+        checks = [vars(row) for row in examination.checks]
+        typer.echo(json.dumps({"command": "doctor", "missing": examination.missing, "checks": checks}))
     else:
-        for one in found.checks:
-            typer.echo(line(f"{one.state:<8}{one.what}: {one.found}{f' -> {one.remedy}' if one.remedy else ''}"))
-        typer.echo(f"doctor: {len(found.checks)} checks, {found.missing} missing")
-    if found.missing:
+        for row in examination.checks:
+            typer.echo(line(f"{row.state:<8}{row.what}: {row.found}{f' -> {row.remedy}' if row.remedy else ''}"))
+        typer.echo(f"doctor: {len(examination.checks)} checks, {examination.missing} missing")
+    if examination.missing:
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""linkage, diff, rebuild and withdraw: what is asked of finished releases, and done with them."""
+"""The commands linkage, diff, rebuild and withdraw, which work on finished releases."""
 
 import json
 from pathlib import Path
@@ -25,14 +25,14 @@ def linkage(
 
     The source is what this workspace has mined of it. Nothing is written.
     """
-    made = attack.linkage(Workspace.open(folder), release, key)
-    figures: dict[str, JsonValue] = {"found": made.found.to_dicts()} if as_json else {}
-    parts = made.found.group_by("source", "with_text", "of", maintain_order=True)
-    for (source, with_text, many), rows in () if as_json else parts:
-        of = f"{source}, {'with' if with_text else 'without'} its texts, of {many:,} found by"
-        figures[of] = dict(rows.select("attack", "found").iter_rows())
-    dropped = {attack.ELSEWHERE: made.elsewhere} if made.elsewhere else {}
-    compared = made.conversations - made.elsewhere
+    result = attack.linkage(Workspace.open(folder), release, key)
+    figures: dict[str, JsonValue] = {"found": result.found.to_dicts()} if as_json else {}
+    groups = result.found.group_by("source", "with_text", "of", maintain_order=True)
+    for (source, with_text, total), rows in () if as_json else groups:
+        label = f"{source}, {'with' if with_text else 'without'} its texts, of {total:,} found by"
+        figures[label] = dict(rows.select("attack", "found").iter_rows())
+    dropped = {attack.ELSEWHERE: result.elsewhere} if result.elsewhere else {}
+    compared = result.conversations - result.elsewhere
     say(Counts("linkage", compared, dropped=dropped, figures=figures), as_json, "")
 
 
@@ -49,18 +49,18 @@ def diff(
     folder: Folder = Path("."),
 ) -> None:
     """Compare two releases: rows, label flips with the reviews behind them, agreement, alarms. Exit 0 either way."""
-    found = comparison.diff(_home(before, folder), _home(after, folder), predictions)
+    difference = comparison.diff(_release_folder(before, folder), _release_folder(after, folder), predictions)
     if as_json:
-        typer.echo(json.dumps({"command": "diff", **found.as_json()}, ensure_ascii=False))
+        typer.echo(json.dumps({"command": "diff", **difference.as_json()}, ensure_ascii=False))
         return
-    typer.echo(plain(comparison.as_text(found)), nl=False)
-    for flip in [] if card else found.flipped[:20]:
+    typer.echo(plain(comparison.as_text(difference)), nl=False)
+    for flip in [] if card else difference.flipped[:20]:
         reviews = ", ".join(f"{r['reviewer'][:6]} ({r['role']}) {r['verdict']}" for r in flip["reviews"])
-        behind = reviews or ("other reviews, not released" if flip["other_reviews"] else "no other review")
-        typer.echo(line(f"  {flip['conversation']} {flip['trait']}: {flip['from']} -> {flip['to']}; {behind}"))
+        cause = reviews or ("other reviews, not released" if flip["other_reviews"] else "no other review")
+        typer.echo(line(f"  {flip['conversation']} {flip['trait']}: {flip['from']} -> {flip['to']}; {cause}"))
 
 
-def _home(name: str, folder: Path) -> Path:
+def _release_folder(name: str, folder: Path) -> Path:
     path = Path(name)
     return path if path.is_dir() else required_version_bump.find(Workspace.open(folder).releases, name)
 
@@ -74,12 +74,12 @@ def rebuild(
     as_json: Json = False,
 ) -> None:
     """Put withheld texts back: mine the same sources into this workspace first. For your own use, not to pass on."""
-    made = texts.rebuild(Workspace.open(folder), release, to, key)
-    added, skipped = (made.back, 0) if made.new else (0, made.back)
+    result = texts.rebuild(Workspace.open(folder), release, to, key)
+    added, skipped = (result.back, 0) if result.new else (0, result.back)
     figures: dict[str, JsonValue] = {"release": str(to)}
-    if texts.OTHER in made.lost:
+    if texts.OTHER in result.lost:
         figures["next"] = texts.CATALOG
-    say(Counts("rebuild", added, skipped, made.lost, figures), as_json)
+    say(Counts("rebuild", added, skipped, result.lost, figures), as_json)
 
 
 def withdraw(
@@ -94,6 +94,6 @@ def withdraw(
     as_json: Json = False,
 ) -> None:
     """Mark a version as withdrawn: publish refuses it, later cards say why; --hub marks the published card too."""
-    made = ending.withdraw(Workspace.open(folder), version, reason, hub=hub, repo=repo, erase=erase, sign=sign)
-    figures = {"version": version, "reason": reason} | ({} if made.on_hub is None else {"hub": made.on_hub})
-    say(Counts("withdraw", int(made.new), int(not made.new), figures=figures), as_json, "marks")
+    result = ending.withdraw(Workspace.open(folder), version, reason, hub=hub, repo=repo, erase=erase, sign=sign)
+    figures = {"version": version, "reason": reason} | ({} if result.on_hub is None else {"hub": result.on_hub})
+    say(Counts("withdraw", int(result.new), int(not result.new), figures=figures), as_json, "marks")

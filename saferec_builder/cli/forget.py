@@ -1,4 +1,4 @@
-"""forget: people who ask for it are erased from the workspace, and a receipt says where they stood."""
+"""The command forget: erases people on request, with a receipt of where they were found."""
 
 from pathlib import Path
 from typing import Annotated
@@ -32,18 +32,18 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Erase people from the workspace for good: tables, review, releases and lists. There is no way back."""
-    to = _server(tool, url, token)
+    server = _server(tool, url, token)
     ws = Workspace.open(folder)
     typer.echo("forget: searching the tables, the releases and every file of the workspace", err=True)
-    seen = bar("forget", "file")
-    named = {"source": source, "only": only}
-    made = stage.forget(ws, names or (), **named, to=to, no_server=no_server, dry=dry_run, progress=seen)
-    say(Counts("forget", sum(made.rows.values()), figures=made.figures(ws.root)), as_json, "")
+    progress = bar("forget", "file")
+    filters = {"source": source, "only": only}
+    result = stage.forget(ws, names or (), **filters, to=server, no_server=no_server, dry=dry_run, progress=progress)
+    say(Counts("forget", sum(result.rows.values()), figures=result.figures(ws.root)), as_json, "")
     if not as_json:
-        lost = f", and the data of {len(made.emptied)} copies of releases deleted" if made.emptied else ""
-        typer.echo(f"forget: {made.total} {'would be ' * dry_run}erased{lost}{'; nothing was changed' * dry_run}")
-    if made.fault:
-        raise UsageError(made.fault)
+        copies = f", and the data of {len(result.emptied)} copies of releases deleted" if result.emptied else ""
+        typer.echo(f"forget: {result.total} {'would be ' * dry_run}erased{copies}{'; nothing was changed' * dry_run}")
+    if result.fault:
+        raise UsageError(result.fault)
 
 
 def _server(tool: str | None, url: str | None, token: str | None) -> LabelStudio | Argilla | None:

@@ -1,6 +1,6 @@
-"""How a command ends when somebody presses Ctrl-C: no traceback.
+"""Ends a command on Ctrl-C without a traceback.
 
-What was saved before stays, nothing is half there, and the same command run again does the rest.
+What was saved before stays, no file is half written, and the same command run again does the rest.
 """
 
 import _thread
@@ -18,69 +18,69 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @contextmanager
 def listening() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed since: libraries turn its exception into one of their own, or swallow it."""
+    """Yields a function: was Ctrl-C pressed? Libraries may turn KeyboardInterrupt into another error, or swallow it."""
     presses: list[int] = []
 
-    def press(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         presses.append(number)
-        logging.disable()  # libraries log what it broke off, with a traceback
-        if _panics(frame):
-            again()
+        logging.disable()  # libraries would log what was interrupted, with a traceback
+        if _in_polars_types(frame):
+            retry()
         else:
-            raises(number, frame)
+            default(number, frame)
 
-    def again() -> None:  # where no exception can be raised: a little later
+    def retry() -> None:  # later, as no exception can be raised here
         threading.Timer(0.01, _thread.interrupt_main).start()
 
-    def swallowed(caught: "sys.UnraisableHookArgs") -> None:  # it fell into a destructor
+    def swallowed(caught: "sys.UnraisableHookArgs") -> None:  # raised in a destructor
         if caught.exc_type is KeyboardInterrupt:
-            again()
+            retry()
         else:
             hook(caught)
 
-    asked = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # else who started it wants it to go on (nohup, &)
-    if not asked or threading.current_thread() is not threading.main_thread():  # only the main one hears of it
+    is_handled = signal.getsignal(signal.SIGINT) is not signal.SIG_IGN  # else it is to go on (nohup, &)
+    if not is_handled or threading.current_thread() is not threading.main_thread():  # only the main thread gets signals
         yield lambda: False
         return
 
-    def in_thread(caught: threading.ExceptHookArgs) -> None:  # of a library whose loop it closed
+    def in_thread(caught: threading.ExceptHookArgs) -> None:  # errors of a library whose event loop Ctrl-C closed
         if not presses:
             thread_hook(caught)
 
-    before, raises, hook = signal.signal(signal.SIGINT, press), signal.default_int_handler, sys.unraisablehook
+    previous, default, hook = signal.signal(signal.SIGINT, handle), signal.default_int_handler, sys.unraisablehook
     thread_hook, threading.excepthook = threading.excepthook, in_thread
-    vars(signal)["default_int_handler"] = press  # only before this one does asyncio end its tasks in order
+    vars(signal)["default_int_handler"] = handle  # asyncio ends its tasks in order only if it finds the default
     sys.unraisablehook = swallowed
-    atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nothing is left to be tidied up
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)  # nothing is left to clean up
     try:
         yield lambda: bool(presses)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
         logging.disable(logging.NOTSET)
-        vars(signal)["default_int_handler"] = raises
+        vars(signal)["default_int_handler"] = default
         sys.unraisablehook = hook
         threading.excepthook = thread_hook
 
 
 @contextmanager
 def ending() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: the first raises nothing, so that what is under way ends well; the next as ever."""
-    before, presses = signal.getsignal(signal.SIGINT), list[int]()
+    """Yields a function: was Ctrl-C pressed? The first press lets the work finish; the next acts as usual."""
+    previous, presses = signal.getsignal(signal.SIGINT), list[int]()
 
-    def first(number: int, frame: FrameType | None) -> None:
+    def handle(number: int, frame: FrameType | None) -> None:
         presses.append(number)
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, first)
+    if previous is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, handle)
     try:
         yield lambda: bool(presses)
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, previous)
 
 
-def _panics(frame: FrameType | None) -> bool:
-    """Whether polars is telling its types: its Rust makes them in Python, and of an exception there a panic."""
+def _in_polars_types(frame: FrameType | None) -> bool:
+    """Whether polars is building its types: its Rust code calls Python for it, and panics if that raises."""
     while frame is not None:
         if str(frame.f_globals.get("__name__")).startswith("polars.datatypes"):
             return True

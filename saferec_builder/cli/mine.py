@@ -1,4 +1,4 @@
-"""mine: conversations from files into the workspace."""
+"""The command mine: reads conversations from files into the workspace."""
 
 from pathlib import Path
 from typing import Annotated
@@ -43,7 +43,7 @@ def mine(
     Add the catalog first: its titles are no names, and Reddit's items are found by them. removals.csv is honoured.
     """
     ws = Workspace.open(folder)
-    mined = ingest.mine(
+    result = ingest.mine(
         ws,
         source,
         paths,
@@ -54,8 +54,8 @@ def mine(
         workers=workers,
         progress=bar("mine", "file"),
     )
-    say(mined.counts, as_json)
-    if mined.fault:  # last: what was mined stays, whatever else has to be done
-        raise SourceError(mined.fault)
+    say(result.counts, as_json)
+    if result.fault:  # at the end: what was mined stays
+        raise SourceError(result.fault)
     warn(ws)
     onward(ws, as_json)

@@ -1,4 +1,4 @@
-"""What every command says at its end: in = out + dropped, out = added + skipped."""
+"""The counts that every command prints at its end: in = out + dropped, out = added + skipped."""
 
 import json
 from functools import partial
@@ -18,20 +18,20 @@ Repo = Annotated[
     str | None, typer.Option(help="NAMESPACE/NAME on the Hub; default: repo in saferec.toml.", show_default=False)
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout instead of text.")]
-working = partial(at_work, partial(typer.echo, err=True))  # around a command that counts no steps
+working = partial(at_work, partial(typer.echo, err=True))  # for a command that counts no steps
 
 
 def line(text: str) -> str:
-    """Outside text as one line of a terminal: it can neither steer the terminal nor begin a line of its own."""
+    """Text from outside as one line of a terminal, without control characters and line breaks."""
     return plain(" ".join(text.splitlines()))
 
 
 def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
-    """Prints the counts, for people or as one JSON object; without a `noun` there is nothing to balance."""
+    """Prints the counts, for people or as one JSON object; the line of totals only with a `noun`."""
     if as_json:
-        known = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
-        known |= {"skipped": counts.skipped, "dropped": counts.dropped}
-        typer.echo(json.dumps({**known, **counts.figures}, ensure_ascii=False, default=str))
+        totals = {"command": counts.command, "in": counts.came, "out": counts.out, "added": counts.added}
+        totals |= {"skipped": counts.skipped, "dropped": counts.dropped}
+        typer.echo(json.dumps({**totals, **counts.figures}, ensure_ascii=False, default=str))
         return
     for name, value in counts.figures.items():
         typer.echo(f"  {name.replace('_', ' ')}: {line(_text(value))}{_example(counts, name)}")
@@ -47,8 +47,8 @@ def say(counts: Counts, as_json: bool, noun: str = "rows") -> None:
     )
 
 
-def _example(counts: Counts, of: str) -> str:
-    return f", such as {line(counts.examples[of])}" if of in counts.examples else ""
+def _example(counts: Counts, name: str) -> str:
+    return f", such as {line(counts.examples[name])}" if name in counts.examples else ""
 
 
 def _text(value: JsonValue) -> str:

@@ -1,4 +1,4 @@
-"""plan: what a release of this workspace would hold, and what to do next."""
+"""The command plan: what a release of this workspace would hold, and what to do next."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,21 +25,21 @@ def plan(
     And list the items to look up first: those that settle most. Each shortfall is a reason for no safety row.
     """
     ws = Workspace.open(folder)
-    found = planning.plan(ws, budget=budget)
-    dropped, stays = build_rows.apart(found.left_out)
-    figures: dict[str, JsonValue] = {"in_conversations_only": {**stays}} if stays or as_json else {}
-    counts = Counts("plan", skipped=found.conversations + sum(stays.values()), dropped=dropped, figures=figures)
+    forecast = planning.plan(ws, budget=budget)
+    dropped, kept_rows = build_rows.apart(forecast.left_out)
+    figures: dict[str, JsonValue] = {"in_conversations_only": {**kept_rows}} if kept_rows or as_json else {}
+    counts = Counts("plan", skipped=forecast.conversations + sum(kept_rows.values()), dropped=dropped, figures=figures)
     if as_json:
-        say(replace(counts, figures=figures | planning.figures(found)), as_json)
+        say(replace(counts, figures=figures | planning.figures(forecast)), as_json)
         return
-    typer.echo("\n".join(map(line, planning.told(found))))
+    typer.echo("\n".join(map(line, planning.told(forecast))))
     say(counts, as_json, "conversations")
-    typer.echo("\n".join(map(line, planning.outcome(found))))
-    lacks = any(why != planning.NOTHING for why in found.shortfalls)
-    onward(ws, as_json, "mend each shortfall; after that, " if lacks else "", planned=True)
+    typer.echo("\n".join(map(line, planning.outcome(forecast))))
+    has_shortfall = any(reason != planning.NOTHING for reason in forecast.shortfalls)
+    onward(ws, as_json, "mend each shortfall; after that, " if has_shortfall else "", planned=True)
 
 
 def warn(ws: Workspace) -> None:
-    """On stderr: why a release would hold no safety row, before anybody spends time on it."""
+    """Warns on stderr why a release would hold no safety row, before anybody spends time on it."""
     for shortfall in planning.shortfalls(ws):
         typer.echo(f"warning: {line(shortfall)}", err=True)

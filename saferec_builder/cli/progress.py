@@ -1,4 +1,4 @@
-"""How steps that take a while show where they stand, on stderr: a bar, or where it is no terminal a line at times."""
+"""Progress of long steps on stderr: a bar, or a line at times if stderr is no terminal."""
 
 import sys
 from functools import partial
@@ -10,8 +10,8 @@ from saferec_builder.core.progress import Bar, Progress, lines
 
 
 def bar(name: str, unit: str) -> Progress:
-    def drawn(total: int) -> Bar:
-        made: Bar = tqdm(total=total, desc=name, unit=unit)
-        return made
+    def draw(total: int) -> Bar:
+        tqdm_bar: Bar = tqdm(total=total, desc=name, unit=unit)
+        return tqdm_bar
 
-    return drawn if sys.stderr.isatty() else lines(partial(typer.echo, err=True), name, unit)
+    return draw if sys.stderr.isatty() else lines(partial(typer.echo, err=True), name, unit)

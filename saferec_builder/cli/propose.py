@@ -1,4 +1,4 @@
-"""propose: what was not read yet is read by the rules, by `learned`, by a model, by a cascade, or by a jury."""
+"""The command propose: rules, `learned`, a model, a cascade or a jury read what was not read yet."""
 
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +37,7 @@ def propose(
 ) -> None:
     """Propose seekers' sensitivities with evidence from their words, or flags of items from their plots."""
     ws = Workspace.open(folder)
-    made = run.propose(
+    result = run.propose(
         ws,
         proposer,
         model=model,
@@ -50,6 +50,6 @@ def propose(
         retry_failed=retry_failed,
         progress=None if as_json else bar("propose", "step"),
     )
-    say(made.counts, as_json, made.unit)
+    say(result.counts, as_json, result.unit)
     warn(ws)
     onward(ws, as_json or dry_run)

@@ -1,4 +1,4 @@
-"""propose-score: proposals against what is known, per trait; is the evidence needed, the confidence to be believed?"""
+"""The command propose-score: scores proposals, their evidence and their confidence against known labels, per trait."""
 
 import json
 from dataclasses import asdict
@@ -27,21 +27,21 @@ def propose_score(
     as_json: Json = False,
 ) -> None:
     """Score a proposer: precision, recall, F1, calibration, evidence; writes nothing but paid replies."""
-    golds: dict[str, evaluation.Known] = {
+    truths: dict[str, evaluation.Known] = {
         "labels": ground_truth.labels,
         "demo": partial(truth.known, by_rules=proposer == "rules"),
     }
-    if gold not in golds:
-        raise UsageError(f"--gold {gold}: expected {' or '.join(golds)}")
-    found = evaluation.score(
-        Workspace.open(folder), proposer, items=items, truth=golds[gold], deletion=deletion, allow_remote=allow_remote
+    if gold not in truths:
+        raise UsageError(f"--gold {gold}: expected {' or '.join(truths)}")
+    result = evaluation.score(
+        Workspace.open(folder), proposer, items=items, truth=truths[gold], deletion=deletion, allow_remote=allow_remote
     )
     if as_json:
-        figures = {name: value for name, value in asdict(found).items() if name != "deletion" or value}
-        head = {"command": "propose-score", "proposer": found.proposer, "gold": gold}
+        figures = {name: value for name, value in asdict(result).items() if name != "deletion" or value}
+        head = {"command": "propose-score", "proposer": result.proposer, "gold": gold}
         typer.echo(json.dumps(head | figures, ensure_ascii=False))
     else:
-        typer.echo("\n".join(_lines(found, gold)))
+        typer.echo("\n".join(_lines(result, gold)))
 
 
 def _lines(score: Score, gold: str) -> list[str]:
@@ -49,26 +49,26 @@ def _lines(score: Score, gold: str) -> list[str]:
     lines += [_line(slug, rates) for slug, rates in score.traits.items()] + [_line("all", score.all)]
     lines += [f"recall (R, F, found) is {score.recall_is}"] if score.recall_is else []
     lines += [f"recall of {form}: {share:.2f}" for form, share in score.recall_of.items()]
-    if seen := score.evidence:
+    if hits := score.evidence:
         lines.append(
-            f"evidence: {seen['touches']:.2f} touch the known span, {seen['exact']:.2f} are it, IoU {seen['iou']:.2f}"
+            f"evidence: {hits['touches']:.2f} touch the known span, {hits['exact']:.2f} are it, IoU {hits['iou']:.2f}"
         )
     if score.ece is not None:
         lines.append(f"calibration: ECE {score.ece:.3f}")
         lines += [_bar(row) for row in score.reliability]
     if score.ece_calibrated is not None:
         lines.append(f"isotonic, held out: ECE {score.ece_of_traits_with_50:.3f} -> {score.ece_calibrated:.3f}")
-    if cut := score.deletion:
-        share = "n/a" if cut.fell is None else f"{cut.fell:.2f}"
-        lines.append(f"deletion test: {share} of {cut.answered:,} claims fell without their evidence")
+    if deletion := score.deletion:
+        share = "n/a" if deletion.fell is None else f"{deletion.fell:.2f}"
+        lines.append(f"deletion test: {share} of {deletion.answered:,} claims fell without their evidence")
     return lines
 
 
 def _line(name: str, rates: Rates) -> str:
     shares = (("P", rates["precision"]), ("R", rates["recall"]), ("F", rates["f1"]))
     text = "  ".join(f"{letter} {'  - ' if share is None else format(share, '.2f')}" for letter, share in shares)
-    right = rates["right"]
-    return f"  {name:<20} {text}  ({right}/{rates['claimed']} right, {right}/{rates['wanted']} found)"
+    n_right = rates["right"]
+    return f"  {name:<20} {text}  ({n_right}/{rates['claimed']} right, {n_right}/{rates['wanted']} found)"
 
 
 def _bar(row: Bin) -> str:

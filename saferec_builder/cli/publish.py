@@ -1,4 +1,4 @@
-"""publish and verify: a release leaves the workspace, and anyone can prove what they hold."""
+"""The commands publish and verify: copy a release out of the workspace, and check a copy."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,14 +29,14 @@ def publish(
     if (to is None) == (not hub):
         raise typer.BadParameter("say where: --to FOLDER or --hub", param_hint="--to / --hub")
     ws = Workspace.open(folder)
-    made = stage.publish(ws, version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
-    if sent := made.on_hub:
+    result = stage.publish(ws, version, to=to, repo=repo, public=public, gated=gated, dry=dry, sign=sign)
+    if on_hub := result.on_hub:
         figures: dict[str, JsonValue] = {"dry_run": True} if dry else {}
-        figures |= {"url": sent.url, "tag": sent.tag, "commit": sent.commit, "deleted_there": sent.deleted}
+        figures |= {"url": on_hub.url, "tag": on_hub.tag, "commit": on_hub.commit, "deleted_there": on_hub.deleted}
     else:
-        figures = {"release": made.version, "would_go_to" if dry else "to": str(made.to)}
-    figures |= {} if dry else {"next": made.advice}
-    say(Counts("publish", made.added, made.skipped, figures=figures), as_json, "files")
+        figures = {"release": result.version, "would_go_to" if dry else "to": str(result.to)}
+    figures |= {} if dry else {"next": result.advice}
+    say(Counts("publish", result.added, result.skipped, figures=figures), as_json, "files")
 
 
 def verify(
@@ -49,10 +49,10 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a release: every file against SHA256SUMS and manifest.json, rows and columns of every table."""
-    here = Path("releases") / what  # of the workspace that this is called in
-    what = str(here) if "/" not in what and not Path(what).exists() and here.is_dir() else what
-    found = proof.verified(what, proof.Origin(signer, identity, digest), contamination or ())
-    figures: dict[str, JsonValue] = {"release": f"{found.name} {found.version}", "rows": found.rows}
-    figures |= {"digest": found.digest, "signed": found.signed, **found.contamination}
-    figures |= {} if found.withdrawn is None else {"withdrawn": found.withdrawn}
-    say(Counts("verify", skipped=found.files, figures=figures), as_json, "files")
+    path = Path("releases") / what  # a version in the workspace of the current folder
+    what = str(path) if "/" not in what and not Path(what).exists() and path.is_dir() else what
+    result = proof.verified(what, proof.Origin(signer, identity, digest), contamination or ())
+    figures: dict[str, JsonValue] = {"release": f"{result.name} {result.version}", "rows": result.rows}
+    figures |= {"digest": result.digest, "signed": result.signed, **result.contamination}
+    figures |= {} if result.withdrawn is None else {"withdrawn": result.withdrawn}
+    say(Counts("verify", skipped=result.files, figures=figures), as_json, "files")

@@ -1,4 +1,4 @@
-"""release: labels, conversations and catalog become one frozen folder."""
+"""The command release: freezes labels, conversations and catalog as one folder."""
 
 import json
 from pathlib import Path
@@ -39,28 +39,28 @@ def release(
         return
     if version is None:
         raise UsageError("release: which version? Give MAJOR.MINOR.PATCH, as in 1.0.0")
-    ws, more = Workspace.open(folder), {"unreviewed": unreviewed, "with_text": with_text, "resplit": resplit}
-    made = stage.release(ws, version, inject=inject, allow=allow, **more)
+    ws, options = Workspace.open(folder), {"unreviewed": unreviewed, "with_text": with_text, "resplit": resplit}
+    made = stage.release(ws, version, inject=inject, allow=allow, **options)
     facts = made.manifest
     figures: dict[str, JsonValue] = {"release": str(made.folder), "rows": made.rows, "splits": facts["counts"]["grpo"]}
     if made.found_again:
-        figures |= {"found_again_in_its_source": {of: f"{n} of {many}" for of, (n, many) in made.found_again.items()}}
+        figures |= {"found_again_in_its_source": {name: f"{n} of {m}" for name, (n, m) in made.found_again.items()}}
     figures |= {"next": made.advice} if made.advice else {}
     if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}
-    dropped, stays = build_rows.apart(facts["dropped"])
-    figures |= {"in_conversations_only": {**stays}} if stays or as_json else {}
-    open_ = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
-    figures |= {open_: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
+    dropped, kept_rows = build_rows.apart(facts["dropped"])
+    figures |= {"in_conversations_only": {**kept_rows}} if kept_rows or as_json else {}
+    unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
+    figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}
     if (rare := facts["combinations"]) and rare["withheld"]:
-        shared = f"(fewer than {rare['k']} people share theirs)"
-        figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {shared}"}
+        note = f"(fewer than {rare['k']} people share theirs)"
+        figures |= {"withheld_labels": f"{rare['withheld']} of {rare['traits']}, {rare['withheld_of']} people {note}"}
     figures |= {"no_clear_item": shortage} if (shortage := injection.shortage(facts)) else {}
     if not facts["licence"]:
         figures |= {"licence": "no licence was declared by its owner: set [dataset] licence in saferec.toml"}
-    held = made.rows["conversations"]
-    counts = Counts("release", held * made.new, held * (not made.new), dropped, figures)
+    size = made.rows["conversations"]
+    counts = Counts("release", size * made.new, size * (not made.new), dropped, figures)
     say(counts, as_json, "conversations")
     onward(ws, as_json or bool(made.advice))
 

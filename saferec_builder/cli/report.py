@@ -1,4 +1,4 @@
-"""report: what the workspace, a release and its runs come to, as one page that opens without a network."""
+"""The command report: the workspace, a release and its training runs on one page that needs no network."""
 
 import webbrowser
 from pathlib import Path
@@ -22,12 +22,12 @@ def report(
 ) -> None:
     """Write report.html: pipeline, labels, agreement, the catalog's coverage, examples and the models' results."""
     ws = Workspace.open(folder)
-    made = page.write(ws, release, runs or ())
-    for doubt in made.warnings:
-        typer.echo(f"warning: {line(doubt)}", err=True)
-    figures = {"report": str(made.path), "release": made.release, "bytes": made.bytes, "runs": len(runs or ())}
-    say(Counts("report", int(made.new), int(not made.new), figures=figures), as_json, "pages")
-    if not made.release:
+    result = page.write(ws, release, runs or ())
+    for warning in result.warnings:
+        typer.echo(f"warning: {line(warning)}", err=True)
+    figures = {"report": str(result.path), "release": result.release, "bytes": result.bytes, "runs": len(runs or ())}
+    say(Counts("report", int(result.new), int(not result.new), figures=figures), as_json, "pages")
+    if not result.release:
         onward(ws, as_json)
     if show:
-        webbrowser.open(made.path.resolve().as_uri())
+        webbrowser.open(result.path.resolve().as_uri())

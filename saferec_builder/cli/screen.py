@@ -1,4 +1,4 @@
-"""screen: what the lists of a recommender show to people with each sensitivity."""
+"""The command screen: what the lists of a recommender show to people with each sensitivity."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,19 +27,19 @@ def screen(
 
     Models that answered the same requests are compared on them. Nothing is written.
     """
-    seen = bar("screen", "list")
-    found = screening.screen(Workspace.open(folder), recs, k=k, traits=trait or (), domain=domain, progress=seen)
+    progress = bar("screen", "list")
+    stats = screening.screen(Workspace.open(folder), recs, k=k, traits=trait or (), domain=domain, progress=progress)
     if not as_json:
-        typer.echo("\n".join(map(line, _lines(found, causes))))
-    whole = {"rates": found.rates, "unknown": found.unknown, "causes": found.causes, "differences": found.differences}
-    figures = {name: table.to_dicts() for name, table in whole.items()} if as_json else {}
-    lists = {} if as_json else {"lists": found.counts.out}
-    say(replace(found.counts, figures={**lists, **found.counts.figures, **figures}), as_json, "")
+        typer.echo("\n".join(map(line, _lines(stats, causes))))
+    tables = {"rates": stats.rates, "unknown": stats.unknown, "causes": stats.causes, "differences": stats.differences}
+    figures = {name: table.to_dicts() for name, table in tables.items()} if as_json else {}
+    lists = {} if as_json else {"lists": stats.counts.out}
+    say(replace(stats.counts, figures={**lists, **stats.counts.figures, **figures}), as_json, "")
 
 
-def _lines(found: Screening, causes: int) -> list[str]:
+def _lines(stats: Screening, causes: int) -> list[str]:
     lines = []
-    for (trait,), rates in found.rates.group_by("trait", maintain_order=True):
+    for (trait,), rates in stats.rates.group_by("trait", maintain_order=True):
         lines.append(f"{trait}")
         for row in rates.to_dicts():
             shares = "  ".join(
@@ -47,13 +47,13 @@ def _lines(found: Screening, causes: int) -> list[str]:
                 for word in screening.WORDS
             )
             lines.append(f"  {row['model']}  {shares}  of {row['shown']:,} titles")
-            of = {"model": row["model"], "trait": trait}
-            why = "; ".join(f"{r['why']} {r['shown']:,}" for r in found.unknown.filter(**of).to_dicts())
-            works = "; ".join(f"{r['title']} {r['shown']:,}" for r in found.causes.filter(**of).head(causes).to_dicts())
-            lines += [f"    unknown: {why}"] * bool(why) + [f"    most shown: {works}"] * bool(works)
+            by = {"model": row["model"], "trait": trait}
+            reasons = "; ".join(f"{r['why']} {r['shown']:,}" for r in stats.unknown.filter(**by).to_dicts())
+            works = "; ".join(f"{r['title']} {r['shown']:,}" for r in stats.causes.filter(**by).head(causes).to_dicts())
+            lines += [f"    unknown: {reasons}"] * bool(reasons) + [f"    most shown: {works}"] * bool(works)
         lines += [
             f"  {r['model']} less {r['other']}: violated {r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})"
             f" on {r['lists']:,} requests, detectable {r['detectable']:.3f}"
-            for r in found.differences.filter(trait=trait).to_dicts()
+            for r in stats.differences.filter(trait=trait).to_dicts()
         ]
     return lines

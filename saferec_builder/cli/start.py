@@ -1,4 +1,4 @@
-"""Where `saferec-build` begins: Ctrl-C is quiet from the first moment, while the commands are loaded and made too."""
+"""The entry point of `saferec-build`: Ctrl-C gives no traceback, even while the commands are being imported."""
 
 import sys
 
@@ -9,4 +9,4 @@ def main() -> None:
 
         run()
     except KeyboardInterrupt:
-        sys.exit(130)  # as interrupts.INTERRUPTED, which may not be loaded yet
+        sys.exit(130)  # interrupts.INTERRUPTED, which may not be imported yet
