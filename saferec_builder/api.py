@@ -1,17 +1,17 @@
 """The public Python API: what `import saferec_builder` gives, in the order of the data.
 
     ws = Workspace.create("my-dataset")
-    add_catalog(ws, "csv", ["items.csv"])      # items; with "warnings", what is said of them
+    add_catalog(ws, "csv", ["items.csv"])      # items; with "warnings", their content warnings
     mine(ws, "messages", ["chats.jsonl"])      # conversations
-    propose(ws)                                # what seekers imply, as claims with evidence
+    propose(ws)                                # sensitivities that seekers imply, as claims with evidence
     push(ws, ["ann", "bo"], to=Files())        # people review ...
     pull(ws, Files())
     adjudicate(ws)                             # ... and their reviews become labels
     release(ws, "1.0.0").verify()              # a frozen folder
 
-Each step is the function of its room, and each command of `saferec-build` calls one of them; here alone its arguments
-are checked first (core/arguments.py), for what people write in a notebook no type checker has seen. What it gives is a
-frozen dataclass with counts and tables; nothing is printed. docs/python.md shows the whole line.
+Each step is a function of its package, and each command of `saferec-build` calls one of them. Only here are arguments
+checked first (core/arguments.py), because no type checker sees what people write in a notebook. Steps return frozen
+dataclasses with counts and tables, and print nothing. docs/python.md shows all steps.
 """
 
 from inspect import isfunction
@@ -57,13 +57,13 @@ __all__ += ["MineResult", "ProposeResult", "Score", "mine", "propose", "score"]
 __all__ += ["Argilla", "Files", "LabelStudio", "ReviewPage"]
 __all__ += ["PushResult", "Served", "browse", "push", "serve"]
 __all__ += ["PullResult", "ReviewStatus", "follow", "hand_back", "opt_out", "pull", "review_status", "set_aside"]
-__all__ += ["Adjudication", "adjudicate"]  # the last of review
+__all__ += ["Adjudication", "adjudicate"]  # the last step of review
 __all__ += ["Difference", "Linkage", "Page", "Published", "Rebuilt", "Release", "Verified", "Withdrawn"]  # releases
 __all__ += ["linkage", "rebuild", "release", "report", "withdraw"]
 __all__ += ["Forgotten", "forget"]
 
 _NAMED: Named = {Workspace: Workspace.open, LabelStudio: place}
-_PARTS: Parts = {Release: {Path: lambda made: made.folder, str: lambda made: made.version}}
+_PARTS: Parts = {Release: {Path: lambda release: release.folder, str: lambda release: release.version}}
 for _name in __all__:
     if isfunction(globals()[_name]):
         globals()[_name] = checked(_name, globals()[_name], _NAMED, _PARTS)

@@ -1,8 +1,8 @@
-"""Writes the demo's input files: what a user would bring, and beside it the truth that only the generator knows.
+"""Writes the demo's input files: those that a user would have, and the truth, which only the generator knows.
 
-conversations.jsonl, warnings.csv   what the line reads
-items.csv                           the items again, as a user's own catalog (`catalog add csv`): the tutorial's
-gold.jsonl                          for scoring only: who is sensitive to what, and what each item truly breaks
+conversations.jsonl, warnings.csv   the input of the demo
+items.csv                           the items as a user's own catalog (`catalog add csv`), for the tutorial
+gold.jsonl                          for scoring only: the traits of each conversation, and those each item violates
 """
 
 import csv
@@ -22,43 +22,43 @@ NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an i
 
 
 def made(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
-    """The hand-written conversations and `generated` more, shared over train, validation, test and unseen."""
+    """The hand-written conversations and `generated` more, divided among train, validation, test and unseen."""
     total = sum(generate.COUNTS.values())
     counts = {bank: max(1, n * generated // total) for bank, n in generate.COUNTS.items()}
-    counts["train"] += max(0, generated - sum(counts.values()))  # what rounding left
+    counts["train"] += max(0, generated - sum(counts.values()))  # the remainder of rounding
     return [*written(), *generate.conversations(taxonomy, counts=counts)]
 
 
 def written() -> list[generate.Made]:
-    """conversations.jsonl of the package as `mine messages` reads it, spread over the demo's time."""
+    """The package's conversations.jsonl in the form of `mine messages`, spread over the demo's period."""
     rows = list(world.read_lines(world.FOLDER / "conversations.jsonl"))
     days = sum(generate.PERIODS["test"])
-    found = []
+    conversations = []
     for n, row in enumerate(rows):
         roles = {"seeker": "user", "recommender": "assistant"}
         turns: list[generate.Message] = [{"role": roles[t["role"]], "content": t["text"]} for t in row["turns"]]
         time = generate.START + timedelta(days=days * n / len(rows), hours=1)
-        message: generate.Talk = {"id": row["id"], "user": row["seeker"], "time": time.isoformat(), "messages": turns}
-        found.append(generate.Made(message, row["gold"], "written"))
-    return found
+        talk: generate.Talk = {"id": row["id"], "user": row["seeker"], "time": time.isoformat(), "messages": turns}
+        conversations.append(generate.Made(talk, row["gold"], "written"))
+    return conversations
 
 
 def write(
     folder: Path, taxonomy: Taxonomy, generated: int, released: Callable[[str], str] = str
 ) -> dict[str, people.Gold]:
-    """Writes the files and gives the truth by conversation, for the simulated reviewers.
+    """Writes the files and returns the truth by conversation, for the simulated reviewers.
 
-    released: what a release calls a conversation, for gold.jsonl. UsageError where the folder holds those of another
-    number: what people were handed of them has no truth here.
+    released: maps a conversation to its id in a release, for gold.jsonl. Raises UsageError if the folder holds another
+    number of conversations: there would be no truth for tasks that were assigned already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    conversations, there = made(taxonomy, generated), folder / "conversations.jsonl"
-    if there.exists() and (had := there.read_bytes().count(b"\n")) != len(conversations):
+    conversations, path = made(taxonomy, generated), folder / "conversations.jsonl"
+    if path.exists() and (stored := path.read_bytes().count(b"\n")) != len(conversations):
         raise UsageError(
-            f"{folder.parent} holds a demo of {had:,} conversations, and --generated {generated} makes"
+            f"{folder.parent} holds a demo of {stored:,} conversations, and --generated {generated} makes"
             f" {len(conversations):,}: give --to another folder, or delete this one"
         )
-    _lines(there, (c.row for c in conversations))
+    _lines(path, (c.row for c in conversations))
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy, released))
     _table(folder / "warnings.csv", flags.left(world.warnings(taxonomy)))
     items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]

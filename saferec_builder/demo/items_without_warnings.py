@@ -1,6 +1,6 @@
 """Demo items whose content warnings are held back, so that people must flag them from their plots.
 
-The loop of `saferec-build demo`: propose --items, two reviewers and an adjudicator, adjudicate; then the catalog knows.
+In `saferec-build demo`: propose --items, two reviewers and an adjudicator, adjudicate; then the catalog has the labels.
 """
 
 from functools import lru_cache
@@ -28,12 +28,12 @@ def left(warnings: list[world.Votes]) -> list[world.Votes]:
 
 
 def truth(items: pl.DataFrame, taxonomy: Taxonomy) -> dict[str, Gold]:
-    """Item id -> what a reviewer of its plot should find, from the frame of catalog.merge."""
-    known = {(item.title, item.year): item for item in world.items()}
+    """Item id -> the marks that a reviewer of its plot should set, for the items of catalog.merge."""
+    by_title = {(item.title, item.year): item for item in world.items()}
     return {
         row["item"]: [
             {"trait": slug, "form": "explicit", "turn": 0, "quote": row["plot"]}
-            for slug in known[row["title"], row["year"]].breaks(taxonomy)
+            for slug in by_title[row["title"], row["year"]].breaks(taxonomy)
         ]
         for row in items.select("item", "title", "year", "plot").to_dicts()
     }

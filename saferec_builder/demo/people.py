@@ -1,7 +1,7 @@
-"""Simulated reviewers: they read whole conversations in the files that `review push` wrote, and fill them in.
+"""Simulated reviewers: they read the conversations in the files that `review push` wrote, and fill the files in.
 
-They know the generator's truth and err at a stated rate, each on their own, so that disputes and adjudication happen
-for real. What they write is marked `simulated` when it is pulled, and such a release is refused by `--hub`.
+They know the generator's truth and err at a stated rate, independently of each other, so that there are disputes to
+adjudicate. Their reviews are marked `simulated` when they are pulled, and `--hub` refuses a release with them.
 """
 
 import csv
@@ -13,9 +13,9 @@ from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.demo import world
 from saferec_builder.storage.whole_files import replacing
 
-MISSED = 0.06  # chance that a reviewer overlooks a sensitivity that is there
-SEEN = 0.02  # chance that a reviewer sees one that is not, where it was suggested
-ADDED = 0.004  # chance per conversation of adding one that is not there and nobody suggested
+MISSED = 0.06  # chance that a reviewer overlooks a true sensitivity
+SEEN = 0.02  # chance that a reviewer accepts a false suggestion
+ADDED = 0.004  # chance per conversation that a reviewer adds a false one that was not suggested
 RULED_WRONG = 0.01  # chance that the adjudicator rules against the truth
 
 Gold = list[world.Mark]
@@ -23,7 +23,7 @@ Row = dict[str, str]
 
 
 def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) -> int:
-    """Answers every row of a pushed file and says how many. `truth` is by task."""
+    """Answers every row of a pushed file and returns how many there are. `truth` is by task."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
     tasks: dict[str, list[Row]] = {}
@@ -31,43 +31,43 @@ def fill(path: Path, truth: Mapping[str, Gold], *, adjudicator: bool = False) ->
         tasks.setdefault(row["task"], []).append(row)
     for task, units in tasks.items():
         task = base_id(task)
-        rng = random.Random(f"{path.name} {task}")  # each reviewer errs on their own, the same way in every run
+        rng = random.Random(f"{path.name} {task}")  # independent of other reviewers, the same in every run
         _answer(units, truth[task], rng, adjudicator=adjudicator)
     if rows:
         with replacing(path) as tmp, open(tmp, "w", encoding="utf-8-sig", newline="") as file:
-            out = csv.DictWriter(file, list(rows[0]), quoting=csv.QUOTE_ALL)
-            out.writeheader()
-            out.writerows(rows)
+            writer = csv.DictWriter(file, list(rows[0]), quoting=csv.QUOTE_ALL)
+            writer.writeheader()
+            writer.writerows(rows)
     return len(rows)
 
 
 def _answer(units: list[Row], gold: Gold, rng: random.Random, *, adjudicator: bool) -> None:
-    asked = {row["trait"] for row in units}
+    proposed = {row["trait"] for row in units}
     for row in units:
         row["seconds"] = str(rng.randint(4, 40))
-        mine = [g for g in gold if g["trait"] == row["trait"]]
+        marks = [g for g in gold if g["trait"] == row["trait"]]
         if row["trait"] == "*":
-            found = [g for g in gold if g["trait"] not in asked and rng.random() >= MISSED]
-            found += _invented(row, asked, gold, rng)
-            _write(row, " ".join(g["trait"] for g in found) or "none", found)
-        elif mine and rng.random() >= (RULED_WRONG if adjudicator else MISSED):
-            _write(row, "present", mine)
-        elif not mine and row["proposed_quote"] and rng.random() < (RULED_WRONG if adjudicator else SEEN):
-            row["verdict"] = "present"  # the suggestion is kept, quote and all
+            added = [g for g in gold if g["trait"] not in proposed and rng.random() >= MISSED]
+            added += _invented(row, proposed, gold, rng)
+            _write(row, " ".join(g["trait"] for g in added) or "none", added)
+        elif marks and rng.random() >= (RULED_WRONG if adjudicator else MISSED):
+            _write(row, "present", marks)
+        elif not marks and row["proposed_quote"] and rng.random() < (RULED_WRONG if adjudicator else SEEN):
+            row["verdict"] = "present"  # the suggestion stays, with its quote
         else:
             row["verdict"] = "absent"
 
 
-def _write(row: Row, verdict: str, found: Gold) -> None:
-    row["verdict"], row["form"] = verdict, found[0]["form"] if found else ""
-    row["quote"] = " | ".join(g["quote"] for g in found)
-    row["turn"] = " | ".join(str(g["turn"] + 1) for g in found)
+def _write(row: Row, verdict: str, marks: Gold) -> None:
+    row["verdict"], row["form"] = verdict, marks[0]["form"] if marks else ""
+    row["quote"] = " | ".join(g["quote"] for g in marks)
+    row["turn"] = " | ".join(str(g["turn"] + 1) for g in marks)
 
 
-def _invented(row: Row, asked: set[str], gold: Gold, rng: random.Random) -> Gold:
-    free = [t for t in world.TRAITS if t not in asked | {g["trait"] for g in gold}]
-    if not free or rng.random() >= ADDED:
+def _invented(row: Row, proposed: set[str], gold: Gold, rng: random.Random) -> Gold:
+    absent = [t for t in world.TRAITS if t not in proposed | {g["trait"] for g in gold}]
+    if not absent or rng.random() >= ADDED:
         return []
-    # an item's name stands above its plot, which is turn 1
+    # an item's name is above its plot, which is turn 1
     first = next(line for line in row["text"].split("\n") if line.startswith("1. ")).split(": ", 1)[1]
-    return [{"trait": rng.choice(free), "form": "implicit", "turn": 0, "quote": first[:60].rsplit(" ", 1)[0]}]
+    return [{"trait": rng.choice(absent), "form": "implicit", "turn": 0, "quote": first[:60].rsplit(" ", 1)[0]}]

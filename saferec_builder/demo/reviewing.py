@@ -1,4 +1,4 @@
-"""Simulates the review step: simulated people answer what a push has sent them, from the demo's truth."""
+"""Simulates the review step: simulated people answer the tasks of a push from the demo's truth."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,9 +19,9 @@ def path_of(folder: Path, name: str) -> Path:
 
 
 def answer(ws: Workspace, truth: Mapping[str, people.Gold], names: Sequence[str]) -> dict[Path, int]:
-    """Fills in the files of these people; file -> its rows. `truth` is by conversation."""
+    """Fills in the files of these people; returns file -> number of rows. `truth` is by conversation."""
     items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
-    known = {**truth, **flags.truth(items, ws.taxonomy)}
-    by_task = {name: known[task.subject] for name, task in tasks(workspace.read(ws, tables.ASSIGNMENTS)).items()}
+    by_subject = {**truth, **flags.truth(items, ws.taxonomy)}
+    by_task = {name: by_subject[task.subject] for name, task in tasks(workspace.read(ws, tables.ASSIGNMENTS)).items()}
     paths = {name: path_of(ws.root, name) for name in names}
-    return {p: people.fill(p, by_task, adjudicator=name == ADJUDICATOR) for name, p in paths.items()}
+    return {path: people.fill(path, by_task, adjudicator=name == ADJUDICATOR) for name, path in paths.items()}

@@ -1,4 +1,4 @@
-"""What the demo's authors know of their world: the truth that proposers are scored against."""
+"""The demo's truth, as its authors wrote it: proposers are scored against it."""
 
 import hashlib
 
@@ -9,7 +9,7 @@ from saferec_builder.proposing.corpus import Corpus, unknown_traits
 
 
 def known(corpus: Corpus, *, by_rules: bool) -> Truth:
-    """The truth of these items, or of these conversations; by_rules: as the rules are scored."""
+    """The truth of the items or conversations of a corpus; by_rules: for scoring the rules."""
     truth = of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, by_rules)
     if not (truth.present or truth.absent or truth.whole):
         raise UsageError(
@@ -19,39 +19,39 @@ def known(corpus: Corpus, *, by_rules: bool) -> Truth:
 
 
 def half(name: str) -> str:
-    """Half of the hand-written conversations by their id: the rules were tuned on `tune` and are scored on `report`."""
+    """The half that a hand-written conversation is in: the rules were tuned on `tune` and are scored on `report`."""
     return ("tune", "report")[int(hashlib.blake2b(name.encode(), digest_size=8).hexdigest(), 16) % 2]
 
 
 def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
-    """The hand-written conversations; of the rules only the half on which they were not tuned."""
+    """The truth of the hand-written conversations; for the rules only of the half on which they were not tuned."""
     texts = {s.subject: s.turns for s in corpus.subjects}
     present: dict[tuple[str, str], str | None] = {}
     spans: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     whole: set[str] = set()
-    for made in inputs.written():
-        subject = inputs.name_of(made)
-        if subject not in texts or (by_rules and half(made.row["id"]) == "tune"):
+    for talk in inputs.written():
+        subject = inputs.name_of(talk)
+        if subject not in texts or (by_rules and half(talk.row["id"]) == "tune"):
             continue
         whole.add(subject)
-        for g in made.gold:
-            present[subject, g["trait"]] = g["form"]
-            start = texts[subject][g["turn"]][1].find(g["quote"])
+        for mark in talk.gold:
+            present[subject, mark["trait"]] = mark["form"]
+            start = texts[subject][mark["turn"]][1].find(mark["quote"])
             if start >= 0:
-                spans.setdefault((subject, g["trait"]), []).append((g["turn"], start, start + len(g["quote"])))
+                spans.setdefault((subject, mark["trait"]), []).append((mark["turn"], start, start + len(mark["quote"])))
     return Truth(present, (), whole, spans)
 
 
 def of_items(corpus: Corpus) -> Truth:
-    """What the demo's authors know of each invented item, where no warning (but a reviewer's own) tells."""
-    open_ = unknown_traits(corpus.ws, corpus.taxonomy, reviews=False)[1]
+    """The truth of each invented item, for the traits that are unknown without the reviewers' own labels."""
+    unknown = unknown_traits(corpus.ws, corpus.taxonomy, reviews=False)[1]
     names = {(title, year): item for item, title, year in corpus.frame.select("item", "title", "year").iter_rows()}
     present: dict[tuple[str, str], str | None] = {}
     absent: set[tuple[str, str]] = set()
     for item in world.items():
         breaks = item.breaks(corpus.taxonomy)
         subject: str = names.get((item.title, item.year), "")
-        for slug in open_.get(subject, frozenset()) & set(world.TRAITS):
+        for slug in unknown.get(subject, frozenset()) & set(world.TRAITS):
             if slug in breaks:
                 present[subject, slug] = None
             else:

@@ -1,4 +1,4 @@
-"""The demo from its input files to a report: one command after the other, with simulated people between them."""
+"""Runs the demo from its input files to a report: one command after the other, with simulated reviewers in between."""
 
 import os
 import signal
@@ -20,13 +20,13 @@ from saferec_builder.storage.workspace import Workspace
 
 VERSION = "1.0.0"
 
-Command = Callable[..., None]  # runs `saferec-build` with these words, in the demo's workspace
-Say = Callable[[str], None]  # shows a line of what happens between two commands
+Command = Callable[..., None]  # runs `saferec-build` with these words in the demo's workspace
+Say = Callable[[str], None]  # shows a line about a step between two commands
 
 
 @dataclass(frozen=True)
 class Demo:
-    """What a run has made. runs: the folder of training, with its `table.txt`; None: nothing was trained."""
+    """The results of a run. runs: the folder of training, with its `table.txt`; None: nothing was trained."""
 
     release: Path
     report: Path
@@ -34,24 +34,24 @@ class Demo:
 
 
 def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, training: bool = True) -> Demo:
-    """Runs all of it in a workspace `folder`; where it was interrupted, the next run goes on.
+    """Runs all steps in a workspace `folder`; after an interruption, the next run continues.
 
-    generated: conversations beside the 260 hand-written ones. training: also train and evaluate three models.
-    Raises UsageError, before anything is made, where training is asked for and cannot run here, or the folder is a
-    workspace of yours.
+    generated: conversations besides the 260 hand-written ones. training: also train and evaluate four models.
+    Raises UsageError, before anything is written, if training is requested and cannot run here, or if the folder is
+    another workspace.
     """
     if training:
         _check_training()
     ws = Workspace.create(folder, demo=True)
     if not ws.config.demo:
         raise UsageError(f"{folder} is a workspace, and no demo: give --to another folder")
-    given = folder / "input"
-    truth = inputs.write(given, ws.taxonomy, generated, partial(released_ids.released, ws, ws.config.dataset.name))
+    data = folder / "input"
+    truth = inputs.write(data, ws.taxonomy, generated, partial(released_ids.released, ws, ws.config.dataset.name))
     command("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
-    command("catalog", "add", "warnings", given / "warnings.csv")
-    command("mine", "messages", given / "conversations.jsonl")
+    command("catalog", "add", "warnings", data / "warnings.csv")
+    command("mine", "messages", data / "conversations.jsonl")
     command("propose")
-    command("propose", "--items")  # sixty items have no warnings: what their plots say goes to people too
+    command("propose", "--items")  # sixty items have no warnings: people review proposals from their plots
     command("propose-score", "--gold", "demo")
     command("propose-score", "--items", "--gold", "demo")
     _review(ws, truth, command, say)
@@ -60,22 +60,22 @@ def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, tr
     command("publish", VERSION, "--to", folder / "published")
     release, runs = folder / "releases" / VERSION, folder / "runs" if training else None
     if runs:
-        _train(release, runs, given / "gold.jsonl", say)
+        _train(release, runs, data / "gold.jsonl", say)
     command("report", *(("--runs", runs) if runs else ()))
     return Demo(release, folder / "report.html", runs)
 
 
 def _review(ws: Workspace, truth: Mapping[str, Gold], command: Command, say: Say) -> None:
-    """Two people answer; what they disagree on goes to the adjudicator."""
+    """Two people review; their disagreements go to the adjudicator."""
     people = [word for name in REVIEWERS for word in ("--reviewer", name)]
     push = ("review", "push", "--tool", "files", *people, "--adjudicator", ADJUDICATOR, "--all")
 
     def pull(names: tuple[str, ...]) -> None:
-        there = [path for name in names if (path := reviewing.path_of(ws.root, name)).exists()]
-        if there:
-            command("review", "pull", "--tool", "files", *there)
+        paths = [path for name in names if (path := reviewing.path_of(ws.root, name)).exists()]
+        if paths:
+            command("review", "pull", "--tool", "files", *paths)
 
-    pull((*REVIEWERS, ADJUDICATOR))  # of a run that was interrupted before its pull
+    pull((*REVIEWERS, ADJUDICATOR))  # files of a run that was interrupted before its pull
     for names in (REVIEWERS, (ADJUDICATOR,)):
         command(*push)
         for path, rows in reviewing.answer(ws, truth, names).items():
@@ -84,24 +84,24 @@ def _review(ws: Workspace, truth: Mapping[str, Gold], command: Command, say: Say
 
 
 def _check_training() -> None:
-    """Fails before an hour is spent: the extra must be there."""
+    """Raises UsageError if the extra `train` is missing, before an hour is spent."""
     missing = [name for name in ("torch", "trl", "datasets") if find_spec(name) is None]
     if missing:
         raise UsageError(f"training needs {missing[0]}: pip install 'saferec-builder[train]', or use --no-training")
 
 
 def _train(release: Path, runs: Path, gold: Path, say: Say) -> None:
-    """In processes of their own, whose lines go where ours do."""
+    """Trains in separate processes that write to the same output."""
     words = [str(w) for w in ("run", "--release", release, "--model", "tiny", "--output", runs, "--gold", gold)]
     words += ["--processes", "2"] if (os.cpu_count() or 1) > 1 else []
     say(f"\n$ python -m training.safecrs {' '.join(words)}")
-    with subprocess.Popen([sys.executable, "-u", "-P", "-m", "training.safecrs", *words]) as ran:
+    with subprocess.Popen([sys.executable, "-u", "-P", "-m", "training.safecrs", *words]) as process:
         try:
-            ran.wait()
-        except KeyboardInterrupt:  # of a terminal both know: it ends what it began, and we wait for it
+            process.wait()
+        except KeyboardInterrupt:  # in a terminal both get it: wait until training has ended its processes
             with suppress(subprocess.TimeoutExpired):
-                ran.wait(10)
-            ran.send_signal(signal.SIGINT)
+                process.wait(10)
+            process.send_signal(signal.SIGINT)
             raise
-    if ran.returncode:
-        raise TrainingError(f"training stopped with exit code {ran.returncode}: its last lines say why")
+    if process.returncode:
+        raise TrainingError(f"training stopped with exit code {process.returncode}: its last lines say why")
