@@ -1,1 +1,1 @@
-"""saferec-build: one file per verb group; heavy packages load inside the command that needs them."""
+"""The commands of saferec-build, a file per group; heavy packages are imported by the command that needs them."""

@@ -32,7 +32,7 @@ class Entry(NamedTuple):
     slow: bool = False  # and shows no progress bar
 
 
-COMMANDS = {  # in the order of the data
+COMMANDS = {  # in the order of the pipeline
     "init": Entry("workspace", "init", "Make a workspace with a commented saferec.toml."),
     "catalog": Entry("catalog", None, "Items, their warnings and the oracle's verdicts."),
     "screen": Entry("screen", "screen", "Screen a recommender's lists, trait by trait."),
@@ -103,7 +103,7 @@ def _root(version: bool = typer.Option(False, "--version", help="Print the versi
 
 
 def main() -> None:
-    """Exit 0 done, 1 a mistake or a machine that refuses (one line), 2 usage, 130 Ctrl-C; a bug keeps its traceback."""
+    """Exits with 0 (done), 1 (an error, in one line), 2 (usage) or 130 (Ctrl-C); a bug prints its traceback."""
     log = logging.getLogger("saferec_builder")  # what library functions log goes to stderr
     log.handlers, log.propagate = [h for h in (logging.lastResort,) if h], False
     with interrupts.listening() as pressed:

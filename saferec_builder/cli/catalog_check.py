@@ -100,11 +100,11 @@ def merges(
     """Rows of a source that became part of another's item. And by which id or title."""
     result = lookup.merges(Workspace.open(folder))
     rows = (result.conflicts if conflicts else pl.concat([result.joined, result.conflicts])).to_dicts()
-    shown, n_conflicts = rows[:limit], result.conflicts.height
-    lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in shown]
+    listed, n_conflicts = rows[:limit], result.conflicts.height
+    lines = ["{row} {title}  {by}  {other} {other_title}  (item {item})".format(**row) for row in listed]
     totals = f"{result.joined.height:,} merges, {n_conflicts:,} id conflicts"
-    lines.append(f"catalog merges: {totals}, {len(shown):,} shown (--limit)")
-    figures: dict[str, JsonValue] = {"id_conflicts": n_conflicts, "merges": shown}
+    lines.append(f"catalog merges: {totals}, {len(listed):,} shown (--limit)")
+    figures: dict[str, JsonValue] = {"id_conflicts": n_conflicts, "merges": listed}
     _say(lines, Counts("catalog merges", skipped=len(rows), figures=figures), as_json)
 
 

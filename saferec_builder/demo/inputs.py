@@ -68,9 +68,9 @@ def write(
     return {name_of(c): c.gold for c in conversations}
 
 
-def name_of(made: generate.Made) -> str:
+def name_of(conversation: generate.Made) -> str:
     """The id that `mine messages` gives the conversation."""
-    return digest("messages", made.row["id"])
+    return digest("messages", conversation.row["id"])
 
 
 def _gold(

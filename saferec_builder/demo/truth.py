@@ -28,18 +28,18 @@ def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
     texts = {s.subject: s.turns for s in corpus.subjects}
     present: dict[tuple[str, str], str | None] = {}
     spans: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
-    whole: set[str] = set()
+    complete: set[str] = set()
     for talk in inputs.written():
         subject = inputs.name_of(talk)
         if subject not in texts or (by_rules and half(talk.row["id"]) == "tune"):
             continue
-        whole.add(subject)
+        complete.add(subject)
         for mark in talk.gold:
             present[subject, mark["trait"]] = mark["form"]
             start = texts[subject][mark["turn"]][1].find(mark["quote"])
             if start >= 0:
                 spans.setdefault((subject, mark["trait"]), []).append((mark["turn"], start, start + len(mark["quote"])))
-    return Truth(present, (), whole, spans)
+    return Truth(present, (), complete, spans)
 
 
 def of_items(corpus: Corpus) -> Truth:

@@ -154,7 +154,7 @@ def _summary(drops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _drops_to_keep(drops: pl.DataFrame, taken: set[str]) -> pl.DataFrame:
-    """The drops of files from which something was taken, and those that lose nothing (EXPECTED)."""
+    """The drops of files from which something was taken, and the drops for EXPECTED reasons."""
     return drops.filter(_FILE.is_in(list(taken)) | pl.col("reason").is_in(EXPECTED))
 
 

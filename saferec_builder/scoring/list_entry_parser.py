@@ -108,7 +108,7 @@ def marked(text: str) -> str:
 def clean(text: str) -> str:
     """The text without markup, and without punctuation that joins a title to its neighbours."""
     text = text.replace(OPEN, "").replace(CLOSE, "").strip().strip("*|").strip()
-    # a dot, comma or dash at the end belongs to the sentence; "..." and "!" may belong to a title and fold anyway
+    # a dot, comma or dash at the end belongs to the sentence; "..." and "!" may be part of a title, and compare equal anyway
     return text.rstrip(" ,;:-–—").lstrip(" ,;:–—").strip()
 
 
@@ -139,17 +139,17 @@ def before(item: str, rest: str) -> str:
     return titles.Near(item) if rest.lstrip().startswith(("(", "[")) else item
 
 
-def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), behind: str = "") -> Entry:
+def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), following: str = "") -> Entry:
     """The entry for a text that should be a title: the first reading that is in the catalogue.
 
-    behind: the text that followed. A reading that skips brackets after its title does not name the item exactly:
+    following: the text after it. A reading that skips brackets after its title does not name the item exactly:
     "Saw (part two)" is not "Saw".
     """
     full, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
     for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short)) if n):
         if item := look(name, year):
-            return Entry(name, year, before(item, f"{full} {behind}".partition(name)[2]))
+            return Entry(name, year, before(item, f"{full} {following}".partition(name)[2]))
     return Entry(span or (plain if year or not short else short[-1]) or full, year)
 
 
@@ -163,7 +163,7 @@ def entry_of(text: str, look: Look) -> Entry:
         return Entry(title, year, item)
     text = marked(text)
     groups = list(GROUP.finditer(text))
-    if not groups and (item := look(clean(text))):  # "2001: A Space Odyssey" has no year in front
+    if not groups and (item := look(clean(text))):  # the 2001 in "2001: A Space Odyssey" is not its year
         return Entry(clean(text), None, item)
     if groups and not clean(text[: groups[0].start()]) and clean(text[groups[0].end() :]):
         return choose(text[groups[0].end() :], year_of(groups[0]), look)
@@ -186,7 +186,7 @@ def yearless(text: str, look: Look) -> Entry:
         return entry
     if text.lstrip().startswith(OPEN) and CLOSE in text:
         end = text.index(CLOSE) + 1
-        return choose(text[:end], None, look, behind=clean(text[end:]))
+        return choose(text[:end], None, look, following=clean(text[end:]))
     return choose(text, None, look)
 
 

@@ -84,8 +84,8 @@ def _machine() -> str:
 
 
 def _remove_leftovers(folder: Path, shards: Container[str]) -> None:
-    """Removes what killed workers and runs left of these shards. Other runs may be at work on them, or on others; as
-    processes of another machine cannot be seen from here, their files are removed once the shard is done."""
+    """Removes the files that killed runs left of these shards, while other runs may write the same or other shards.
+    Files from another machine, whose processes cannot be checked from here, are removed once the shard is done."""
     for path in folder.glob(_temporary("*", "*")):
         name, owner, _ = path.name[1:].rsplit(".", 2)
         machine, _, process = owner.rpartition("-")
@@ -122,7 +122,7 @@ def _make_shard(function: Make[Work, Facts], name: str, work: Work, folder: Path
     tmp.mkdir()
     facts = function(work, tmp)
     with held(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
-        if _facts(folder, name) is not None:  # by another run, which may be reading it already
+        if _facts(folder, name) is not None:  # done by another run, which may be reading it already
             _remove(tmp)
             return name
         shutil.rmtree(folder / name, ignore_errors=True)  # left by a run that was killed before it wrote the manifest
