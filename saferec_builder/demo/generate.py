@@ -7,8 +7,10 @@ test time, uses cue words that no other bank has.
 
 import random
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any, NotRequired, TypedDict
 
 from saferec_builder.core.taxonomy import Taxonomy
@@ -112,10 +114,8 @@ def _conversation(
 def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
     """A person with a taste (the items that share a genre with a first favourite) and perhaps a sensitivity."""
     domain = "game" if rng.random() < GAMES else "film"
-    pool = [i for i in world.items() if i.domain == domain]
-    favourite = rng.choice(pool)
-    taste = sorted(pool, key=lambda i: (-len(set(i.genres) & set(favourite.genres)), abs(i.year - favourite.year)))
-    near = [i for i in taste[1:60] if i.title != favourite.title]
+    favourite = rng.choice(_pool(domain))
+    near = _near(favourite)
     liked = (favourite, *rng.sample(near[:20], 1))
     traits = _traits(near[:20], breaks, rng) if rng.random() < SENSITIVE else ()
     unseen = [i for i in near if i not in liked]
@@ -132,7 +132,20 @@ def _seeker(breaks: Broken, rng: random.Random) -> _Seeker:
     return _Seeker(domain, traits, liked, tuple(offered), accepted)
 
 
-def _traits(near: list[world.Item], breaks: Broken, rng: random.Random) -> tuple[str, ...]:
+@cache
+def _pool(domain: str) -> tuple[world.Item, ...]:
+    return tuple(i for i in world.items() if i.domain == domain)
+
+
+@cache
+def _near(favourite: world.Item) -> tuple[world.Item, ...]:
+    """The nearest in taste first."""
+    genres, year = set(favourite.genres), favourite.year
+    taste = sorted(_pool(favourite.domain), key=lambda i: (-len(genres.intersection(i.genres)), abs(i.year - year)))
+    return tuple(i for i in taste[1:60] if i.title != favourite.title)
+
+
+def _traits(near: Sequence[world.Item], breaks: Broken, rng: random.Random) -> tuple[str, ...]:
     """One sensitivity, sometimes two, among those that this taste often breaks: there it matters to be careful."""
     often = {t: sum(t in breaks[i] for i in near) for t in world.TRAITS}
     order = sorted(world.TRAITS, key=lambda t: (-often[t], t))[:TEMPTING]

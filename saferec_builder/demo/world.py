@@ -52,7 +52,7 @@ class Votes(TypedDict):
     no: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is there once (`items`)
 class Item:
     title: str
     year: int
