@@ -159,17 +159,22 @@ def _evidence(votes: pl.DataFrame, judged: pl.DataFrame) -> pl.DataFrame:
     return units.join(forms, on=UNIT, how="left").join(spans, on=UNIT, how="left")
 
 
-def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
-    """The rows of `judged` that differ from the unit's last label, with ids.
-
-    An id covers the unit, verdict, method, reviews and the previous label, so a label that returns is a new row.
-    """
+def differing(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """The rows of `judged` that differ from the unit's last label, with its id as `had`."""
     previous = last(labels, *UNIT)
     facts = ["digest", "verdict", "form", "spans", "method", "reviews"]
     matched = previous.select(*UNIT, had="label", **{f"had_{c}": c for c in facts})
-    new = judged.join(matched, on=UNIT, how="left", maintain_order="left").filter(
+    return judged.join(matched, on=UNIT, how="left", maintain_order="left").filter(
         pl.col("had").is_null() | pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"had_{c}")) for c in facts)
     )
+
+
+def changed(judged: pl.DataFrame, labels: pl.DataFrame) -> pl.DataFrame:
+    """`differing`, with ids.
+
+    An id covers the unit, verdict, method, reviews and the previous label, so a label that returns is a new row.
+    """
+    new = differing(judged, labels)
     ids = [
         digest(*row) for row in new.select(*UNIT, "verdict", "method", "reviews", "digest", "spans", "had").iter_rows()
     ]

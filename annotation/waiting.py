@@ -60,7 +60,7 @@ def _count(ws: Workspace) -> Waiting:
 
     review = review_state.gather(ws)
     units = review_state.open_units(review, opt_outs.avoided(ws))
-    unlabelled = aggregation.changed(review.judged, review.labels).height
+    unlabelled = aggregation.differing(review.judged, review.labels).height
     tasks = units.select("kind", "subject", "reviewer").n_unique()
     rulings = units.filter(role="adjudicator")  # without tasks that were taken back
     disputed = review.disputed.join(rulings, on=tables.UNIT, how="anti").height
