@@ -5,7 +5,7 @@ pull   rows (files.lines) -> answers; what cannot be read is a drop that names i
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -83,7 +83,7 @@ def pull(
                 continue
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
-                answers = _whole(line, task, spans_of(task, line.trait), own, known, about) if task else []
+                answers = _whole(line, task, partial(spans_of, task, line.trait), own, known, about) if task else []
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
@@ -120,17 +120,17 @@ def _traits(rows: Sequence[Line]) -> dict[str, set[str]]:
     return own
 
 
-def _evidence(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str], Spans]:
-    """What reads the quotes of a task's row on a trait."""
+def _evidence(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str, str, str], list[Span]]:
+    """What reads the quotes of a task's row on a trait, given their cell and that of their turns."""
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
 
-    def of(task: Task, trait: str) -> Spans:
+    def spans(task: Task, trait: str, cell: str, turn: str) -> list[Span]:
         turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
         keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
         were = [spans for key in keys for spans in marked.get(key, [])]
-        return partial(_spans, turns=turns, kind=task.kind, locate=locate, marked=were)
+        return _spans(cell, turn, turns, task.kind, locate, were)
 
-    return of
+    return spans
 
 
 def _sheet(path: Path, keyed: Keyed | None, named: Collection[Path] | None, passed: list[str]) -> list[Line]:
@@ -222,7 +222,7 @@ def _earlier(known: Answered, task: Task) -> dict[str, set[str]]:
 
 def _answers(line: Line, task: Task, spans: Spans, about: About) -> list[dict[str, Any]]:
     """What a row says: one answer, or for `*` one per slug and the rest."""
-    fixed = asdict(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
+    fixed = vars(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
     seconds = {"seconds": _seconds(line)}
     if not line.is_rest:
         return [fixed | seconds | {"trait": line.trait} | _verdict(line, task, spans)]

@@ -1,7 +1,7 @@
 """Types that all review tools share: the id of a task, what a task stands for, and the answers that came back."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypedDict
 
 import polars as pl
@@ -91,7 +91,7 @@ class Task:
 
     @property
     def id(self) -> str:
-        return task_id(*astuple(self))
+        return task_id(self.kind, self.subject, self.digest, self.reviewer, self.role)
 
 
 TASK = tuple(each.name for each in fields(Task))  # the columns that name a task as it was shown
@@ -99,9 +99,10 @@ TASK = tuple(each.name for each in fields(Task))  # the columns that name a task
 
 def per_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
     """Each task of these units (routing.UNITS), in their order, with its rows."""
-    for part in units.partition_by("kind", "subject", "reviewer", "role", maintain_order=True):
-        rows = list(part.iter_rows(named=True))
-        yield Task(*(rows[0][name] for name in TASK)), rows
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in units.iter_rows(named=True):
+        found.setdefault((row["kind"], row["subject"], row["reviewer"], row["role"]), []).append(row)
+    return ((Task(*(rows[0][name] for name in TASK)), rows) for rows in found.values())
 
 
 def ids(rows: pl.DataFrame) -> list[str]:
