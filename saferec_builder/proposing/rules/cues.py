@@ -20,6 +20,7 @@ _SPOKEN = re.compile(  # in double or single marks, between which apostrophes ma
 )
 _QUOTED = re.compile(r'"([^"\n]{1,80})"')
 _SMALL = "of|the|and|in|on|a|an|to|for|with|at|from|by|de|la|le|du|der|das|die|vs|or|no|not|is|as|&"
+_SMALL_WORDS = frozenset(_SMALL.split("|"))
 _CAPITALS = re.compile(
     rf"\b(?!I\b|I')[A-Z][\w']*(?:(?:(?:\s+(?:{_SMALL}))*\s+|-)(?!I\b|I')[A-Z0-9][\w']*)+|@\d+",
 )
@@ -29,7 +30,6 @@ _WORK = re.compile(  # "the movie Psycho", "watched Carrie", "the Exorcist films
     r"(?!I\b|I')([A-Z][\w'-]+)|(?<=[a-z] )(?!I\b|I')([A-Z][\w'-]+)(?= (?:movies|films|books|games|series|franchise)\b)"
 )
 _SENTENCE_START = re.compile(r"(?:^|[.!?\n])[\s\"'(]*$")
-_LAST_WORD = re.compile(r"(\S+)\s*$")
 _NO_TITLE = frozenset(
     "i is was were are be seen saw see watch watched watching like liked likes love loved loves enjoy enjoyed hate "
     "hated and or but film films movie movies also about called named than that this it recommend played playing play "
@@ -48,7 +48,9 @@ _REPEAT = re.compile(r"(?:[?*+]|\{\d*,?\d*\})\??")
 SEEKER = ("cues", "genre", "says", "reaction", "hints", "aftermath", "implied", "faint", "life")
 PLOT = ("cues", "plot", "plot_faint")
 Label = tuple[str, str]
-_LETTERS = 4  # first letters of a phrase, by which it is looked up
+_GAP = r"[\s\-]+"  # between two words of a phrase
+_GAPS = re.compile(_GAP)
+_LETTERS = 4  # first letters of a phrase, by which it is looked up; a gap counts as one
 _LONGEST_TITLE = 12  # words
 _LONGEST_PLAIN_TITLE = 4  # words of a title without capitals
 
@@ -58,21 +60,31 @@ class Phrases:
 
     def __init__(self, labelled: Iterable[tuple[Label, str]], words: dict[str, str]) -> None:
         self.by_start: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}
+        self.longer: dict[str, list[tuple[Label, re.Pattern[str]]]] = {}  # by each beginning of a start
         for label, entry in labelled:
             body = phrase(entry, words)
             pattern = re.compile(rf"(?:{body})(?!\w)")
-            for start in sorted(starts(body, _LETTERS)):
+            prefixes = starts(body, _LETTERS)
+            for start in sorted(prefixes):
                 self.by_start.setdefault(start, []).append((label, pattern))
+            for part in sorted({start[:n] for start in prefixes for n in range(len(start))}):
+                self.longer.setdefault(part, []).append((label, pattern))
+        self.candidates = lru_cache(1 << 14)(self._candidates)
 
     def find(self, low: str) -> Iterator[tuple[Label, int, int]]:
         """Yields (label, start, end) of every phrase wherever it begins, also inside another."""
-        nothing: list[tuple[Label, re.Pattern[str]]] = []
         for word in _WORD.finditer(low):
             place = word.start()
-            for key in dict.fromkeys(low[place : place + n] for n in range(_LETTERS + 1)):  # at the end some are equal
-                for label, pattern in self.by_start.get(key, nothing):
-                    if match := pattern.match(low, place):
-                        yield label, place, match.end()
+            for label, pattern in self.candidates(low[place : place + _LETTERS]):
+                if match := pattern.match(low, place):
+                    yield label, place, match.end()
+
+    def _candidates(self, letters: str) -> list[tuple[Label, re.Pattern[str]]]:
+        """The phrases that can begin with these letters."""
+        key = _GAPS.sub(" ", letters)
+        # a gap of several letters hides the letters after it, so every phrase that begins with the key is possible
+        longer = self.longer.get(key, ()) if len(key) < len(letters) else ()
+        return [entry for n in range(len(key) + 1) for entry in self.by_start.get(key[:n], ())] + [*longer]
 
 
 class Places:
@@ -159,17 +171,18 @@ def _dated_spans(text: str) -> list[tuple[int, int]]:
 def _title_start(text: str, end: int) -> int:
     """The place where the title that ends at `end` begins."""
     start = place = end
-    small = set(_SMALL.split("|"))
     for n in range(_LONGEST_TITLE):
-        word = _LAST_WORD.search(text, max(0, place - 40), place)
-        if word is None or (n and word[1][-1] in ".!?;:)]" and not re.fullmatch(r"(?:Mrs?|Dr|St|Ms|Vol)\.", word[1])):
+        lead = text[max(0, place - 40) : place].rstrip()
+        word = lead.rsplit(None, 1)[-1] if lead else ""
+        if not word or (n and word[-1] in ".!?;:)]" and not re.fullmatch(r"(?:Mrs?|Dr|St|Ms|Vol)\.", word)):
             break
-        bare = word[1].strip(",\"'“”(")
+        word_start = max(0, place - 40) + len(lead) - len(word)
+        bare = word.strip(",\"'“”(")
         if bare[:1].isupper() or bare[:1].isdigit():
-            start = word.start(1)
-        elif (n and word[1].endswith(",")) or (bare.lower() not in small and (start < end or _is_plain(bare, n))):
+            start = word_start
+        elif (n and word.endswith(",")) or (bare.lower() not in _SMALL_WORDS and (start < end or _is_plain(bare, n))):
             break
-        place = word.start(1)
+        place = word_start
     return start if start < end else place
 
 
@@ -209,14 +222,13 @@ def _work_spans(text: str) -> list[tuple[int, int]]:
     return [match.span(1 if match[1] else 2) for match in _WORK.finditer(text)]
 
 
-def _name_spans(text: str, low: str, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Spans of these names: several words in any case, a single word only in its own case."""
-    spans = []
-    for name in names:
-        is_phrase = " " in name
-        for match in re.finditer(re.escape(name.lower() if is_phrase else name), low if is_phrase else text):
-            spans.append(match.span())
-    return spans
+def _name_spans(text: str, low: str, names: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Yields the spans of these names: several words in any case, a single word only in its own case."""
+    for name, searched in ((name.lower(), low) if " " in name else (name, text) for name in names):
+        start = searched.find(name)
+        while start >= 0:
+            yield start, start + len(name)
+            start = searched.find(name, start + len(name))
 
 
 # ---- from phrases to patterns
@@ -282,12 +294,12 @@ def phrase(entry: str, words: dict[str, str]) -> str:
         entry = _NAME.sub(lambda match: words[match[1]], entry)
     entry = entry.strip().replace(" ... ", r"[\s,\-]+(?:[\w']+[\s\-,]+){0,4}?")
     entry = re.sub(r"(?<!\\)_", r"[\\s\\-]*", entry).replace("~", r"\w*")
-    return re.sub(r" ", r"[\\s\\-]+", entry)
+    return entry.replace(" ", _GAP)
 
 
 def starts(body: str, most: int) -> set[str]:
     """The prefixes, of `most` letters or fewer, with which a match of this expression can begin; "" is any text."""
-    prefixes = {letters for letters, _ in _prefixes(body, most)}
+    prefixes = {_GAPS.sub(" ", letters) for letters, _ in _prefixes(body, most)}
     return {a for a in prefixes if not any(a != b and a.startswith(b) for b in prefixes)}
 
 
@@ -296,9 +308,12 @@ def _prefixes(body: str, most: int) -> set[tuple[str, bool]]:
     return set().union(*(_sequence(part, most) for part in _split(body)))
 
 
+@lru_cache(1 << 12)
 def _sequence(part: str, most: int) -> set[tuple[str, bool]]:
     if not part:
         return {("", True)}
+    if most and part.startswith(_GAP):
+        return {(" " + more, ends) for more, ends in _sequence(part.removeprefix(_GAP).removeprefix("?"), most - 1)}
     if not most or part[0] in "\\[.":
         return {("", False)}
     end = next((n for n, letter, depth in _scan(part) if letter == ")" and not depth), 0) if part[0] == "(" else 0

@@ -51,7 +51,8 @@ def test_a_phrase_is_found_wherever_it_begins() -> None:
     """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
     book = cues.load()
     rows = tomllib.loads((MESSAGES / "strangers.toml").read_text(encoding="utf-8"))["trait"]
-    texts = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
+    said = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
+    texts = [*said, *(low.replace(" ", " - ") for low in said)]
     for phrases in (book.signs, book.stances, book.blank):
         each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
         for low in texts:
