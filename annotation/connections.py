@@ -13,7 +13,7 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 from annotation.review_destinations import Argilla, LabelStudio
-from annotation.review_state import Desk
+from annotation.review_state import ReviewState
 from annotation.tools import (
     argilla_client as argilla_server,
     label_studio_client as label_studio_server,
@@ -98,7 +98,7 @@ def accounts_of(ws: Workspace, server: Client, names: list[str]) -> dict[str, st
     return made
 
 
-def known(desk: Desk, server: Client, names: list[str]) -> dict[str, str]:
+def known(desk: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account, as saferec.toml or the workspace's own server has it. UsageError where two have one: under
     two names somebody would be two readers, and agree with themselves."""
     facts = managed.state(home(desk.ws))

@@ -6,13 +6,13 @@ from dataclasses import astuple
 
 import polars as pl
 
-from annotation.review_state import Desk
+from annotation.review_state import ReviewState
 from annotation.tools import sync
 from annotation.tools.tasks_and_answers import TASK, base_id, shown
 from saferec_builder.storage import tables, workspace
 
 
-def unanswered(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str, int]:
+def unanswered(desk: ReviewState, tool: str, projects: list[sync.Project]) -> dict[str, int]:
     """reviewer -> tasks without an answer whose project is missing on the server and has no replacement."""
     sent, marks = _sent(desk, tool), {project.mark for project in projects}
     missing = sent.filter([sync.mark_of(place) not in marks for place in sent["place"]])
@@ -21,7 +21,7 @@ def unanswered(desk: Desk, tool: str, projects: list[sync.Project]) -> dict[str,
     return _counts(task.reviewer for task in lost if astuple(task) not in answered)
 
 
-def answers(desk: Desk, tool: str, projects: list[sync.Project], seen: Collection[str]) -> dict[str, int]:
+def answers(desk: ReviewState, tool: str, projects: list[sync.Project], seen: Collection[str]) -> dict[str, int]:
     """reviewer -> tasks of these projects without an answer on the server, although one was pulled. `seen`: ids of
     those that have one."""
     sent = _sent(desk, tool).filter(pl.col("place").is_in([project.place for project in projects]))
@@ -30,7 +30,7 @@ def answers(desk: Desk, tool: str, projects: list[sync.Project], seen: Collectio
     return _counts(task.reviewer for task in empty if astuple(task) in answered)
 
 
-def _sent(state: Desk, tool: str) -> pl.DataFrame:
+def _sent(state: ReviewState, tool: str) -> pl.DataFrame:
     """The tasks that the server holds according to the ledger."""
     return tables.last(workspace.read(state.ws, tables.SENT).filter(tool=tool), "place", "task").filter(state="there")
 

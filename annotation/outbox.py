@@ -17,7 +17,7 @@ from typing import TypeVar
 import polars as pl
 
 from annotation import task_assignment as dealing
-from annotation.review_state import Desk, gather
+from annotation.review_state import ReviewState, gather
 from annotation.tools import files
 from annotation.tools.tasks_and_answers import TASK, Task, base_id, ids, tasks as tasks_of
 from saferec_builder.core import os_error_messages as refusals
@@ -126,7 +126,7 @@ def sent(ws: Workspace, send: Callable[[], Sent], new: pl.DataFrame) -> Sent:
     return result
 
 
-def adopted(state: Desk, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> Desk:
+def adopted(state: ReviewState, seen: Iterable[str] = (), files: Iterable[Path] = ()) -> ReviewState:
     """The review state, including what has arrived from an interrupted push."""
     return gather(state.ws) if adopt(state.ws, seen, files) else state
 

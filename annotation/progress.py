@@ -15,7 +15,7 @@ from annotation import (
     task_assignment as dealing,
 )
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import Desk, blind_readings, gather, label_bounds, open_units, reported, undone
+from annotation.review_state import ReviewState, blind_readings, gather, label_bounds, open_units, reported, undone
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
 from saferec_builder.storage.tables import HANDED_BACK, UNIT
@@ -78,7 +78,7 @@ def progress(
     return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
 
 
-def tasks(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
+def tasks(desk: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
     """TASK and `state` of all tasks ever assigned; `units` are the open ones (review_state.open_units).
 
     `open`: its reader still has questions to answer, perhaps after a partial answer. `answered`: nothing is left to
@@ -96,7 +96,7 @@ def tasks(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
     return with_flags.select(*TASK, state=state)
 
 
-def _reviewers(state: Desk) -> dict[str, dict[str, JsonValue]]:
+def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     """Each reviewer's tasks, open and rejected ones, median seconds per task, and results on gold and decoys."""
     units = open_units(state, opt_outs.avoided(state.ws))
     counts = tasks(state, units).group_by("reviewer").agg(pl.len(), open=(pl.col("state") == "open").sum())

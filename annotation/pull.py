@@ -10,7 +10,7 @@ import polars as pl
 
 from annotation import connections, outbox, rejections, review_history, servers
 from annotation.review_destinations import Files, Place, ReviewPage
-from annotation.review_state import Desk, gather, open_units
+from annotation.review_state import ReviewState, gather, open_units
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
@@ -87,7 +87,7 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
     return PullResult(counts, rejected, waiting)
 
 
-def _waiting(desk: Desk, pulled: Pulled) -> int:
+def _waiting(desk: ReviewState, pulled: Pulled) -> int:
     """Rows of files without an answer; not those whose task is open no more: answered elsewhere, or by what was just
     pulled, or taken back."""
     who = ("kind", "subject", "reviewer", "role")
@@ -95,7 +95,7 @@ def _waiting(desk: Desk, pulled: Pulled) -> int:
     return sum(task is None or attrgetter(*who)(task) in still for task in pulled.empty)
 
 
-def _leave_out(desk: Desk, pulled: Pulled) -> None:
+def _leave_out(desk: ReviewState, pulled: Pulled) -> None:
     """The work of people that was set aside stays so, however often their file or project is pulled."""
     gone = review_history.aside(desk.reviews)
     for key in [key for key in pulled.answers if key[3] in gone]:
@@ -103,7 +103,7 @@ def _leave_out(desk: Desk, pulled: Pulled) -> None:
         pulled.drop(pulled.places[key], review_history.SET_ASIDE, f"{key[2]}: `review set-aside --undo` lets it count")
 
 
-def of_files(desk: Desk, paths: list[Path], named: Collection[Path] = ()) -> Pulled:
+def of_files(desk: ReviewState, paths: list[Path], named: Collection[Path] = ()) -> Pulled:
     """The answers in these files; one that is no sheet is passed over, but where somebody `named` it."""
     # of a text that was read to its end in a file: what was said on a server came later, and no old file leaves it out
     who = ["kind", "subject", "reviewer", "role"]
@@ -127,14 +127,14 @@ def of_files(desk: Desk, paths: list[Path], named: Collection[Path] = ()) -> Pul
     return found
 
 
-def _departed(desk: Desk) -> set[tuple[Task, str, str]]:
+def _departed(desk: ReviewState) -> set[tuple[Task, str, str]]:
     """The last words on traits that have left the taxonomy."""
     said = desk.reviews.filter(~pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))
     rows = tables.last(said, *tables.UNIT, *review_history.WHO).select(*TASK, "trait", "verdict")
     return {(Task(*row[: len(TASK)]), row[-2], row[-1]) for row in rows.iter_rows()}
 
 
-def _marked(desk: Desk) -> file_answers.Marked:
+def _marked(desk: ReviewState) -> file_answers.Marked:
     """What was proposed, and what everybody marked themselves: the last one first."""
     claims = desk.ever.sort(pl.col("verdict") == "present", maintain_order=True).with_columns(reviewer=pl.lit(""))
     found: dict[tuple[str, str, str, str], list[list[Span]]] = {}
@@ -145,7 +145,7 @@ def _marked(desk: Desk) -> file_answers.Marked:
     return found
 
 
-def unkeyed(desk: Desk) -> set[str]:
+def unkeyed(desk: ReviewState) -> set[str]:
     """Tasks whose sheets may have been handed out without a key, by the version before: their `task_id`. Whose task
     went to a server may have shown that id to everybody there."""
     keys = workspace.read(desk.ws, tables.KEYED)["task"]
@@ -155,7 +155,7 @@ def unkeyed(desk: Desk) -> set[str]:
     return given - {base_id(task) for task in workspace.read(desk.ws, tables.SENT)["task"]}
 
 
-def _once(desk: Desk, pulled: Pulled) -> None:
+def _once(desk: ReviewState, pulled: Pulled) -> None:
     """What came without a key is taken once: who knows the id of a task overwrites nobody's answer with it."""
     unit = ["kind", "subject", "trait", "reviewer", "role"]
     had = set(desk.reviews.select(unit).iter_rows())
@@ -167,7 +167,7 @@ def _once(desk: Desk, pulled: Pulled) -> None:
     pulled.unkeyed = len({(key[0], key[1], *key[3:]) for key in pulled.once & pulled.answers.keys()})
 
 
-def new(desk: Desk, pulled: Pulled) -> pl.DataFrame:
+def new(desk: ReviewState, pulled: Pulled) -> pl.DataFrame:
     """REVIEWS rows of the answers that say something new."""
     schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
     answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)

@@ -25,7 +25,7 @@ from annotation import (
 from annotation.page import links
 from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
-from annotation.review_state import Desk, found_units, gather, queue, still_open
+from annotation.review_state import ReviewState, found_units, gather, queue, still_open
 from annotation.tools import files, task_conversion as sheets
 from annotation.tools.guidelines import GUIDELINES, guideline, of_tool
 from annotation.tools.tasks_and_answers import TASK, keyed_id, sheet_id
@@ -88,7 +88,7 @@ def push(
         return _push(gather(ws), who, options, to)
 
 
-def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
+def _push(desk: ReviewState, who: People, options: Options, to: Place) -> PushResult:
     desk = _caught_up(desk, who, to)
     checks.check_people(who, desk.assignments)
     checks.check_aside(who, desk.reviews)
@@ -120,7 +120,7 @@ def _push(desk: Desk, who: People, options: Options, to: Place) -> PushResult:
     return PushResult(Counts("review push", new.height, mine.height, figures=figures | sent), new)
 
 
-def _caught_up(desk: Desk, who: People, to: Place) -> Desk:
+def _caught_up(desk: ReviewState, who: People, to: Place) -> ReviewState:
     """The desk with what a push that was killed, or lost an answer, has sent all the same."""
     if not isinstance(to, Files | ReviewPage) and not outbox.in_doubt(desk.ws).is_empty():
         servers.settle(desk.ws, connections.connect(desk.ws, to))
@@ -150,7 +150,7 @@ def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
 # ---- what to assign
 
 
-def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> dealing.Plan:
+def _plan(desk: ReviewState, who: People, options: Options, due: pl.DataFrame) -> dealing.Plan:
     settings = desk.ws.config.review
     # a day's cap needs a day; without a cap no clock is asked
     capped = settings.severe_a_day or settings.severe_in_a_row
@@ -179,7 +179,7 @@ def _plan(desk: Desk, who: People, options: Options, due: pl.DataFrame) -> deali
     )
 
 
-def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
+def _drawn(desk: ReviewState, plan: dealing.Plan) -> dealing.Plan:
     """The plan with the sampling design; whoever is new gets a place in it now, before anything is sent."""
     claimed = routing.called_for(desk.proposals, plan).union(desk.assignments.select("kind", "subject").iter_rows())
     sure = routing.all_sure(desk.proposals, desk.sure, plan)
@@ -189,7 +189,7 @@ def _drawn(desk: Desk, plan: dealing.Plan) -> dealing.Plan:
     return replace(plan, zone=design.zone(rows), census=design.census(rows))
 
 
-def _units(desk: Desk, minutes: float) -> int:
+def _units(desk: ReviewState, minutes: float) -> int:
     """How many units fit in the time, at the median speed so far; a minute each until somebody has answered.
 
     Seconds are those of a task, which costs as many units as it has claims.
@@ -205,7 +205,7 @@ def _units(desk: Desk, minutes: float) -> int:
     return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
 
 
-def _with_gold(desk: Desk) -> Desk:
+def _with_gold(desk: ReviewState) -> ReviewState:
     """The desk with the gold of the file that saferec.toml names, which is kept."""
     if name := desk.ws.config.review.gold:
         path = desk.ws.root / name
@@ -216,7 +216,7 @@ def _with_gold(desk: Desk) -> Desk:
     return replace(desk, gold=workspace.read(desk.ws, tables.GOLD))
 
 
-def _decoys(desk: Desk, assignments: pl.DataFrame, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
+def _decoys(desk: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
     """New decoys for these tasks; one per conversation, and it stays."""
     if not (share := desk.ws.config.review.decoys):
         return desk.decoys.clear()
@@ -230,12 +230,12 @@ def _decoys(desk: Desk, assignments: pl.DataFrame, avoid: frozenset[tuple[str, s
 # ---- where to
 
 
-def _paths(desk: Desk, who: People, to: Place) -> dict[str, Path]:
+def _paths(desk: ReviewState, who: People, to: Place) -> dict[str, Path]:
     """Whose tasks go into which file; none where they go to a server."""
     return {name: to.folder_of(desk.ws) / f"{name}.csv" for name in who.names} if isinstance(to, Files) else {}
 
 
-def _to_files(desk: Desk, who: People, to: Files) -> Send:
+def _to_files(desk: ReviewState, who: People, to: Files) -> Send:
     """One CSV for everybody named, and the guidelines beside it."""
     folder, paths = to.folder_of(desk.ws), _paths(desk, who, to)
     seen = {path: _state(path) for path in paths.values()}
@@ -257,7 +257,7 @@ def _to_files(desk: Desk, who: People, to: Files) -> Send:
     return send
 
 
-def _unkeyed(desk: Desk) -> list[files.Record]:
+def _unkeyed(desk: ReviewState) -> list[files.Record]:
     """Rows of KEYED for what was assigned before files had keys: such sheets may still come back."""
     return [(task, [], [], "", "") for task in sorted(pull.unkeyed(desk))]
 
@@ -267,13 +267,13 @@ def _state(path: Path) -> tuple[int, int] | None:
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
 
 
-def _sender(desk: Desk, who: People, to: Place) -> Send:
+def _sender(desk: ReviewState, who: People, to: Place) -> Send:
     if isinstance(to, Files):
         return _to_files(desk, who, to)
     return _to_page(desk, who) if isinstance(to, ReviewPage) else _to_server(desk, who, to)
 
 
-def _to_page(desk: Desk, who: People) -> Send:
+def _to_page(desk: ReviewState, who: People) -> Send:
     """The page shows every open task of whom the ledger names: nothing else is sent."""
 
     def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
@@ -288,7 +288,7 @@ def _to_page(desk: Desk, who: People) -> Send:
     return send
 
 
-def _to_server(desk: Desk, who: People, to: LabelStudio | Argilla) -> Send:
+def _to_server(desk: ReviewState, who: People, to: LabelStudio | Argilla) -> Send:
     server = connections.connect(desk.ws, to)
 
     def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:

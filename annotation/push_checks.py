@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 
 from annotation import pull, review_history
-from annotation.review_state import Desk
+from annotation.review_state import ReviewState
 from annotation.tools.tasks_and_answers import SAID_AGAIN
 from saferec_builder.core.errors import ReviewError, UsageError
 
@@ -23,7 +23,7 @@ class People:
         return list(dict.fromkeys([*self.reviewers, *([self.adjudicator] if self.adjudicator else [])]))
 
 
-def check_texts(state: Desk) -> None:
+def check_texts(state: ReviewState) -> None:
     if state.texts.is_empty():
         raise UsageError(f"{state.ws.root}: there is nothing to review: run `saferec-build mine` first")
 
@@ -54,7 +54,7 @@ def check_aside(people: People, reviews: pl.DataFrame) -> None:
         raise UsageError(f"{away[0]}: their work is set aside: name others, or run `review set-aside {away[0]} --undo`")
 
 
-def check_pulled(state: Desk, paths: list[Path]) -> None:
+def check_pulled(state: ReviewState, paths: list[Path]) -> None:
     """Raises ReviewError if a file to be overwritten holds an answer that was never pulled into the workspace."""
     pulled = pull.of_files(state, paths)
     facts = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]

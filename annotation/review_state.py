@@ -29,7 +29,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 @dataclass(frozen=True)
-class Desk:
+class ReviewState:
     """Everything that review and adjudicate look at, read once; the texts only where somebody looks at them."""
 
     ws: Workspace
@@ -71,7 +71,7 @@ class Desk:
         return withheld.without(self.texts, self.withheld)
 
 
-def gather(ws: Workspace) -> Desk:
+def gather(ws: Workspace) -> ReviewState:
     """Reads it. A caller who goes on to append holds its lock since before."""
     taxonomy, read = ws.taxonomy, partial(workspace.read, ws)
     assignments, design, labels = read(tables.ASSIGNMENTS), read(tables.DESIGN), read(tables.LABELS)
@@ -99,7 +99,7 @@ def gather(ws: Workspace) -> Desk:
         auto = precision.carried(sure, votes, judged, assignments, design)
         known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known), readers=readers)
-    return Desk(
+    return ReviewState(
         ws=ws,
         taxonomy=taxonomy,
         known=known,
@@ -132,7 +132,7 @@ def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.D
     return found.with_columns(turns=pl.coalesce("turns", "turns_read")).drop("turns_read")
 
 
-def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
+def queue(desk: ReviewState, share: float = 0.0) -> pl.DataFrame:
     """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
     disputed = desk.disputed
     if disputed.height > 1:
@@ -141,13 +141,13 @@ def queue(desk: Desk, share: float = 0.0) -> pl.DataFrame:
     return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share, readers)])
 
 
-def found_units(desk: Desk) -> pl.DataFrame:
+def found_units(desk: ReviewState) -> pl.DataFrame:
     """UNIT of all that somebody or something found in a text."""
     return routing.found_units(desk.ever, desk.standing, desk.gold)
 
 
 def still_open(
-    desk: Desk,
+    desk: ReviewState,
     assignments: pl.DataFrame,
     due: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
@@ -166,7 +166,7 @@ def still_open(
     return rejections.attach(_warned(desk, units), workspace.read(desk.ws, tables.REJECTED))
 
 
-def _warned(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
+def _warned(desk: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
     """With `hard`: whether gold holds something severe there, or a claim that an earlier version held back, or
     whose quote has left the text. Its reader is shown no trait, so the warning names none."""
     known, severe = ["kind", "subject"], pl.col("trait").is_in(desk.taxonomy.severe)
@@ -177,33 +177,33 @@ def _warned(desk: Desk, units: pl.DataFrame) -> pl.DataFrame:
     return units.join(hard, on=known, how="left", maintain_order="left").with_columns(pl.col("hard").fill_null(False))
 
 
-def open_units(desk: Desk, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
+def open_units(desk: ReviewState, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
     """`still_open` of all that was assigned, without a look at the texts: quotes are left out."""
     return still_open(replace(desk, whole=lambda: desk.known), desk.assignments, queue(desk), avoid)
 
 
-def undone(desk: Desk) -> list[str]:
+def undone(desk: ReviewState) -> list[str]:
     """aggregation.undone of what may be read: that whoever asks to be removed loses their labels is no alarm."""
     return aggregation.undone(withheld.without(desk.labels, desk.withheld), desk.judged)
 
 
-def reported(desk: Desk) -> list[str]:
+def reported(desk: ReviewState) -> list[str]:
     """The conversations whose readers reported personal data (reported_texts.reported)."""
     now = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
     return reported_texts.reported(desk.reviews, now)
 
 
-def blind_readings(desk: Desk) -> pl.DataFrame:
+def blind_readings(desk: ReviewState) -> pl.DataFrame:
     """label_bounds.readings of it."""
     return bounding.readings(_reviewed(desk))
 
 
-def label_bounds(desk: Desk) -> LabelBounds:
+def label_bounds(desk: ReviewState) -> LabelBounds:
     """label_bounds.bounds of it."""
     return bounding.bounds(_reviewed(desk))
 
 
-def _reviewed(desk: Desk) -> bounding.Reviewed:
+def _reviewed(desk: ReviewState) -> bounding.Reviewed:
     current = withheld.without(desk.known.filter("current"), desk.withheld)
     return bounding.Reviewed(
         taxonomy=desk.taxonomy,

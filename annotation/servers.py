@@ -9,7 +9,7 @@ import polars as pl
 
 from annotation import connections, losses, outbox, review_history, sent_pages
 from annotation.connections import Client
-from annotation.review_state import Desk
+from annotation.review_state import ReviewState
 from annotation.tools import local_label_studio as managed, sync, task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Ours, Response, Sheet
@@ -24,7 +24,7 @@ Held = list[tuple[sync.Project, sync.Ledger, list[Sheet]]]  # a project, what it
 
 
 def send(
-    desk: Desk, server: Client, units: pl.DataFrame, back: pl.DataFrame, names: list[str]
+    desk: ReviewState, server: Client, units: pl.DataFrame, back: pl.DataFrame, names: list[str]
 ) -> dict[str, dict[str, int]]:
     """Sends every open task of everybody named and deletes what was taken back (`back`: kind, subject, reviewer).
 
@@ -69,7 +69,7 @@ def send(
 
 
 def _projects(
-    desk: Desk, server: Client, name: str, account: str, mine: list[Sheet], done: sync.Pushed
+    desk: ReviewState, server: Client, name: str, account: str, mine: list[Sheet], done: sync.Pushed
 ) -> tuple[list[tuple[sync.Project, list[Sheet]]], set[str]]:
     """Somebody's projects, each with the tasks that belong there; made where there are some and there is none.
 
@@ -103,7 +103,7 @@ def _projects(
     return found, answered
 
 
-def _through(desk: Desk, server: Client, held: Held, answered: Collection[str]) -> set[str]:
+def _through(desk: ReviewState, server: Client, held: Held, answered: Collection[str]) -> set[str]:
     """The keys of somebody's tasks that they have answered on the server, and nobody has pulled: asked in other words,
     or about other traits, they are not sent anew. `answered`: what was answered in projects that are left."""
     unsent = [sheet for _, ledger, here in held for sheet in here if sheet.key not in ledger.there]
@@ -121,7 +121,7 @@ def settle(ws: Workspace, server: Client) -> None:
 
 
 def _take_back(
-    desk: Desk, server: Client, pushed: dict[str, Task], back: pl.DataFrame, ledgers: dict[str, sync.Ledger]
+    desk: ReviewState, server: Client, pushed: dict[str, Task], back: pl.DataFrame, ledgers: dict[str, sync.Ledger]
 ) -> Counter[str]:
     """Deletes the tasks of `back` and about withheld conversations, with their answers where a removal was asked for.
 
@@ -173,7 +173,7 @@ def _made(ws: Workspace) -> set[str]:
     return {task for table in (tables.KEYED, tables.SENT) for task in workspace.read(ws, table)["task"]}
 
 
-def sources(desk: Desk) -> dict[str, list[str]]:
+def sources(desk: ReviewState) -> dict[str, list[str]]:
     """item -> what is known of it, each line with where it stands; a reviewer sees them beside the flags."""
     items = desk.texts.filter(pl.col("kind") == "item_flag").select(item="subject")
     if items.is_empty():
@@ -194,7 +194,7 @@ def touched(ws: Workspace, server: Client, seen: Mapping[str, sync.Touched]) -> 
     return {p.id: server.touched(p, seen.get(p.id, frozenset())) for p in server.projects(_mark(ws))}
 
 
-def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None = None) -> Pulled:
+def fetch(desk: ReviewState, server: Client, only: Mapping[str, Collection[str]] | None = None) -> Pulled:
     """Everything that people answered on the server, as answers of the workspace's reviewers.
 
     With `only` what they answered in these projects, of these tasks where there are any.
@@ -227,7 +227,7 @@ def fetch(desk: Desk, server: Client, only: Mapping[str, Collection[str]] | None
     return pulled
 
 
-def _take(pulled: Pulled, every: list[Response], desk: Desk, ours: Ours) -> None:
+def _take(pulled: Pulled, every: list[Response], desk: ReviewState, ours: Ours) -> None:
     """Adds what counts of all responses; what was asked and said last comes last, and counts."""
     stamp = {"tool": pulled.tool, "guideline": guideline(), "taxonomy": desk.taxonomy.digest, "simulated": False}
     tasks, before = shown(desk.assignments, desk.texts), review_history.answered(desk.reviews)
@@ -261,7 +261,7 @@ def _keys(ws: Workspace, tool: str, project: sync.Project) -> dict[str, str]:
     return dict(rows.select("remote", "task").iter_rows())
 
 
-def _ours(desk: Desk, tasks: dict[str, Task]) -> Ours:
+def _ours(desk: ReviewState, tasks: dict[str, Task]) -> Ours:
     """key -> the turns of the workspace's own text that the task is about."""
     row_of = {key: n for n, key in enumerate(desk.texts.select("kind", "subject", "digest").iter_rows())}
 

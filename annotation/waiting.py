@@ -11,7 +11,7 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 if TYPE_CHECKING:
-    from annotation.review_state import Desk
+    from annotation.review_state import ReviewState
 
 _FILE = "tables/waiting.json"  # for a large workspace the counts take ten seconds
 _WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # files of people and their wishes, beside the tables
@@ -70,7 +70,7 @@ def _count(ws: Workspace) -> Waiting:
     return Waiting(unsent.height, put_off, tasks, disputed, unlabelled)
 
 
-def _unsent(review: "Desk") -> pl.DataFrame:
+def _unsent(review: "ReviewState") -> pl.DataFrame:
     """kind, subject. A push with an audit gives every conversation a place in the sampling design, drawn or not."""
     from annotation.task_assignment import claims
 

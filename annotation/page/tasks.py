@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from annotation import pull, rejections, review_history, reviewer_opt_outs as opt_outs, servers
 from annotation.page import links
 from annotation.review_history import WHO
-from annotation.review_state import Desk, gather, queue, still_open
+from annotation.review_state import ReviewState, gather, queue, still_open
 from annotation.tools import task_conversion as sheets
 from annotation.tools.guidelines import guideline
 from annotation.tools.task_conversion import Response, Sheet
@@ -90,7 +90,7 @@ class Tasks:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _seen: State | None = None  # what the workspace held when it was read
     _stored: bool = False  # whether an answer was stored since
-    _desk: Desk = field(init=False)
+    _desk: ReviewState = field(init=False)
     _reviews: pl.DataFrame = field(init=False)  # with the answers that were stored since
     _guideline: str = ""
     _known: dict[str, list[str]] = field(default_factory=dict)  # item -> what is known of it
@@ -234,7 +234,7 @@ class Tasks:
             self._open.setdefault(sheet.task.reviewer, []).append(key)
         self._seen, self._stored = now, False
 
-    def _made(self, desk: Desk, given: pl.DataFrame) -> dict[str, Sheet]:
+    def _made(self, desk: ReviewState, given: pl.DataFrame) -> dict[str, Sheet]:
         """key -> the open tasks of these assignments."""
         due = queue(desk, self.ws.config.review.recheck)
         units = still_open(desk, given, due, opt_outs.avoided(self.ws))
@@ -265,7 +265,7 @@ def _theirs(task: Task) -> pl.Expr:
     return pl.all_horizontal(pl.col(each) == getattr(task, each) for each in ("kind", "subject", *WHO))
 
 
-def _key(desk: Desk, sheet: Sheet) -> str:
+def _key(desk: ReviewState, sheet: Sheet) -> str:
     """Another one where anything that is shown has changed: an answer to what was shown before is stale."""
     marks = [mark(trait, span) for trait, (_, _, spans) in sheet.suggested.items() for span in spans]
     about = [desk.taxonomy.digest, *sheet.asked, *marks]
