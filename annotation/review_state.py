@@ -1,4 +1,4 @@
-"""The review state of a workspace, read once: who was asked what, what they said, what it comes to."""
+"""The review state of a workspace, read at one moment: assignments, reviews, and the labels that follow from them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,39 +30,39 @@ from saferec_builder.storage.workspace import Workspace
 
 @dataclass(frozen=True)
 class ReviewState:
-    """Everything that review and adjudicate look at, read once; the texts only where somebody looks at them."""
+    """Everything that `review` and `adjudicate` look at, read once; the turns of the texts are read on first use."""
 
     ws: Workspace
     taxonomy: Taxonomy
-    known: pl.DataFrame  # TEXTS with null turns, but for the few that labels need
-    whole: Callable[[], pl.DataFrame]
-    proposals: pl.DataFrame  # those that stand now (standing_claims.py)
-    ever: pl.DataFrame  # all that there ever were: who was shown one was shown it
-    sure: pl.DataFrame  # of those that stand, what may become a label without a reader
+    known: pl.DataFrame  # TEXTS; turns are null, except in the few texts that labels need
+    whole: Callable[[], pl.DataFrame]  # reads TEXTS with all turns
+    proposals: pl.DataFrame  # those that apply now (standing_claims.py)
+    ever: pl.DataFrame  # all proposals ever made: a reviewer may have seen an old one
+    sure: pl.DataFrame  # those of `proposals` that may become labels without a reader
     assignments: pl.DataFrame
     design: pl.DataFrame
     erased: pl.DataFrame  # TOMBSTONES
     reviews: pl.DataFrame
     labels: pl.DataFrame
-    standing: pl.DataFrame  # each person's last word per unit, column `out` says why one does not count
-    left_out: dict[str, int]
-    votes: pl.DataFrame  # those that make labels
-    judged: pl.DataFrame  # labels as they would be now
+    standing: pl.DataFrame  # each person's last review per unit; column `out`: the reason why it does not count
+    left_out: dict[str, int]  # reason why a review does not count -> number of reviews
+    votes: pl.DataFrame  # the votes that make labels
+    judged: pl.DataFrame  # labels as `adjudicate` would make them now
     gold: pl.DataFrame
     decoys: pl.DataFrame
-    auto: frozenset[tuple[str, str]]  # (conversation, trait) of sure proposals that nobody has to read
-    withheld: dict[str, str]  # conversations that nobody is given, and why
-    orders: frozenset[tuple[str, str]]  # (kind, subject) whose text gives orders to a model
-    control_votes: pl.DataFrame  # on blind controls: they make no labels
+    auto: frozenset[tuple[str, str]]  # (conversation, trait) of the sure proposals that nobody has to read
+    withheld: dict[str, str]  # conversation that nobody may be given -> reason
+    orders: frozenset[tuple[str, str]]  # (kind, subject) of texts that give orders to a model
+    control_votes: pl.DataFrame  # votes on blind controls; they make no labels
 
     @property
     def texts(self) -> pl.DataFrame:
-        """TEXTS with all turns: read when it is asked for first, then held."""
+        """TEXTS with all turns; read on first use, then cached."""
         return self.whole()
 
     @cached_property
     def disputed(self) -> pl.DataFrame:
-        """UNIT of what waits for an adjudicator."""
+        """UNIT of the units that wait for an adjudicator."""
         return aggregation.disputed(self.votes, self.ws.config.review.readers)
 
     @property
@@ -72,37 +72,37 @@ class ReviewState:
 
 
 def gather(ws: Workspace) -> ReviewState:
-    """Reads it. A caller who goes on to append holds its lock since before."""
+    """Reads the state. A caller that appends afterwards must take the workspace's lock before."""
     taxonomy, read = ws.taxonomy, partial(workspace.read, ws)
     assignments, design, labels = read(tables.ASSIGNMENTS), read(tables.DESIGN), read(tables.LABELS)
     reviews, readings = read(tables.REVIEWS), read(tables.READINGS)
     proposals = read(tables.PROPOSALS)
-    proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # nobody is asked about a trait that left
+    proposals = proposals.filter(pl.col("trait").is_in(taxonomy.slugs))  # without traits that left the taxonomy
     items = _items(ws, [readings, proposals, assignments, reviews])
     mined = spool.narrow(ws)
-    known = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
-    now, asked = known.filter("current"), read(tables.ASKED)
-    ever, proposals = proposals, standing_claims.standing(proposals, now, assignments, readings, asked, taxonomy)
-    moved = reviews.join(now, on=["kind", "subject", "digest"], how="anti")["subject"]
+    texts = routing.texts(mined.with_columns(turns=pl.lit(None, tables.CONVERSATIONS.schema["turns"])), items)
+    current, asked = texts.filter("current"), read(tables.ASKED)
+    ever, proposals = proposals, standing_claims.standing(proposals, current, assignments, readings, asked, taxonomy)
+    outdated = reviews.join(current, on=["kind", "subject", "digest"], how="anti")["subject"]
     quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
-    known = _with_turns(ws, known, pl.concat([moved, quoted]))  # of all others the digest says enough
-    standing, left_out = review_history.standing(reviews, known, taxonomy)
-    said = review_history.spelled(standing, asked, taxonomy)
-    held = withheld.reasons(ws, mined)
-    votes, on_controls = controls.apart(withheld.without(aggregation.votes(said, taxonomy), held), assignments)
+    texts = _with_turns(ws, texts, pl.concat([outdated, quoted]))  # for all others the digest is enough
+    standing, left_out = review_history.standing(reviews, texts, taxonomy)
+    spelled = review_history.spelled(standing, asked, taxonomy)
+    excluded = withheld.reasons(ws, mined)
+    votes, on_controls = controls.apart(withheld.without(aggregation.votes(spelled, taxonomy), excluded), assignments)
     readers = ws.config.review.readers
     judged = aggregation.adjudicate(votes, labels, readers=readers)
     auto: frozenset[tuple[str, str]] = frozenset()
     sure = proposals.clear()
-    if least := ws.config.review.auto:
-        sure = withheld.without(standing_claims.sure(proposals, now, taxonomy, least), held)
+    if threshold := ws.config.review.auto:
+        sure = withheld.without(standing_claims.sure(proposals, current, taxonomy, threshold), excluded)
         auto = precision.carried(sure, votes, judged, assignments, design)
-        known = _with_turns(ws, known, pl.Series([subject for subject, _ in auto], dtype=pl.String))
-        judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, known), readers=readers)
+        texts = _with_turns(ws, texts, pl.Series([subject for subject, _ in auto], dtype=pl.String))
+        judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, texts), readers=readers)
     return ReviewState(
         ws=ws,
         taxonomy=taxonomy,
-        known=known,
+        known=texts,
         whole=cache(lambda: routing.texts(read(tables.CONVERSATIONS), items)),
         proposals=proposals,
         ever=ever,
@@ -119,117 +119,117 @@ def gather(ws: Workspace) -> ReviewState:
         gold=read(tables.GOLD),
         decoys=read(tables.DECOYS),
         auto=auto,
-        withheld=held,
+        withheld=excluded,
         orders=frozenset(readings.filter(pl.col("orders").list.len() > 0).select("kind", "subject").iter_rows()),
         control_votes=on_controls,
     )
 
 
-def _with_turns(ws: Workspace, known: pl.DataFrame, subjects: pl.Series) -> pl.DataFrame:
-    """`known` with the turns of all revisions of these conversations."""
+def _with_turns(ws: Workspace, texts: pl.DataFrame, subjects: pl.Series) -> pl.DataFrame:
+    """`texts` with the turns of all revisions of these conversations."""
     turns = spool.turns(ws, subjects.unique()).unique(["subject", "digest"], keep="first")
-    found = known.join(turns, on=["subject", "digest"], how="left", suffix="_read", maintain_order="left")
-    return found.with_columns(turns=pl.coalesce("turns", "turns_read")).drop("turns_read")
+    joined = texts.join(turns, on=["subject", "digest"], how="left", suffix="_read", maintain_order="left")
+    return joined.with_columns(turns=pl.coalesce("turns", "turns_read")).drop("turns_read")
 
 
-def queue(desk: ReviewState, share: float = 0.0) -> pl.DataFrame:
-    """UNIT of what the adjudicator has to rule on: disputes, the closest first, and labels drawn to be rechecked."""
-    disputed = desk.disputed
+def queue(state: ReviewState, share: float = 0.0) -> pl.DataFrame:
+    """UNIT of what the adjudicator has to rule on: disputes, the closest first, then labels drawn for a recheck."""
+    disputed = state.disputed
     if disputed.height > 1:
-        disputed = reliability.closest_first(disputed, reliability.rank(aggregation.by_reviewers(desk.votes)))
-    readers = desk.ws.config.review.readers
-    return pl.concat([disputed, precision.rechecks(desk.votes, desk.assignments, desk.auto, share, readers)])
+        disputed = reliability.closest_first(disputed, reliability.rank(aggregation.by_reviewers(state.votes)))
+    readers = state.ws.config.review.readers
+    return pl.concat([disputed, precision.rechecks(state.votes, state.assignments, state.auto, share, readers)])
 
 
-def found_units(desk: ReviewState) -> pl.DataFrame:
-    """UNIT of all that somebody or something found in a text."""
-    return routing.found_units(desk.ever, desk.standing, desk.gold)
+def found_units(state: ReviewState) -> pl.DataFrame:
+    """UNIT of everything that a proposal, a review or gold claims in a text."""
+    return routing.found_units(state.ever, state.standing, state.gold)
 
 
 def still_open(
-    desk: ReviewState,
+    state: ReviewState,
     assignments: pl.DataFrame,
     due: pl.DataFrame,
     avoid: frozenset[tuple[str, str]],
     planted: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
-    """What every open task shows now (routing.UNITS, `rejected`: rejections.attach, and `hard`: whether something
-    severe is known of it), without the tasks that are revoked; `planted` are new decoys."""
-    opinions = aggregation.opinions(desk.votes, due)
-    back = routing.revoked(assignments, found_units(desk), due, desk.standing, avoid)
-    given = assignments.join(back, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
-    shown = quality_checks.shown(desk.decoys if planted is None else pl.concat([desk.decoys, planted]))
-    avoided = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
-    shown = shown.join(avoided, on=["reviewer", "trait"], how="anti", maintain_order="left")
-    units = routing.units(given, desk.given, desk.proposals, desk.standing, opinions, shown)
-    units = units.filter(pl.col("trait").is_in([*desk.taxonomy.slugs, "*"]))  # some that left have reviews
-    return rejections.attach(_warned(desk, units), workspace.read(desk.ws, tables.REJECTED))
+    """What every open task shows now: routing.UNITS, `rejected` (rejections.attach) and `hard` (_warned). Revoked tasks
+    are left out; `planted` are new decoys."""
+    opinions = aggregation.opinions(state.votes, due)
+    revoked = routing.revoked(assignments, found_units(state), due, state.standing, avoid)
+    active = assignments.join(revoked, on=["kind", "subject", "reviewer"], how="anti", maintain_order="left")
+    shown = quality_checks.shown(state.decoys if planted is None else pl.concat([state.decoys, planted]))
+    opted_out = pl.DataFrame(sorted(avoid), schema={"reviewer": pl.String, "trait": pl.String}, orient="row")
+    shown = shown.join(opted_out, on=["reviewer", "trait"], how="anti", maintain_order="left")
+    units = routing.units(active, state.given, state.proposals, state.standing, opinions, shown)
+    units = units.filter(pl.col("trait").is_in([*state.taxonomy.slugs, "*"]))  # traits that left may have reviews
+    return rejections.attach(_warned(state, units), workspace.read(state.ws, tables.REJECTED))
 
 
-def _warned(desk: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
-    """With `hard`: whether gold holds something severe there, or a claim that an earlier version held back, or
-    whose quote has left the text. Its reader is shown no trait, so the warning names none."""
-    known, severe = ["kind", "subject"], pl.col("trait").is_in(desk.taxonomy.severe)
-    gold = desk.gold.select(*known, trait="traits").explode("trait", empty_as_null=False).filter(severe).select(known)
-    told = units.filter(~pl.col("why").is_in(BLIND) | (pl.col("why") == HELD_BACK))
-    held = told.join(claims(desk.proposals).filter(severe), on=known, how="semi").select(known)
-    hard = pl.concat([gold, held]).unique().with_columns(hard=pl.lit(True))
-    return units.join(hard, on=known, how="left", maintain_order="left").with_columns(pl.col("hard").fill_null(False))
+def _warned(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
+    """Adds `hard`: whether the text has something severe by gold, by a claim that an earlier version held back, or by
+    a claim whose quote has left the text. Its reader is shown no trait, so the warning names none."""
+    text, severe = ["kind", "subject"], pl.col("trait").is_in(state.taxonomy.severe)
+    gold = state.gold.select(*text, trait="traits").explode("trait", empty_as_null=False).filter(severe).select(text)
+    unblinded = units.filter(~pl.col("why").is_in(BLIND) | (pl.col("why") == HELD_BACK))
+    claimed = unblinded.join(claims(state.proposals).filter(severe), on=text, how="semi").select(text)
+    hard = pl.concat([gold, claimed]).unique().with_columns(hard=pl.lit(True))
+    return units.join(hard, on=text, how="left", maintain_order="left").with_columns(pl.col("hard").fill_null(False))
 
 
-def open_units(desk: ReviewState, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
-    """`still_open` of all that was assigned, without a look at the texts: quotes are left out."""
-    return still_open(replace(desk, whole=lambda: desk.known), desk.assignments, queue(desk), avoid)
+def open_units(state: ReviewState, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
+    """`still_open` for all assignments, without reading the turns: quotes are left out."""
+    return still_open(replace(state, whole=lambda: state.known), state.assignments, queue(state), avoid)
 
 
-def undone(desk: ReviewState) -> list[str]:
-    """aggregation.undone of what may be read: that whoever asks to be removed loses their labels is no alarm."""
-    return aggregation.undone(withheld.without(desk.labels, desk.withheld), desk.judged)
+def undone(state: ReviewState) -> list[str]:
+    """aggregation.undone without withheld conversations: labels lost by a person's removal are no alarm."""
+    return aggregation.undone(withheld.without(state.labels, state.withheld), state.judged)
 
 
-def reported(desk: ReviewState) -> list[str]:
-    """The conversations whose readers reported personal data (reported_texts.reported)."""
-    now = withheld.without(desk.known.filter("current", kind="sensitivity"), desk.withheld)
-    return reported_texts.reported(desk.reviews, now)
+def reported(state: ReviewState) -> list[str]:
+    """Conversations in which readers reported personal data (reported_texts.reported)."""
+    current = withheld.without(state.known.filter("current", kind="sensitivity"), state.withheld)
+    return reported_texts.reported(state.reviews, current)
 
 
-def blind_readings(desk: ReviewState) -> pl.DataFrame:
-    """label_bounds.readings of it."""
-    return bounding.readings(_reviewed(desk))
+def blind_readings(state: ReviewState) -> pl.DataFrame:
+    """label_bounds.readings of this state."""
+    return bounding.readings(_reviewed(state))
 
 
-def label_bounds(desk: ReviewState) -> LabelBounds:
-    """label_bounds.bounds of it."""
-    return bounding.bounds(_reviewed(desk))
+def label_bounds(state: ReviewState) -> LabelBounds:
+    """label_bounds.bounds of this state."""
+    return bounding.bounds(_reviewed(state))
 
 
-def _reviewed(desk: ReviewState) -> bounding.Reviewed:
-    current = withheld.without(desk.known.filter("current"), desk.withheld)
+def _reviewed(state: ReviewState) -> bounding.Reviewed:
+    current = withheld.without(state.known.filter("current"), state.withheld)
     return bounding.Reviewed(
-        taxonomy=desk.taxonomy,
-        readers=desk.ws.config.review.readers,
+        taxonomy=state.taxonomy,
+        readers=state.ws.config.review.readers,
         current=current.filter(kind="sensitivity")["subject"].to_list(),
         plots=current.filter(kind="item_flag")["subject"].to_list(),
-        judged=desk.judged,
-        standing=desk.standing,
-        votes=pl.concat([desk.votes, desk.control_votes]),
-        auto=desk.auto,
-        labels=desk.labels,
-        reviews=desk.reviews,
-        assignments=desk.assignments,
-        design=desk.design,
-        proposals=desk.ever,
-        gold=desk.gold,
-        decoys=desk.decoys,
-        erased=desk.erased,
+        judged=state.judged,
+        standing=state.standing,
+        votes=pl.concat([state.votes, state.control_votes]),
+        auto=state.auto,
+        labels=state.labels,
+        reviews=state.reviews,
+        assignments=state.assignments,
+        design=state.design,
+        proposals=state.ever,
+        gold=state.gold,
+        decoys=state.decoys,
+        erased=state.erased,
     )
 
 
 def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """The items that somebody or something has read; the catalog is merged only where there are any."""
-    flags = [frame.filter(pl.col("kind") == "item_flag").select(item="subject") for frame in frames]
-    read = pl.concat(flags).unique()
-    if read.is_empty():
+    """The items that these tables name; the catalog is merged only if there are any."""
+    subjects = [frame.filter(pl.col("kind") == "item_flag").select(item="subject") for frame in frames]
+    needed = pl.concat(subjects).unique()
+    if needed.is_empty():
         return None
     items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
-    return items.join(read, on="item", how="semi", maintain_order="left")
+    return items.join(needed, on="item", how="semi", maintain_order="left")
