@@ -1,4 +1,4 @@
-"""review push: who gets which tasks now, in steps; each reads like a line of docs/review-guide.md."""
+"""review push: decides who gets which tasks now, and sends them; the steps are those of docs/review-guide.md."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,13 +37,13 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 Figures = dict[str, JsonValue]
-Send = Callable[[pl.DataFrame, pl.DataFrame], Figures]  # (open units, revoked tasks) -> what was sent
+Send = Callable[[pl.DataFrame, pl.DataFrame], Figures]  # (open units, revoked tasks) -> figures of what was sent
 
 
 @dataclass(frozen=True)
 class PushResult:
-    """`assignments`: the new rows of the table. Counts are of tasks; their figures say why each was assigned, what was
-    sent to whom, what is withheld, and what waits and why."""
+    """`assignments`: the new rows of the table. The counts are numbers of tasks; their figures say why tasks were
+    assigned, what was sent to whom, what is withheld, and what waits and why."""
 
     counts: Counts
     assignments: pl.DataFrame
@@ -71,67 +71,66 @@ def push(
     budget: int | None = None,
     minutes: float | None = None,
 ) -> PushResult:
-    """Assigns tasks and puts every open task of everybody named there where they review; a rerun adds nothing.
+    """Assigns tasks and sends every open task of the people named to where they review; a rerun adds nothing.
 
-    Proposals go to `[review] readers` people each, disputes to the adjudicator. Of the rest a share is drawn blind (all
-    of it with `everything`), after the `band` conversations with the highest score. `budget` (units) or `minutes`
-    (working time of all) end it early. The share, and how reviewers are checked, stand in saferec.toml (config.Review).
+    Each proposal goes to `[review] readers` people, each dispute to the adjudicator. After the `band` conversations
+    with the highest score, a share of the rest is drawn blind (all of it with `everything`). `budget` (units) or
+    `minutes` (working time of all together) limit the push. saferec.toml sets the share and the checks of reviewers
+    (config.Review). If something breaks on the way, exactly the tasks that have arrived are assigned (outbox.py).
 
-    What has arrived is assigned, and nothing else, whatever breaks on the way (outbox.py).
-    UsageError where the people or the gold cannot be; ReviewError where a server or a file refuses.
+    Raises UsageError if the people or the gold are not valid; ReviewError if a server or a file refuses.
     """
-    who = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
+    people = People((reviewers,) if isinstance(reviewers, str) else tuple(reviewers), adjudicator)
     options = Options(everything, band, budget or 0, minutes or 0.0)
-    with workspace.alone(
-        ws, "review push"
-    ):  # since before the desk is read: from an older one a task would go to two more
-        return _push(gather(ws), who, options, to)
+    # the lock is taken before the state is read: from an outdated state a task would go to two more people
+    with workspace.alone(ws, "review push"):
+        return _push(gather(ws), people, options, to)
 
 
-def _push(desk: ReviewState, who: People, options: Options, to: Place) -> PushResult:
-    desk = _caught_up(desk, who, to)
-    checks.check_people(who, desk.assignments)
-    checks.check_aside(who, desk.reviews)
-    checks.check_texts(desk)
-    workspace.append(desk.ws, tables.ASKED, pending.rows(desk.taxonomy))  # whose words a `*` speaks for later
-    send = _sender(desk, who, to)
-    desk = _with_gold(desk)
-    due = queue(desk, desk.ws.config.review.recheck if who.adjudicator else 0.0)
-    plan = _drawn(desk, _plan(desk, who, options, due))
-    back = routing.revoked(desk.assignments, found_units(desk), due, desk.standing, plan.avoid)
-    dealt = routing.route(desk.given, desk.proposals, desk.assignments, due, plan, back)
-    found = controls.supply(desk.judged, desk.ever, desk.decoys)
-    dealt = controls.plant(dealt, desk.assignments, found, desk.given, plan, desk.ws.config.review.controls)
-    mine = desk.assignments.filter(desk.assignments["reviewer"].is_in(who.names))
-    # a server's task is as it was sent, a file as it was last written: a decoy planted in it later nobody would see,
-    # and it would count as refused
-    before = mine if isinstance(to, Files) else mine.clear()
-    planted = _decoys(desk, pl.concat([before, dealt]), plan.avoid)
-    units = still_open(desk, pl.concat([desk.assignments, dealt]), due, plan.avoid, planted)
-    shown = dealt.join(units, on=TASK, how="semi", maintain_order="left")  # of a trait that left, nothing is
-    outbox.note(desk.ws, shown, before, planted, _paths(desk, who, to))
-    sent = outbox.sent(desk.ws, lambda: send(units, back), shown)
-    outbox.close(desk.ws)
-    given = workspace.read(desk.ws, tables.ASSIGNMENTS)
-    new = shown.join(given, on=TASK, how="semi")
+def _push(state: ReviewState, people: People, options: Options, to: Place) -> PushResult:
+    state = _recovered(state, people, to)
+    checks.check_people(people, state.assignments)
+    checks.check_aside(people, state.reviews)
+    checks.check_texts(state)
+    workspace.append(state.ws, tables.ASKED, pending.rows(state.taxonomy))  # the wordings that a `*` answers for
+    send = _sender(state, people, to)
+    state = _with_gold(state)
+    due = queue(state, state.ws.config.review.recheck if people.adjudicator else 0.0)
+    plan = _with_design(state, _plan(state, people, options, due))
+    revoked = routing.revoked(state.assignments, found_units(state), due, state.standing, plan.avoid)
+    dealt = routing.route(state.given, state.proposals, state.assignments, due, plan, revoked)
+    control_units = controls.supply(state.judged, state.ever, state.decoys)
+    dealt = controls.plant(dealt, state.assignments, control_units, state.given, plan, state.ws.config.review.controls)
+    existing = state.assignments.filter(state.assignments["reviewer"].is_in(people.names))
+    # a push rewrites files, but not the tasks that a server holds: nobody would see a decoy planted in one of those
+    # later, and it would count as refused
+    rewritten = existing if isinstance(to, Files) else existing.clear()
+    planted = _decoys(state, pl.concat([rewritten, dealt]), plan.avoid)
+    units = still_open(state, pl.concat([state.assignments, dealt]), due, plan.avoid, planted)
+    sendable = dealt.join(units, on=TASK, how="semi", maintain_order="left")  # without traits that left
+    outbox.note(state.ws, sendable, rewritten, planted, _paths(state, people, to))
+    sent = outbox.sent(state.ws, lambda: send(units, revoked), sendable)
+    outbox.close(state.ws)
+    assigned = workspace.read(state.ws, tables.ASSIGNMENTS)
+    new = sendable.join(assigned, on=TASK, how="semi")
     figures: Figures = {"new": dict(new["why"].value_counts().sort("why").iter_rows())}
-    figures |= _waiting(routing.short(desk.given, desk.proposals, given, due, plan, back), plan)
-    figures |= {"withheld": Counter(desk.withheld.values())} if desk.withheld else {}
-    return PushResult(Counts("review push", new.height, mine.height, figures=figures | sent), new)
+    figures |= _waiting(routing.short(state.given, state.proposals, assigned, due, plan, revoked), plan)
+    figures |= {"withheld": Counter(state.withheld.values())} if state.withheld else {}
+    return PushResult(Counts("review push", new.height, existing.height, figures=figures | sent), new)
 
 
-def _caught_up(desk: ReviewState, who: People, to: Place) -> ReviewState:
-    """The desk with what a push that was killed, or lost an answer, has sent all the same."""
-    if not isinstance(to, Files | ReviewPage) and not outbox.in_doubt(desk.ws).is_empty():
-        servers.settle(desk.ws, connections.connect(desk.ws, to))
-    return outbox.adopted(desk, files=_paths(desk, who, to).values())
+def _recovered(state: ReviewState, people: People, to: Place) -> ReviewState:
+    """The review state, including what has arrived from a push that was killed or lost the server's answer."""
+    if not isinstance(to, Files | ReviewPage) and not outbox.in_doubt(state.ws).is_empty():
+        servers.settle(state.ws, connections.connect(state.ws, to))
+    return outbox.adopted(state, files=_paths(state, people, to).values())
 
 
 def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
-    """What this push could not assign, and what to do about it: else its readers would seem to be through."""
-    whys = Counter(why for _, why in short)
+    """What this push could not assign, and what to do about it: without this the review would seem complete."""
+    counts = Counter(reason for _, reason in short)
     cap = f"severe_a_day = {plan.severe_a_day} in [review]"
-    says = {
+    messages = {
         "day": f"hold a severe trait, and nobody named may have more of these today ({cap}): push again another day",
         "readers": f"lack some of their readers ({plan.readers} each), and nobody named can take them: name more with"
         " --reviewer",
@@ -143,155 +142,155 @@ def _waiting(short: list[tuple[str, str]], plan: dealing.Plan) -> Figures:
         "budget": "are over the budget: push again when these are read",
     }
     kinds = Counter("conversations" if kind == "sensitivity" else "items" for kind, _ in short)
-    advice = "; ".join(f"{whys[why]:,} {say}" for why, say in says.items() if whys[why])
+    advice = "; ".join(f"{counts[reason]:,} {message}" for reason, message in messages.items() if counts[reason])
     return {"waiting": dict(kinds), "next": advice} if short else {}
 
 
 # ---- what to assign
 
 
-def _plan(desk: ReviewState, who: People, options: Options, due: pl.DataFrame) -> dealing.Plan:
-    settings = desk.ws.config.review
-    # a day's cap needs a day; without a cap no clock is asked
+def _plan(state: ReviewState, people: People, options: Options, due: pl.DataFrame) -> dealing.Plan:
+    settings = state.ws.config.review
+    # a cap per day needs the date; without a cap nothing depends on the clock
     capped = settings.severe_a_day or settings.severe_in_a_row
-    day = date.today().isoformat() if capped else f"push-{desk.assignments['batch'].n_unique() + 1}"
-    budget = min((units for units in (options.budget, _units(desk, options.minutes)) if units), default=0)
-    undisputed = due.join(desk.disputed, on=due.columns, how="anti")
+    batch = date.today().isoformat() if capped else f"push-{state.assignments['batch'].n_unique() + 1}"
+    budget = min((units for units in (options.budget, _units(state, options.minutes)) if units), default=0)
+    undisputed = due.join(state.disputed, on=due.columns, how="anti")
     return dealing.Plan(
-        reviewers=who.reviewers,
-        adjudicator=who.adjudicator,
+        reviewers=people.reviewers,
+        adjudicator=people.adjudicator,
         readers=settings.readers,
         audit=settings.audit,
         everything=options.everything,
-        batch=day,
+        batch=batch,
         band=options.band,
-        gold=frozenset(desk.gold.select("kind", "subject").iter_rows()),
-        orders=desk.orders,
-        avoid=opt_outs.avoided(desk.ws),
-        known=frozenset(found_units(desk).iter_rows()),
-        severe=desk.taxonomy.severe,
+        gold=frozenset(state.gold.select("kind", "subject").iter_rows()),
+        orders=state.orders,
+        avoid=opt_outs.avoided(state.ws),
+        known=frozenset(found_units(state).iter_rows()),
+        severe=state.taxonomy.severe,
         severe_a_day=settings.severe_a_day,
         severe_in_a_row=settings.severe_in_a_row,
-        budget=outbox.left(desk.ws, who.reviewers, desk.proposals, budget),
-        auto=desk.auto,
+        budget=outbox.left(state.ws, people.reviewers, state.proposals, budget),
+        auto=state.auto,
         held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
     )
 
 
-def _drawn(desk: ReviewState, plan: dealing.Plan) -> dealing.Plan:
-    """The plan with the sampling design; whoever is new gets a place in it now, before anything is sent."""
-    claimed = routing.called_for(desk.proposals, plan).union(desk.assignments.select("kind", "subject").iter_rows())
-    sure = routing.all_sure(desk.proposals, desk.sure, plan)
-    new = design.arrivals(desk.given, desk.design, plan, claimed=claimed, sure=sure, secret=desk.ws.secret)
-    workspace.append(desk.ws, tables.DESIGN, new)
-    rows = pl.concat([desk.design, new])
+def _with_design(state: ReviewState, plan: dealing.Plan) -> dealing.Plan:
+    """The plan with the sampling design; new conversations and items get their place in it before anything is sent."""
+    claimed = routing.called_for(state.proposals, plan).union(state.assignments.select("kind", "subject").iter_rows())
+    sure = routing.all_sure(state.proposals, state.sure, plan)
+    new = design.arrivals(state.given, state.design, plan, claimed=claimed, sure=sure, secret=state.ws.secret)
+    workspace.append(state.ws, tables.DESIGN, new)
+    rows = pl.concat([state.design, new])
     return replace(plan, zone=design.zone(rows), census=design.census(rows))
 
 
-def _units(desk: ReviewState, minutes: float) -> int:
-    """How many units fit in the time, at the median speed so far; a minute each until somebody has answered.
+def _units(state: ReviewState, minutes: float) -> int:
+    """How many units fit into the time at the median speed so far; before the first answer, one minute per unit.
 
-    Seconds are those of a task, which costs as many units as it has claims.
+    Reviews record seconds per task; a task costs as many units as it has claims.
     """
     task = ["kind", "subject"]
-    tasks = desk.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
-    each = (
-        tasks.join(dealing.costs(desk.proposals), on=task, how="left")
+    tasks = state.standing.filter(role="reviewer").group_by(*task, "reviewer").agg(pl.col("seconds").max()).drop_nulls()
+    speeds = (
+        tasks.join(dealing.costs(state.proposals), on=task, how="left")
         .select(pl.col("seconds") / pl.col("cost").fill_null(1))
         .to_series()
     )
-    seconds = each.median() if len(each) else 60.0
+    seconds = speeds.median() if len(speeds) else 60.0
     return max(1, int(60 * minutes / max(float(seconds), 1.0))) if minutes else 0  # type: ignore[arg-type]
 
 
-def _with_gold(desk: ReviewState) -> ReviewState:
-    """The desk with the gold of the file that saferec.toml names, which is kept."""
-    if name := desk.ws.config.review.gold:
-        path = desk.ws.root / name
-        known = set(desk.texts.filter(kind="sensitivity")["subject"])
-        rows = quality_checks.gold_rows(quality_checks.read_gold(path, known, desk.taxonomy))
-        quality_checks.check_gold(path, rows, desk.gold)
-        workspace.append(desk.ws, tables.GOLD, rows)
-    return replace(desk, gold=workspace.read(desk.ws, tables.GOLD))
+def _with_gold(state: ReviewState) -> ReviewState:
+    """The review state with gold, after storing the rows of the gold file that saferec.toml names."""
+    if name := state.ws.config.review.gold:
+        path = state.ws.root / name
+        conversations = set(state.texts.filter(kind="sensitivity")["subject"])
+        rows = quality_checks.gold_rows(quality_checks.read_gold(path, conversations, state.taxonomy))
+        quality_checks.check_gold(path, rows, state.gold)
+        workspace.append(state.ws, tables.GOLD, rows)
+    return replace(state, gold=workspace.read(state.ws, tables.GOLD))
 
 
-def _decoys(desk: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
-    """New decoys for these tasks; one per conversation, and it stays."""
-    if not (share := desk.ws.config.review.decoys):
-        return desk.decoys.clear()
-    fresh = assignments.join(desk.decoys, on=["kind", "subject"], how="anti").join(
-        desk.reviews, on=["kind", "subject"], how="anti"
+def _decoys(state: ReviewState, assignments: pl.DataFrame, avoid: frozenset[tuple[str, str]]) -> pl.DataFrame:
+    """New decoys for these tasks: at most one per conversation, which is never replaced."""
+    if not (share := state.ws.config.review.decoys):
+        return state.decoys.clear()
+    untouched = assignments.join(state.decoys, on=["kind", "subject"], how="anti").join(
+        state.reviews, on=["kind", "subject"], how="anti"
     )
-    claims = dealing.claims(desk.ever)  # what was claimed before may be right
-    return quality_checks.decoys(fresh, desk.given, claims, desk.gold, desk.taxonomy, share, avoid)
+    claims = dealing.claims(state.ever)  # a former claim may be right
+    return quality_checks.decoys(untouched, state.given, claims, state.gold, state.taxonomy, share, avoid)
 
 
-# ---- where to
+# ---- where to send it
 
 
-def _paths(desk: ReviewState, who: People, to: Place) -> dict[str, Path]:
-    """Whose tasks go into which file; none where they go to a server."""
-    return {name: to.folder_of(desk.ws) / f"{name}.csv" for name in who.names} if isinstance(to, Files) else {}
+def _paths(state: ReviewState, people: People, to: Place) -> dict[str, Path]:
+    """reviewer -> file of their tasks; empty if the tasks go to a server or the page."""
+    return {name: to.folder_of(state.ws) / f"{name}.csv" for name in people.names} if isinstance(to, Files) else {}
 
 
-def _to_files(desk: ReviewState, who: People, to: Files) -> Send:
-    """One CSV for everybody named, and the guidelines beside it."""
-    folder, paths = to.folder_of(desk.ws), _paths(desk, who, to)
-    seen = {path: _state(path) for path in paths.values()}
-    checks.check_pulled(desk, [path for path, state in seen.items() if state])
+def _to_files(state: ReviewState, people: People, to: Files) -> Send:
+    """Writes one CSV per person named, and the guidelines beside them."""
+    folder, paths = to.folder_of(state.ws), _paths(state, people, to)
+    stamps = {path: _stamp(path) for path in paths.values()}
+    checks.check_pulled(state, [path for path, stamp in stamps.items() if stamp])
 
-    def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
-        for path, state in seen.items():
-            if _state(path) != state:  # somebody saved it since: what they wrote is in no check
+    def send(units: pl.DataFrame, revoked: pl.DataFrame) -> Figures:
+        for path, stamp in stamps.items():
+            if _stamp(path) != stamp:  # somebody saved it after check_pulled
                 raise ReviewError(f"{path}: it was changed just now: run `review pull` on it, then this again")
-        key = partial(sheet_id, desk.ws.secret)
-        asked = files.records(units, guideline(), desk.taxonomy, paths, key)
-        kept = tables.KEYED.frame([*_unkeyed(desk), *asked])
-        workspace.append(desk.ws, tables.KEYED, kept)  # before anybody is asked
-        rows = files.push(units, desk.texts, desk.taxonomy, guideline(), paths, key)
+        key = partial(sheet_id, state.ws.secret)
+        records = files.records(units, guideline(), state.taxonomy, paths, key)
+        rows = tables.KEYED.frame([*_unkeyed(state), *records])
+        workspace.append(state.ws, tables.KEYED, rows)  # before anybody gets the file
+        count = files.push(units, state.texts, state.taxonomy, guideline(), paths, key)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
             tmp.write_text(of_tool("In a file"), encoding="utf-8")
-        return {"rows": rows, "folder": str(folder)}
+        return {"rows": count, "folder": str(folder)}
 
     return send
 
 
-def _unkeyed(desk: ReviewState) -> list[files.Record]:
-    """Rows of KEYED for what was assigned before files had keys: such sheets may still come back."""
-    return [(task, [], [], "", "") for task in sorted(pull.unkeyed(desk))]
+def _unkeyed(state: ReviewState) -> list[files.Record]:
+    """Rows of KEYED for tasks that were assigned before files had keys: their files may still come back."""
+    return [(task, [], [], "", "") for task in sorted(pull.unkeyed(state))]
 
 
-def _state(path: Path) -> tuple[int, int] | None:
-    """Another one after somebody wrote there; None where there is no file."""
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """Differs after somebody wrote to the file; None if there is no file."""
     return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else None
 
 
-def _sender(desk: ReviewState, who: People, to: Place) -> Send:
+def _sender(state: ReviewState, people: People, to: Place) -> Send:
     if isinstance(to, Files):
-        return _to_files(desk, who, to)
-    return _to_page(desk, who) if isinstance(to, ReviewPage) else _to_server(desk, who, to)
+        return _to_files(state, people, to)
+    return _to_page(state, people) if isinstance(to, ReviewPage) else _to_server(state, people, to)
 
 
-def _to_page(desk: ReviewState, who: People) -> Send:
-    """The page shows every open task of whom the ledger names: nothing else is sent."""
+def _to_page(state: ReviewState, people: People) -> Send:
+    """Adds tasks to the ledger and sends nothing: the page shows all open tasks of the people in the ledger."""
 
-    def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
-        mine, key = units.filter(pl.col("reviewer").is_in(who.names)), partial(keyed_id, desk.ws.secret, links.TOOL)
-        made = sheets.sheets(mine, desk.texts, desk.taxonomy, {}, key)
-        # by what is asked: who has the page open sees what was proposed, or is known, since
-        rows = [(links.TOOL, sheet.task.reviewer, sheet.key, "", "there") for sheet in made]
-        workspace.append(desk.ws, tables.SENT, tables.SENT.frame(rows))
-        left = dict(sorted(Counter(sheet.task.reviewer for sheet in made).items()))
-        return {"open": left, "then": "`saferec-build review serve` opens the page and prints each person's link"}
+    def send(units: pl.DataFrame, revoked: pl.DataFrame) -> Figures:
+        due, key = units.filter(pl.col("reviewer").is_in(people.names)), partial(keyed_id, state.ws.secret, links.TOOL)
+        open_sheets = sheets.sheets(due, state.texts, state.taxonomy, {}, key)
+        # keys depend on the questions alone: an open page also shows later proposals and facts
+        rows = [(links.TOOL, sheet.task.reviewer, sheet.key, "", "there") for sheet in open_sheets]
+        workspace.append(state.ws, tables.SENT, tables.SENT.frame(rows))
+        counts = dict(sorted(Counter(sheet.task.reviewer for sheet in open_sheets).items()))
+        return {"open": counts, "then": "`saferec-build review serve` opens the page and prints each person's link"}
 
     return send
 
 
-def _to_server(desk: ReviewState, who: People, to: LabelStudio | Argilla) -> Send:
-    server = connections.connect(desk.ws, to)
+def _to_server(state: ReviewState, people: People, to: LabelStudio | Argilla) -> Send:
+    server = connections.connect(state.ws, to)
 
-    def send(units: pl.DataFrame, back: pl.DataFrame) -> Figures:
-        return {"sent": servers.send(desk, server, units, back, who.names), "server": server.url}
+    def send(units: pl.DataFrame, revoked: pl.DataFrame) -> Figures:
+        return {"sent": servers.send(state, server, units, revoked, people.names), "server": server.url}
 
     return send
