@@ -1,8 +1,8 @@
-"""Which review server a workspace uses: its address and token, its reviewers' accounts, and one of its own.
+"""Connects a workspace to its review server, finds its reviewers' accounts, and starts a Label Studio of its own.
 
-connect        a client of the place where people review
-accounts_of    each reviewer's account there, made on the workspace's own
-known          each reviewer's account, as far as it is known
+connect        a client of the server where people review
+accounts_of    reviewer -> account there; creates accounts on the workspace's own server
+known          reviewer -> account, as far as saferec.toml or the workspace's own server has one
 start, stop    the workspace's own Label Studio
 """
 
@@ -27,7 +27,7 @@ from saferec_builder.storage.workspace import Workspace
 
 
 class Client(sync.Remote, Protocol):
-    """What a tool's server does for us: tools/label_studio_client.py and tools/argilla_client.py."""
+    """A client of a review tool's server: tools/label_studio_client.py and tools/argilla_client.py."""
 
     tool: str
     url: str
@@ -61,7 +61,7 @@ def _host(url: str) -> str:
 
 
 def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
-    """A client of the team's server where the place has an address, else of the workspace's own."""
+    """A client of the team's server if `place` has an address, else of the workspace's own."""
     url, token = place.url, place.api_key if isinstance(place, Argilla) else place.token
     if url and "@" in _host(url):
         raise UsageError(
@@ -85,52 +85,52 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
 
 
 def accounts_of(ws: Workspace, server: Client, names: list[str]) -> dict[str, str]:
-    """reviewer -> account on the server: made on the workspace's own, looked up on a team's."""
+    """reviewer -> account on the server: created on the workspace's own, looked up in saferec.toml for a team's."""
     facts = managed.state(home(ws))
     if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
         return {name: ws.config.review.accounts.get(name, name) for name in names}
-    made = {}
+    emails = {}
     for name in names:
         if name not in facts["accounts"]:
             managed.account(home(ws), facts, server.invite, name)
-        made[name] = facts["accounts"][name]["email"]
-    server.invite()  # and the link is dead that a killed push, or another version, has left open
-    return made
+        emails[name] = facts["accounts"][name]["email"]
+    server.invite()  # ends the invitation link that a killed push or another version left open
+    return emails
 
 
-def known(desk: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
-    """reviewer -> account, as saferec.toml or the workspace's own server has it. UsageError where two have one: under
-    two names somebody would be two readers, and agree with themselves."""
-    facts = managed.state(home(desk.ws))
-    own = facts["accounts"] if facts and facts["url"] == server.url else {}
-    found = dict(desk.ws.config.review.accounts) | {name: made["email"] for name, made in own.items()}
+def known(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
+    """reviewer -> account, by saferec.toml or the workspace's own server. Raises UsageError if two names share one
+    account: that person would count as two readers who agree."""
+    facts = managed.state(home(state.ws))
+    accounts = facts["accounts"] if facts and facts["url"] == server.url else {}
+    account_of = dict(state.ws.config.review.accounts) | {name: account["email"] for name, account in accounts.items()}
     owner: dict[str, str] = {}
-    for name in sorted({*names, *desk.assignments["reviewer"]}):
-        account = found.get(name, name)
+    for name in sorted({*names, *state.assignments["reviewer"]}):
+        account = account_of.get(name, name)
         if other := owner.get(account.casefold()):
             raise UsageError(
                 f"{other} and {name} are both {account!r} on the review server: one person is never two readers: go on"
                 " with the name that has tasks here, or mend [review] accounts in saferec.toml"
             )
         owner[account.casefold()] = name
-    return found
+    return account_of
 
 
 @dataclass(frozen=True)
 class Started:
-    """The workspace's own Label Studio: its address, who logs in there, and the file that holds their passwords."""
+    """The workspace's own Label Studio: its address, the accounts, and the file that holds their passwords."""
 
     url: str
     login: str
     reviewers: dict[str, str]  # reviewer -> e-mail
     passwords: Path
-    new: bool  # False where it was running
+    new: bool  # False if it was already running
 
 
 def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Started:
-    """Starts the workspace's own Label Studio, installing it first where there is none (about 850 MB).
+    """Starts the workspace's own Label Studio; installs it first if needed (about 850 MB).
 
-    `say` is given a line for each step that takes long.
+    Calls `say` with a line for each long step.
     """
     facts, new = managed.up(home(ws), say)
     reviewers = {name: account["email"] for name, account in facts["accounts"].items()}
@@ -138,5 +138,5 @@ def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Star
 
 
 def stop(ws: Workspace) -> bool:
-    """Stops it, its data stays; False where it was not running."""
+    """Stops the workspace's own Label Studio and keeps its data; returns False if it was not running."""
     return managed.down(home(ws))

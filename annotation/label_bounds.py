@@ -1,7 +1,7 @@
-"""What the labels miss and claim wrongly at most, by one state of the reviews: of a workspace now, or of a release.
+"""Bounds what the labels miss and claim wrongly, from one state of the reviews: a workspace's, or a release's.
 
 reads  Reviewed
-gives  LabelBounds; how everybody read what is known and was not suggested
+gives  LabelBounds; the readings of units with a known answer that were not suggested
 """
 
 from collections.abc import Collection
@@ -16,15 +16,15 @@ from saferec_builder.core.taxonomy import Taxonomy
 
 @dataclass(frozen=True)
 class Reviewed:
-    """One state of the reviews; the tables below `auto` are all rows that there ever were."""
+    """One state of the reviews; the tables below `auto` hold all rows ever written."""
 
     taxonomy: Taxonomy
     readers: int
-    current: Collection[str]  # conversations that may be given to somebody
-    plots: Collection[str]  # items that are to be read
-    judged: pl.DataFrame  # kind, subject, trait, verdict and method of labels as they stand
-    standing: pl.DataFrame  # each person's last word (review_history.standing)
-    votes: pl.DataFrame  # aggregation.votes, those on controls too
+    current: Collection[str]  # conversations that may be assigned
+    plots: Collection[str]  # items to read
+    judged: pl.DataFrame  # kind, subject, trait, verdict and method of the current labels
+    standing: pl.DataFrame  # each person's last reviews (review_history.standing)
+    votes: pl.DataFrame  # aggregation.votes, including those on controls
     auto: frozenset[tuple[str, str]]  # (conversation, trait) of labels that nobody has read
     labels: pl.DataFrame
     reviews: pl.DataFrame
@@ -36,22 +36,26 @@ class Reviewed:
     erased: pl.DataFrame  # TOMBSTONES
 
 
-def readings(of: Reviewed) -> pl.DataFrame:
-    """How everybody read what is known and was not suggested (controls.readings)."""
-    known = (of.judged, of.gold, of.proposals, of.decoys)
-    return controls.readings(of.assignments, of.votes, *known, severe=of.taxonomy.severe, reviews=of.reviews)
+def readings(data: Reviewed) -> pl.DataFrame:
+    """How reviewers read units with a known answer that were not suggested (controls.readings)."""
+    facts = (data.judged, data.gold, data.proposals, data.decoys)
+    return controls.readings(data.assignments, data.votes, *facts, severe=data.taxonomy.severe, reviews=data.reviews)
 
 
-def bounds(of: Reviewed) -> LabelBounds:
+def bounds(data: Reviewed) -> LabelBounds:
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks; and
-    what the flags of items miss, of those that somebody or something has read."""
-    slugs = of.taxonomy.slugs
-    said = design.said(of.judged, of.labels, of.reviews, of.current)
-    blind = controls.blind_misses(readings(of), of.readers)
-    drawn = (of.design, of.current, of.assignments, said, of.gold)
-    found = recall_bounds.bounds(*drawn, slugs, auto=of.auto, blind=blind, gone=of.erased)
-    voting, _ = controls.apart(of.votes, of.assignments)
-    false, pooled = precision_bounds.false_shares(voting, of.assignments, of.auto, slugs, of.readers, of.reviews)
-    flags = aggregation.plots(of.judged, of.standing, slugs, of.readers)
-    items = recall_bounds.item_bounds(of.design, of.plots, of.assignments, flags, of.labels, of.reviews, slugs)
-    return replace(found, false=false, false_pooled=pooled, items=items)
+    what the flags miss of the items that a person or a proposer has read."""
+    slugs = data.taxonomy.slugs
+    verdicts = design.said(data.judged, data.labels, data.reviews, data.current)
+    blind = controls.blind_misses(readings(data), data.readers)
+    drawn = (data.design, data.current, data.assignments, verdicts, data.gold)
+    misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, blind=blind, gone=data.erased)
+    voting, _ = controls.apart(data.votes, data.assignments)
+    false, pooled = precision_bounds.false_shares(
+        voting, data.assignments, data.auto, slugs, data.readers, data.reviews
+    )
+    flags = aggregation.plots(data.judged, data.standing, slugs, data.readers)
+    items = recall_bounds.item_bounds(
+        data.design, data.plots, data.assignments, flags, data.labels, data.reviews, slugs
+    )
+    return replace(misses, false=false, false_pooled=pooled, items=items)

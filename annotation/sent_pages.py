@@ -1,17 +1,17 @@
-"""What review servers were sent to show: each task's question, and the page of each project (interface, guidelines).
+"""Records what review servers were sent: each task's questions, and each project's page (interface, guidelines).
 
-keep      before a task is sent
-as_sent   tasks under the keys that the server knows them by
-answered  those that an answer on the server speaks for
-refuse    after a pull: those with an answer that counts for nobody, or was rejected
-outdated  what is asked there no more
-note      before a project is made or mended
-edited    the projects whose page is none that was sent: whoever logs in to an open Label Studio may change it, and with
-          it what an answer means
-as_asked  answers, each with what its task asked by this record; what was answered on another page is held back
+keep      records tasks before they are sent
+as_sent   open tasks, under the keys that the server knows them by
+answered  tasks that need not be sent, since an answer on the server covers them
+refuse    after a pull: records tasks with an answer that was rejected or is not their reader's
+outdated  tasks on the server that are not asked any more
+note      records a project's page before the project is created or changed
+edited    projects that show a page that was not sent: whoever logs in to an open Label Studio may change it, and
+          thereby what an answer means
+as_asked  responses, each with the questions on record; an answer given on another page is marked
 
-A project that was found edited stays so: nothing more is taken from it, even if its page is put back, since nobody
-knows which of its answers were given on which page. The next push opens another project in its stead.
+A project that was edited once stays `edited`, even if its page is restored, since nobody knows which answers were given
+on which page: no more answers are taken from it. The next push creates another project in its place.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -27,138 +27,139 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
-EDITED = "edited"  # stands where a page's digest does; no digest is like it
-REFUSED = "refused"  # stands there beside it
+EDITED = "edited"  # in place of a page's digest; no digest looks like it
+REFUSED = "refused"  # likewise
 OTHER_TASK = "somebody changed the text or the question"
 OTHER_PAGE = "somebody edited the interface or the guidelines of its project"
 
 
 def keep(ws: Workspace, new: list[Sheet], pages: Mapping[str, str], taxonomy: Taxonomy) -> None:
-    """Writes down what these tasks ask and show; `pages`: by the key of a task."""
+    """Records what these tasks ask and show; `pages`: key of a task -> digest of its page."""
     _write(ws, [*pages.items()])
     rows = tables.KEYED.frame(sheets.record(sheet, guideline(), taxonomy) for sheet in new)
     workspace.append(ws, tables.KEYED, rows)
 
 
 def as_sent(
-    ws: Workspace, made: list[Sheet], there: Collection[str], key: Callable[[str, list[str]], str]
+    ws: Workspace, open_sheets: list[Sheet], server_keys: Collection[str], key: Callable[[str, list[str]], str]
 ) -> list[Sheet]:
-    """What a version before has put there stays as it is, where it asks the same, and is not asked twice. What somebody
-    else has answered there is done for the server: open it is under another key. `there`: the keys that the server
-    holds; `key` makes one (task_conversion.sheets)."""
+    """The sheets, with the keys of their tasks on the server: a task that a previous version sent keeps its key if it
+    asks the same, and is not sent twice. A task with an answer that counts for nobody is done for the server: it gets a
+    new key. `server_keys`: the keys that the server holds; `key` makes a key (task_conversion.sheets)."""
     refused = _refused(ws)
     keyed = workspace.read(ws, tables.KEYED).select("task", "asked")
-    asked = {key: {*traits} for key, traits in keyed.filter(pl.col("task").is_in([*there])).iter_rows()}
+    traits_of = {key: {*traits} for key, traits in keyed.filter(pl.col("task").is_in([*server_keys])).iter_rows()}
 
-    def sent(sheet: Sheet) -> str:
-        mine, own = {*sheet.asked}, sheet.key
-        while own in refused:
-            own = key(sheet.task.id, [own])
-        keys = (own, *(former for former in sheet.former if former not in refused))
-        return next((each for each in keys if each in there and asked.get(each, mine) == mine), own)
+    def sent_key(sheet: Sheet) -> str:
+        traits, new_key = {*sheet.asked}, sheet.key
+        while new_key in refused:
+            new_key = key(sheet.task.id, [new_key])
+        keys = (new_key, *(former for former in sheet.former if former not in refused))
+        return next((k for k in keys if k in server_keys and traits_of.get(k, traits) == traits), new_key)
 
-    return [replace(sheet, key=sent(sheet)) for sheet in made]
+    return [replace(sheet, key=sent_key(sheet)) for sheet in open_sheets]
 
 
-def answered(ws: Workspace, made: list[Sheet], there: Collection[str], taxonomy: Taxonomy) -> set[str]:
-    """The keys of those of `made` that an answer on the server speaks for already; `there`: the keys of the answered
-    tasks. A reader has read the whole text, whatever was proposed since; an adjudicator ruled on what they were asked.
-    What was rejected, answered by somebody else or under another taxonomy, is asked again."""
+def answered(ws: Workspace, open_sheets: list[Sheet], answered_keys: Collection[str], taxonomy: Taxonomy) -> set[str]:
+    """The keys of the sheets that an answer on the server covers already; `answered_keys`: the answered tasks.
+
+    A reader's answer covers the whole text, even claims made later; an adjudicator's only the traits that were asked.
+    Answers that were rejected, given by somebody else or under another taxonomy cover nothing."""
     refused = _refused(ws)
-    noted, told = {*map(base_id, refused)}, {*there} - refused
-    keyed = workspace.read(ws, tables.KEYED).filter(pl.col("task").is_in(told), taxonomy=taxonomy.digest)
-    asked: dict[str, list[set[str]]] = {}
+    bases, valid = {*map(base_id, refused)}, {*answered_keys} - refused
+    keyed = workspace.read(ws, tables.KEYED).filter(pl.col("task").is_in(valid), taxonomy=taxonomy.digest)
+    traits_of: dict[str, list[set[str]]] = {}
     for key, traits in keyed.select("task", "asked").iter_rows():
-        asked.setdefault(base_id(key), []).append({*traits})
+        traits_of.setdefault(base_id(key), []).append({*traits})
 
-    def spoken_for(sheet: Sheet) -> bool:
+    def is_covered(sheet: Sheet) -> bool:
         base = base_id(sheet.key)
-        # in a file, or by a version that did not note it: nobody knows which answer it was
-        before = [] if sheet.rejected and base not in noted else asked.get(base, [])
-        return any(sheet.task.role != "adjudicator" or {*sheet.asked} <= traits for traits in before)
+        # rejected in a file, or by a version that did not record it: it is not known which answer it was
+        earlier = [] if sheet.rejected and base not in bases else traits_of.get(base, [])
+        return any(sheet.task.role != "adjudicator" or {*sheet.asked} <= traits for traits in earlier)
 
-    return {sheet.key for sheet in made if sheet.key in told or spoken_for(sheet)}
+    return {sheet.key for sheet in open_sheets if sheet.key in valid or is_covered(sheet)}
 
 
-def refuse(ws: Workspace, found: Iterable[Response], pulled: Pulled) -> None:
-    """Writes down which tasks have an answer that this pull has rejected, or that is not their reader's."""
-    kept = {row for row in pulled.returned if row[3] == sheets.SKIPPED}  # who skips their own is not asked again
-    places = {row[2] for row in pulled.drops if row not in kept and row[3] != SAID_AGAIN}
-    _write(ws, [(each.key, REFUSED) for each in found if each.place in places])
+def refuse(ws: Workspace, responses: Iterable[Response], pulled: Pulled) -> None:
+    """Records the tasks with an answer that this pull has rejected, or that is not their reader's."""
+    skipped = {row for row in pulled.returned if row[3] == sheets.SKIPPED}  # its reader is not asked again
+    places = {row[2] for row in pulled.drops if row not in skipped and row[3] != SAID_AGAIN}
+    _write(ws, [(response.key, REFUSED) for response in responses if response.place in places])
 
 
 def outdated(
-    there: Collection[str],
+    server_keys: Collection[str],
     tasks: Collection[str],
-    again: Collection[str],
+    resent: Collection[str],
     pushed: Mapping[str, Task],
-    now: Collection[tuple[str, str, str]],
+    texts: Collection[tuple[str, str, str]],
 ) -> set[str]:
-    """Of the keys that a project holds those that are asked no more: in a former text, of an adjudicator who is asked
-    something else now, or sent anew since (`again`: ids of tasks), in other words or about other traits. `tasks`: the
-    keys that are asked there; `now`: kind, subject, digest of the current texts."""
+    """The keys in a project that are not asked any more: about a former text, for an adjudicator who is asked something
+    else now, or sent again since (`resent`: ids of tasks), in other words or about other traits. `server_keys`: all
+    keys in the project; `tasks`: keys that are asked there; `texts`: kind, subject, digest of the current texts."""
 
-    def hidden(key: str) -> bool:
+    def is_outdated(key: str) -> bool:
         task = pushed.get(base_id(key))
-        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in now)
+        return task is not None and (task.role == "adjudicator" or (task.kind, task.subject, task.digest) not in texts)
 
-    return {key for key in there if key not in tasks and (base_id(key) in again or hidden(key))}
+    return {key for key in server_keys if key not in tasks and (base_id(key) in resent or is_outdated(key))}
 
 
-def note(ws: Workspace, mark: str, page: str, found: Iterable[str]) -> None:
-    """Writes down a page that projects of this mark are about to show. `found`: what those show that are there, which
-    is taken as sent where there is no record at all: the version before kept none."""
+def note(ws: Workspace, mark: str, page: str, existing: Iterable[str]) -> None:
+    """Records a page that projects of this mark are about to show. `existing`: the pages that they show already, which
+    count as sent if there is no record at all: the previous version kept none."""
     mark = mark.replace(" ", "-")
-    pages = {page} if mark in _pages(ws) else {*found, page}
-    _write(ws, [(mark, each) for each in pages])
+    pages = {page} if mark in _pages(ws) else {*existing, page}
+    _write(ws, [(mark, digest) for digest in pages])
 
 
 def edited(ws: Workspace, projects: Iterable[sync.Project], page: Callable[[sync.Project], str]) -> set[str]:
-    """The ids of those that were edited, by now or when they were looked at before. `page`: what one shows now."""
-    pages, found = _pages(ws), dict[str, str]()
+    """The ids of the projects that were edited, now or at an earlier check. `page`: digest of what one shows now."""
+    pages, edited_names = _pages(ws), dict[str, str]()
     for project in projects:
-        known = pages.get(project.mark)
-        # not by its place: that stands in its description, which can be edited as well
+        sent = pages.get(project.mark)
+        # not its place: that is part of its description, which can be edited as well
         name = f"{project.mark} {project.id} {project.made}"
-        if name in pages or (known and page(project) not in known):
-            found[project.id] = name
-    _write(ws, [(name, EDITED) for name in found.values()])
-    return {*found}
+        if name in pages or (sent and page(project) not in sent):
+            edited_names[project.id] = name
+    _write(ws, [(name, EDITED) for name in edited_names.values()])
+    return {*edited_names}
 
 
 def as_asked(
-    ws: Workspace, tool: str, found: Iterable[Response], pulled: Pulled, closed: Collection[str]
+    ws: Workspace, tool: str, responses: Iterable[Response], pulled: Pulled, closed: Collection[str]
 ) -> Iterator[Response]:
-    """The responses to tasks of ours, each with what it was asked by our own record, whatever the server says now;
-    `closed` are the edited projects (ids).
+    """The responses to this workspace's tasks, each with the questions on record, even if the server shows others;
+    `closed`: ids of the edited projects.
 
-    Tasks of the version before have no record; those that the ledger knows are taken as they stand there.
+    Tasks of the previous version have no record; if they are in the ledger, they count as the server shows them.
     """
     keyed = tables.last(workspace.read(ws, tables.KEYED), "task").rows_by_key(["task"], named=True, unique=True)
     sent = set(workspace.read(ws, tables.SENT).filter(tool=tool)["task"])
     pages = _pages(ws)
-    for each in found:
-        sent_as = pages.get(each.key, set()) - {REFUSED}
-        other = bool(sent_as) and each.page not in sent_as
-        each.changed = OTHER_PAGE if each.project in closed else OTHER_TASK if other else ""
-        if row := keyed.get(each.key):
+    for response in responses:
+        digests = pages.get(response.key, set()) - {REFUSED}
+        differs = bool(digests) and response.page not in digests
+        response.changed = OTHER_PAGE if response.project in closed else OTHER_TASK if differs else ""
+        if row := keyed.get(response.key):
             facts = {"asked": row["asked"], "shown": frozenset(row["shown"])}
-            yield replace(each, **facts, guideline=row["guideline"], taxonomy=row["taxonomy"])
-        elif each.key in sent:
+            yield replace(response, **facts, guideline=row["guideline"], taxonomy=row["taxonomy"])
+        elif response.key in sent:
             pulled.unkeyed += 1
-            yield each
+            yield response
         else:
-            pulled.drop(each.place, "not pushed", f"task {each.key!r} was never pushed from this workspace")
+            pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
 
 
 def without_another(projects: Iterable[sync.Project], closed: Collection[str]) -> set[str]:
-    """The marks of edited projects in whose stead no push has opened another yet."""
+    """The marks of edited projects that no push has replaced yet."""
     projects = list(projects)
     return {p.mark for p in projects if p.id in closed} - {p.mark for p in projects if p.id not in closed}
 
 
 def _pages(ws: Workspace) -> Mapping[str, set[str]]:
-    """Key of a task, or place of a project -> the pages that it was sent to show."""
+    """Key of a task, or mark or name of a project -> digests of the pages that it was sent with."""
     pages = workspace.read(ws, tables.TASK_PAGES).group_by("task").agg("page")
     return {key: set(sent) for key, sent in pages.iter_rows()}
 

@@ -1,8 +1,8 @@
-"""Sends each task to a review server exactly once: what is there is looked up before anything is sent again.
+"""Sends each task to a review server exactly once: looks up what the server holds before it sends a task again.
 
-The ledger remembers what was sent; the server's own count says whether the ledger can be believed. Where they differ,
-or a request ended without an answer, the server is asked for every key that it holds. One writer at a time: the caller
-holds a lock.
+The ledger records what was sent; the server's count of tasks tells whether the ledger is right. If they differ, or a
+request ended without an answer, all keys are read from the server. There must be one writer at a time: the caller holds
+a lock.
 """
 
 import secrets
@@ -16,16 +16,16 @@ from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 
 ATTEMPTS = 4
-AT_ONCE = 25  # tasks that are deleted before the server is asked again which are answered
+AT_ONCE = 25  # tasks to delete before the server is asked again which ones are answered
 Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) rows for the ledger
 
 
-Payload = dict[str, Any]  # a task as its tool takes it; nobody here looks into it
-Touched = frozenset[tuple[str, datetime]]  # (task, when it was touched, by the server's clock); `` is any of a project
+Payload = dict[str, Any]  # a task in its tool's format; opaque here
+Touched = frozenset[tuple[str, datetime]]  # (task, when it was touched, by the server's clock); `` is any task
 
 
 class Remote(Protocol):
-    """What it takes to have each task once on a server."""
+    """The calls of a server that are needed to send each task once."""
 
     chunk: int
 
@@ -37,12 +37,12 @@ class Remote(Protocol):
 
 @dataclass
 class Ledger:
-    """What one project is believed to hold, and how to write down what changes."""
+    """What one project holds as far as is known; `note` stores every change."""
 
     there: dict[str, str] = field(default_factory=dict)  # task -> its id on the server
-    sending: set[str] = field(default_factory=set)  # begun, and nobody knows how it ended
+    sending: set[str] = field(default_factory=set)  # tasks in a request whose end is unknown
     note: Note = lambda rows: None
-    made: Callable[[], Container[str]] | None = None  # gives every key that we ever made; None: all there are ours
+    made: Callable[[], Container[str]] | None = None  # returns every key ever made here; None: all keys are ours
 
     @staticmethod
     def of(
@@ -72,10 +72,10 @@ class Ledger:
 class Pushed:
     added: int = 0
     skipped: int = 0
-    found: int = 0  # were on the server, though the ledger did not know
-    edited: int = 0  # of their projects, found with another page than was sent: another is opened in their stead
-    gone: int = 0  # the ledger knew them, the server does not hold them any more
-    twins: int = 0  # second copies without an answer, deleted
+    found: int = 0  # on the server, but not in the ledger
+    edited: int = 0  # projects that show another page than was sent; a new one is created in their place
+    gone: int = 0  # in the ledger, but not on the server any more
+    twins: int = 0  # unanswered second copies that were deleted
     taken_back: int = 0
 
 
@@ -88,8 +88,8 @@ def push(
     *,
     done: Pushed | None = None,
 ) -> Pushed:
-    """Sends the tasks that the project does not hold, and counts on in `done`. `quiet`: seconds without change before a
-    lost request is dead."""
+    """Sends the tasks that the project does not hold yet, and adds to the counts in `done`. `quiet`: seconds without
+    change after which a lost request counts as failed."""
     done = Pushed() if done is None else done
     settled(server, project, ledger, done)
     new = [key for key in tasks if key not in ledger.there]
@@ -101,7 +101,7 @@ def push(
 
 
 def settled(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
-    """Looks where the ledger cannot be believed: a request ended without an answer, or the count is another."""
+    """Calls `look` if the ledger may be wrong: a request ended without an answer, or the server's count differs."""
     if ledger.sending or server.count(project) != len(ledger.there):
         look(server, project, ledger, done)
 
@@ -125,79 +125,79 @@ def _send(server: Remote, project: str, tasks: dict[str, Payload], ledger: Ledge
             fault = unsure
             settle(server, project, len(ledger.there) + len(todo), quiet)
         look(server, project, ledger, done)
-    left = [key for key in tasks if key not in ledger.there]
-    if left:
+    missing = [key for key in tasks if key not in ledger.there]
+    if missing:
         raise fault
     done.added += len(tasks)
 
 
 def settle(server: Remote, project: str, expected: int, quiet: float) -> None:
-    """Waits until the count is as expected or has not moved for `quiet` seconds; a request may still be at work."""
-    before, since, pause = -1, time.monotonic(), min(0.5, quiet / 4)
+    """Waits until the count is as expected or has not changed for `quiet` seconds: a lost request may still run."""
+    previous, since, pause = -1, time.monotonic(), min(0.5, quiet / 4)
     while time.monotonic() - since < quiet:
         try:
-            now = server.count(project)
+            count = server.count(project)
         except Unsure:
-            now = before
-        if now >= expected:
+            count = previous
+        if count >= expected:
             return
-        if now != before:
-            before, since = now, time.monotonic()
+        if count != previous:
+            previous, since = count, time.monotonic()
         time.sleep(pause)
 
 
 def look(server: Remote, project: str, ledger: Ledger, done: Pushed) -> None:
-    """Makes the ledger say what the server holds, and deletes second copies that nobody has answered; tasks that
-    somebody else put there stay out of it."""
-    copies: dict[str, list[tuple[bool, str]]] = {}
-    made = ledger.made() if ledger.made else None
+    """Updates the ledger to what the server holds, and deletes second copies that nobody has answered; ignores tasks
+    that somebody else put there."""
+    copies_of: dict[str, list[tuple[bool, str]]] = {}
+    known_keys = ledger.made() if ledger.made else None
     for key, remote, answered in server.keys(project):
-        if made is None or key in made:
-            copies.setdefault(key, []).append((answered, remote))
+        if known_keys is None or key in known_keys:
+            copies_of.setdefault(key, []).append((answered, remote))
     rows = []
-    for key, found in copies.items():
-        keep = next((remote for answered, remote in found if answered), found[0][1])
-        for answered, remote in found:
-            if remote != keep and not answered:
+    for key, copies in copies_of.items():
+        chosen = next((remote for answered, remote in copies if answered), copies[0][1])
+        for answered, remote in copies:
+            if remote != chosen and not answered:
                 server.delete(remote)
                 done.twins += 1
-        if ledger.there.get(key) != keep:
+        if ledger.there.get(key) != chosen:
             done.found += key not in ledger.sending
-            rows.append((key, keep, "there"))
-    lost = [key for key in ledger.there if key not in copies]
-    done.gone += len(lost)
-    rows += [(key, ledger.there[key], "gone") for key in lost]
-    rows += [(key, "", "gone") for key in ledger.sending if key not in copies]
+            rows.append((key, chosen, "there"))
+    missing = [key for key in ledger.there if key not in copies_of]
+    done.gone += len(missing)
+    rows += [(key, ledger.there[key], "gone") for key in missing]
+    rows += [(key, "", "gone") for key in ledger.sending if key not in copies_of]
     ledger.write(rows)
 
 
 def withdraw(server: Remote, project: str, keys: set[str], ledger: Ledger, erased: Container[str] = frozenset()) -> int:
-    """Deletes those tasks that nobody has answered yet; with an answer only those of `erased`.
+    """Deletes the tasks that nobody has answered yet, and those in `erased` even if answered; returns how many.
 
-    A few at a time, each as it is by then: somebody may answer one while others are deleted."""
+    The server is asked again after every few: somebody may answer a task while others are deleted."""
     chosen, tried = keys & ledger.there.keys(), set[str]()
     while chosen:
-        open_ = ((key, remote) for key, remote, answered in server.keys(project) if not answered or key in erased)
-        gone = [(key, remote) for key, remote in open_ if key in chosen and remote not in tried]
-        for key, remote in gone[:AT_ONCE]:
+        deletable = ((key, remote) for key, remote, answered in server.keys(project) if not answered or key in erased)
+        batch = [(key, remote) for key, remote in deletable if key in chosen and remote not in tried]
+        for key, remote in batch[:AT_ONCE]:
             server.delete(remote)
             ledger.write([(key, remote, "gone")])
             tried.add(remote)
-        if len(gone) <= AT_ONCE:
+        if len(batch) <= AT_ONCE:
             break
     return len(tried)
 
 
 @dataclass(frozen=True)
 class Project:
-    """A reviewer's place on the server. `place` is the mark and a random word: what names it in the ledger."""
+    """A reviewer's project on the server. `place` (its mark and a random word) identifies it in the ledger."""
 
     id: str
     name: str
     place: str
-    setup: tuple[str, ...] = ()  # what its tool needs to know of it besides
-    active: datetime | None = None  # when somebody last was at work there, where its tool says so
-    made: str = ""  # when it was made, where ids are given out again on a server that was wiped
+    setup: tuple[str, ...] = ()  # what else its tool needs
+    active: datetime | None = None  # time of the last work in it, if its tool tells
+    made: str = ""  # when it was created, for servers that reuse ids after a wipe
 
     @property
     def mark(self) -> str:
@@ -205,21 +205,20 @@ class Project:
 
 
 def mark_of(place: str) -> str:
-    """It without its random word: whose project it is, and for what."""
+    """The place without its random word: whose project it is, and for which tasks."""
     return place.replace(" ", "-").rpartition("-")[0]
 
 
 def project(
     find: Callable[[str], list[Project]], make: Callable[[str], Project], mark: str, closed: Container[str] = ()
 ) -> Project:
-    """The project whose place begins with `mark`, made where there is none; the oldest where there are several. None of
-    those in `closed` (ids).
+    """The project whose place begins with `mark`: the oldest one, or a new one. Never one of `closed` (ids).
 
-    It ends with a random word, so that a server that was wiped is never taken for the one before.
+    A new place ends with a random word, so that a project on a wiped server is never mistaken for the former one.
     """
     for attempt in range(ATTEMPTS):
-        if found := [each for each in find(mark) if each.id not in closed]:
-            return found[0]
+        if projects := [candidate for candidate in find(mark) if candidate.id not in closed]:
+            return projects[0]
         try:
             return make(f"{mark} {secrets.token_hex(6)}")
         except Unsure:
