@@ -178,12 +178,12 @@ def withdraw(server: Remote, project: str, keys: set[str], ledger: Ledger, erase
     chosen, tried = keys & ledger.there.keys(), set[str]()
     while chosen:
         deletable = ((key, remote) for key, remote, answered in server.keys(project) if not answered or key in erased)
-        batch = [(key, remote) for key, remote in deletable if key in chosen and remote not in tried]
-        for key, remote in batch[:AT_ONCE]:
+        remaining = [(key, remote) for key, remote in deletable if key in chosen and remote not in tried]
+        for key, remote in remaining[:AT_ONCE]:
             server.delete(remote)
             ledger.write([(key, remote, "gone")])
             tried.add(remote)
-        if len(batch) <= AT_ONCE:
+        if len(remaining) <= AT_ONCE:
             break
     return len(tried)
 

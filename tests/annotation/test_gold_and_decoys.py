@@ -55,7 +55,7 @@ def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review)
     assert (hard, plain) == ("May be hard to read. You may leave it.", "")
     push(ws, ("ann", "bo"), to=ReviewPage())
     page = Tasks(ws)
-    severe = {page._sheets[key].task.subject: page._shown(page._sheets[key])["severe"] for key in page._open["ann"]}
+    severe = {page._sheets[key].task.subject: page._content(page._sheets[key])["severe"] for key in page._open["ann"]}
     assert severe == {"c1": [], "c2": [], "c3": ["Something severe is known to be in it"], "c4": []}
     sheets = still_open(desk := gather(ws), desk.assignments, queue(desk), frozenset())
     made = task_conversion.sheets(sheets, desk.texts, desk.taxonomy, {}, lambda base, about: base)

@@ -88,10 +88,10 @@ class Page:
         """What is open, and what was answered before."""
         page, done = self.page, 0
         page.first(who)
-        mine = [key for key in page._given if page._sheets[key].task.reviewer == who]
+        mine = [key for key in page._nonces if page._sheets[key].task.reviewer == who]
         for key in [*page._open.get(who, []), *mine]:
             sheet = page._sheets[key]
-            subject, n = review_world.subject_of(sheet.turns[0]["text"]), len(page._given.get(key, []))
+            subject, n = review_world.subject_of(sheet.turns[0]["text"]), len(page._nonces.get(key, []))
             if (said := person(subject, sheet.asked)) is None:
                 continue
             read, done = said.outcome == task_conversion.READ, done + 1
