@@ -1,4 +1,4 @@
-"""Who may open the page: one link per reviewer, of which only a hash is kept, so that it is shown once."""
+"""Manages the links that open the page: one per reviewer, shown once, since only its hash is stored."""
 
 import hashlib
 import json
@@ -17,33 +17,33 @@ TOOL = "page"
 
 
 def people(ws: Workspace) -> list[str]:
-    """Those whose tasks a push has put on the page."""
+    """The reviewers whose tasks a push has put on the page."""
     return sorted(set(workspace.read(ws, tables.SENT).filter(tool=TOOL)["place"]))
 
 
 def make(ws: Workspace, names: Iterable[str], address: str = "") -> dict[str, str]:
-    """reviewer -> a new link, which replaces the one before; `address` is kept for links that are made later.
+    """reviewer -> a new link, which replaces the previous one; `address` is stored for links that are made later.
 
-    UsageError for somebody who has no tasks on the page.
+    Raises UsageError if somebody has no tasks on the page.
     """
     names = list(names)
-    if strangers := sorted(set(names) - set(people(ws))):
+    if unassigned := sorted(set(names) - set(people(ws))):
         raise UsageError(
-            f"{strangers[0]} has no tasks on the page: `review push --tool page --reviewer {strangers[0]}` gives some"
+            f"{unassigned[0]} has no tasks on the page: `review push --tool page --reviewer {unassigned[0]}` gives some"
         )
     address = address or _read(ws)["address"]
     if names and not address:
         raise UsageError("nobody knows yet where the page is: `review serve` opens it, and makes everybody's link")
-    made = {name: secrets.token_urlsafe(32) for name in names}
-    _change(ws, {name: _hash(token) for name, token in made.items()}, address)
-    return {name: f"{address}/#{token}" for name, token in made.items()}
+    tokens = {name: secrets.token_urlsafe(32) for name in names}
+    _change(ws, {name: _hash(token) for name, token in tokens.items()}, address)
+    return {name: f"{address}/#{token}" for name, token in tokens.items()}
 
 
 def revoke(ws: Workspace, name: str) -> bool:
-    """Whether there was a link: from now on it opens nothing, also where the page is open."""
-    known = name in holders(ws)
+    """Invalidates a reviewer's link, even on a page that is running; returns whether there was one."""
+    existed = name in holders(ws)
     _change(ws, {name: None})
-    return known
+    return existed
 
 
 def holders(ws: Workspace) -> dict[str, str]:
@@ -52,39 +52,39 @@ def holders(ws: Workspace) -> dict[str, str]:
 
 
 def addresses(ws: Workspace) -> dict[str, str]:
-    """reviewer -> where the page was when their link was made; the version before kept the last one alone."""
-    found = _read(ws)
-    return {name: found["addresses"].get(name, found["address"]) for name in found["people"]}
+    """reviewer -> address of the page when their link was made; the previous version stored only the last address."""
+    record = _read(ws)
+    return {name: record["addresses"].get(name, record["address"]) for name in record["people"]}
 
 
 def holder(ws: Workspace, token: str) -> str | None:
-    """Whose link this is."""
-    told = _hash(token)
-    return next((name for name, known in holders(ws).items() if compare_digest(known, told)), None)
+    """The reviewer whose link has this token, or None."""
+    token_hash = _hash(token)
+    return next((name for name, stored in holders(ws).items() if compare_digest(stored, token_hash)), None)
 
 
 def _hash(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()  # of 256 random bits: nothing to be guessed, so no slow hash
+    return hashlib.sha256(token.encode()).hexdigest()  # 256 random bits cannot be guessed: no slow hash needed
 
 
-def _place(ws: Workspace) -> Path:
+def _path(ws: Workspace) -> Path:
     return ws.root / ".page-links.json"
 
 
 def _read(ws: Workspace) -> dict[str, Any]:
-    path = _place(ws)
-    kept = whole_object(read_plain(path)) if path.exists() else {"address": "", "people": {}}
-    found: dict[str, Any] = {"addresses": {}} | (kept or {})
-    if any(not isinstance(found.get(n), k) for n, k in (("people", dict), ("address", str), ("addresses", dict))):
+    path = _path(ws)
+    stored = whole_object(read_plain(path)) if path.exists() else {"address": "", "people": {}}
+    record: dict[str, Any] = {"addresses": {}} | (stored or {})
+    if any(not isinstance(record.get(n), k) for n, k in (("people", dict), ("address", str), ("addresses", dict))):
         raise StoreError(f"{path}: damaged: delete it, and `review serve` makes everybody a new link")
-    return found
+    return record
 
 
 def _change(ws: Workspace, hashes: dict[str, str | None], address: str = "") -> None:
     with workspace.alone(ws, "page links", wait=True):
-        found = _read(ws)
-        kept = {name: known for name, known in (found["people"] | hashes).items() if known}
-        now = address or found["address"]
-        of = {name: now if name in hashes else found["addresses"].get(name, found["address"]) for name in kept}
-        made = {"address": now, "people": kept, "addresses": of}
-        whole_files.write_private(_place(ws), json.dumps(made).encode())
+        record = _read(ws)
+        people = {name: digest for name, digest in (record["people"] | hashes).items() if digest}
+        url = address or record["address"]
+        urls = {name: url if name in hashes else record["addresses"].get(name, record["address"]) for name in people}
+        changed = {"address": url, "people": people, "addresses": urls}
+        whole_files.write_private(_path(ws), json.dumps(changed).encode())

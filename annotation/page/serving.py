@@ -1,4 +1,4 @@
-"""review serve: the page on a socket of this machine."""
+"""review serve: opens the page on a socket of this machine."""
 
 import re
 import socket
@@ -20,22 +20,22 @@ LOOPBACK = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True)
 class Served:
-    """The page, ready to be opened: `run` answers until somebody ends it. `links` are new ones, shown this once; the
-    others in `people` have theirs."""
+    """The page, ready to run: `run` answers requests until it is interrupted. `links`: reviewer -> new link, shown only
+    now; the others in `people` have one already."""
 
     address: str
     people: dict[str, int]  # reviewer -> open tasks
     links: dict[str, str] = field(repr=False)
-    before: dict[str, str]  # reviewer -> another address, to which they have a link
+    before: dict[str, str]  # reviewer -> address of their link, if it is another one
     tasks: Tasks = field(repr=False)
     listening: socket.socket = field(repr=False)
     practice: bool = False
 
     def way(self, name: str) -> str:
-        """How this person gets there."""
-        there = self.before.get(name)
-        other = f" to {there}, which opens this page with {self.address} in its place" if there else ""
-        return self.links.get(name) or f"has a link{other} (`review link {name}` makes a new one)"
+        """The line that says how this person opens the page."""
+        former = self.before.get(name)
+        detour = f" to {former}, which opens this page with {self.address} in its place" if former else ""
+        return self.links.get(name) or f"has a link{detour} (`review link {name}` makes a new one)"
 
     def run(self) -> None:
         with together(self.tasks.ws):
@@ -56,11 +56,11 @@ class Served:
 def serve(
     ws: Workspace, *, host: str = "127.0.0.1", port: int = 8765, url: str | None = None, practice: bool = False
 ) -> Served:
-    """Reads the workspace and takes the port; `run` of what it gives answers browsers.
+    """Reads the workspace and opens the port; `run` of the result answers browsers.
 
-    `url` is the address that reviewers open, where it is another one: that of a proxy with TLS, or of this machine in
-    its network. `practice`: whoever has answered nothing yet begins with five invented tasks. UsageError where the page
-    cannot be had so; ReviewError where nobody has tasks on it.
+    `url`: the address that reviewers open, if it differs: that of a proxy with TLS, or of this machine in its network.
+    `practice`: reviewers without an answer begin with five invented tasks. Raises UsageError if the page cannot be
+    opened with these arguments, ReviewError if nobody has tasks on it.
     """
     if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
         raise UsageError(f"the page needs {missing[0]}: pip install 'saferec-builder[page]'")
@@ -71,19 +71,19 @@ def serve(
     if not (people := links.people(ws)):
         raise ReviewError("nobody has tasks on the page: run `review push --tool page --reviewer NAME` first")
     tasks = Tasks(ws)
-    taken = _socket(host, port)
-    address = _as_browsers_send(url or f"http://{host}:{taken.getsockname()[1]}")
-    before = {name: other for name, other in links.addresses(ws).items() if other != address}
-    new = links.make(ws, set(people) - links.holders(ws).keys(), address)
-    return Served(address, {name: tasks.left(name) for name in people}, new, before, tasks, taken, practice)
+    listening = _listen(host, port)
+    address = _normalized(url or f"http://{host}:{listening.getsockname()[1]}")
+    former = {name: other for name, other in links.addresses(ws).items() if other != address}
+    new_links = links.make(ws, set(people) - links.holders(ws).keys(), address)
+    return Served(address, {name: tasks.left(name) for name in people}, new_links, former, tasks, listening, practice)
 
 
-def _as_browsers_send(address: str) -> str:
-    """In small letters, without the port that its scheme has anyway: Host and Origin are compared with it."""
+def _normalized(address: str) -> str:
+    """The address as browsers send it in Host and Origin: lower case, without the default port of its scheme."""
     return re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda m: m[1] or m[2], address.rstrip("/").lower())
 
 
-def _socket(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=128)
     except OSError as fault:

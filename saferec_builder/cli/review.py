@@ -1,4 +1,4 @@
-"""review: tasks go to people and their answers come back; where that stands, and the server that they work on."""
+"""review: sends tasks to reviewers, pulls their answers, shows the status, and runs the server that they work on."""
 
 from pathlib import Path
 from typing import Annotated
@@ -92,37 +92,37 @@ def pull(
     as_json: Json = False,
 ) -> None:
     """Bring answers back into the workspace. What cannot be taken is named; it can be corrected and pulled again."""
-    given = tuple(paths or ())
-    place = _place(tool, url, token, str(given[0]) if given else "", Files(paths=given))
+    chosen = tuple(paths or ())
+    place = _place(tool, url, token, str(chosen[0]) if chosen else "", Files(paths=chosen))
     ws = Workspace.open(folder)
     if not follow:
-        _pulled(pulling.pull(ws, place), as_json)
+        _report(pulling.pull(ws, place), as_json)
         onward(ws, as_json)
         return
     with interrupts.ending() as pressed:
-        for found in following.follow(ws, place):
-            if isinstance(found, ReviewError):
-                typer.echo(line(f"{str(found).removesuffix(': run the command again')}: asking again"), err=True)
-            elif found:
-                _pulled(found, as_json)
+        for result in following.follow(ws, place):
+            if isinstance(result, ReviewError):
+                typer.echo(line(f"{str(result).removesuffix(': run the command again')}: asking again"), err=True)
+            elif result:
+                _report(result, as_json)
             if pressed():
                 break
 
 
-def _pulled(done: pulling.PullResult, as_json: bool) -> None:
-    for why in (whys := done.whys())[:SHOWN]:
-        typer.echo(line(why), err=True)
-    if len(whys) > SHOWN:
-        typer.echo(f"... and {len(whys) - SHOWN:,} more reasons, in the table drops", err=True)
-    say(done.counts, as_json, "answers")
+def _report(result: pulling.PullResult, as_json: bool) -> None:
+    for reason in (reasons := result.whys())[:SHOWN]:
+        typer.echo(line(reason), err=True)
+    if len(reasons) > SHOWN:
+        typer.echo(f"... and {len(reasons) - SHOWN:,} more reasons, in the table drops", err=True)
+    say(result.counts, as_json, "answers")
 
 
-def _place(tool: str, url: str | None, token: str | None, named: str, files: Files) -> Place:
-    """`named` is what the command names of files: a server would pass it over, as files would a server's address."""
+def _place(tool: str, url: str | None, token: str | None, file_option: str, files: Files) -> Place:
+    """Raises UsageError for options that the tool would ignore; `file_option`: the option that names files, if any."""
     if tool not in TOOLS:
         raise UsageError(f"--tool {tool}: there is no such review tool: {near(tool, TOOLS)}")
-    if tool != "files" and named:
-        raise UsageError(f"{named}: {tool} reads and writes no files: say --tool files, or leave this out")
+    if tool != "files" and file_option:
+        raise UsageError(f"{file_option}: {tool} reads and writes no files: say --tool files, or leave this out")
     if tool in ("files", "page") and url:
         raise UsageError("--url is a server's: leave it out, or say --tool label-studio or argilla")
     if tool in ("files", "page"):
@@ -136,9 +136,9 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
 
     The first time installs it, once for all workspaces. It says how to log in.
     """
-    own = connections.start(Workspace.open(folder), lambda text: typer.echo(text, err=True))
-    facts: dict[str, JsonValue] = {"url": own.url, "login": own.login, "passwords": str(own.passwords)}
-    counts = Counts("review up", int(own.new), int(not own.new), figures=facts | {"reviewers": own.reviewers})
+    server = connections.start(Workspace.open(folder), lambda text: typer.echo(text, err=True))
+    facts: dict[str, JsonValue] = {"url": server.url, "login": server.login, "passwords": str(server.passwords)}
+    counts = Counts("review up", int(server.new), int(not server.new), figures=facts | {"reviewers": server.reviewers})
     say(counts, as_json, "")
 
 
@@ -162,8 +162,8 @@ def serve(
     It shows the tasks of `review push --tool page`. Ctrl-C ends it.
     """
     served = serving.serve(Workspace.open(folder), host=host, port=port, url=url, practice=practice)
-    for name, left in served.people.items():
-        typer.echo(line(f"{name} ({left:,} open): {served.way(name)}"))
+    for name, count in served.people.items():
+        typer.echo(line(f"{name} ({count:,} open): {served.way(name)}"))
     typer.echo(f"The page is open at {served.address}: answers are stored as they are given. Ctrl-C ends it.")
     served.run()
 
@@ -174,9 +174,9 @@ def link(
 ) -> None:
     """Make a new link to the page for a reviewer. The one before opens nothing from now on."""
     ws = Workspace.open(folder)
-    known = links.revoke(ws, name)
-    end = "the link opens nothing any more" if known else "there was no link"
-    typer.echo(line(f"{name}: {end if revoke else links.make(ws, [name])[name]}"))
+    existed = links.revoke(ws, name)
+    outcome = "the link opens nothing any more" if existed else "there was no link"
+    typer.echo(line(f"{name}: {outcome if revoke else links.make(ws, [name])[name]}"))
 
 
 @app.command()
@@ -185,22 +185,22 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
 
     Per trait: queue, agreement, bounds. Per reviewer: tasks, speed, gold and decoys.
     """
-    found = review_status(Workspace.open(folder))
-    bounds, figures = found.bounds, dict[str, JsonValue]()
+    report = review_status(Workspace.open(folder))
+    bounds, figures = report.bounds, dict[str, JsonValue]()
     if as_json:
-        figures |= {"reviewers": found.reviewers, "left_out": found.left_out}
-        figures |= {"traits": {row.pop("trait"): row for row in found.traits.to_dicts()}}
-        figures |= {"personal_data": list[JsonValue](found.reported)}
+        figures |= {"reviewers": report.reviewers, "left_out": report.left_out}
+        figures |= {"traits": {row.pop("trait"): row for row in report.traits.to_dicts()}}
+        figures |= {"personal_data": list[JsonValue](report.reported)}
         figures |= certificate.of(bounds).model_dump(include=certificate.BOUNDS)
     else:
-        typer.echo("\n".join(map(line, [*status_text.lines(found), *status_text.of_reports(found.reported)])))
-        figures |= {"left_out": found.left_out} if found.left_out else {}
+        typer.echo("\n".join(map(line, [*status_text.lines(report), *status_text.of_reports(report.reported)])))
+        figures |= {"left_out": report.left_out} if report.left_out else {}
     figures |= {"on_gold": bounds.gold} if bounds.gold["units_present"] or bounds.gold["units_absent"] else {}
-    figures |= {"alarms": found.alarms} if found.alarms else {}
-    figures |= {"next": found.next} if found.next else {}
-    worth = f"`review push --band {found.band}`, with `audit = 0` until that is read"
-    figures |= {"worth_reading_by_score": worth} if found.band else {}
-    say(Counts("review status", skipped=found.units, figures=figures), as_json, "")
+    figures |= {"alarms": report.alarms} if report.alarms else {}
+    figures |= {"next": report.next} if report.next else {}
+    advice = f"`review push --band {report.band}`, with `audit = 0` until that is read"
+    figures |= {"worth_reading_by_score": advice} if report.band else {}
+    say(Counts("review status", skipped=report.units, figures=figures), as_json, "")
 
 
 @app.command("opt-out")
