@@ -105,14 +105,14 @@ def _drop_set_aside(state: ReviewState, pulled: Pulled) -> None:
 
 def of_files(state: ReviewState, paths: list[Path], named: Collection[Path] = ()) -> Pulled:
     """The answers in these files. A file that is no task file is skipped, or refused if it is in `named`."""
-    # if a text was read to its end in a file, answers on a server are later: an old file does not leave them out
+    # if a text was read to its end in a file, answers on a server came later: their absence in the file means nothing
     task_columns = ["kind", "subject", "reviewer", "role"]
     read_in_file = ((pl.col("trait") == "*") & (pl.col("tool") == "files")).any().over(task_columns)
     last_in_file = pl.col("tool").last().over(*task_columns, "trait") == "files"
     answered = review_history.answered(state.reviews.filter(~read_in_file | last_in_file))
     rows = workspace.read(state.ws, tables.KEYED).select("task", "asked", "guideline", "taxonomy").iter_rows()
     # keys of files only: on a server everybody sees the keys of all tasks
-    keyed = {task: (asked, guide, digest) for task, asked, guide, digest in rows if task.endswith(SHEET)}
+    keyed = {task: (traits, guide, digest) for task, traits, guide, digest in rows if task.endswith(SHEET)}
     assignments, texts, taxonomy = state.assignments, state.texts, state.taxonomy
     pulled = file_answers.pull(
         *(paths, assignments, texts, taxonomy, guideline(), locate),

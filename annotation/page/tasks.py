@@ -162,7 +162,7 @@ class Tasks:
         count = sum(time is None or time - THEN not in times for time in times)
         if not 1 <= count <= answer.n <= OFTEN:
             return
-        review = self._review_state  # without their answer, which may have settled a dispute
+        review = self._review_state  # used without their answer, which may have settled a dispute
         unanswered = replace(review, standing=review.standing.filter(~is_theirs), votes=review.votes.filter(~is_theirs))
         sheet = self._open_sheets(unanswered, assignments.filter(kind=task.kind, subject=task.subject)).get(answer.task)
         if sheet:
