@@ -1,1 +1,1 @@
-"""Forgetting a person: nothing of theirs is left in a workspace, and whoever asked gets a receipt."""
+"""Erases people from a workspace on request, and gives receipts."""

@@ -1,8 +1,8 @@
 """forget: erases people from a workspace, so that nothing of theirs is left in it and mining never brings them back.
 
-An intent (.forget.json) says who goes, by ids alone; then each place is written anew without them, every step as often
-as need be. Whoever is killed in between runs it again: it ends what was begun first. While the intent is there no other
-command writes what people said.
+An intent (.forget.json) says by ids alone who is to be erased; then each place is written again without them. Every
+step can be repeated. If a run is killed, the next one first finishes the erasure that was begun. While the intent
+exists, no other command writes what people said.
 """
 
 import json
@@ -19,7 +19,7 @@ from saferec_builder.core.errors import ReviewError, StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.progress import Progress
 from saferec_builder.erasure import people, places, review_server, rows
-from saferec_builder.erasure.people import Gone, Receipt
+from saferec_builder.erasure.people import Erasure, Receipt
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import database, tables, whole_files, workspace
@@ -30,13 +30,13 @@ from saferec_builder.storage.workspace import FORGETTING, Workspace
 class Forgotten:
     """What was erased, or with `dry` would be.
 
-    receipts  each wish and its conversations; one that names nobody has none, and mining will leave it out
-    rows      of each table, and lines of lists (`lines`), tasks of the own review server (`tasks`)
-    files     with `dry`: where they stand beside the tables; else what still names them, for the owner to look at
-    unread    files and folders that cannot be read, so that nobody knows
+    receipts  each wish and its conversations; a wish that matches nobody has none, and mining leaves out whom it names
+    rows      number of rows per table, of lines in lists (`lines`) and of tasks on review servers (`tasks`)
+    files     with `dry`: files beside the tables that name them; else files that still name them, for the owner
+    unread    files and folders that cannot be read, so that it is unknown whether they name them
     emptied   releases and copies of releases whose data was deleted
-    outside   what no program here can reach, and what to do about it
-    resumed   conversations of an erasure that had been broken off
+    outside   what this program cannot reach, and what to do about it
+    resumed   number of conversations of an interrupted erasure that this run finished
     """
 
     receipts: list[Receipt]
@@ -50,40 +50,40 @@ class Forgotten:
 
     @property
     def total(self) -> str:
-        """What was counted, each kind by its name."""
+        """The counts in words, per kind."""
         lines, tasks = (self.rows.get(name, 0) for name in ("lines", "tasks"))
         kinds = {"rows of tables": sum(self.rows.values()) - lines - tasks, "lines of files": lines}
         kinds |= {"tasks on review servers": tasks} if tasks else {}
         return ", ".join(f"{n:,} {kind}" for kind, n in kinds.items())
 
     def figures(self, root: Path) -> dict[str, JsonValue]:
-        """The receipt, its files under `root`, for a command's last lines."""
-        told: dict[str, JsonValue] = {"where": {name: n for name, n in self.rows.items() if n}}
-        told |= {"resumed": self.resumed} if self.resumed else {}
+        """The receipt for a command's last lines; paths of files are relative to `root`."""
+        figures: dict[str, JsonValue] = {"where": {name: n for name, n in self.rows.items() if n}}
+        figures |= {"resumed": self.resumed} if self.resumed else {}
         for receipt in self.receipts:
             more = f" (the same people have {receipt.more} more)" if receipt.more else ""
-            known = ", known before" if receipt.before else ""
-            held = many(len(receipt.conversations), "conversation", "conversations")
-            told[receipt.wish] = f"{held}{more}{known}"
+            earlier = ", known before" if receipt.before else ""
+            conversations = many(len(receipt.conversations), "conversation", "conversations")
+            figures[receipt.wish] = f"{conversations}{more}{earlier}"
         files = ("files" if self.dry else "still_in", self.files)
         for name, paths in (("releases", self.emptied), files, ("not_read", self.unread)):
-            told |= {name: [str(path.relative_to(root)) for path in paths]} if paths else {}
-        return told | {f"do_{n}": what for n, what in enumerate(self.outside, 1)}
+            figures |= {name: [str(path.relative_to(root)) for path in paths]} if paths else {}
+        return figures | {f"do_{n}": task for n, task in enumerate(self.outside, 1)}
 
     @property
     def fault(self) -> str | None:
-        """What somebody has to look at: all else is done."""
+        """The message about what the owner has to check, or None; everything else is done."""
         if unmet := [receipt.wish for receipt in self.receipts if not receipt.met]:
-            then = "would leave" if self.dry else "will leave"
+            verb = "would leave" if self.dry else "will leave"
             return (
                 f"forget: nobody here is meant by {', '.join(unmet[:5])}: if that is how a source or release spells it,"
-                f" mining {then} them out; if not, run it again with the right spelling (a name that nobody has does no"
+                f" mining {verb} them out; if not, run it again with the right spelling (a name that nobody has does no"
                 " harm)"
             )
-        for paths, what in ((self.files, "still named in"), (self.unread, "nobody can read")):
+        for paths, finding in ((self.files, "still named in"), (self.unread, "nobody can read")):
             if paths and not self.dry:
                 others = f" and {n} other files" if (n := len(paths) - 1) else ""
-                return f"forget: {what} {paths[0]}{others}: look there"
+                return f"forget: {finding} {paths[0]}{others}: look there"
         return None
 
 
@@ -98,174 +98,174 @@ def forget(
     dry: bool = False,
     progress: Progress | None = None,
 ) -> Forgotten:
-    """Erases the people that are meant (people.meant), or everybody in removals.csv; there is no way back.
+    """Erases the people whom these names mean (people.meant), or everybody in removals.csv; there is no way back.
 
-    An erasure that was broken off is ended first; without names that is all.
+    An interrupted erasure is finished first; without names that is all that happens.
 
-    only: `id` or `author`, where a name could mean both. to: the team's review server, where tasks about them are on
-    one; no_server: it is there no more. dry: looks only.
-    progress: of the files that are searched, which are many where a workspace is old.
-    UsageError where nobody is asked for; ReviewError where tasks are on a server that nobody named; StoreError where
-    another command is at work.
+    only: `id` or `author`, where a name could mean both. to: the team's review server, if it holds tasks about them;
+    no_server: that server does not exist any more. dry: only counts, and changes nothing.
+    progress: counts the files that are searched, which are many in an old workspace.
+    Raises UsageError if no names are given and removals.csv names nobody, ReviewError if tasks are on a server that
+    is not given, and StoreError while another command is at work.
     """
-    names = [names] if isinstance(names, str) else names  # else each letter would be a person
+    names = [names] if isinstance(names, str) else names  # else each letter would be a name
     with workspace.undisturbed(ws):
-        intent, before = ws.root / FORGETTING, None
+        intent, earlier = ws.root / FORGETTING, None
         if intent.exists():
             if dry:
                 raise StoreError(f"{ws.root}: an erasure was broken off: run `saferec-build forget`: it ends that")
-            gone = _read(intent)
-            _check_server(ws, gone, to, no_server)
-            before = _erase(ws, gone, to, progress, again=True)
+            erasure = _read_intent(intent)
+            _check_server(ws, erasure, to, no_server)
+            earlier = _erase(ws, erasure, to, progress, again=True)
             if not names:
-                there = wishes.read_removals(ws.root / wishes.FILE).wishes
-                waits = (
+                open_wishes = wishes.read_removals(ws.root / wishes.FILE).wishes
+                reminders = (
                     [f"{wishes.FILE}: this only ended the erasure before: run `forget` again for these"]
-                    if there
+                    if open_wishes
                     else []
                 )
-                return replace(before, outside=[*before.outside, *waits])
-        gone, receipts = people.meant(ws, names, source, only)
-        _check_server(ws, gone, to, no_server)
-        held = _check_readable(ws, gone)
+                return replace(earlier, outside=[*earlier.outside, *reminders])
+        erasure, receipts = people.meant(ws, names, source, only)
+        _check_server(ws, erasure, to, no_server)
+        releases = _check_readable(ws, erasure)
         if dry:
-            return _looked(ws, gone, receipts, held, to, progress)
-        whole_files.write_private(intent, json.dumps(gone.facts()).encode())
-        made = replace(_erase(ws, gone, to, progress), receipts=receipts)
-        return _joined(before, made) if before else made
+            return _preview(ws, erasure, receipts, releases, to, progress)
+        whole_files.write_private(intent, json.dumps(erasure.facts()).encode())
+        result = replace(_erase(ws, erasure, to, progress), receipts=receipts)
+        return _merged(earlier, result) if earlier else result
 
 
-def _looked(
+def _preview(
     ws: Workspace,
-    gone: Gone,
+    erasure: Erasure,
     receipts: list[Receipt],
-    held: list[Path],
+    releases: list[Path],
     to: LabelStudio | Argilla | None,
     progress: Progress | None,
 ) -> Forgotten:
-    """What an erasure would find; nothing is changed."""
-    tasks = set(gone.tasks)
-    lines, copies = places.clean_lists(ws, gone, dry=True, progress=progress)
+    """What an erasure would remove; changes nothing."""
+    tasks = set(erasure.tasks)
+    lines, copies = places.clean_lists(ws, erasure, dry=True, progress=progress)
     on_team = review_server.elsewhere(ws, tasks).height
-    there = review_server.erase_here(ws, tasks, dry=True) + (on_team if to else 0)
-    counts = {"tasks": there, "lines": lines, **rows.counted(ws, gone)}
-    found, unread = places.holding(ws, gone, copies, progress)
-    outside = _outside(ws, gone, held, team=on_team > 0)
-    return Forgotten(receipts, counts, found, held, outside, dry=True, unread=unread)
+    on_servers = review_server.erase_here(ws, tasks, dry=True) + (on_team if to else 0)
+    counts = {"tasks": on_servers, "lines": lines, **rows.counted(ws, erasure)}
+    paths, unread = places.holding(ws, erasure, copies, progress)
+    todo = _todo(ws, erasure, releases, team=on_team > 0)
+    return Forgotten(receipts, counts, paths, releases, todo, dry=True, unread=unread)
 
 
-def _joined(before: Forgotten, made: Forgotten) -> Forgotten:
-    """Two erasures as one."""
-    rows = {name: n + before.rows.get(name, 0) for name, n in made.rows.items()}
-    pairs = ((before.files, made.files), (before.emptied, made.emptied), (before.unread, made.unread))
-    files, emptied, unread = ([*dict.fromkeys([*first, *then])] for first, then in pairs)
-    outside = [*dict.fromkeys([*before.outside, *made.outside])]
-    return Forgotten(made.receipts, rows, files, emptied, outside, made.dry, before.resumed, unread)
+def _merged(earlier: Forgotten, later: Forgotten) -> Forgotten:
+    """The results of two erasures as one."""
+    rows = {name: n + earlier.rows.get(name, 0) for name, n in later.rows.items()}
+    pairs = ((earlier.files, later.files), (earlier.emptied, later.emptied), (earlier.unread, later.unread))
+    files, emptied, unread = ([*dict.fromkeys([*first, *second])] for first, second in pairs)
+    todo = [*dict.fromkeys([*earlier.outside, *later.outside])]
+    return Forgotten(later.receipts, rows, files, emptied, todo, later.dry, earlier.resumed, unread)
 
 
-def _read(intent: Path) -> Gone:
+def _read_intent(intent: Path) -> Erasure:
     facts = whole_object(intent.read_bytes())
     if facts is None:
         raise StoreError(f"{intent}: damaged: put your copy of the workspace back, then run `saferec-build forget`")
     pairs = {name: [tuple(row) for row in facts.get(name, ())] for name in ("forgotten", "revisions", "ids", "inputs")}
-    return Gone(**{**facts, **pairs})
+    return Erasure(**{**facts, **pairs})
 
 
-def _check_server(ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, no_server: bool) -> None:
-    there = review_server.elsewhere(ws, set(gone.tasks))
-    if there.height and not (to or no_server):
-        tool = there["tool"][0].replace("_", "-")
+def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | None, no_server: bool) -> None:
+    sent = review_server.elsewhere(ws, set(erasure.tasks))
+    if sent.height and not (to or no_server):
+        tool = sent["tool"][0].replace("_", "-")
         raise ReviewError(
-            f"forget: {there.height} tasks about them are on a review server ({tool}): give it with --tool {tool},"
+            f"forget: {sent.height} tasks about them are on a review server ({tool}): give it with --tool {tool},"
             " --url and --token, so that they are deleted there too; or say --no-server if it is there no more"
         )
 
 
-def _check_readable(ws: Workspace, gone: Gone) -> list[Path]:
-    """`places.held`. What is damaged stops an erasure here: once it is begun, no command could mend it."""
+def _check_readable(ws: Workspace, erasure: Erasure) -> list[Path]:
+    """Returns `places.held`. Damaged data stops an erasure here: once it is begun, no command can repair them."""
     for table in tables.TABLES.values():
         workspace.count(ws, table)
-    return places.held(ws, gone)
+    return places.held(ws, erasure)
 
 
-# ---- the steps, in the order in which they leave no way back to the names
+# ---- the steps, in an order that leaves no way back to the names
 
 
 def _erase(
-    ws: Workspace, gone: Gone, to: LabelStudio | Argilla | None, progress: Progress | None, *, again: bool = False
+    ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | None, progress: Progress | None, *, again: bool = False
 ) -> Forgotten:
-    """Each step can be done again; the intent goes with the last, when all that is to be told is known."""
-    # first: whatever comes, mining leaves them out
-    kept = [*gone.forgotten, *(wishes.task_key(task, ws.secret) for task in gone.tasks)]
-    kept += [wishes.conversation_key(one, ws.secret) for one in people.ids_of(ws, gone.whole)]
-    workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(kept))
-    tasks = set(gone.tasks)
+    """Runs the steps, each of which can be repeated; the last one deletes the intent, once the result is complete."""
+    # first, so that mining leaves them out whatever happens next
+    keys = [*erasure.forgotten, *(wishes.task_key(task, ws.secret) for task in erasure.tasks)]
+    keys += [wishes.conversation_key(conversation, ws.secret) for conversation in people.ids_of(ws, erasure.whole)]
+    workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(keys))
+    tasks = set(erasure.tasks)
     counts = {"tasks": review_server.erase_here(ws, tasks)}
     if to:
         counts["tasks"] += review_server.erase_there(ws, to, tasks)
-    counts["lines"], copies = places.clean_lists(ws, gone, progress=progress)
-    outbox.erase(ws, set(gone.revisions))
-    emptied = places.empty_releases(ws, gone, again=again)
-    moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, gone), strict=True)
-    database.replace(ws.database, moved)  # while the texts are there
-    counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, gone)}
-    new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(gone.tombstones)), (tables.KEYED, rows.had_keys(ws, gone))]
-    counts |= database.erase(ws.database, rows.in_database(ws, gone), new)
+    counts["lines"], copies = places.clean_lists(ws, erasure, progress=progress)
+    outbox.erase(ws, set(erasure.revisions))
+    emptied = places.empty_releases(ws, erasure, again=again)
+    moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, erasure), strict=True)
+    database.replace(ws.database, moved)  # before the texts are deleted
+    counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, erasure)}
+    new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(erasure.tombstones)), (tables.KEYED, rows.had_keys(ws, erasure))]
+    counts |= database.erase(ws.database, rows.in_database(ws, erasure), new)
     database.scrub(ws.database)
-    for left in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
-        left.unlink(missing_ok=True)
-    for shard in (ws.root / "mining").glob("[!i]*"):  # all but the items: another set of wishes has other shards
+    for leftover in (ws.root / PAGE, *ws.root.glob("workspace.db.schema-*.bak"), *ws.root.glob("*.tmp")):
+        leftover.unlink(missing_ok=True)
+    for shard in (ws.root / "mining").glob("[!i]*"):  # all but the items: with other removals mining makes other shards
         shutil.rmtree(shard) if shard.is_dir() else shard.unlink()
     wishes.drop_erased(ws)
-    resumed = len({one for one, _ in gone.revisions}) if again else 0
-    outside = _outside(ws, gone, emptied, team=bool(to))
-    found, unread = places.holding(ws, gone, copies, progress)
-    made = Forgotten([], counts, found, emptied, outside, False, resumed, unread)
+    resumed = len({conversation for conversation, _ in erasure.revisions}) if again else 0
+    todo = _todo(ws, erasure, emptied, team=bool(to))
+    paths, unread = places.holding(ws, erasure, copies, progress)
+    result = Forgotten([], counts, paths, emptied, todo, False, resumed, unread)
     (ws.root / FORGETTING).unlink(missing_ok=True)
-    return made
+    return result
 
 
-# ---- what no program here reaches
+# ---- what this program cannot reach
 
 
-def _outside(ws: Workspace, gone: Gone, emptied: Sequence[Path], *, team: bool) -> list[str]:
-    """What the owner has to do, each with where: of what there is."""
-    if not (gone.revisions or gone.before):
+def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: bool) -> list[str]:
+    """What the owner has to do, one line per place that applies to this workspace."""
+    if not (erasure.revisions or erasure.before):
         return []
-    mined = sorted({name for _, name in gone.inputs})
-    said = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
-    if any(source == Source.reddit for source, _ in gone.inputs):
-        said.append("dumps of comments that were mined with it, wherever they lie: take theirs out, or delete them")
+    mined = sorted({name for _, name in erasure.inputs})
+    todo = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
+    if any(source == Source.reddit for source, _ in erasure.inputs):
+        todo.append("dumps of comments that were mined with it, wherever they lie: take theirs out, or delete them")
     if links := [str(path.relative_to(ws.root)) for path in places.links(ws.root)]:
-        said.append(f"{', '.join(links)}: links out of here, so nobody looked there: take them out there")
+        todo.append(f"{', '.join(links)}: links out of here, so nobody looked there: take them out there")
     if packed := places.packed(ws.root):
-        said.append(f"{', '.join(path.name for path in packed)}: packed, so nobody looked into it: take them out there")
-    for home in emptied:
-        if home.parent == ws.releases:
-            said.append(
-                f"release {home.name}, if it is out: `saferec-build withdraw {home.name} --reason ... --hub --erase`,"
+        todo.append(f"{', '.join(path.name for path in packed)}: packed, so nobody looked into it: take them out there")
+    for path in emptied:
+        if path.parent == ws.releases:
+            todo.append(
+                f"release {path.name}, if it is out: `saferec-build withdraw {path.name} --reason ... --hub --erase`,"
                 " then make and publish the next version; tell whoever has a copy, of it or of its key file"
             )
     if emptied:
-        said.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
-        said.append("models that were trained on these releases: train them again on the next version")
-    if not gone.revisions:  # who was erased before: it was said then
-        return said
+        todo.append("copies of these releases that `publish --to` made: delete them, and copy the next version")
+        todo.append("models that were trained on these releases: train them again on the next version")
+    if not erasure.revisions:  # only people who were erased before: that run listed the rest
+        return todo
     batches = workspace.read(ws, tables.BATCHES)
     for server, model in batches.select("server", "model").unique(maintain_order=True).iter_rows():
-        said.append(f"{server}: files of the batches of {model}: delete them there")
+        todo.append(f"{server}: files of the batches of {model}: delete them there")
     if workspace.count(ws, tables.KEYED):
-        said.append("CSVs that reviewers have, or that `review push --to` wrote elsewhere: take their rows out there")
+        todo.append("CSVs that reviewers have, or that `review push --to` wrote elsewhere: take their rows out there")
     models = workspace.read(ws, tables.SPEND)["model"].unique().sort()
-    said += [f"whoever serves {model}: ask what is kept of the requests" for model in models]
+    todo += [f"whoever serves {model}: ask what is kept of the requests" for model in models]
     if team:
-        said.append(
+        todo.append(
             "the database of the review server, its log and backups: what was deleted may stay there in freed pages:"
             " its administrator has it vacuumed, and removes what is archived"
         )
     if (ws.config.store.url or "").startswith("postgresql"):
-        said.append(
+        todo.append(
             "the log (WAL) of PostgreSQL, its archive and replicas: its administrator switches segments, runs"
             " CHECKPOINT twice, and removes what is archived"
         )
-    return [*said, "backups and snapshots of this folder: if one is put back, forget the same people again"]
+    return [*todo, "backups and snapshots of this folder: if one is put back, forget the same people again"]

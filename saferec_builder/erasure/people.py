@@ -1,7 +1,7 @@
-"""Who is meant by a wish to be forgotten, and by which names they stand in a workspace.
+"""Finds the people whom a request to be forgotten means, and the names by which a workspace holds them.
 
 reads  names, or removals.csv; conversations, origins, assignments, labels, reviews, design
-gives  Gone: what has to go, as the file of an erasure under way holds it
+gives  Erasure: what has to be erased, as the file of an erasure under way (.forget.json) holds it
 """
 
 import re
@@ -29,22 +29,22 @@ KINDS = ("id", "author")  # what a name may be in its source
 
 
 @dataclass(frozen=True)
-class Gone:
-    """What has to go; no name in clear and no text."""
+class Erasure:
+    """What has to be erased; holds no name in clear and no text."""
 
     forgotten: list[Pair] = field(default_factory=list)  # rows of FORGOTTEN
     revisions: list[Pair] = field(default_factory=list)  # conversation, digest
-    whole: dict[str, str] = field(default_factory=dict)  # conversations of which no revision stays -> a random name
-    ids: list[Pair] = field(default_factory=list)  # of these in their sources, as in `forgotten`; for nobody to keep
+    whole: dict[str, str] = field(default_factory=dict)  # conversation without a remaining revision -> a random name
+    ids: list[Pair] = field(default_factory=list)  # ids of `whole` in their sources, keyed like `forgotten`; never kept
     inputs: list[Pair] = field(default_factory=list)  # source and name of each file that they were read from
     others: list[str] = field(default_factory=list)  # further names: released ids, tasks, pseudonyms
-    before: list[str] = field(default_factory=list)  # names of those who were erased before: files may be back
+    before: list[str] = field(default_factory=list)  # names of people erased before: their files may be back
     tasks: list[str] = field(default_factory=list)  # ids of tasks about the revisions
     tombstones: list[dict[str, Any]] = field(default_factory=list)  # rows of TOMBSTONES
 
     @property
     def names(self) -> list[str]:
-        """All that names them in a file, and nobody else."""
+        """Every name that stands for them, and for nobody else, in a file."""
         return sorted({*self.whole, *self.others, *self.before, *self.tasks})
 
     def facts(self) -> dict[str, Any]:
@@ -53,8 +53,8 @@ class Gone:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What a wish has come to. `before`: it was known before; `more`: conversations of the same people that it does not
-    name."""
+    """The result of one wish. `before`: all its names were erased before; `more`: the number of conversations of the
+    same people that it does not name."""
 
     wish: str
     conversations: list[str]
@@ -66,151 +66,152 @@ class Receipt:
         return self.before or bool(self.conversations)
 
 
-def meant(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tuple[Gone, list[Receipt]]:
-    """Whom these names mean: each an id of a conversation (in its source, here or in a release), an id of a post, an
-    author or a pseudonym; `only` one of KINDS, of the names in a source. Without names everybody in removals.csv.
-    UsageError where nobody is asked for, or where a name means an id of one and somebody else, too."""
+def meant(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tuple[Erasure, list[Receipt]]:
+    """Returns what has to be erased, and a receipt per name: an id of a conversation (in its source, here or in a
+    release), an id of a post, an author or a pseudonym. `only`: one of KINDS, for names in a source. Without names:
+    everybody in removals.csv. Raises UsageError if nobody is named, or if a name is the id of one person and the author
+    name of another."""
     if only and only not in KINDS:
         raise UsageError(f"forget --only {only}: expected {' or '.join(KINDS)}: what the names are in their source")
     if only and not names:
         raise UsageError(f"forget --only {only} says what names are: give some, or leave it out for {wishes.FILE}")
     rows = texts_on_disk.narrow(ws)
-    from_ = sorted({*Source, *(part for name in rows["source"].unique() for part in (name, name.partition(":")[0]))})
-    if source and not source.startswith("hf:") and source.lower() not in map(str.lower, from_):
-        raise UsageError(f"forget --source {source}: no such source: {near(source, from_)}")
-    there = wishes.standing(rows, workspace.read(ws, tables.ORIGINS))
-    asked = [(name, _wish(ws, there, source.lower(), name, only)) for name in names]
-    found = [there.select("conversation", "digest").clear()]
+    valid = sorted({*Source, *(part for name in rows["source"].unique() for part in (name, name.partition(":")[0]))})
+    if source and not source.startswith("hf:") and source.lower() not in map(str.lower, valid):
+        raise UsageError(f"forget --source {source}: no such source: {near(source, valid)}")
+    posts = wishes.standing(rows, workspace.read(ws, tables.ORIGINS))
+    named_wishes = [(name, _wish(ws, posts, source.lower(), name, only)) for name in names]
+    matches = [posts.select("conversation", "digest").clear()]
     if not names:
         removals = wishes.asked(ws)
         if not removals:
             raise UsageError(f"{ws.root}: whom to forget? Name somebody, or write them into {wishes.FILE}")
-        asked = [(f"{wishes.FILE}:{wish.line}", wish) for wish in removals.wishes]
-        found.append(wishes.removed(removals, there))  # also of a backup that was put back
-    forgotten, receipts, called, once = set[Pair](), list[Receipt](), _called(ws, there), set[str]()
-    before = set(workspace.read(ws, tables.FORGOTTEN).iter_rows())
-    for name, wish in asked:
-        revisions, known = _one(ws, there, called, name if names else "", wish)
-        found.append(revisions)
-        forgotten |= known
-        once |= _once_called(ws, name if names else "", wish, there["source"].unique()) if known <= before else set()
-        receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), known <= before))
-    revisions = pl.concat(found).unique().sort("conversation", "digest")
-    return _gone(ws, rows, revisions, forgotten, once), [_with_more(each, rows, revisions) for each in receipts]
+        named_wishes = [(f"{wishes.FILE}:{wish.line}", wish) for wish in removals.wishes]
+        matches.append(wishes.removed(removals, posts))  # also from a backup that was put back
+    forgotten, receipts, aliases, old = set[Pair](), list[Receipt](), _aliases(ws, posts), set[str]()
+    erased = set(workspace.read(ws, tables.FORGOTTEN).iter_rows())
+    for name, wish in named_wishes:
+        revisions, keys = _match(ws, posts, aliases, name if names else "", wish)
+        matches.append(revisions)
+        forgotten |= keys
+        old |= _old_names(ws, name if names else "", wish, posts["source"].unique()) if keys <= erased else set()
+        receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), keys <= erased))
+    revisions = pl.concat(matches).unique().sort("conversation", "digest")
+    return _erasure(ws, rows, revisions, forgotten, old), [_with_more(receipt, rows, revisions) for receipt in receipts]
 
 
-def _wish(ws: Workspace, there: pl.DataFrame, source: str, name: str, only: str) -> wishes.Wish:
-    """What this name means, which may be an id or an author: of two people it is asked which."""
+def _wish(ws: Workspace, posts: pl.DataFrame, source: str, name: str, only: str) -> wishes.Wish:
+    """The wish for a name, which may be an id or an author; raises UsageError if it is both, of different people."""
     of_id, of_author = (wishes.wish(source, name, ""), wishes.wish(source, "", name))
     if only:
         return dict(zip(KINDS, (of_id, of_author), strict=True))[only]
-    found = [
-        set(wishes.removed(wishes.together([one], ws.secret), there)["conversation"]) for one in (of_id, of_author)
+    hits = [
+        set(wishes.removed(wishes.together([wish], ws.secret), posts)["conversation"]) for wish in (of_id, of_author)
     ]
-    if all(found) and found[0] != found[1]:
+    if all(hits) and hits[0] != hits[1]:
         raise UsageError(
-            f"forget {name}: an id (of {len(found[0])} conversations), and the name of an author (in {len(found[1])}),"
+            f"forget {name}: an id (of {len(hits[0])} conversations), and the name of an author (in {len(hits[1])}),"
             " who may be somebody else: say which with --only id or --only author"
         )
     return wishes.wish(source, name, name)
 
 
 def releases(ws: Workspace) -> set[Path]:
-    """Folders of releases and of copies of them, wherever they lie in the workspace."""
+    """Folders of releases and of their copies, anywhere in the workspace."""
     return {path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file()}
 
 
 def _datasets(ws: Workspace) -> list[str]:
-    """What the dataset is called, and was in each release: names there rest on it."""
-    return sorted({ws.config.dataset.name, *(facts_of(home)["name"] for home in releases(ws))})
+    """Names of the dataset, now and in each release: released ids and pseudonyms depend on them."""
+    return sorted({ws.config.dataset.name, *(facts_of(folder)["name"] for folder in releases(ws))})
 
 
 def ids_of(ws: Workspace, conversations: Collection[str]) -> list[str]:
-    """What these conversations are called here and in releases."""
-    named = (released_ids.released(ws, name, one) for name in _datasets(ws) for one in conversations)
-    return [*conversations, *named]
+    """Ids of these conversations here and in releases."""
+    names = (released_ids.released(ws, name, conversation) for name in _datasets(ws) for conversation in conversations)
+    return [*conversations, *names]
 
 
-def _called(ws: Workspace, there: pl.DataFrame) -> dict[str, tuple[str, str]]:
-    """What a conversation or an author is called, here and in releases -> (column, value) of `there`."""
-    datasets, found = _datasets(ws), dict[str, tuple[str, str]]()
-    for one in there["conversation"].unique():
-        names = [one, *(released_ids.released(ws, name, one) for name in datasets)]
-        found |= dict.fromkeys(names, ("conversation", one))
-    for who in there["seeker"].drop_nulls().unique():
-        names = [who, *(formats.pseudonym(name, who) for name in datasets)]
-        found |= dict.fromkeys(names, ("seeker", who))
-    return found
+def _aliases(ws: Workspace, posts: pl.DataFrame) -> dict[str, tuple[str, str]]:
+    """Name of a conversation or an author, here or in a release -> (column, value) of `posts`."""
+    datasets, aliases = _datasets(ws), dict[str, tuple[str, str]]()
+    for conversation in posts["conversation"].unique():
+        names = [conversation, *(released_ids.released(ws, dataset, conversation) for dataset in datasets)]
+        aliases |= dict.fromkeys(names, ("conversation", conversation))
+    for seeker in posts["seeker"].drop_nulls().unique():
+        names = [seeker, *(formats.pseudonym(dataset, seeker) for dataset in datasets)]
+        aliases |= dict.fromkeys(names, ("seeker", seeker))
+    return aliases
 
 
-def _one(
-    ws: Workspace, there: pl.DataFrame, called: dict[str, tuple[str, str]], name: str, wish: wishes.Wish
+def _match(
+    ws: Workspace, posts: pl.DataFrame, aliases: dict[str, tuple[str, str]], name: str, wish: wishes.Wish
 ) -> tuple[pl.DataFrame, set[Pair]]:
     """(revisions that a wish means, rows of FORGOTTEN)."""
-    found = wishes.removed(wishes.together([wish], ws.secret), there)
-    forgotten = wishes.hashed(wish, there["source"].unique(), ws.secret)
-    if name not in called:
-        return found, forgotten
-    column, value = called[name]
-    here = there.filter(pl.col(column) == value)
-    for source, post in here.select("source", "source_id").unique().iter_rows():
+    matches = wishes.removed(wishes.together([wish], ws.secret), posts)
+    forgotten = wishes.hashed(wish, posts["source"].unique(), ws.secret)
+    if name not in aliases:
+        return matches, forgotten
+    column, value = aliases[name]
+    hits = posts.filter(pl.col(column) == value)
+    for source, post in hits.select("source", "source_id").unique().iter_rows():
         if column != "conversation":
             forgotten.add((source, value))
-        elif post:  # a file may say where a conversation comes from without an id of it
+        elif post:  # a file may name the source of a conversation without its id there
             forgotten.add((source, wishes.id_key(source, post.strip(), ws.secret)))
-    return pl.concat([found, here.select("conversation", "digest")]).unique(), forgotten
+    return pl.concat([matches, hits.select("conversation", "digest")]).unique(), forgotten
 
 
-def _once_called(ws: Workspace, name: str, wish: wishes.Wish, there: pl.Series) -> set[str]:
-    """What somebody was called here and in releases who was erased before: files may have been put back."""
-    datasets, who = _datasets(ws), replace(wish, ids=frozenset())
-    sources = {*there, *(source for source, _ in workspace.read(ws, tables.FORGOTTEN).iter_rows()), *Source} - {""}
-    conversations = {tables.digest(one, post) for where, post in wish.ids for one in ([where] if where else sources)}
-    people = {key for _, key in wishes.hashed(who, sources, ws.secret)}
-    ours = {name} if re.fullmatch("[0-9a-f]{16}", name) else set[str]()
-    released = {released_ids.released(ws, name, one) for name in datasets for one in conversations | ours}
-    named = {formats.pseudonym(name, one) for name in datasets for one in people | ours}
-    return conversations | people | ours | released | named
+def _old_names(ws: Workspace, name: str, wish: wishes.Wish, mined: pl.Series) -> set[str]:
+    """Names, here and in releases, of somebody who was erased before: files may have been put back."""
+    datasets, author_wish = _datasets(ws), replace(wish, ids=frozenset())
+    sources = {*mined, *(source for source, _ in workspace.read(ws, tables.FORGOTTEN).iter_rows()), *Source} - {""}
+    conversations = {tables.digest(s, post) for origin, post in wish.ids for s in ([origin] if origin else sources)}
+    authors = {key for _, key in wishes.hashed(author_wish, sources, ws.secret)}
+    own_id = {name} if re.fullmatch("[0-9a-f]{16}", name) else set[str]()
+    released = {released_ids.released(ws, dataset, key) for dataset in datasets for key in conversations | own_id}
+    pseudonyms = {formats.pseudonym(dataset, key) for dataset in datasets for key in authors | own_id}
+    return conversations | authors | own_id | released | pseudonyms
 
 
 def _with_more(receipt: Receipt, rows: pl.DataFrame, revisions: pl.DataFrame) -> Receipt:
-    theirs = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
-    left = rows.filter(pl.col("seeker").is_in(theirs.implode())).join(revisions, on="conversation", how="anti")
-    return replace(receipt, more=left["conversation"].n_unique())
+    seekers = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
+    others = rows.filter(pl.col("seeker").is_in(seekers.implode())).join(revisions, on="conversation", how="anti")
+    return replace(receipt, more=others["conversation"].n_unique())
 
 
-def _gone(
-    ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair], once_called: set[str]
-) -> Gone:
-    stays = rows.join(revisions, on=["conversation", "digest"], how="anti")
-    about = rows.join(revisions, on=["conversation", "digest"], how="semi")
-    ends = rows.join(stays, on="conversation", how="anti").join(revisions, on="conversation", how="semi")
-    whole = ends["conversation"].unique().sort().to_list()
-    seekers = ends["seeker"].drop_nulls().unique()
-    seekers = seekers.filter(~seekers.is_in(stays["seeker"].drop_nulls().implode()))
-    posts = ends.select("source", "source_id").drop_nulls()
+def _erasure(
+    ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair], old_names: set[str]
+) -> Erasure:
+    remaining = rows.join(revisions, on=["conversation", "digest"], how="anti")
+    erased = rows.join(revisions, on=["conversation", "digest"], how="semi")
+    ended = rows.join(remaining, on="conversation", how="anti").join(revisions, on="conversation", how="semi")
+    whole = ended["conversation"].unique().sort().to_list()
+    seekers = ended["seeker"].drop_nulls().unique()
+    seekers = seekers.filter(~seekers.is_in(remaining["seeker"].drop_nulls().implode()))
+    posts = ended.select("source", "source_id").drop_nulls()
     others = [*ids_of(ws, whole), *seekers]
-    others += [formats.pseudonym(name, one) for name in _datasets(ws) for one in seekers]
-    design, given, labels, reviews = (
+    others += [formats.pseudonym(dataset, seeker) for dataset in _datasets(ws) for seeker in seekers]
+    design, assignments, labels, reviews = (
         workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
     )
-    erased = workspace.read(ws, tables.TOMBSTONES).select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
-    design = pl.concat([design, erased])  # a place between their neighbours, whoever of these went before
-    return Gone(
+    tombstones = workspace.read(ws, tables.TOMBSTONES).select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
+    design = pl.concat([design, tombstones])  # so that a place lies between its neighbours, also those erased before
+    return Erasure(
         forgotten=sorted(forgotten),
         revisions=revisions.rows(),
-        ids=sorted({(one, wishes.id_key(one, name.strip(), ws.secret)) for one, name in posts.iter_rows()}),
-        whole={one: f"gone-{secrets.token_hex(8)}" for one in whole},
-        inputs=about.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
+        ids=sorted({(source, wishes.id_key(source, post.strip(), ws.secret)) for source, post in posts.iter_rows()}),
+        whole={name: f"gone-{secrets.token_hex(8)}" for name in whole},
+        inputs=erased.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
         others=others,
-        before=sorted(once_called.difference(stays["conversation"], stays["seeker"])),
-        tasks=_tasks(ws, given, revisions),
-        tombstones=sampling_design.tombstones(design, given, labels, reviews, whole).to_dicts(),
+        before=sorted(old_names.difference(remaining["conversation"], remaining["seeker"])),
+        tasks=_task_ids(ws, assignments, revisions),
+        tombstones=sampling_design.tombstones(design, assignments, labels, reviews, whole).to_dicts(),
     )
 
 
-def _tasks(ws: Workspace, given: pl.DataFrame, revisions: pl.DataFrame) -> list[str]:
-    about = given.filter(kind="sensitivity").drop("digest").join(revisions, left_on="subject", right_on="conversation")
+def _task_ids(ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame) -> list[str]:
+    sent = rows.filter(kind="sensitivity").drop("digest").join(revisions, left_on="subject", right_on="conversation")
     pairs = set(revisions.iter_rows())
-    waiting = [name for name, task in outbox.tasks(ws).items() if (task.subject, task.digest) in pairs]
-    return sorted({*tasks(about), *waiting})
+    unsent = [name for name, task in outbox.tasks(ws).items() if (task.subject, task.digest) in pairs]
+    return sorted({*tasks(sent), *unsent})
