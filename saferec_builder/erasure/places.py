@@ -331,8 +331,8 @@ def held(ws: Workspace, erasure: Erasure) -> list[Path]:
 
 
 def holds(ws: Workspace, folder: Path, erasure: Erasure) -> bool:
-    """Whether this release holds one of the revisions, or (if its key file does not say which revision it holds) one of
-    the conversations; or, in a release that was put back, somebody who was erased before."""
+    """Whether this release holds one of the revisions, or somebody who was erased before, if it was put back. If
+    neither it nor its key file says which revision of a conversation it holds, the conversation decides."""
     dataset, key_file = facts_of(folder)["name"], released_ids.path_of(folder)
     subjects = {released_ids.released(ws, dataset, conversation): conversation for conversation, _ in erasure.revisions}
     subjects |= {conversation: conversation for conversation, _ in erasure.revisions}  # releases of an older program
