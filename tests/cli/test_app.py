@@ -11,7 +11,7 @@ from saferec_builder.cli import app
 
 def test_the_list_of_commands_is_whole_at_80_columns_and_each_is_there():
     for name, where in app.COMMANDS.items():
-        command = app._loaded(name)
+        command = app._load(name)
         assert command.name == name and command.params is not None
         assert len(where.help) <= 60 and where.help.endswith("."), name
     words, narrow = [sys.executable, "-m", "saferec_builder.cli.app", "--help"], {**os.environ, "COLUMNS": "80"}
@@ -29,7 +29,7 @@ def test_a_mistyped_command_gets_a_suggestion(words, cli):
 
 @pytest.mark.parametrize("group", ["catalog", "review"])
 def test_no_line_of_a_groups_help_is_cut(group):
-    lines = [command.get_short_help_str(62) for command in app._loaded(group).commands.values()]
+    lines = [command.get_short_help_str(62) for command in app._load(group).commands.values()]
     assert len(lines) > 7 and not [line for line in lines if line.endswith("...")]
 
 

@@ -217,7 +217,7 @@ def test_our_own_servers_listen_on_this_machine_alone() -> None:
 def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: Patch) -> None:
     made = []
     monkeypatch.setattr(managed, "install", lambda say: tmp_path)
-    monkeypatch.setattr(managed, "_from_template", lambda home: made.append(managed.state(home)) or 1 / 0)
+    monkeypatch.setattr(managed, "_copy_template", lambda home: made.append(managed.state(home)) or 1 / 0)
     for name in ("one", "two"):
         with pytest.raises(ZeroDivisionError):  # before anything is started
             managed.up(tmp_path / name, lambda line: None)
