@@ -14,7 +14,7 @@ from typing import Any
 
 import saferec_builder as sr
 from annotation.review_destinations import LabelStudio
-from annotation.tools import label_studio, local_label_studio as managed
+from annotation.tools import label_studio, local_label_studio as managed, task_conversion
 from saferec_builder.storage.workspace import Workspace, make
 from tests.bench.figures import figure
 from tests.servers import argilla_up
@@ -145,7 +145,7 @@ def answer(hand: Hand, said: Said) -> None:
     """Each card in turn: its key stands beside the answer. Cards are in the order of the traits' slugs."""
     for n, trait in enumerate(sorted(said.verdicts)):
         hand.reach(hand.page.locator(".saferec-card").nth(n))
-        verdicts = [verdict for _, verdict in label_studio.CHOICES]
+        verdicts = [verdict for _, verdict in task_conversion.CHOICES]
         hand.press(label_studio.KEYS[n][verdicts.index(said.verdicts[trait])])
         hand.page.locator(".saferec-card").nth(n).locator("input:checked").wait_for(state="attached")
 
