@@ -113,6 +113,7 @@ def test_the_house_in_numbers() -> None:
     assert not list(house.prints())
     assert found["any_share_worst"] <= 0.05 and found["any_share_training"] <= 0.08
     assert found["function_import_share_worst"] <= 0.10
+    assert found["vague_share_worst"] <= 0.02
 
 
 def test_an_annotation_is_loose_where_any_stands_in_it_and_an_import_where_a_function_holds_it(tmp_path, monkeypatch):
@@ -121,3 +122,11 @@ def test_an_annotation_is_loose_where_any_stands_in_it_and_an_import_where_a_fun
     (tmp_path / "one.py").write_text("\n".join([*lines, "    return b", "c: Any = 1"]))
     monkeypatch.setattr(house, "inside", lambda package: [tmp_path / "one.py"])
     assert (house.any_share("x"), house.function_import_share("x")) == (0.5, 0.5)
+
+
+def test_a_name_is_vague_by_itself(tmp_path, monkeypatch):
+    # bound: f, found, rows, n, _told, told_twice, of which found and _told are vague: 2 of 6
+    lines = ["def f(found):", "    rows = [n for n in found]", "    _told = told_twice = rows"]
+    (tmp_path / "one.py").write_text("\n".join(lines))
+    monkeypatch.setattr(house, "inside", lambda package: [tmp_path / "one.py"])
+    assert house.vague_share("x") == 2 / 6
