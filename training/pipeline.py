@@ -93,7 +93,7 @@ def train_all(
     """Trains sft, safe_sft, safe_gdpo (from safe_sft) and student; evaluates them and the baselines on the test split.
 
     processes = 2: independent work is done in a second process; the figures are the same.
-    chosen = the safest model on validation that finds no less than sft: see evaluation/selection.py.
+    chosen = the safest of the others on validation that finds no less than sft: see evaluation/selection.py.
     """
     # raises for anything that would fail later, before models are trained and folders cleared
     for name in ("sft", "safe_sft", "safe_gdpo", "student"):

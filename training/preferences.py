@@ -23,7 +23,7 @@ Pair = dict[str, object]  # prompt, chosen, rejected: messages; the conversation
 
 
 def write(release: Release, output: Path) -> None:
-    """Writes train.jsonl and validation.jsonl to a new folder, for `datasets`; prints the number of pairs."""
+    """Writes train.jsonl and validation.jsonl to a new folder, for `datasets`; prints how many rows make pairs."""
     if output.exists():
         raise TrainingError(f"{output}: is there already: expected a new folder")
     by_split: dict[str, list[Pair]] = {}

@@ -46,7 +46,7 @@ def quiet_libraries(model: str | None) -> None:
 
 @contextmanager
 def second_process(processes: int, model: str) -> Iterator[Later]:
-    """Yields a function that schedules work: for its first use (1 process), or at once in a second process (2).
+    """Yields a function that schedules work: for when its result is asked for (1 process), or at once in a second (2).
 
     What the second process prints is shown with the result. It ends with this block, and with this process.
     """

@@ -134,7 +134,7 @@ class Run:
 def begin(folder: Path, stage_key: str) -> None:
     """Prepares an empty folder for a stage, or keeps what an interrupted stage of the same key left.
 
-    Raises TrainingError for a folder with anything that no stage wrote; only files of stages are deleted.
+    Raises TrainingError for a folder that holds files but no stage; the folder of another stage is emptied.
     """
     if read_card(folder, BEGUN).get("key") == stage_key:
         return
@@ -153,7 +153,7 @@ def begin(folder: Path, stage_key: str) -> None:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Whether the folder holds a finished or begun stage, or only a partly written card."""
+    """Whether the folder holds a finished or begun stage, or nothing but a partly written card, if anything."""
     if not folder.is_dir():
         return False
     cards = (read_card(folder), read_card(folder, BEGUN))

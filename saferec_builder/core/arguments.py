@@ -14,7 +14,7 @@ from saferec_builder.core.errors import UsageError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Named = Mapping[object, Callable[[str], object]]  # type -> function that makes one from a name
+Named = Mapping[object, Callable[[str], object]]  # type -> function that makes one from a name or path
 Parts = Mapping[
     type, Mapping[object, Callable[[Any], object]]
 ]  # type of an object -> (expected type -> function that gives that part of it)

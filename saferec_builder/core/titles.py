@@ -120,7 +120,7 @@ def _number(previous: str, word: str) -> str:
 
 
 def forms(title: str) -> list[str]:
-    """The normal forms of a title: the whole, without its bracketed parts, and each bracketed part."""
+    """The normal forms of a title: the whole, without its bracketed parts, and each bracketed part but notes."""
     whole = normal(title)
     if "(" not in title and "[" not in title:
         return [whole] if whole else []
@@ -205,7 +205,8 @@ def find(
 
 
 def likeliest(index: Index, title: str, match: Match, among: Company = Company()) -> Match:
-    """The likeliest of the works that share a title without a year; `match` if it is exact or the index lacks a work.
+    """The likeliest of the works that share a title without a year; `match` if the index lacks a work. An exact match
+    keeps its item.
 
     exact: it is unlikely that the catalogue lacks the work that is meant, and one of the likely works has the title's
     article ("Heat" is not "The Heat").

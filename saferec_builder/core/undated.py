@@ -54,7 +54,7 @@ class Company:
 
 
 class Known(NamedTuple):
-    """How well known a work is: numbers of collections with its id, reasons, keywords, conversations that name it."""
+    """How well known a work is: numbers of collections with its id, rating reasons, keywords, conversations with it."""
 
     collections: int
     reasons: int

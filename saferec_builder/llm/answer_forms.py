@@ -49,7 +49,7 @@ def in_one_message(body: dict[str, Any]) -> None:
 
 
 def as_response(body: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """A chat completion's request in the form of `/responses`; by default the server would store it for 30 days."""
+    """A chat completion's request in the form of `/responses`, with `store` off: else it would be kept for 30 days."""
     request: dict[str, Any] = {_REQUEST_NAMES.get(name, name): value for name, value in body.items()}
     if form := request.pop("response_format", None):
         request["text"] = {**request.get("text", {}), "format": {"type": "json_schema", **form["json_schema"]}}

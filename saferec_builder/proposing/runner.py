@@ -107,7 +107,7 @@ async def _ask(job: Job, paid: Keyed, settle: Settle, step: Step) -> None:
 
 
 def answers(job: Job) -> dict[int, Reading]:
-    """Place in the job -> reading of its usable answer. Saves replies and which texts they are about, nothing else."""
+    """Place in the job -> reading of its usable answer. Saves replies, their cost and texts, nothing else."""
     readings: dict[int, Reading] = {}
     answered: list[tuple[str, Subject]] = []
 

@@ -4,7 +4,8 @@
 semicolons or |, `genres` by commas, semicolons or |, `aliases` by semicolons or |. `description` may replace `plot`,
 and a title may end with its year. An `id` may be any text; one of IMDb or TMDB also counts as one of the `ids`. An item
 without an `id` is identified by the first of its `ids`, else by domain, title and year. An item whose id belongs to an
-earlier row with another title or year, of this or an earlier file, is identified so, too. Other columns are not read.
+earlier row with another title or year, of this or an earlier file, is identified by domain, title and year. Other
+columns are not read.
 """
 
 import difflib

@@ -23,7 +23,7 @@ SEVERAL = "two reasons of one item"  # a remark: no row is left out for it
 
 
 def read(path: Path) -> Read:
-    """Rows of WARNINGS, kind `reason`; the drops have a remark `SEVERAL` on each further reason of an item."""
+    """Rows of WARNINGS, kind `reason`; the drops have a remark `SEVERAL` on each further, other reason of an item."""
     first_reasons: dict[str, tuple[str, list[str]]] = {}  # ref -> place of its first reason, and its rules
     remarks: Rows = []
 

@@ -196,10 +196,10 @@ class Review(_Section):
     gold: str | None = None  # JSONL of tasks with known answers, which every reviewer reads
     decoys: float = Field(0.0, ge=0, le=0.5)  # share of the proposed tasks with a wrong suggestion planted
     controls: float = Field(0.1, ge=0, le=0.5)  # share of a reviewer's tasks in which others found something
-    held_back: float = Field(0.1, ge=0, le=1)  # share of proposed conversations read once without suggestions
+    held_back: float = Field(0.1, ge=0, le=1)  # share of proposed conversations that one reader reads unsuggested
     severe_a_day: int = Field(30, ge=0)  # tasks with a severe trait per person and day; 0: no cap
-    severe_in_a_row: int = Field(2, ge=0)  # severe tasks in a row; then another comes, if one waits
-    auto: float = Field(0.0, ge=0, le=1)  # with a certificate, such confident proposals need no reader; 0: never
+    severe_in_a_row: int = Field(2, ge=0)  # severe tasks in a row; then another kind comes, if any waits
+    auto: float = Field(0.0, ge=0, le=1)  # with a certificate, proposals at least this sure need no reader; 0: never
 
 
 class Config(_Section):

@@ -1,4 +1,4 @@
-"""Counts each user once, weighted by sampling probability: estimates for all people, not only for those reviewed.
+"""Counts each user once, weighted by how they were drawn: estimates for all people, not only for those reviewed.
 
 reads  rows with `made_from`, their source conversation, and `weight`: 1 / the probability that it was reviewed
        (docs/review-guide.md)
@@ -8,7 +8,7 @@ Rows of one conversation (a request of every turn; injected ones) are one user, 
 further requests of one person are no independent evidence.
 
 Reviewers read every conversation with a proposal, and a random sample of the rest: among those read, sensitivities are
-several times as frequent as among all. The weight is 0 or null for a row that represents no others (drawn by no audit,
+several times as frequent as among all. The weight is 0 or null for a row that represents nobody (drawn by no audit,
 injected, not reviewed, or of a release without weights): such rows are in no weighted figure.
 """
 
@@ -37,7 +37,7 @@ Prevalence = dict[str, Share]  # "any" and each trait
 
 
 def weights(table: Sequence[Row]) -> Floats:
-    """Returns the weight of each row; 0 if it represents no others."""
+    """Returns the weight of each row; 0 if it represents nobody."""
     return np.array([row.get("weight") or 0.0 for row in table], dtype=np.float64)
 
 

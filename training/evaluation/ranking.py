@@ -5,7 +5,8 @@ gives  a score of each item per request; it needs no model and no GPU
 
 nearest       sum of the BM25 similarities of those of the NEAREST training requests whose users took up the item
 ridge         least squares from the words of the request and the seen items to the items taken up
-co-occurrence how often users with the same seen items took up the item, divided by its popularity to the power FLAT
+co-occurrence sum over the seen items of how many users who had seen it took up the item, divided by the popularity of
+              the item to the power FLAT
 Each is divided by its largest value; relevance is the mean of the three. Popularity breaks ties.
 """
 
@@ -71,7 +72,7 @@ class Ranker:
     together: Mapping[str, Counter[int]]  # seen item -> items taken up by users who had seen it, with their number
 
     def relevance(self, row: Row) -> Floats:
-        """[item] up to 1, below 0 for items that others did not take up, in the order of the release's items."""
+        """[item] 0..1, or below for items that others did not take up, in the order of the release's items."""
         return (self.near(row) + self._ridge(row) + self._co_occurrence(row)) / 3 + 1e-6 * self.popular
 
     def near(self, row: Row) -> Floats:

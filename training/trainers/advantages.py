@@ -54,7 +54,7 @@ def spread(of_answer: Tensor, ranks: Tensor, places: Tensor) -> Tensor:
 
 
 def places_of_items(catalogue: Catalogue) -> Places:
-    """Returns the ranks of item tokens: the first after the predicted traits is rank 0."""
+    """Returns the Places of item tokens: the first after the predicted traits is rank 0."""
 
     def places(ids: Tensor) -> Tensor:
         rank = torch.arange(ids.size(1), device=ids.device) - catalogue.opening
@@ -65,7 +65,7 @@ def places_of_items(catalogue: Catalogue) -> Places:
 
 
 def places_of_lines(tokenizer: PreTrainedTokenizerBase, last: rewards.Batch) -> Places:
-    """Returns the ranks of tokens of text: the line of a token, for answers with exactly one item on every line."""
+    """Returns the Places of text tokens: the line of a token, for answers with exactly one item on every line."""
 
     def places(ids: Tensor) -> Tensor:
         entries, marks = last[0][1].entries, set(tokenizer.all_special_ids)

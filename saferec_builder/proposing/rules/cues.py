@@ -202,7 +202,7 @@ def _quoted_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _capital_spans(text: str) -> list[tuple[int, int]]:
-    """Spans of two or more capitalised words, without a sentence's first word, unless the text is all in capitals."""
+    """Spans of two or more capitalised words, without a sentence's first word, unless most words of the text are."""
     words = re.findall(r"\b[A-Za-z]\w*", text[:4_000])
     if sum(w[0].isupper() for w in words) > 0.6 * len(words) and len(words) > 4:
         return [m.span() for m in re.finditer(r"@\d+", text)]
