@@ -54,7 +54,7 @@ class Ledger(Protocol):
     def note(self, entry: Entry) -> None: ...
 
     def about(self, requests: list[tuple[str, int]]) -> None:
-        """Notes for erasures, before these requests (name, place among the bodies) leave, whose texts they are about."""
+        """Notes for erasures, before these requests (name, place of the body) leave, whose texts they are about."""
 
     def knows(self, request: str) -> bool:
         """Whether it is still noted whose text a request is about; an erasure removes that note."""

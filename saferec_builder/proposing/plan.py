@@ -21,7 +21,7 @@ class Plan:
     steps: list[Step]
     is_cascade: bool  # each step reads what those before it left in doubt
     budget_usd: float | None  # for all runs in this workspace together
-    limit: int | None  # texts that each step reads at most
+    limit: int | None  # texts per step, as in jobs.unread
 
     def job(self, step: Step, only: set[str] | None = None) -> Job:
         budget_of_step = budget(self.corpus.ws, step, self.budget_usd)

@@ -53,7 +53,7 @@ def propose(
     proposer: `rules`, `learned`, `openai:MODEL`, `batch:MODEL`, a cascade of them with commas, or `jury`; by default
     the rules and, once it is as precise, `learned`. Appends to the tables proposals, readings, asked, replies, spend
     and drops; what was read before is not read again.
-    limit: texts that each proposer reads at most. budget_usd: for all runs in this workspace together; default:
+    limit: texts per proposer, as in jobs.unread. budget_usd: for all runs in this workspace together; default:
     saferec.toml. A dry run sends and writes nothing: its figures are requests, tokens and price. retry_failed: ask
     again where a paid answer was unusable, three times in all. progress: called for each proposer with the number of
     texts to read, and before `learned` is trained with the number of models.

@@ -278,7 +278,7 @@ def orphans(place: Place, table: tables.Table, reference: tables.Table, column: 
 
 
 def scrub(place: Place) -> None:
-    """Rewrites the database, so that no byte of a deleted row is left in its file; drops copies of tables in PostgreSQL.
+    """Rewrites the database, so that no byte of a deleted row is left in its file; drops copied tables in PostgreSQL.
 
     Raises StoreError where a reader of a SQLite file keeps the bytes there. PostgreSQL keeps them in its log until its
     administrator removes it.

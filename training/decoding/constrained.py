@@ -76,7 +76,7 @@ def load(folder: str | Path) -> Catalogue | None:
 
 
 def blocked(catalogue: Catalogue, excluded: Sequence[Sequence[str]], vocabulary: int) -> Tensor:
-    """(rows, vocabulary) bool: blocked words (`permitted` opens `end` and `nothing`), and the excluded items of a row."""
+    """(rows, vocabulary) bool: blocked words (`permitted` opens `end` and `nothing`), and a row's excluded items."""
     words = torch.ones(vocabulary, dtype=torch.bool)
     words[[*catalogue.tokens.values(), *catalogue.traits.values()]] = False
     rows = words.repeat(len(excluded), 1)
