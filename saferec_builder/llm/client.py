@@ -22,7 +22,7 @@ SILENT |= {"forbidden": "key refused", "bad request": "every request refused"}
 NO_MONEY = "budget reached"
 UNUSABLE = ("cut off", "refused", "off schema", "empty answer", "no choices", "broken JSON")  # of answers that cost
 RECENT, MOST_UNUSABLE = 100, 34  # a run stops at 34 unusable answers among the last 100
-ONLY_UNUSABLE = "answers of no use (raise [propose] max_tokens, or name another model)"
+TOO_MANY_UNUSABLE = "answers of no use (raise [propose] max_tokens, or name another model)"
 
 Get = Callable[[str], str | None]  # also returns what was put in this run
 Put = Callable[[Reply], None]
@@ -165,7 +165,7 @@ class _Talk:
             self.results.put_nowait(error)
 
     async def _reply(self, request: str, payload: bytes) -> Reply:
-        if self.stop_reason in (*FATAL, ONLY_UNUSABLE):
+        if self.stop_reason in (*FATAL, TOO_MANY_UNUSABLE):
             return Reply(request, self.server.model, error=f"{self.stop_reason}{UNSENT}")
         reply = await post(self.wire, self.server, request, payload)
         self.budget.pay(reply, len(payload))
@@ -188,4 +188,4 @@ class _Talk:
             self.recent_unusable.append(reply.error is not None)
             self.unusable_in_row = self.unusable_in_row + 1 if reply.error else 0
             if self.unusable_in_row >= GIVE_UP_AFTER or sum(self.recent_unusable) >= MOST_UNUSABLE:
-                self.stop_reason = self.stop_reason or ONLY_UNUSABLE
+                self.stop_reason = self.stop_reason or TOO_MANY_UNUSABLE

@@ -96,7 +96,7 @@ class Guard:
         _check_lists(lists)
         if len(lists) != len(table):
             raise TrainingError(
-                f"{len(lists)} lists and {len(table)} requests: expected one request (`asked`) per list"
+                f"{len(lists)} lists and {len(table)} requests: expected one request (`new_request`) per list"
             )
         entries = [item for ranked in lists for item in ranked if item is not None]
         if entries and not any(item in self.release.items for item in entries):
@@ -200,7 +200,7 @@ def new_request(
     messages, claims, seen = ([value] if isinstance(value, str) else [*value] for value in (text, claims, seen))
     if isinstance(text, Mapping) or not all(isinstance(message, str) for message in messages):
         raise TrainingError(
-            "asked: found a message that is no text: expected its content, what the person said, as str"
+            "new_request: found a message that is no text: expected its content, what the person said, as str"
         )
     prompt = [{"role": "user", "content": message} for message in messages]
     return {"conversation": "", "prompt": prompt, "claims": claims, "seen": seen, "domain": domain}
