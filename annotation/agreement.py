@@ -32,7 +32,7 @@ def alphas(votes: pl.DataFrame) -> pl.DataFrame:
     """One row per kind and trait; `units` counts units with two or more votes: the others say nothing about agreement.
 
     `positives` are the units among them that at least one vote calls present: with few, one more disagreement would
-    change alpha a lot. alpha is null if there is only one value or fewer than two such units. low and high are the 95 %
+    change alpha a lot. alpha is null if there is only one value or `units` is below two. low and high are the 95 %
     percentile interval over units drawn with replacement. They are null if alpha is, if fewer than half of the draws
     have an alpha, or if no unit has a disagreement: then no draw has one, and three units would give an interval of
     1.00 to 1.00.
@@ -89,8 +89,10 @@ def _alpha(counts: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.fl
     votes in a unit, n_c of them for value c, N_c votes for c in all (Krippendorff 2011, nominal).
     """
     votes = counts.sum(axis=1)
-    pairs = (votes**2 - (counts**2).sum(axis=1)) / (votes - 1)
+    disagreements = (votes**2 - (counts**2).sum(axis=1)) / (votes - 1)
     total = times @ votes
     per_value = times @ counts
     expected = (total**2 - (per_value**2).sum(axis=1)) / (total - 1)
-    return np.asarray(1 - np.divide(times @ pairs, expected, out=np.full(len(times), np.nan), where=expected > 0))
+    return np.asarray(
+        1 - np.divide(times @ disagreements, expected, out=np.full(len(times), np.nan), where=expected > 0)
+    )

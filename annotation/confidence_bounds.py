@@ -70,7 +70,7 @@ class Bound(Audit):
     share: float | None = None
     most: int = 0  # upper bound on the missed positives
     log_e: float = 0.0  # evidence against a missed share above ALPHA
-    more: int | None = None  # audits needed for ALPHA if misses stay as frequent; None if the zone is too small
+    more: int | None = None  # further audits needed for ALPHA if misses stay as frequent; None: the zone is too small
     why: str = ""
     measured: bool = False  # blind controls measure what these reviewers themselves miss (controls.py)
     of_any: bool = False  # over any trait, not for one
@@ -115,7 +115,7 @@ class FalseShare(Rechecks):
     wrong; None before the first recheck."""
 
     share: float | None = None
-    more: int | None = None  # rechecks needed for ALPHA if errors stay as frequent; None: even all do not suffice
+    more: int | None = None  # further rechecks needed for ALPHA if errors stay as frequent; None: all are too few
 
     @property
     def certified(self) -> bool:

@@ -105,15 +105,15 @@ def readings(
     suggested = _suggested(proposals, decoys)
     in_gold = gold.explode("traits", empty_as_null=False).rename({"traits": "trait"}).select(UNIT)
     warned = in_gold.filter(pl.col("trait").is_in(list(severe)))
-    unsuggested = in_gold.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
-    suggested_gold = in_gold.join(unsuggested, on=TASK, how="anti")
+    unprompted = in_gold.join(suggested, on=UNIT, how="anti").join(warned, on=TASK, how="anti")
+    prompted = in_gold.join(unprompted, on=TASK, how="anti")  # all of it suggested, or with a warning
     found_by_people = supply(judged, proposals, decoys).join(in_gold, on=TASK, how="anti")
     apart = blind.filter(why=HELD_BACK)
     hidden = claims(proposals).join(apart, on=TASK, how="semi").join(in_gold, on=TASK, how="anti").select(UNIT).unique()
     present = judged.filter(verdict="present").select(UNIT)
     parts = [
-        (blind, _one_per_task(unsuggested), True),
-        (blind, _one_per_task(suggested_gold), False),
+        (blind, _one_per_task(unprompted), True),
+        (blind, _one_per_task(prompted), False),
         (blind.filter(why=CONTROL), _one_per_task(found_by_people), True),
         (apart, _one_per_task(hidden).join(present, on=UNIT, how="semi"), False),
     ]

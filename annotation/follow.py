@@ -14,9 +14,9 @@ from saferec_builder.storage.workspace import Workspace
 def follow(ws: Workspace, from_: Place, *, every: float = 2.0) -> Iterator[PullResult | ReviewError | None]:
     """Pulls, then polls again every `every` seconds, for as long as the caller iterates.
 
-    Yields the result of a pull that brought or rejected answers, else None. Yields a server's error (a ReviewError)
-    once, until another occurs, and keeps polling; after an error everything is pulled again. Raises an error before
-    the first pull, and any error that is not the server's.
+    Yields the first pull, and each later one that brought or rejected answers, else None. Yields a server's error (a
+    ReviewError) once, until another occurs, and keeps polling; after an error everything is pulled again. Raises an
+    error before the end of the first pull, and any error that is not the server's.
     """
     if not isinstance(from_, LabelStudio | Argilla):
         raise UsageError("--follow is for review servers: the page stores answers as they are given; pull CSVs by hand")

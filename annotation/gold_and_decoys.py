@@ -152,8 +152,8 @@ def read_gold(path: Path, conversations: set[str], taxonomy: Taxonomy) -> dict[s
 
 def check_gold(path: Path, rows: pl.DataFrame, known: pl.DataFrame) -> None:
     """Raises UsageError if a conversation was gold for other traits before."""
-    changed = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
-    for subject, new, old in changed.iter_rows():
+    repeated = rows.join(known, on=["kind", "subject"], suffix="_before").select("subject", "traits", "traits_before")
+    for subject, new, old in repeated.iter_rows():
         if sorted(new) != sorted(old):
             previous = ", ".join(old) or "nothing"
             raise UsageError(f"{path}: {subject} was gold for {previous} before, and stays so: leave its line out")

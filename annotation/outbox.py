@@ -62,8 +62,8 @@ def note(
     """Adds notes. `new`: tasks that nobody has; `assigned`: tasks that somebody has; `planted`: decoys in either;
     `files`: reviewer -> file of their tasks."""
     names = ["kind", "subject", "reviewer"]
-    replanted = assigned.join(planted, on=names, how="semi", maintain_order="left")
-    rows = pl.concat([new.with_columns(new=True), replanted.with_columns(new=False)])
+    with_decoy = assigned.join(planted, on=names, how="semi", maintain_order="left")
+    rows = pl.concat([new.with_columns(new=True), with_decoy.with_columns(new=False)])
     rows = rows.join(planted.select(*names, "trait", "spans"), on=names, how="left", maintain_order="left")
     path_of = {name: str(path.resolve()) for name, path in files.items()}
     file = pl.Series("file", [path_of.get(name, "") for name in rows["reviewer"]], dtype=pl.String)

@@ -68,7 +68,7 @@ def _begun(verdicts: list[str | None]) -> list[str | None]:
 
 
 def _zone(votes: pl.DataFrame, auto: Units, readers: int) -> set[Unit]:
-    """The labels `present` without a ruling: agreed by reviewers, or `auto`."""
+    """The labels `present` as they are without rulings: agreed by reviewers, rechecked or not, or `auto`."""
     agreed = aggregation.tallies(votes.filter(kind="sensitivity"), readers).filter(common="present")
     return {*agreed.select("subject", "trait").iter_rows(), *auto}
 

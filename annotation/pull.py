@@ -88,8 +88,8 @@ def pull(ws: Workspace, from_: Place, *, only: Mapping[str, Collection[str]] | N
 
 
 def _waiting(state: ReviewState, pulled: Pulled) -> int:
-    """The number of rows of files without an answer whose task is still open: not answered elsewhere or by this pull,
-    and not taken back."""
+    """The number of rows of files without an answer whose task is unknown or still open: not answered elsewhere or by
+    this pull, and not taken back."""
     task_columns = ("kind", "subject", "reviewer", "role")
     open_tasks = set(open_units(state, frozenset()).select(task_columns).iter_rows()) if pulled.empty else set()
     return sum(task is None or attrgetter(*task_columns)(task) in open_tasks for task in pulled.empty)
@@ -135,7 +135,7 @@ def _departed_answers(state: ReviewState) -> set[tuple[Task, str, str]]:
 
 
 def _marked_spans(state: ReviewState) -> file_answers.Marked:
-    """Kind, subject, trait, reviewer (`` for proposals) -> the spans proposed or marked, the last first."""
+    """Kind, subject, trait, reviewer ('' for proposals) -> the spans proposed or marked, the last first."""
     claims = state.ever.sort(pl.col("verdict") == "present", maintain_order=True).with_columns(reviewer=pl.lit(""))
     marked: dict[tuple[str, str, str, str], list[list[Span]]] = {}
     for frame in (claims, state.reviews):
@@ -168,7 +168,7 @@ def _guard_unkeyed(state: ReviewState, pulled: Pulled) -> None:
 
 
 def new(state: ReviewState, pulled: Pulled) -> pl.DataFrame:
-    """REVIEWS rows of the new answers."""
+    """REVIEWS rows of the answers that are new or changed."""
     schema = {name: kind for name, kind in tables.REVIEWS.schema.items() if name != "review"}
     answers = pl.DataFrame(list(pulled.answers.values()), schema=schema)
     # in a demo workspace all answers are simulated, with every tool

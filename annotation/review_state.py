@@ -72,7 +72,7 @@ class ReviewState:
 
 
 def gather(ws: Workspace) -> ReviewState:
-    """Reads the state. A caller that appends afterwards must take the workspace's lock before."""
+    """Reads the state. A caller that appends afterwards must take its lock (workspace.alone) before."""
     taxonomy, read = ws.taxonomy, partial(workspace.read, ws)
     assignments, design, labels = read(tables.ASSIGNMENTS), read(tables.DESIGN), read(tables.LABELS)
     reviews, readings = read(tables.REVIEWS), read(tables.READINGS)
@@ -171,8 +171,8 @@ def _warned(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
     a claim whose quote has left the text. Its reader is shown no trait, so the warning names none."""
     text, severe = ["kind", "subject"], pl.col("trait").is_in(state.taxonomy.severe)
     gold = state.gold.select(*text, trait="traits").explode("trait", empty_as_null=False).filter(severe).select(text)
-    unblinded = units.filter(~pl.col("why").is_in(BLIND) | (pl.col("why") == HELD_BACK))
-    claimed = unblinded.join(claims(state.proposals).filter(severe), on=text, how="semi").select(text)
+    warnable = units.filter(~pl.col("why").is_in(BLIND) | (pl.col("why") == HELD_BACK))
+    claimed = warnable.join(claims(state.proposals).filter(severe), on=text, how="semi").select(text)
     hard = pl.concat([gold, claimed]).unique().with_columns(hard=pl.lit(True))
     return units.join(hard, on=text, how="left", maintain_order="left").with_columns(pl.col("hard").fill_null(False))
 

@@ -41,7 +41,7 @@ def opt_out(ws: Workspace, reviewer: str, traits: str | Iterable[str], *, remove
 
 
 def avoided(ws: Workspace) -> frozenset[tuple[str, str]]:
-    """(reviewer, trait) pairs; only the routing of `review push` uses them."""
+    """(reviewer, trait) pairs; used only to decide who gets, and keeps, which tasks."""
     return frozenset((name, slug) for name, slugs in read(ws).items() for slug in slugs)
 
 

@@ -3,7 +3,7 @@
 reads  texts, proposals, assignments so far, disputed units, and the reviewers' opt-outs
 gives  assignments (tasks: one conversation or item for one reviewer) and what each open task shows (units)
 
-Nothing here depends on a clock, on randomness or on the order of rows: a draw is the hash of the unit that is drawn.
+Nothing here depends on a clock, on randomness or on the order of rows: a draw is the hash of what is drawn.
 """
 
 from collections.abc import Collection
@@ -126,7 +126,7 @@ def _reasons(proposals: pl.DataFrame, plan: Plan) -> dict[str, Collection[Key]]:
 
 
 def _due(texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame, plan: Plan) -> list[Due]:
-    """(kind, subject, digest, why) of everything to read, whether it has enough readers or not. A unit that was once
+    """(kind, subject, digest, why) of everything to read, whether it has enough readers or not. A text that was once
     drawn is to be read even under a smaller share (after `--all`): the draw counts it, as missed without a label."""
     audited = set(assignments.filter(why=AUDIT).select("kind", "subject").iter_rows())
     ranked = _reasons(proposals, plan) | {"census": plan.census}
@@ -142,7 +142,8 @@ def _due(texts: pl.DataFrame, proposals: pl.DataFrame, assignments: pl.DataFrame
 
 
 def by_doubt(proposals: pl.DataFrame, proposed: Collection[Key]) -> list[tuple[Key, float]]:
-    """Texts without a proposal, sorted by the highest doubt of a proposer that a trait is absent there, 0 to 1."""
+    """Texts without a proposal, with the highest doubt (0 to 1) of a proposer that a trait is absent there; the most
+    doubtful first."""
     absent = proposals.filter((pl.col("verdict") == "absent") & pl.col("confidence").is_not_null())
     doubts = absent.group_by("kind", "subject").agg(pl.col("confidence").min()).iter_rows()
     scores = {(kind, subject): 1 - sure for kind, subject, sure in doubts if (kind, subject) not in proposed}
@@ -170,9 +171,9 @@ def revoked(
     units = {"reviewer": present, "adjudicator": pl.concat([present, disputed.select(UNIT)])}
     parts = [
         assignments.filter(role=role)
-        .join(hidden, on=["kind", "subject"])
+        .join(visible, on=["kind", "subject"])
         .join(opt_outs, on=["reviewer", "trait"], how="semi")
-        for role, hidden in units.items()
+        for role, visible in units.items()
     ]
     parts += [
         reviews.filter(out=HANDED_BACK),

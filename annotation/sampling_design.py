@@ -3,9 +3,9 @@
 reads  texts, the reasons to read them, assignments, the design rows so far
 gives  DESIGN rows of new subjects; the subjects that are read anyway, and those in the draw; the results of the draw
 
-The place in the draw is a keyed hash of the id: it is independent of the data, of the order in which tasks are
-assigned, and of the words of a text. The stratum is set at the first push that draws audits after a subject arrives: a
-subject claimed later stays in the zone, as an audit may have seen it there.
+The place in the draw is a keyed hash of the id: it is independent of the traits that are present, of the order in
+which tasks are assigned, and of the words of a text. A subject gets its stratum at the first push after it arrives, one
+of the zone at the first that draws audits: claimed later, it stays in the zone, as an audit may have seen it there.
 """
 
 import secrets

@@ -65,7 +65,7 @@ def _count(ws: Workspace) -> Waiting:
     rulings = units.filter(role="adjudicator")  # without tasks that were taken back
     disputed = review.disputed.join(rulings, on=tables.UNIT, how="anti").height
     unsent = _unsent(review)
-    # every push gives all conversations a place in the design, and an audit needs one
+    # every push gives the proposed conversations a place in the design, and an audit needs one for each
     put_off = unsent.join(review.design, on=["kind", "subject"], how="semi").height
     return Waiting(unsent.height, put_off, tasks, disputed, unlabelled)
 

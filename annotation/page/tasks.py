@@ -40,7 +40,7 @@ from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
 AHEAD = 3  # tasks that a reader's page holds: the next ones are shown without waiting
-_WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # `withheld` depends on these
+_WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # and removals.csv: for `withheld`
 WATCHED = (tables.ASSIGNMENTS, tables.SENT, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
 OFTEN = 1_000  # largest number of answers to one task
 THEN = timedelta(microseconds=1)  # between an adjudicator's blind answer and the one after seeing the votes

@@ -160,8 +160,9 @@ def responses_of(
 
 
 def _add_span(span: dict[str, Any], ours: tuple[str, Places], turns: Turns, served: str, response: Response) -> None:
-    """Adds a span to the response; one over several turns becomes one span per turn. Words outside the turns' text (a
-    role's name) are left out. `served`: the dialogue that the server showed."""
+    """Adds a span to the response; one over several turns becomes one span per turn, of which take_mark keeps
+    those that can be evidence. Words outside the turns' text (a role's name) are left out. `served`: the dialogue that
+    the server showed."""
     text, places = ours
     start, end = points(text, span["start"]), points(text, span["end"])
     spans: list[Span] = []

@@ -214,7 +214,8 @@ def _names(row: dict[str, Any]) -> list[str]:
 
 
 def _add_region(value: dict[str, Any], turns: Turns, served: list[str], trait: str, response: Response) -> None:
-    """Adds a region to the response; one over several turns becomes one span per turn."""
+    """Adds a region to the response; one over several turns becomes one span per turn, of which take_mark keeps those
+    that can be evidence."""
     try:
         first, last = int(value["start"]), int(value["end"])
         begin, end = int(value["startOffset"]), int(value["endOffset"])

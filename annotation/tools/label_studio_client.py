@@ -189,7 +189,7 @@ class Server:
         return _project(project)
 
     def mend(self, project: sync.Project, config: str) -> sync.Project:
-        """Updates the project's interface and guidelines if the taxonomy or the guidelines changed."""
+        """Updates the project's interface and guidelines if they are not the current ones."""
         current, text = project.setup or ("", "")
         changes: dict[str, Any] = {"label_config": config} if current.strip() != config.strip() else {}
         changes |= {"expert_instruction": instructions(), "show_instruction": True} if text != instructions() else {}

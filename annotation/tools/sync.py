@@ -21,7 +21,8 @@ Note = Callable[[list[tuple[str, str, str]]], None]  # (task, remote, state) row
 
 
 Payload = dict[str, Any]  # a task in its tool's format; opaque here
-Touched = frozenset[tuple[str, datetime]]  # (task, when it was touched, by the server's clock); `` is any task
+# (task, when it was touched, by the server's clock); '' stands for any task of a project
+Touched = frozenset[tuple[str, datetime]]
 
 
 class Remote(Protocol):

@@ -55,7 +55,7 @@ class Sheet:
     ask: str
     turns: Turns
     units: list[dict[str, Any]]
-    former: tuple[str, ...] = ()  # its keys in previous versions, for the traits that were asked then
+    former: tuple[str, ...] = ()  # its keys in previous versions, whatever traits were asked then
     rejected: tuple[str, ...] = ()  # lines about what was wrong with the last answer
     hard: bool = False  # the text has something severe besides the asked traits
 

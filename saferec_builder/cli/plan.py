@@ -26,9 +26,9 @@ def plan(
     """
     ws = Workspace.open(folder)
     forecast = planning.plan(ws, budget=budget)
-    dropped, kept_rows = build_rows.apart(forecast.left_out)
-    figures: dict[str, JsonValue] = {"in_conversations_only": {**kept_rows}} if kept_rows or as_json else {}
-    counts = Counts("plan", skipped=forecast.conversations + sum(kept_rows.values()), dropped=dropped, figures=figures)
+    dropped, no_rows = build_rows.apart(forecast.left_out)
+    figures: dict[str, JsonValue] = {"in_conversations_only": {**no_rows}} if no_rows or as_json else {}
+    counts = Counts("plan", skipped=forecast.conversations + sum(no_rows.values()), dropped=dropped, figures=figures)
     if as_json:
         say(replace(counts, figures=figures | planning.figures(forecast)), as_json)
         return

@@ -48,8 +48,8 @@ def release(
     figures |= {"next": made.advice} if made.advice else {}
     if not ws.config.release.consent and made.rows["labels"] and not made.rows["reviews"]:
         figures |= {"no_reviews": "nobody is named in [release] consent, so labels alone are released"}
-    dropped, kept_rows = build_rows.apart(facts["dropped"])
-    figures |= {"in_conversations_only": {**kept_rows}} if kept_rows or as_json else {}
+    dropped, no_rows = build_rows.apart(facts["dropped"])
+    figures |= {"in_conversations_only": {**no_rows}} if no_rows or as_json else {}
     unsettled = "unsure_or_unresolved" if as_json else "labels unsure or unresolved, of traits that are not withheld"
     figures |= {unsettled: facts["makers"]["unresolved"], "conditions": facts["conditions"]}
     figures |= {"withheld_traits": facts["withheld"], "changes": facts["changes"]}

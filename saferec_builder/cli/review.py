@@ -118,7 +118,7 @@ def _report(result: pulling.PullResult, as_json: bool) -> None:
 
 
 def _place(tool: str, url: str | None, token: str | None, file_option: str, files: Files) -> Place:
-    """Raises UsageError for options that the tool would ignore; `file_option`: the option that names files, if any."""
+    """Raises UsageError for options that the tool would ignore; `file_option`: what names files, if any."""
     if tool not in TOOLS:
         raise UsageError(f"--tool {tool}: there is no such review tool: {near(tool, TOOLS)}")
     if tool != "files" and file_option:
