@@ -53,10 +53,10 @@ def current(
 ) -> pl.DataFrame:
     """Returns the sensitivity labels; a label on another text than the present one is unresolved again.
 
-    `read` is false without a review of the present text: such a label does not make the conversation reviewed. `voiced`
-    are the reviews that said present or unsure. `at_risk` is what a safe list must respect: present, unsure, and
-    unresolved traits that a reviewer saw. A trait that is only open because one person alone read the conversation and
-    did not see it is no risk: it would empty the list of everybody who was read once.
+    `read` is true if a verdict on the present text or a review of it is behind the label; other labels do not make the
+    conversation reviewed. `voiced` are the reviews that said present or unsure. `at_risk` is what a safe list must
+    respect: present, unsure, and unresolved traits that a reviewer saw. A trait that is only open because one person
+    alone read the conversation and did not see it is no risk: it would empty the list of everybody who was read once.
     """
     stale = pl.col("digest") != pl.col("now")
     seen = pl.col("verdict").is_in(["present", "unsure"]).fill_null(False)

@@ -287,7 +287,8 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
 
 
 def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str]) -> bool:
-    """Whether a request with a sensitivity has an answer that is clear for it; raises ReleaseError unless allowed.
+    """Whether a request with a sensitivity has an answer that is clear for it; raises ReleaseError if none has, unless
+    that is allowed.
 
     rows: the result of target_lists.fill, with injected rows; sensitivities are in `traits` and `late_traits`.
     """

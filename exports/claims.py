@@ -26,7 +26,7 @@ def of_rules(proposals: pl.DataFrame) -> pl.DataFrame:
 def add(rows: pl.DataFrame, hits: pl.DataFrame, traits: Collection[str], ours: Collection[str] = ()) -> pl.DataFrame:
     """Adds `claims` to rows with conversation, subject, digest, cut, and perhaps `added`, a sentence of ours.
 
-    hits: the result of `found`. traits: those that may be claimed of a person, so no withheld ones. ours: those that
+    hits: the result of `of_rules`. traits: those that may be claimed of a person, so no withheld ones. ours: those that
     may be claimed of a sentence of ours, which describes nobody.
     """
     matches = rows.select("conversation", "subject", "digest", "cut").join(hits.unique(), on=["subject", "digest"])

@@ -147,7 +147,7 @@ def _per_trait(flips: pl.DataFrame) -> dict[str, dict[str, int]]:
 
 
 def new_reviews(old: Draft, new: Draft, units: pl.DataFrame) -> pl.DataFrame:
-    """Returns the reviews of conversations that only the newer release has, with its pseudonyms.
+    """Returns those reviews of conversations that only the newer release has, with its pseudonyms.
 
     A review of `*` is expanded to those of `units` (subject, trait) that its reviewer did not answer one by one: a
     trait that it does not mention is absent.

@@ -31,7 +31,7 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
     """Returns the facts about the content: no clock, no path, so that the same rows give the same bytes."""
     newest = content.rows["time"].max()
     repo = ws.config.dataset.repo
-    claims = proposals.filter(pl.col("verdict") != "absent")  # a negative score of `learned` is no proposal
+    claims = proposals.filter(pl.col("verdict") != "absent")  # an `absent` row of `learned` is only a score
     return {
         "name": content.name,
         "schema": 1,

@@ -8,7 +8,7 @@ from typing_extensions import TypedDict  # pydantic takes no other before Python
 
 class Agreement(TypedDict):
     alpha: float | None  # Krippendorff's, of the sensitivity labels; None where it cannot be computed
-    units: int  # judged by two reviewers
+    units: int  # judged by two reviewers or more
 
 
 class RecallBound(TypedDict):

@@ -57,8 +57,8 @@ def _people(conversations: Iterable[str], people: Mapping[str, str]) -> int:
 
 def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs: Sequence[str], k: int) -> Hidden:
     """Returns what is withheld of the conversations `kept` from the sources `silent`, by the labels `known` on `slugs`.
-    A conversation with a label on another trait, which is withheld everywhere, teaches nothing, which tells it apart
-    from others. A conversation without a known seeker counts as a person."""
+    A conversation at risk of another trait, which is withheld everywhere, teaches nothing, which tells it apart from
+    others. A conversation without a known seeker counts as a person."""
     rows = kept.filter(pl.col("source").is_in(list(silent)))
     rows = rows.select("source", "split", subject="conversation", who=pl.coalesce("seeker", "conversation"))
     open_ = pl.col("trait").is_in(list(slugs))
@@ -124,7 +124,7 @@ def unlearned(built: pl.DataFrame, rare: Hidden) -> pl.DataFrame:
 
 
 def labels(released: pl.DataFrame, rare: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
-    """Returns the labels with `withheld` for each of these traits that is not released of a conversation with labels,
+    """Returns the labels with `withheld` for each of these traits that is not released of a conversation in rare.told,
     whether it has a label on the trait or not: else the presence of the row would disclose it."""
     is_partial = pl.Series([subject in rare.told for subject in released["subject"]], dtype=pl.Boolean)
     pairs = zip(released["subject"], released["trait"], released["verdict"], strict=True)

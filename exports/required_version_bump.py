@@ -2,8 +2,8 @@
 
 patch   changed labels, verdicts or texts of rows that both have
 minor   new rows, columns, configs or traits
-major   removed rows, columns, traits or texts of a source; new texts of a source that had none; another split, another
-        schema, another meaning of a label
+major   removed rows, columns or traits; all texts of a source removed, or added to one without texts; another split,
+        another schema, another meaning of a label
 """
 
 import tomllib

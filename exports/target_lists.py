@@ -20,7 +20,7 @@ _FEW = 1_000  # the most popular items that suit a person: bounds memory, and no
 
 
 def fill(rows: pl.DataFrame, candidates: "Candidates", k: int) -> pl.DataFrame:
-    """Adds two lists of k items to each row with a truth; shorter only if the catalog has no more items.
+    """Adds two lists of k items to each row with a truth; shorter only if the catalog has no more that fit.
 
     raw   the truth, then the items of its domain by co-occurrence with truth and seen items, then by popularity
     safe  the same without the items that are violated or unknown for a trait that the row is at risk of

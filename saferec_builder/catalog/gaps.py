@@ -45,7 +45,7 @@ def gaps(items: pl.DataFrame, oracle: Oracle, used: pl.DataFrame, wanted: pl.Dat
     """GAPS of the items that conversations use and that are unknown for some trait.
 
     `wanted` (conversation, trait) has the traits of the seekers: `waiting` counts pairs of a conversation and such a
-    trait that the item is unknown for. Sorted by waiting, then conversations, then number of unknown traits.
+    trait that the item is unknown for. Most waiting first, then most conversations, then most unknown traits.
     """
     slugs: Sequence[str] = list(oracle.traits)
     judged = [item for item in dict.fromkeys(used["item"]) if item in oracle.items]

@@ -44,8 +44,8 @@ Floats = NDArray[np.float64]
 class Screening:
     """What the lists show; shares are of the titles shown, the first k of each list.
 
-    The figure `ambiguous` counts titles that several works share, whatever their verdict; as a reason of `unknown` only
-    they are counted if their works leave the trait open.
+    The figure `ambiguous` counts titles that several works share, whatever their verdict; as a reason of `unknown` it
+    counts only those whose works leave the trait open.
 
     rates        model, trait, lists, groups, shown; violated, clear, unknown, each with _low and _high
     unknown      model, trait, why, shown: why a title is unknown

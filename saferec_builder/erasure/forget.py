@@ -182,7 +182,7 @@ def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | N
 
 
 def _check_readable(ws: Workspace, erasure: Erasure) -> list[Path]:
-    """Returns `places.held`. Damaged data stops an erasure here: once it is begun, no command can repair them."""
+    """Returns `places.held`. Damaged tables stop an erasure here: once it is begun, no command can repair them."""
     for table in tables.TABLES.values():
         workspace.count(ws, table)
     return places.held(ws, erasure)

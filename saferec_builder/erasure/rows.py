@@ -37,8 +37,8 @@ def changes(ws: Workspace, erasure: Erasure) -> list[tuple[tables.Table, Change]
 
 def moved(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame]:
     """For conversations of which a text remains: ASSIGNMENTS of an erased text (they hold for all texts of one), and
-    REVIEWS of an erased text whose evidence is in the remaining one. Returns both as rows of the remaining text,
-    without notes and quotes that may come from the erased one."""
+    REVIEWS of an erased text that hold for the remaining one, too (review_history.standing: not stale). Returns both as
+    rows of the remaining text, without notes and quotes that may come from the erased one."""
     old = _texts(erasure).filter(~pl.col("subject").is_in(list(erasure.whole)))
     turns = texts_on_disk.turns(ws, old["subject"].unique())
     remaining = turns.join(old, on=["subject", "digest"], how="anti").unique("subject", keep="last")
@@ -51,15 +51,15 @@ def moved(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame]:
     current = pl.col("digest") == pl.col("now")
     texts = turns.join(last, on="subject").with_columns(kind=pl.lit("sensitivity"), current=current)
     judged, _ = review_history.standing(reviews, texts, ws.taxonomy)
-    is_out = pl.col("out").is_in([review_history.STALE, evidence_check.UNFOUNDED]).fill_null(False)
+    is_invalid = pl.col("out").is_in([review_history.STALE, evidence_check.UNFOUNDED]).fill_null(False)
     about_old = reviews.join(old, on=["subject", "digest"], how="semi").select("review")
-    valid = judged.filter(~is_out).join(about_old, on="review", how="semi", maintain_order="left")
+    staying = judged.filter(~is_invalid).join(about_old, on="review", how="semi", maintain_order="left")
     # what was set aside keeps the owner's reason and loses its quotes, which were not looked up in the remaining text
     is_aside, back = pl.col("verdict").is_null(), pl.lit(tables.HANDED_BACK)
     note = pl.when(review_history.BACK).then(back).when(is_aside).then("note")
     spans = pl.when(is_aside).then(pl.lit([], pl.List(tables.SPAN))).otherwise("spans")
     moved_rows = tasks.with_columns(digest="now").select(list(tables.ASSIGNMENTS.columns))
-    return moved_rows, valid.with_columns(note=note, spans=spans).select(list(tables.REVIEWS.columns))
+    return moved_rows, staying.with_columns(note=note, spans=spans).select(list(tables.REVIEWS.columns))
 
 
 def _texts(erasure: Erasure) -> pl.DataFrame:

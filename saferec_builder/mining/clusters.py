@@ -16,7 +16,7 @@ from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 _LOCK = "comparison"
-NEARLY_ALL = 0.9  # from this share of copies on, new conversations are taken for a file that was mined before
+NEARLY_ALL = 0.9  # from this share of copies on, new conversations are taken for a file mined as another source
 
 
 def begin(ws: Workspace) -> None:

@@ -118,7 +118,7 @@ def _finest_first(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _coarser(new: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-    """Ids of `new` rows that are not in `have`, and whose words are part of a stored revision with more turns."""
+    """Ids of `new` rows that are not in `have`, and whose words are part of its current revision, in more turns."""
     unseen = new.join(have.select("conversation", "digest"), ["conversation", "digest"], "anti")
     facts = {"turns": pl.col("turns").list.len(), "words": _words()}
     current = tables.last(have, "conversation").select("conversation", **facts)
@@ -143,8 +143,8 @@ def refuse_other_ids(rows: pl.DataFrame, have: pl.DataFrame) -> None:
 
 
 def _changed(rows: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-    """The rows whose id is in `have` with other words: fewer than half of their turns are in its current revision (a
-    few may be: many conversations begin with the same greeting)."""
+    """The rows whose id is in `have` with other words: the row and the current revision share fewer than half of the
+    turns of the shorter one (a few may be shared: many conversations begin with the same greeting)."""
     texts = pl.col("turns").list.eval(pl.element().struct["text"])
     current = tables.last(have.drop_nulls("turns"), "conversation").select("conversation", was=texts)
     both = rows.join(have, ["conversation", "digest"], "anti").join(current, "conversation")

@@ -46,7 +46,7 @@ class Job:
 
     @property
     def mark(self) -> str:
-        """For the names of shards: depends on catalog, secret, rules and searches for personal data or distress."""
+        """For the names of shards: a digest of removals, catalog, secret, rules, buckets and the searches of texts."""
         items = self.items.stem if self.items else ""
         names = [sorted(self.removals.ids), sorted(self.removals.authors)]
         names += [sorted(self.removals.forgotten)] if self.removals.forgotten else []

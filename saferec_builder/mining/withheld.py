@@ -32,7 +32,7 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
 
 
 def new_marks(marks: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
-    """Rows of MARKS to append: one for each text whose marks differ from its last row."""
+    """Rows of MARKS to append: one for each text that has none, or whose _NOTICED marks differ from its last row."""
     relevant = before.join(
         marks, ["conversation", "digest"], "semi", maintain_order="left"
     )  # a part of a large workspace

@@ -100,18 +100,18 @@ def find(
     found elsewhere in the same conversation.
     """
     plain = Folded(text)
-    candidates: list[Found] = []  # sorted, for a pasted log may have thousands
+    accepted: list[Found] = []  # sorted, for a pasted log may have thousands
     for start, end, kind in _candidates(plain.text, known):
-        place = bisect_left(candidates, (end,))
-        if kind not in leave and (not place or candidates[place - 1][1] <= start):
-            candidates.insert(place, (start, end, kind))
-    matches = [(*plain.span(start, end), kind) for start, end, kind in candidates]
+        place = bisect_left(accepted, (end,))
+        if kind not in leave and (not place or accepted[place - 1][1] <= start):
+            accepted.insert(place, (start, end, kind))
+    matches = [(*plain.span(start, end), kind) for start, end, kind in accepted]
     if titles and any(kind in _LIKE_TITLES for *_, kind in matches):
         is_title = _title_test(text, frozenset(titles(text)))
         matches = [m for m in matches if m[2] not in _LIKE_TITLES or not is_title(m)]
     matches = [(start, end, "name" if kind == _PASSING else kind) for start, end, kind in matches]
     hidden = [placeholder.span() for placeholder in _PLACEHOLDER.finditer(text)] if matches else []
-    last = (bisect_right(hidden, (m[0], len(text))) - 1 for m in matches)  # the last placeholder before it
+    last = (bisect_right(hidden, (m[0], len(text))) - 1 for m in matches)  # the last placeholder that begins before it
     return [m for m, n in zip(matches, last, strict=True) if n < 0 or hidden[n][1] < m[1]]
 
 
@@ -119,7 +119,7 @@ def _title_test(text: str, spans: Collection[tuple[int, int]]) -> Callable[[Foun
     """Returns a test: is every letter of a match in a title? An address or a handle that only contains one is not.
 
     A single given name is part of a title only if the title continues, with its year or another word: Emma is a film,
-    too. A name found in passing is taken for a title, for there the film is more likely.
+    too. If it was found in passing it is the title, for there the film is more likely.
     """
     in_title = bytearray(len(text))
     for start, end in spans:
