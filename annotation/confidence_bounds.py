@@ -314,9 +314,8 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
     read = np.arange(len(p))
     remaining = np.maximum(p[-1] - p, 1e-3)
     limit = np.maximum(alpha * (found + p) / (1 - alpha), 1e-3)
-    gain = np.where(
-        limit > remaining, limit - remaining - remaining * np.log(limit / remaining), 0.0
-    )  # log E per whole zone read
+    # log E per whole zone read
+    gain = np.where(limit > remaining, limit - remaining - remaining * np.log(limit / remaining), 0.0)
     price = log(1 / delta) + OVERHEAD
     share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)
     return int(np.argmin(read + share * (len(p) - 1 - read)))

@@ -34,9 +34,8 @@ class Release:
     folder: Path
     manifest: Facts = field(repr=False)  # too long for a notebook to show
     new: bool = False  # made by this call; False if it existed
-    found_again: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # linkage.worst, if new and without some texts
+    # linkage.worst of a new release, for the sources whose texts stay out
+    found_again: dict[str, tuple[int, int]] = field(default_factory=dict)
     advice: str | None = None  # what to do about the splits
 
     @classmethod

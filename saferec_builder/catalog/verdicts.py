@@ -160,9 +160,8 @@ def counts(said: pl.DataFrame) -> pl.DataFrame:
     """(item, row, key, yes, no) of the votes on each item and topic: the sum over all pages, and each count without a
     page by itself. One item and topic may have several, which may come from the same people."""
     votes = said.filter((pl.col("kind") == "topic") & pl.col("answer").is_null())
-    alone = pl.col("url").is_null() | pl.col("url").str.contains(
-        "#", literal=True
-    )  # without a page, or at a place in one
+    # without a page, or at a place in one
+    alone = pl.col("url").is_null() | pl.col("url").str.contains("#", literal=True)
     group_key = pl.when(alone).then("warning").otherwise(pl.col("exact").cast(pl.String)).alias("apart")
     groups = votes.group_by("item", "row", "key", group_key, maintain_order=True)
     return groups.agg(pl.col("yes", "no").fill_null(0).sum()).drop("apart")

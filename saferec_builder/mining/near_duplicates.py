@@ -75,9 +75,8 @@ def _shingles(texts: pl.Series) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]
     ends = np.cumsum(counts)
     runs = np.maximum(counts - (_GRAM - 1), 1)
     offsets = np.concatenate([[0], np.cumsum(runs)])
-    first = np.arange(offsets[-1]) - np.repeat(
-        offsets[:-1] - (ends - counts), runs
-    )  # index of the first word of each run
+    # index of the first word of each run
+    first = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - (ends - counts), runs)
     hashes = word[first]
     last = np.repeat(ends, runs) - 1
     for n, odd in enumerate(_ODD, 1):

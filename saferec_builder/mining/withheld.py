@@ -33,9 +33,8 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
 
 def new_marks(marks: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
     """Rows of MARKS to append: one for each text that has none, or whose _NOTICED marks differ from its last row."""
-    relevant = before.join(
-        marks, ["conversation", "digest"], "semi", maintain_order="left"
-    )  # a part of a large workspace
+    # a part of a large workspace
+    relevant = before.join(marks, ["conversation", "digest"], "semi", maintain_order="left")
     past = relevant.group_by("conversation", "digest").agg(pl.col("revision").max(), pl.col(_NOTICED).last())
     both = marks.join(past, ["conversation", "digest"], "left", suffix="_was", maintain_order="left")
     same = pl.all_horizontal(pl.col(c).eq_missing(pl.col(f"{c}_was")) for c in _NOTICED)
