@@ -1,4 +1,4 @@
-"""`review status`: the state of the queue, per trait and per reviewer, and what the labels miss at most."""
+"""`review status`: progress per trait and per reviewer, and upper bounds on what the labels miss."""
 
 from dataclasses import dataclass
 
@@ -27,22 +27,22 @@ TASK = ["reviewer", "kind", "subject"]
 @dataclass(frozen=True)
 class ReviewStatus:
     """`traits`: trait, proposed, assigned, begun, read, disputed, in units; `agreement`: kind, trait, units, alpha,
-    low, high of sensitivities; `reviewers`: each one's tasks, open tasks, seconds, gold, decoys and controls."""
+    low, high for sensitivities; `reviewers`: name -> tasks, open tasks, seconds, gold, decoys and controls."""
 
     traits: pl.DataFrame
     agreement: pl.DataFrame
     reviewers: dict[str, dict[str, JsonValue]]
     bounds: LabelBounds
-    units: int  # reviewed by anybody
+    units: int  # with at least one review
     left_out: dict[str, int]  # reason why a review does not count -> number of reviews
     alarms: list[str]  # review_state.undone: the labels that the next `adjudicate` revokes
     next: str | None  # the step that lowers the bounds most
-    band: int  # the `--band` that saves audits, before the first draw; 0: none does
+    band: int  # before the first draw: the `--band` that saves audits; 0 if none does
     reported: list[str]  # conversations that, according to their readers, reveal somebody's identity
 
 
 def review_status(ws: Workspace) -> ReviewStatus:
-    """How far the review is, how well reviewers agree, and how much the labels miss at most by now. Changes nothing."""
+    """Returns the progress, the agreement of reviewers, and how much the labels miss at most. Changes nothing."""
     state = gather(ws)
     votes, bounds = aggregation.by_reviewers(state.votes), label_bounds(state)
     proposed, assignments = (withheld.without(frame, state.withheld) for frame in (state.proposals, state.assignments))
@@ -59,7 +59,7 @@ def review_status(ws: Workspace) -> ReviewStatus:
 def progress(
     proposals: pl.DataFrame, assignments: pl.DataFrame, votes: pl.DataFrame, disputed: pl.DataFrame, readers: int
 ) -> pl.DataFrame:
-    """trait, proposed, assigned (of the proposed), begun, read, disputed: counts of units; of items "TRAIT (items)".
+    """Counts of units: trait ("TRAIT (items)" for items), proposed, assigned (of those), begun, read, disputed.
 
     `votes` are those of reviewers; a unit is `read` if at least `readers` of them voted, `begun` if fewer did.
     """
@@ -78,22 +78,22 @@ def progress(
     return counts.group_by("trait").agg((pl.col("what") == name).sum().alias(name) for name in parts).sort("trait")
 
 
-def tasks(desk: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
+def tasks(state: ReviewState, units: pl.DataFrame) -> pl.DataFrame:
     """TASK and `state` of all tasks ever assigned; `units` are the open ones (review_state.open_units).
 
-    `open`: its reader still has questions to answer, perhaps after a partial answer. `answered`: nothing is left to
-    ask. `gone`: handed back, taken away, set aside, settled, or of a conversation that has left; nobody waits for it.
+    `open`: its reader still has questions to answer, perhaps after a partial answer. `answered`: no question is open.
+    `gone`: handed back, taken away, set aside, settled, or about a removed conversation; nobody waits for it.
     """
-    counted = desk.standing.filter(pl.col("out").is_null()).select(TASK).unique()
-    answered = counted.join(desk.standing.filter(out=HANDED_BACK), on=TASK, how="anti")
+    counted = state.standing.filter(pl.col("out").is_null()).select(TASK).unique()
+    answered = counted.join(state.standing.filter(out=HANDED_BACK), on=TASK, how="anti")
     open_tasks = units.select(TASK).unique().with_columns(open=pl.lit(True))
     done = answered.with_columns(answered=pl.lit(True))
-    assigned = desk.assignments.select(TASK).unique(maintain_order=True)
+    assigned = state.assignments.select(TASK).unique(maintain_order=True)
     with_flags = assigned.join(open_tasks, on=TASK, how="left", maintain_order="left").join(
         done, on=TASK, how="left", maintain_order="left"
     )
-    state = pl.when("open").then(pl.lit("open")).when("answered").then(pl.lit("answered")).otherwise(pl.lit("gone"))
-    return with_flags.select(*TASK, state=state)
+    status = pl.when("open").then(pl.lit("open")).when("answered").then(pl.lit("answered")).otherwise(pl.lit("gone"))
+    return with_flags.select(*TASK, state=status)
 
 
 def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:

@@ -1,6 +1,6 @@
-"""Reads the CSV files that came back from reviewers, as answers.
+"""Reads answers from the CSV files that reviewers sent back.
 
-pull   rows (files.lines) -> answers; what cannot be read is a drop that names its row, and can be pulled again
+pull   rows (files.lines) -> answers; a row that cannot be read is a drop that names it, and can be pulled again
 """
 
 import re
@@ -30,14 +30,14 @@ from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage import evidence_check as evidence
 from saferec_builder.storage.schema import Span
 
-Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> asked, guideline, taxonomy
+Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> traits asked, guideline, taxonomy
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Marked = Mapping[tuple[str, str, str, str], list[list[Span]]]
 Departed = Collection[tuple[Task, str, str]]  # task, trait, verdict
-About = tuple[Taxonomy, Departed]
+Context = tuple[Taxonomy, Departed]
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
-_SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # the last one is not in old files
+_SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # old files lack the last part
 
 
 def pull(
@@ -55,117 +55,119 @@ def pull(
     marked: Marked | None = None,
     departed: Departed = frozenset(),
 ) -> Pulled:
-    """Every answer in the files, with quotes as spans of the text that was shown; the last row on a unit counts, and
-    files of an earlier taxonomy come first, whatever their names.
+    """Returns every answer in the files, with quotes as spans of the text that was shown; the last row on a unit
+    counts, and files of an earlier taxonomy come first, whatever their names.
 
-    `keyed` says what each key that we made was about, whatever stands beside it in a file (None: any task of ours is
-    taken); `old` are tasks whose sheets were handed out without one. `guideline` is stamped where such a file does not
-    name its own; `locate` (quotes.py) finds a quote in turns.
-    named: of these files alone (None: all) it is an error that one is no sheet; others are passed over.
+    `keyed` holds what each of our keys asked, whatever the file says beside it (None: any task of ours is accepted);
+    `old` are tasks whose sheets were handed out without a key. `guideline` is stamped if a file does not name its own;
+    `locate` (quotes.py) finds a quote in turns.
+    named: files that must be task sheets (None: all); any other file that is no sheet is skipped.
     marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
-    first: where a row has their words and turns as they were, they are what it says, whatever else has these letters.
-    departed: what was said of traits before they left the taxonomy: said again it is no answer, and holds back no `*`.
-    `*` waits until every other row of its task in that file is answered and taken: what somebody left open, deleted, or
-    wrote in a way that could not be read, must not turn into `absent`. What a person wrote into a `*` earlier
-    (`before`) and leaves out of it now is absent, since an answered trait is not filled from a `*`.
+    first: a row with exactly their words and turns means these spans, even if the same words stand elsewhere.
+    departed: answers on traits from before they left the taxonomy: a repeat is no answer, and holds back no `*`.
+    A `*` waits until every other row of its task in the file is answered and accepted: a row that somebody left empty,
+    deleted, or wrote in an unreadable way must not turn into `absent`. A trait that a person named in an earlier `*`
+    (`before`) and leaves out of this one becomes absent, since a `*` does not fill in traits that have an answer.
     """
-    task_of, about = _finder(shown(assignments, texts), keyed, old), (taxonomy, departed)
-    spans_of = _evidence(texts, locate, marked or {})
+    task_of, context = _task_finder(shown(assignments, texts), keyed, old), (taxonomy, departed)
+    spans_of = _span_reader(texts, locate, marked or {})
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
-    pulled, known = Pulled(), {} if before is None else before
-    sheets = [_sheet(path, keyed, named, pulled.no_sheets) for path in paths]
+    pulled, past = Pulled(), {} if before is None else before
+    sheets = [_sheet_rows(path, keyed, named, pulled.no_sheets) for path in paths]
 
-    for rows in sorted(sheets, key=lambda rows: not any(_older(line, taxonomy) for line in rows)):
-        unfinished, own = set[str](), _traits(rows)
+    for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, taxonomy) for line in rows)):
+        unfinished, traits = set[str](), _traits_by_task(rows)
         for line in rows:
             if not line.fault and (task_of(line), line.trait, line.cell("verdict").lower()) in departed:
                 pulled.repeated += 1
                 continue
             try:
                 task = _task(line, task_of, taxonomy, unfinished)
-                answers = _whole(line, task, partial(spans_of, task, line.trait), own, known, about) if task else []
+                answers = (
+                    _row_answers(line, task, partial(spans_of, task, line.trait), traits, past, context) if task else []
+                )
             except Refused as fault:
                 pulled.drop(line.place, fault.reason, fault.detail, task_of(line))
                 answers = []
             else:
                 pulled.empty += [task_of(line)] * (not answers)
             for answer in answers:
-                full: dict[str, Any] = stamp | _shown(line) | answer
-                pulled.add(line.place, full)
+                row: dict[str, Any] = stamp | _versions(line) | answer
+                pulled.add(line.place, row)
                 if keyed is not None and line.cell("task") in old:
-                    pulled.once.add(tuple(full[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
-                if task and full["trait"] != "*":
-                    _earlier(known, task).setdefault(full["trait"], set()).add(full["taxonomy"])
+                    pulled.once.add(tuple(row[c] for c in ("kind", "subject", "trait", "reviewer", "role")))
+                if task and row["trait"] != "*":
+                    _past_answers(past, task).setdefault(row["trait"], set()).add(row["taxonomy"])
             if not answers:
                 unfinished.add(line.cell("task"))
     return pulled
 
 
-def _finder(tasks: Mapping[str, Task], keyed: Keyed | None, old: Collection[str]) -> Callable[[Line], Task | None]:
-    """Gives the task of a row, where its key is one that we made."""
+def _task_finder(tasks: Mapping[str, Task], keyed: Keyed | None, old: Collection[str]) -> Callable[[Line], Task | None]:
+    """Returns a function that gives the task of a row, or None if its key is not one that we made."""
 
     def task_of(line: Line) -> Task | None:
         cell, base = line.cell("task"), base_id(line.cell("task"))
-        ours = keyed is None or (cell in old if cell == base else cell in keyed)
-        return tasks.get(base) if ours else None
+        is_ours = keyed is None or (cell in old if cell == base else cell in keyed)
+        return tasks.get(base) if is_ours else None
 
     return task_of
 
 
-def _traits(rows: Sequence[Line]) -> dict[str, set[str]]:
-    """Task cell -> the traits that have a row: gathered once, as each `*` asks for them."""
-    own: dict[str, set[str]] = {}
+def _traits_by_task(rows: Sequence[Line]) -> dict[str, set[str]]:
+    """Task cell -> the traits that have a row; collected once, since each `*` needs them."""
+    traits: dict[str, set[str]] = {}
     for line in rows:
-        own.setdefault(line.cell("task"), set()).add(line.trait)
-    return own
+        traits.setdefault(line.cell("task"), set()).add(line.trait)
+    return traits
 
 
-def _evidence(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str, str, str], list[Span]]:
-    """What reads the quotes of a task's row on a trait, given their cell and that of their turns."""
+def _span_reader(texts: pl.DataFrame, locate: Locate, marked: Marked) -> Callable[[Task, str, str, str], list[Span]]:
+    """Returns a function (task, trait, quote cell, turn cell) -> the spans of the quotes."""
     row_of = {key: n for n, key in enumerate(texts.select("kind", "subject", "digest").iter_rows())}
 
-    def spans(task: Task, trait: str, cell: str, turn: str) -> list[Span]:
+    def spans_of(task: Task, trait: str, cell: str, turn: str) -> list[Span]:
         turns = texts["turns"][row_of[task.kind, task.subject, task.digest]].to_list()
         keys = [(task.kind, task.subject, trait, name) for name in (task.reviewer, "")]
-        were = [spans for key in keys for spans in marked.get(key, [])]
-        return _spans(cell, turn, turns, task.kind, locate, were)
+        candidates = [spans for key in keys for spans in marked.get(key, [])]
+        return _spans(cell, turn, turns, task.kind, locate, candidates)
 
-    return spans
+    return spans_of
 
 
-def _sheet(path: Path, keyed: Keyed | None, named: Collection[Path] | None, passed: list[str]) -> list[Line]:
-    """Its rows as they were asked, each `*` behind the others; what is no sheet and not `named` joins the `passed`."""
+def _sheet_rows(path: Path, keyed: Keyed | None, named: Collection[Path] | None, skipped: list[str]) -> list[Line]:
+    """The file's rows, each `*` after all others; a file that is no sheet and not in `named` is added to `skipped`."""
     try:
-        return sorted((_as_asked(line, keyed) for line in lines(path)), key=lambda line: line.is_rest)
+        return sorted((_with_record(line, keyed) for line in lines(path)), key=lambda line: line.is_rest)
     except NoSheet:
         if named is None or path in named:
             raise
-        passed.append(str(path))
+        skipped.append(str(path))
         return []
 
 
-def _as_asked(line: Line, keyed: Keyed | None) -> Line:
-    """The row with what was asked by our own record, whatever stands in it now."""
+def _with_record(line: Line, keyed: Keyed | None) -> Line:
+    """The row with its cell `shown` replaced by our own record of what was asked."""
     if not keyed or line.cell("task") not in keyed:
         return line
-    asked, guideline, lists = keyed[line.cell("task")]
+    traits, guideline, taxonomy = keyed[line.cell("task")]
     return replace(
-        line, cells={**line.cells, "shown": f"guideline {guideline}, taxonomy {lists}, asked {' '.join(asked)}"}
+        line, cells={**line.cells, "shown": f"guideline {guideline}, taxonomy {taxonomy}, asked {' '.join(traits)}"}
     )
 
 
-def _shown(line: Line) -> dict[str, str]:
-    """The guideline and taxonomy that the file was written with, where its column survived."""
-    found = _SHOWN.fullmatch(line.cell("shown"))
-    return {"guideline": found[1], "taxonomy": found[2]} if found else {}
+def _versions(line: Line) -> dict[str, str]:
+    """The guideline and taxonomy that the file was written with, if its column is still there."""
+    match = _SHOWN.fullmatch(line.cell("shown"))
+    return {"guideline": match[1], "taxonomy": match[2]} if match else {}
 
 
-def _older(line: Line, taxonomy: Taxonomy) -> bool:
-    return _shown(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
+def _is_outdated(line: Line, taxonomy: Taxonomy) -> bool:
+    return _versions(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
 
 
 def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:
-    """The task of an answered row, None where the row is still empty."""
+    """The task of an answered row; None if the row is still empty. Raises Refused if it cannot be accepted."""
     if line.fault:
         raise Refused(line.fault[0], f"{line.fault[1]}: put the columns back, or move the file away and push again")
     if not line.cell("verdict"):
@@ -181,67 +183,67 @@ def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy
         raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(taxonomy.slugs)}")
     if line.is_rest and task.role == "adjudicator":
         raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
-    asked = _SHOWN.fullmatch(line.cell("shown")) if line.cell("task").endswith(SHEET) else None
-    if asked and task.role == "adjudicator" and trait not in (asked[3] or "").split():
+    match = _SHOWN.fullmatch(line.cell("shown")) if line.cell("task").endswith(SHEET) else None
+    if match and task.role == "adjudicator" and trait not in (match[3] or "").split():
         raise Refused("not asked", "an adjudicator rules on the disputed traits only")
     if line.is_rest and line.cell("task") in unfinished:
         raise Refused("`*` before the rest", "another row of this task is empty or was dropped: answer it, pull again")
     return task
 
 
-def _whole(
+def _row_answers(
     line: Line,
     task: Task,
     spans: Spans,
-    own: Mapping[str, Collection[str]],
-    known: Answered,
-    about: About,
+    traits_by_task: Mapping[str, Collection[str]],
+    past: Answered,
+    context: Context,
 ) -> list[dict[str, Any]]:
-    """`_answers`; with a `*` also `absent` for traits of an earlier `*` that neither this one names nor a row of its
-    own. A row that was written and is gone, deleted or filtered away, is nobody's `absent`."""
-    answers, taxonomy = _answers(line, task, spans, about), about[0]
+    """`_answers`; for a `*` also `absent` for traits of an earlier `*` that this one does not name and that have no
+    row. Raises Refused if a row is missing: one that was deleted or filtered away is not `absent`."""
+    answers, taxonomy = _answers(line, task, spans, context), context[0]
     if not line.is_rest:
         return answers
-    rows = own[line.cell("task")]
-    earlier = {t: lists for t, lists in _earlier(known, task).items() if t in taxonomy.slugs and t not in rows}
-    shown = _SHOWN.fullmatch(line.cell("shown"))
-    asked = (shown[3] or "").split() if shown else []
-    if gone := [t for t in asked if t in taxonomy.slugs and t not in rows and t not in earlier]:
-        raise Refused("`*` before the rest", f"the row of this task about {gone[0]} is not in the file: put it back")
+    with_row = traits_by_task[line.cell("task")]
+    earlier = {t: seen for t, seen in _past_answers(past, task).items() if t in taxonomy.slugs and t not in with_row}
+    match = _SHOWN.fullmatch(line.cell("shown"))
+    asked = (match[3] or "").split() if match else []
+    if missing := [t for t in asked if t in taxonomy.slugs and t not in with_row and t not in earlier]:
+        raise Refused("`*` before the rest", f"the row of this task about {missing[0]} is not in the file: put it back")
     if task.kind != "sensitivity":
         return answers
-    listed = shown[2] if shown else taxonomy.digest
+    shown_digest = match[2] if match else taxonomy.digest
     named = {answer["trait"] for answer in answers}
-    left = [t for t, lists in earlier.items() if t not in named and listed in (*lists, taxonomy.digest)]
-    return [*(answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(left)), *answers]
+    absent = [t for t, seen in earlier.items() if t not in named and shown_digest in (*seen, taxonomy.digest)]
+    return [*(answers[-1] | {"trait": trait, "seconds": None} for trait in sorted(absent)), *answers]
 
 
-def _earlier(known: Answered, task: Task) -> dict[str, set[str]]:
-    return known.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
+def _past_answers(past: Answered, task: Task) -> dict[str, set[str]]:
+    return past.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
 
 
-def _answers(line: Line, task: Task, spans: Spans, about: About) -> list[dict[str, Any]]:
-    """What a row says: one answer, or for `*` one per slug and the rest."""
+def _answers(line: Line, task: Task, spans: Spans, context: Context) -> list[dict[str, Any]]:
+    """The answers of a row: one, or for a `*` one per slug and the `*` itself."""
     fixed = vars(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
     seconds = {"seconds": _seconds(line)}
     if not line.is_rest:
         return [fixed | seconds | {"trait": line.trait} | _verdict(line, task, spans)]
     slugs = [word.lower() for word in re.split(r"[\s,;|]+", line.cell("verdict")) if word]
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
-    taxonomy, departed = about
-    if strange := [s for s in slugs if s not in taxonomy.slugs and (task, s, "present") not in departed]:
-        raise Refused("unknown trait", f"{strange[0]!r}: expected `none` or some of {', '.join(taxonomy.slugs)}")
+    taxonomy, departed = context
+    if unknown := [s for s in slugs if s not in taxonomy.slugs and (task, s, "present") not in departed]:
+        raise Refused("unknown trait", f"{unknown[0]!r}: expected `none` or some of {', '.join(taxonomy.slugs)}")
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
         raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: expected one each")
-    found = [
+    answers = [
         fixed
         | {"trait": slug, "verdict": "present", "form": _form(line.cell("form"))}
         | {"spans": spans(quote, line.cell("turn")) if quote else []}
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
         if slug in taxonomy.slugs
     ]
-    return [*found, fixed | seconds | {"trait": "*", "verdict": "absent"}]
+    return [*answers, fixed | seconds | {"trait": "*", "verdict": "absent"}]
 
 
 def _verdict(line: Line, task: Task, spans: Spans) -> dict[str, Any]:
@@ -274,30 +276,31 @@ def _seconds(line: Line) -> float | None:
 
 
 def _parts(cell: str) -> list[str]:
-    """As `push` joins them, where a quote may hold a bar itself; else at every bar, as people type."""
-    spaced = re.split(r"\s\|\s", cell)
-    return [part.strip() for part in (spaced if len(spaced) > 1 else cell.split("|"))]
+    """Splits at bars between spaces, as `push` joins quotes (a quote may itself have a bar); if there are none, at
+    every bar, as people type."""
+    parts = re.split(r"\s\|\s", cell)
+    return [part.strip() for part in (parts if len(parts) > 1 else cell.split("|"))]
 
 
 def _spans(cell: str, turn: str, turns: Turns, kind: str, locate: Locate, marked: Iterable[list[Span]]) -> list[Span]:
-    """Spans of the quotes in a cell, in our own text: those that were marked where it says them as they were, else the
-    whole cell where the text has it so, else its parts."""
-    for spans in marked:
-        if cells(spans) == (cell, turn) and evidence.first_fault(spans, turns, kind) is None:
-            return spans
-    found = _places(cell, turn, turns, locate)
-    if none := evidence.first_fault(found, turns, kind):
-        raise Refused(none[0], f"{none[1][:80]!r} is no evidence: copy words of theirs")
-    return found
+    """Spans of the quotes in a cell, in our own text: marked spans if the cells show exactly these, else the cell as
+    one quote if the text has it, else its parts."""
+    for marked_spans in marked:
+        if cells(marked_spans) == (cell, turn) and evidence.first_fault(marked_spans, turns, kind) is None:
+            return marked_spans
+    spans = _locate_all(cell, turn, turns, locate)
+    if fault := evidence.first_fault(spans, turns, kind):
+        raise Refused(fault[0], f"{fault[1][:80]!r} is no evidence: copy words of theirs")
+    return spans
 
 
-def _places(cell: str, turn: str, turns: Turns, locate: Locate) -> list[Span]:
+def _locate_all(cell: str, turn: str, turns: Turns, locate: Locate) -> list[Span]:
     hints = [int(n) - 1 for n in re.findall(r"\d+", turn) if len(n) < 10]
-    if whole := locate(cell, turns, hints):
-        return [whole]
+    if span := locate(cell, turns, hints):
+        return [span]
     parts = _parts(cell)
-    hints_of = [[n] for n in hints] if len(hints) == len(parts) else [hints] * len(parts)
-    found = [locate(part, turns, hint) for part, hint in zip(parts, hints_of, strict=True)]
-    if None in found:
-        raise Refused("quote not found", f"{parts[found.index(None)][:80]!r} stands in no turn: copy it from the text")
-    return [span for span in found if span]
+    hints_by_part = [[n] for n in hints] if len(hints) == len(parts) else [hints] * len(parts)
+    spans = [locate(part, turns, part_hints) for part, part_hints in zip(parts, hints_by_part, strict=True)]
+    if None in spans:
+        raise Refused("quote not found", f"{parts[spans.index(None)][:80]!r} stands in no turn: copy it from the text")
+    return [span for span in spans if span]
