@@ -1,4 +1,4 @@
-"""A proposer against what is known: per trait, its evidence and confidence, and what it claims without its evidence."""
+"""Scores a proposer against known labels: per trait, its evidence and confidence, and its claims without evidence."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +27,8 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.schema import Span
 from saferec_builder.storage.workspace import Workspace
 
-Known = Callable[[Corpus], Truth]  # what is known of these texts
-FOUND = (
+Known = Callable[[Corpus], Truth]  # returns the truth about these texts
+RECALL_OF_LABELS = (
     "of what people found, who looked where something was proposed: what nobody proposed is hardly in it; "
     "`saferec-build review status` says what is missed at most"
 )
@@ -36,7 +36,7 @@ FOUND = (
 
 @dataclass(frozen=True)
 class Deletion:
-    """Right claims that were asked for again with their evidence cut out; fell: the share that is not claimed then."""
+    """Right claims, asked for again with their evidence cut out; fell: the share that is then no longer claimed."""
 
     claims: int
     answered: int
@@ -45,8 +45,8 @@ class Deletion:
 
 @dataclass(frozen=True)
 class Score:
-    """How right a proposer is. read: subjects with a known truth; open: claims that nobody judged; ece: expected
-    calibration error, and before and after an isotonic fit on held-out claims of traits with 50 judged ones."""
+    """The scores of a proposer. read: subjects with a known truth; open: claims that nobody judged; ece: expected
+    calibration error; the others are before and after an isotonic fit, on held-out claims of traits with 50 judged."""
 
     proposer: str
     read: int
@@ -60,7 +60,7 @@ class Score:
     ece_of_traits_with_50: float | None
     ece_calibrated: float | None
     deletion: Deletion | None = None
-    recall_is: str | None = None  # of what, where it is not of all that is there
+    recall_is: str | None = None  # what the recall is a share of, if not of all that is there
 
 
 @workspace.shared
@@ -73,10 +73,10 @@ def score(
     deletion: bool = False,
     allow_remote: bool = False,
 ) -> Score:
-    """Precision, recall, F1, calibration and evidence of one proposer, against the labels here or another truth.
+    """Precision, recall, F1, calibration and evidence of one proposer, against the workspace's labels or another truth.
 
-    deletion: also ask again without the evidence of each right claim; replies to that are paid for and kept, nothing
-    else is written. Raises UsageError where the proposer has read nothing of which the truth is known.
+    deletion: also ask again without the evidence of each right claim; the replies are paid for and stored, nothing
+    else is written. Raises UsageError if the proposer has read no text with a known truth.
     """
     corpus = corpora.load(ws, items=items)
     corpus = _all_items(corpus) if items else corpus
@@ -90,105 +90,105 @@ def score(
     budget = ws.config.propose.budget_usd
     if deletion:
         proposers.priced([step], budget)
-    claims, read, known = claimed(corpus, step, truth(corpus))
+    claims, read, reference = claimed(corpus, step, truth(corpus))
     if not read:
         raise UsageError(
             f"{step.name} has read nothing of which the truth is known: run propose"
             " (and for labels review and adjudicate) first"
         )
-    judged = [row for row in claims if known.of((row["subject"], row["trait"])) is not None]
-    before, after = calibration.held_out_ece(judged, known)
-    found = Score(
+    judged = [row for row in claims if reference.of((row["subject"], row["trait"])) is not None]
+    raw_ece, calibrated_ece = calibration.held_out_ece(judged, reference)
+    result = Score(
         proposer=step.name,
-        **calibration.score(claims, read, known),
-        ece_of_traits_with_50=before,
-        ece_calibrated=after,
-        recall_is=FOUND if truth is ground_truth.labels and known.present else None,
+        **calibration.score(claims, read, reference),
+        ece_of_traits_with_50=raw_ece,
+        ece_calibrated=calibrated_ece,
+        recall_is=RECALL_OF_LABELS if truth is ground_truth.labels and reference.present else None,
     )
     if not deletion:
-        return found
+        return result
     allowed = allow_remote or ws.config.propose.allow_remote
     proposers.consent([step], allowed, len(judged), "claims", "text of turns")
-    right = [row for row in judged if (row["subject"], row["trait"]) in known.present and row["spans"]]
+    right = [row for row in judged if (row["subject"], row["trait"]) in reference.present and row["spans"]]
     with proposers.asking(ws, [step]):
-        return replace(found, deletion=_deletion(corpus, step, right))
+        return replace(result, deletion=_deletion_test(corpus, step, right))
 
 
 def _all_items(corpus: Corpus) -> Corpus:
-    """Flags are scored also where a verdict is known by now."""
+    """The corpus with all items: flags are also scored on traits that already have a verdict."""
     items, _ = catalog.merge(workspace.read(corpus.ws, tables.CATALOG_ROWS))
     return replace(corpus, subjects=list(item_subjects(items)), frame=items, unknown={})
 
 
 def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[str], Truth]:
-    """The proposer's last word on each unit of the current texts, the subjects with a truth that it read, and what is
-    there of the traits that it was asked about in them, in today's words: of others its silence misses nothing."""
+    """Returns the proposer's last claims on the current texts, the subjects with a truth that it has read, and the
+    truth about the traits that it was asked about there, in their current wording: on others it can miss nothing."""
     readings = corpus.rows(tables.READINGS).filter(proposer=step.name)
-    learned = readings["version"].last() or ""  # the last that it learned
+    learned = readings["version"].last() or ""  # the version that was learned last
     version = learned if step.way == "learned" else corpus.version(step)
-    mine = {"proposer": step.name, "version": version}
-    left = pending.left(corpus.taxonomy, readings.filter(version=version), workspace.read(corpus.ws, tables.ASKED))
-    parts = {s.subject: left(s.subject, s.digest) for s in corpus.subjects}
+    columns = {"proposer": step.name, "version": version}
+    open_part = pending.left(corpus.taxonomy, readings.filter(version=version), workspace.read(corpus.ws, tables.ASKED))
+    parts = {s.subject: open_part(s.subject, s.digest) for s in corpus.subjects}
     unasked = {(subject, slug) for subject, part in parts.items() if part for slug in part.slugs}
-    known = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
+    with_truth = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
     read = {
-        name for name, part in parts.items() if part is None or len(part.slugs) < len(corpus.taxonomy.slugs)
-    } & known
-    rows = prompting.as_worded(corpus.rows(tables.PROPOSALS).filter(**mine), corpus.taxonomy)
-    last = tables.last(rows, "subject", "trait")
-    claims = last.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts()
-    asked = {unit: form for unit, form in truth.present.items() if unit not in unasked}
+        subject for subject, part in parts.items() if part is None or len(part.slugs) < len(corpus.taxonomy.slugs)
+    } & with_truth
+    rows = prompting.as_worded(corpus.rows(tables.PROPOSALS).filter(**columns), corpus.taxonomy)
+    latest = tables.last(rows, "subject", "trait")
+    claims = latest.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts()
+    present = {unit: form for unit, form in truth.present.items() if unit not in unasked}
     return (
         [row for row in claims if (row["subject"], row["trait"]) not in unasked],
         read,
-        replace(truth, present=asked, absent={*truth.absent} - unasked),
+        replace(truth, present=present, absent={*truth.absent} - unasked),
     )
 
 
 # ---- the deletion test
 
 
-def _deletion(corpus: Corpus, step: Step, right: Sequence[Row]) -> Deletion:
+def _deletion_test(corpus: Corpus, step: Step, right: Sequence[Row]) -> Deletion:
     subjects = {s.subject: s for s in corpus.subjects}
     cut = [without(subjects[row["subject"]], row["spans"]) for row in right]
-    still = _by_rules(corpus, cut) if step.server is None else _by_model(corpus, step, cut)
-    answered = [(row["trait"], traits) for row, traits in zip(right, still, strict=True) if traits is not None]
-    fell = sum(trait not in traits for trait, traits in answered)
-    return Deletion(len(right), len(answered), fell / len(answered) if answered else None)
+    claims = _claims_by_rules(corpus, cut) if step.server is None else _claims_by_model(corpus, step, cut)
+    answered = [(row["trait"], traits) for row, traits in zip(right, claims, strict=True) if traits is not None]
+    n_fell = sum(trait not in traits for trait, traits in answered)
+    return Deletion(len(right), len(answered), n_fell / len(answered) if answered else None)
 
 
 def without(subject: Subject, spans: Sequence[Span]) -> Subject:
-    """The subject with these letters cut out, each once: two quotes may overlap."""
+    """The subject with the characters of these spans cut out, each once: two quotes may overlap."""
     cut = {(span["turn"], n) for span in spans for n in range(span["start"], span["end"])}
-    left = (
+    turns = (
         (role, "".join(c for n, c in enumerate(text) if (k, n) not in cut))
         for k, (role, text) in enumerate(subject.turns)
     )
-    return replace(subject, turns=tuple(left))
+    return replace(subject, turns=tuple(turns))
 
 
-def _by_rules(corpus: Corpus, cut: Sequence[Subject]) -> list[set[str]]:
+def _claims_by_rules(corpus: Corpus, cut: Sequence[Subject]) -> list[set[str]]:
     names = [str(n) for n in range(len(cut))]
     if corpus.kind == "item_flag":
         plots = [s.turns[0][1] if s.turns else None for s in cut]
-        found = rules.flag_items(
+        proposals = rules.flag_items(
             pl.DataFrame({"item": names, "plot": plots}, schema_overrides={"plot": pl.String}), corpus.taxonomy
         )
     else:
         turns = [[{"role": role, "text": text, "items": []} for role, text in s.turns] for s in cut]
         schema = {name: tables.CONVERSATIONS.schema[name] for name in ("conversation", "digest", "turns")}
         rows = {"conversation": names, "digest": names, "turns": turns}
-        found = rules.propose(pl.DataFrame(rows, schema=schema), corpus.taxonomy)
-    present = found.filter(pl.col("verdict") == "present").select("subject", "trait").rows()
+        proposals = rules.propose(pl.DataFrame(rows, schema=schema), corpus.taxonomy)
+    present = proposals.filter(pl.col("verdict") == "present").select("subject", "trait").rows()
     return [{trait for subject, trait in present if subject == name} for name in names]
 
 
-def _by_model(corpus: Corpus, step: Step, cut: Sequence[Subject]) -> list[set[str] | None]:
-    """The traits still claimed, or None where no usable answer came."""
+def _claims_by_model(corpus: Corpus, step: Step, cut: Sequence[Subject]) -> list[set[str] | None]:
+    """The traits that are still claimed of each subject; None if no usable answer came."""
     todo = [(n, subject, corpus.taxonomy) for n, subject in enumerate(cut)]
     budget = plan.budget(corpus.ws, step, corpus.ws.config.propose.budget_usd)
-    found = runner.answers(Job(corpus, step, budget, step.name, corpus.prompt.version, todo))
+    answers = runner.answers(Job(corpus, step, budget, step.name, corpus.prompt.version, todo))
     return [
-        None if n not in found else {row["trait"] for row in found[n].proposals if row["verdict"] == "present"}
+        None if n not in answers else {row["trait"] for row in answers[n].proposals if row["verdict"] == "present"}
         for n in range(len(cut))
     ]

@@ -1,4 +1,4 @@
-"""Answers that a workspace has paid for, of use or not: none is paid for again unless somebody asks for it."""
+"""Answers that a workspace has paid for, usable or not: a request is paid for again only if retries are asked for."""
 
 from collections.abc import Callable
 
@@ -9,46 +9,46 @@ from saferec_builder.llm.client import checked
 from saferec_builder.llm.requests_and_replies import read_body
 from saferec_builder.storage.database import Keyed
 
-ATTEMPTS = 3  # answers to one request that are ever paid for
+ATTEMPTS = 3  # the most answers to one request that are paid for
 
-Check = Callable[[str], str | None]  # what is wrong with an answer's text, or None
+Check = Callable[[str], str | None]  # returns what is wrong with an answer's text, or None
 
 
 class PaidAnswers:
-    """Of a request the answer of use, or else the last; with `retries` none while another attempt is left."""
+    """Per request the usable answer, else the last one; with `retries` no unusable one while an attempt is left."""
 
     def __init__(self, table: Keyed, check: Check, *, retries: bool) -> None:
         self.table, self.check, self.retries = table, check, retries
         self.fresh: set[str] = set()
 
     def get(self, request: str) -> str | None:
-        found = self._all(request)
-        if len(found) < 2 and not self.retries:
-            return found[0] if found else None
-        usable = next((body for body in found if of_use(body, self.check)), None)
-        is_over = not self.retries or request in self.fresh or len(found) >= ATTEMPTS
-        return usable or (found[-1] if found and is_over else None)
+        bodies = self._bodies(request)
+        if len(bodies) < 2 and not self.retries:
+            return bodies[0] if bodies else None
+        usable = next((body for body in bodies if of_use(body, self.check)), None)
+        is_final = not self.retries or request in self.fresh or len(bodies) >= ATTEMPTS
+        return usable or (bodies[-1] if bodies and is_final else None)
 
     def put(self, reply: Reply) -> None:
         names = attempts(reply.request, all_of_them=True)
-        before = len(self._all(reply.request))
+        n_earlier = len(self._bodies(reply.request))
         row = {name: getattr(reply, name) for name in ("model", "body", "tokens_in", "tokens_out")}
-        self.table.add(row | {"request": names[min(before, ATTEMPTS - 1)]})
+        self.table.add(row | {"request": names[min(n_earlier, ATTEMPTS - 1)]})
         if self.retries:
             self.fresh.add(reply.request)
 
-    def _all(self, request: str) -> list[str]:
-        found: list[str] = []
+    def _bodies(self, request: str) -> list[str]:
+        bodies: list[str] = []
         for name in attempts(request, all_of_them=True):
             row = self.table.get(name)
             if row is None:
                 break
-            found.append(str(row.body))
-        return found
+            bodies.append(str(row.body))
+        return bodies
 
 
 def attempts(request: str, *, all_of_them: bool) -> list[str]:
-    """The names under which answers to a request are kept, the first one's own first."""
+    """The names under which the answers to a request are stored, in order; the first is the request itself."""
     return [request, *(f"{request}-{n}" for n in range(2, ATTEMPTS + 1) if all_of_them)]
 
 
@@ -57,7 +57,7 @@ def of_use(body: str, check: Check) -> bool:
 
 
 def settled(replies: pl.DataFrame, check: Check, *, retries: bool) -> set[str]:
-    """Requests, of the rows of tables.REPLIES, that a run would not pay for."""
+    """The requests in these rows of tables.REPLIES that a run would not pay for again."""
     if not retries:
         return set(replies["request"])
     rows = replies.select("request", "body").iter_rows()

@@ -1,7 +1,7 @@
-"""Reddit dumps: submissions and comments as JSON lines, plain, .gz or .zst, in the schema of the monthly files.
+"""Reads Reddit dumps: submissions and comments as JSON lines, plain, .gz or .zst, in the schema of the monthly files.
 
-Only lines of the wanted subreddits are parsed. What passes: posts (id, link, parent, author, time, score, texts) with
-the place of their line. A line that is no JSON object, or whose fields are not what they should be, is a row of drops.
+Only lines of the wanted subreddits are parsed, into posts (id, link, parent, author, time, score, texts) with the
+place of their line. A line that is no JSON object, or that has missing or wrong fields, is a row of drops.
 """
 
 import json
@@ -42,102 +42,103 @@ POSTS = pl.Schema(
         "place": pl.String,
     }
 )
-_GONE = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
-_EVER = (1_100_000_000, 4_000_000_000)  # seconds of 2004 and 2096
+_DELETED = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
+_TIMES = (1_100_000_000, 4_000_000_000)  # Unix seconds in 2004 and 2096
 NO_DUMP = "no dump of Reddit"
-_NAMED = re.compile(rb'"subreddit"')  # so every post of a dump says where it stood
-MOST_ODD = 100_000  # lines of a file that are no JSON: nobody needs a note on each of more
+_SUBREDDIT_KEY = re.compile(rb'"subreddit"')  # in every post of a dump
+MOST_ODD = 100_000  # the most lines per file that are no JSON objects; reading stops at one more
 _BOTS = r"(?i)^automoderator$|[_-]bot$|^[a-z]+bot$"
 
 
 @dataclass
 class Tally:
-    """What became of the lines of a file: lines = passed + other subreddits + blank + rejected."""
+    """Counts of a file's lines: lines = passed + other subreddits + blank + rejected."""
 
     lines: int = 0
     passed: int = 0
 
 
 def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[pl.DataFrame, Rows]]:
-    """(rows of POSTS, drops) block by block."""
-    wanted = sorted(subreddits)
+    """Yields (rows of POSTS, drops), one pair per batch of lines."""
+    names = sorted(subreddits)
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
-    needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in wanted]
-    batch, drops, size, strange = _Batch(path), [], 0, 0
-    named, first = False, list[tuple[int, bytes]]()  # the first object of a file in which no line names a subreddit
+    needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in names]
+    batch, drops, size, n_odd = _Batch(path), [], 0, 0
+    has_key, first = False, list[tuple[int, bytes]]()  # first: the first object, while no line names a subreddit
     with ThreadPoolExecutor(1) as parsing:  # while it parses, the next blocks are searched
-        due: Future[tuple[pl.DataFrame, Rows]] | None = None
+        pending: Future[tuple[pl.DataFrame, Rows]] | None = None
         for block in dumps.blocks(path):
             tally.lines += block.ends.size
             odd = dumps.odd_lines(block)
-            told = odd[: MOST_ODD - strange]
-            drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in told]
+            listed = odd[: MOST_ODD - n_odd]
+            drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in listed]
             drops += [_drop(path, *fault) for fault in block.faults]
-            strange += len(odd)
-            named = named or bool(_NAMED.search(block.data))
-            first = first if named or first else _first_object(block, odd)
-            if strange > MOST_ODD:
-                why = f"more than {MOST_ODD:,} lines are no JSON object: is this a dump of Reddit?"
-                drops.append(_drop(path, block.first + int(block.ends.size), dumps.UNREADABLE, why))
+            n_odd += len(odd)
+            has_key = has_key or bool(_SUBREDDIT_KEY.search(block.data))
+            first = first if has_key or first else _first_object(block, odd)
+            if n_odd > MOST_ODD:
+                detail = f"more than {MOST_ODD:,} lines are no JSON object: is this a dump of Reddit?"
+                drops.append(_drop(path, block.first + int(block.ends.size), dumps.UNREADABLE, detail))
                 break
             size += batch.add(block, _matching(block, needles, odd))
-            if size > _ENOUGH or len(drops) > 10_000:
-                if due:
-                    yield due.result()
-                due = parsing.submit(_posts, batch, drops, wanted, tally)
+            if size > _BATCH_BYTES or len(drops) > 10_000:
+                if pending:
+                    yield pending.result()
+                pending = parsing.submit(_posts, batch, drops, names, tally)
                 batch, drops, size = _Batch(path), [], 0
-        if due:
-            yield due.result()
-        drops += [] if named else [_drop(path, number, NO_DUMP, _fields(line)) for number, line in first]
-        yield _posts(batch, drops, wanted, tally)
+        if pending:
+            yield pending.result()
+        drops += [] if has_key else [_drop(path, number, NO_DUMP, _no_subreddit(line)) for number, line in first]
+        yield _posts(batch, drops, names, tally)
 
 
-_ENOUGH = 4 << 20  # bytes of passing lines that are parsed at once
+_BATCH_BYTES = 4 << 20  # bytes of matching lines that are parsed at once
 
 
 @dataclass
 class _Batch:
-    """Lines that pass, and their numbers in the file."""
+    """Matching lines, and their numbers in the file."""
 
     path: Path
     numbers: list[int] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
 
-    def add(self, block: dumps.Block, which: NDArray[np.int64]) -> int:
-        """Copies these lines of the block; says how many bytes that were."""
-        found = block.lines(which)
-        self.numbers += (block.first + which).tolist()
-        self.lines += found
-        return sum(map(len, found))
+    def add(self, block: dumps.Block, indexes: NDArray[np.int64]) -> int:
+        """Copies these lines of the block; returns their size in bytes."""
+        lines = block.lines(indexes)
+        self.numbers += (block.first + indexes).tolist()
+        self.lines += lines
+        return sum(map(len, lines))
 
 
 def _matching(block: dumps.Block, needles: list[ahocorasick_rs.BytesAhoCorasick], odd: list[int]) -> NDArray[np.int64]:
-    """Numbers of the lines in which a wanted name stands between quotes; what it names there is seen after parsing."""
-    found = [at for needle in needles for _, at, _ in needle.find_matches_as_indexes(block.data)]
-    lines = np.unique(np.searchsorted(block.ends, found))
-    lines = lines[lines < block.ends.size]  # what comes after the last end is no line
-    return np.setdiff1d(lines, odd) if odd else lines
+    """Indexes of the lines with a wanted name between quotes, in any field; `_posts` checks the field after parsing."""
+    offsets = [start for needle in needles for _, start, _ in needle.find_matches_as_indexes(block.data)]
+    indexes = np.unique(np.searchsorted(block.ends, offsets))
+    indexes = indexes[indexes < block.ends.size]  # there is no line after the last end
+    return np.setdiff1d(indexes, odd) if odd else indexes
 
 
 def _first_object(block: dumps.Block, odd: list[int]) -> list[tuple[int, bytes]]:
-    """The first line that may be an object, with its number in the file; nothing where there is none."""
+    """The first line that may be an object, with its number in the file; empty if there is none."""
     others = np.setdiff1d(np.arange(block.ends.size), odd)
     lines = zip((block.first + others).tolist(), block.lines(others), strict=True)
     return next(([(number, line)] for number, line in lines if line.strip()), [])
 
 
-def _fields(line: bytes) -> str:
+def _no_subreddit(line: bytes) -> str:
     row = sources.json_object(line.removeprefix(b"\xef\xbb\xbf").strip())
-    found = row.detail if isinstance(row, Left) else f"found the fields {field_names(row) or '(none)'}"
-    return f"no line of this file has a subreddit: {found}"
+    problem = row.detail if isinstance(row, Left) else f"found the fields {field_names(row) or '(none)'}"
+    return f"no line of this file has a subreddit: {problem}"
 
 
-def _posts(batch: _Batch, drops: Rows, wanted: list[str], tally: Tally) -> tuple[pl.DataFrame, Rows]:
+def _posts(batch: _Batch, drops: Rows, subreddits: list[str], tally: Tally) -> tuple[pl.DataFrame, Rows]:
+    """Returns (rows of POSTS, `drops` and those of the batch), and counts the posts in `tally`."""
     frame, rejects = _parsed(batch)
     drops = drops + rejects
-    # the name may stand in a nested object only, as in a cross-post
-    frame = frame.filter(pl.col("subreddit").is_in(wanted))
-    time, score = (_whole(frame[c]) for c in ("created_utc", "score"))
+    # a line may have the name in a nested object only, as in a cross-post
+    frame = frame.filter(pl.col("subreddit").is_in(subreddits))
+    time, score = (_integers(frame[c]) for c in ("created_utc", "score"))
     comment = pl.col("link_id").is_not_null()
     rows = frame.with_columns(time=time, score=score).select(
         post=pl.when(comment).then(pl.lit("t1_")).otherwise(pl.lit("t3_")) + pl.col("id"),
@@ -152,42 +153,43 @@ def _posts(batch: _Batch, drops: Rows, wanted: list[str], tally: Tally) -> tuple
         flair="link_flair_text",
         place="place",
     )
-    good, faults = _checked(rows)
-    tally.passed += good.height
-    return good, drops + faults
+    posts, faults = _checked(rows)
+    tally.passed += posts.height
+    return posts, drops + faults
 
 
 def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
-    """Posts that say who wrote what when; the others with the first reason that holds."""
+    """Returns (posts with an author, a text and a time, drops of the others with the first reason that applies)."""
     text, title = pl.col("text"), pl.col("title")
-    gone = text.str.strip_chars().str.to_lowercase().is_in(_GONE) | title.str.to_lowercase().is_in(_GONE).fill_null(
-        False
-    )
+    deleted = text.str.strip_chars().str.to_lowercase().is_in(_DELETED) | title.str.to_lowercase().is_in(
+        _DELETED
+    ).fill_null(False)
     reason = (
         pl.when(pl.col("post").is_null() | text.is_null() | (pl.col("parent").is_null() & title.is_null()))
         .then(pl.lit("missing field"))
-        .when(~pl.col("time").is_between(*_EVER).fill_null(False))
+        .when(~pl.col("time").is_between(*_TIMES).fill_null(False))
         .then(pl.lit("wrong time"))
-        .when(gone)
+        .when(deleted)
         .then(pl.lit("deleted text"))
-        .when(pl.col("author").is_null() | pl.col("author").is_in(_GONE))
+        .when(pl.col("author").is_null() | pl.col("author").is_in(_DELETED))
         .then(pl.lit("deleted author"))
         .when(pl.col("author").str.contains(_BOTS))
         .then(pl.lit("bot"))
     )
-    judged = rows.with_columns(reason=reason)
-    bad = judged.filter(pl.col("reason").is_not_null())
-    drops = [sources.drop("mine", SOURCE, place, why) for place, why in bad.select("place", "reason").iter_rows()]
-    return judged.filter(pl.col("reason").is_null()).select(list(POSTS)), drops
+    checked = rows.with_columns(reason=reason)
+    bad = checked.filter(pl.col("reason").is_not_null())
+    drops = [sources.drop("mine", SOURCE, place, reason) for place, reason in bad.select("place", "reason").iter_rows()]
+    return checked.filter(pl.col("reason").is_null()).select(list(POSTS)), drops
 
 
-def _whole(values: pl.Series) -> pl.Series:
-    """Numbers, and numbers as text; anything else is null."""
+def _integers(values: pl.Series) -> pl.Series:
+    """The values as integers, also from numbers written as text; anything else is null."""
     return values.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
 
 
 def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
-    """(FIELDS as strings and place, drops): all at once where every line is plain, else line by line."""
+    """Returns (FIELDS as strings and `place`, drops). Lines with a lone surrogate are parsed one by one, all others at
+    once; if that fails, every line is parsed alone."""
     text = b"\n".join(batch.lines)
     odd = _half_pairs(text, batch.lines)
     lines = [line for n, line in enumerate(batch.lines) if n not in odd] if odd else batch.lines
@@ -199,38 +201,38 @@ def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
         frame, odd = pl.DataFrame(schema=_STRINGS), set(range(len(batch.lines)))
     name = batch.path.name
     numbers = pl.Series("place", [number for n, number in enumerate(batch.numbers) if n not in odd], dtype=pl.Int64)
-    fast = frame.with_columns(place=pl.lit(f"{name}:") + numbers.cast(pl.String))
-    rest = ((f"{name}:{batch.numbers[n]}", batch.lines[n]) for n in sorted(odd))
-    rows, drops = sources.each("mine", SOURCE, rest, _one)
-    return pl.concat([fast, pl.DataFrame(rows, schema=fast.schema)]), drops
+    posts = frame.with_columns(place=pl.lit(f"{name}:") + numbers.cast(pl.String))
+    odd_lines = ((f"{name}:{batch.numbers[n]}", batch.lines[n]) for n in sorted(odd))
+    rows, drops = sources.each("mine", SOURCE, odd_lines, _parse_line)
+    return pl.concat([posts, pl.DataFrame(rows, schema=posts.schema)]), drops
 
 
-# polars reads the first half of a surrogate pair alone as a zero character: what is not a whole pair goes line by line
+# polars reads a lone first half of a surrogate pair as a zero character, so such lines are parsed one by one
 _PAIR = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPES = ahocorasick_rs.BytesAhoCorasick([b"\\ud", b"\\uD"])
 
 
 def _half_pairs(text: bytes, lines: list[bytes]) -> set[int]:
-    """Numbers of the lines, joined in `text`, that may hold half of a surrogate pair."""
-    found = [at for _, at, _ in _ESCAPES.find_matches_as_indexes(text)]
-    if not found:
+    """Indexes of the lines (joined in `text`) that may hold half of a surrogate pair."""
+    offsets = [start for _, start, _ in _ESCAPES.find_matches_as_indexes(text)]
+    if not offsets:
         return set()
     ends = np.cumsum([len(line) + 1 for line in lines])
-    escaped = np.unique(np.searchsorted(ends, found)).tolist()
+    escaped = np.unique(np.searchsorted(ends, offsets)).tolist()
     return {n for n in escaped if _HALF.search(_PAIR.sub(b"", lines[n]))}
 
 
-def _one(place: str, line: bytes) -> Rows:
-    # a key that comes twice passes here as it does where lines are read at once: to look for one would take too long
+def _parse_line(place: str, line: bytes) -> Rows:
+    # a repeated key is accepted here, as it is if lines are parsed at once: looking for one would take too long
     row = sources.json_object(line.removeprefix(b"\xef\xbb\xbf").strip(), json.loads)
     if isinstance(row, Left):
         raise row
-    found: Row = {name: _text(name, row.get(name)) for name in FIELDS}
-    return [found | {"place": place}]
+    fields: Row = {name: _string(name, row.get(name)) for name in FIELDS}
+    return [fields | {"place": place}]
 
 
-def _text(name: str, value: object) -> str | None:
+def _string(name: str, value: object) -> str | None:
     if isinstance(value, dict | list):
         raise Left("wrong type", f"{name}: found {type(value).__name__}, expected a text or a number")
     return value if value is None or isinstance(value, str) else json.dumps(value)

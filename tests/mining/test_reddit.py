@@ -205,7 +205,7 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
     monkeypatch.setattr(command, "_BUFFERED", 1)  # every batch of lines is written at once
     monkeypatch.setattr(command, "_PART", 0)  # every shard is a part of its own
     monkeypatch.setattr(dumps, "_BLOCK", 60_000)
-    monkeypatch.setattr(reddit, "_ENOUGH", 0)
+    monkeypatch.setattr(reddit, "_BATCH_BYTES", 0)
     parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
     assert len(list((tmp_path / "parts" / "mining").glob("file-*/posts-0-*.parquet"))) >= 2 * MONTHS
     assert all(a.equals(b) for a, b in zip(whole, parts, strict=True))
