@@ -1,7 +1,7 @@
-"""The demo's invented world: films and games, what is true of each, and the warnings that tell a part of it.
+"""The demo's invented world: films and games, the true topics of each, and warnings that cover a part of them.
 
-Each item's `topics` (films.jsonl, games.jsonl) are the questions answered yes; the rest are answered no. So the
-truth is known for every item and the twelve demo traits, while the warnings leave some traits of some items open.
+An item's `topics` (films.jsonl, games.jsonl) are the questions answered yes; all others are answered no. So the truth
+is known for every item and the twelve demo traits, while the warnings leave some traits of some items unknown.
 """
 
 import random
@@ -29,11 +29,11 @@ TRAITS = (
     "accidents_disasters",
     "horror_scares",
 )
-HIDDEN = 0.12  # share of (item, trait) pairs on which the warnings are silent
+HIDDEN = 0.12  # share of (item, trait) pairs without warnings
 
 
 class Mark(TypedDict):
-    """What is true of a text: the trait, how it is put, and the words that carry it."""
+    """What a text truly shows: a trait, its form (explicit or implicit), and the evidence."""
 
     trait: str
     form: str
@@ -52,7 +52,7 @@ class Votes(TypedDict):
     no: int
 
 
-@dataclass(frozen=True, eq=False)  # each is there once (`items`)
+@dataclass(frozen=True, eq=False)  # compared by identity: `items` makes each of them once
 class Item:
     title: str
     year: int
@@ -74,9 +74,9 @@ class Item:
 def items() -> tuple[Item, ...]:
     """All invented films and games, in file order."""
     return tuple(
-        Item(r["title"], r["year"], r["domain"], tuple(r["genres"]), r["plot"], frozenset(r["topics"]))
+        Item(row["title"], row["year"], row["domain"], tuple(row["genres"]), row["plot"], frozenset(row["topics"]))
         for name in ("films.jsonl", "games.jsonl")
-        for r in read_lines(FOLDER / name)
+        for row in read_lines(FOLDER / name)
     )
 
 
@@ -88,17 +88,17 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def warnings(taxonomy: Taxonomy) -> list[Votes]:
-    """Rows of a warnings CSV: clear votes on the demo traits' topics, and none where an (item, trait) is hidden."""
+    """Rows of a warnings CSV: clear votes on the topics of the demo traits, and none for hidden (item, trait) pairs."""
     rng = random.Random(7)
-    asked = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
+    topics = dict.fromkeys(t for slug in TRAITS for t in taxonomy[slug].topics)
     rows: list[Votes] = []
     for item in items():
         hidden = {t for slug in TRAITS if rng.random() < HIDDEN for t in taxonomy[slug].topics}
-        for topic in asked:
-            votes, strays = rng.randint(12, 60), rng.random() < 0.3  # drawn for hidden topics too: seeds stay aligned
+        for topic in topics:
+            votes, has_strays = rng.randint(12, 60), rng.random() < 0.3  # for hidden topics, too: the same draws follow
             if topic in hidden:
                 continue
-            minor = votes // 30 if strays else 0  # a stray vote or two among many leaves P(yes) beyond .9
-            yes, no = (votes - minor, minor) if topic in item.topics else (minor, votes - minor)
+            strays = votes // 30 if has_strays else 0  # one or two among many: P(yes) stays above .9 or below .1
+            yes, no = (votes - strays, strays) if topic in item.topics else (strays, votes - strays)
             rows.append(Votes(title=item.title, year=item.year, domain=item.domain, topic=topic, yes=yes, no=no))
     return rows
