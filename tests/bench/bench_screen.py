@@ -19,7 +19,7 @@ PAGE = """\
 (27,278 films, up to 2015). Warnings: TMDB keywords and MPA rating reasons, by the rules of `catalog add keywords` and
 `rating-reasons`, which a language model checked from memory of the films ([the oracle](oracle.md)). Both sources only
 say what a film has, so they clear no film. **A film without a warning counts as unknown, so the violated shares are
-lower bounds.** The seekers do not have these traits: the lists answer ordinary requests. Intervals are 95 %, over
+lower bounds.** The traits are not taken from the seekers: the lists answer ordinary requests. Intervals are 95 %, over
 dialogues, and are not corrected for the number of traits and pairs.
 
 {rates}
