@@ -209,8 +209,8 @@ def _newest(ws: Workspace, count: int) -> pl.DataFrame:
 
 
 def _labels_and_proposals(ws: Workspace) -> pl.DataFrame:
-    """LABELS of sensitivities, with proposals `present` for the units without a verdict: people may still confirm these,
-    as a label that was made too early is unresolved. Traits of a former taxonomy of the workspace are left out."""
+    """LABELS of sensitivities, with proposals `present` for units without a verdict, which people may still confirm:
+    a label that was made too early is unresolved. Traits of a former taxonomy of the workspace are left out."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
     claims = tables.last_claims(workspace.read(ws, tables.PROPOSALS)).filter(verdict="present")
     claims = tables.last(claims, *tables.UNIT)
@@ -263,8 +263,8 @@ def _no_clear_answer(forecast: _Forecast) -> str | None:
             command += ", of ReDial `saferec-build catalog add redial` with the files that were mined"
         return (
             f"0 of {requests['place'].n_unique():,} conversations have an answer among the catalog's"
-            f' {forecast.items.height:,} items: add items that they name ({command}), or set [release] titles = "any" where'
-            " nobody writes a year"
+            f" {forecast.items.height:,} items: add items that they name ({command}), or set [release] titles ="
+            ' "any" where nobody writes a year'
         )
     if not (forecast.oracle.codes[forecast.oracle.rows(answers.unique())] == CLEAR).any():
         return (

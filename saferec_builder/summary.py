@@ -1,4 +1,4 @@
-"""What is in a workspace: rows per table, releases, what models were paid, and the next command."""
+"""Sums up a workspace: rows per table, releases, the cost of models, and the next command."""
 
 import shlex
 from dataclasses import dataclass, replace
@@ -23,13 +23,13 @@ from saferec_builder.storage.workspace import Workspace
 
 PUSH = "saferec-build review push"
 PEOPLE = "--reviewer NAME --reviewer NAME"
-_TOOLS = {  # where people were asked, as SENT has it -> the option for it, and how their answers come
+_TOOLS = {  # tool, as in SENT -> its option of `review push`, and how its answers are collected
     "page": (" --tool page", "`saferec-build review serve`, where people answer"),
     "label_studio": ("", "`saferec-build review pull`"),
     "argilla": (" --tool argilla", "`saferec-build review pull --tool argilla`"),
     "files": (" --tool files", "`saferec-build review pull --tool files` once the CSVs are filled in"),
 }
-_ELSEWHERE = (
+_OTHER_FOLDER = (
     " --tool files --to FOLDER",
     "`saferec-build review pull --tool files FOLDER` once the CSVs of `--to FOLDER` are filled in",
 )
@@ -38,10 +38,10 @@ SUMS = ("requests", "tokens_in", "tokens_out", "usd")
 
 @dataclass(frozen=True)
 class Status:
-    """rows of every table; versions of the releases; spent: (model, requests, tokens_in, tokens_out, usd).
+    """rows: per table; releases: their versions; spent: (model, requests, tokens_in, tokens_out, usd).
 
-    emptied: releases whose data `forget` deleted; withdrawn: version -> why it was taken back;
-    unanswered: tasks that are open still (review_status has whose); next: what to do now, as a sentence.
+    emptied: releases whose data `forget` deleted; withdrawn: version -> why it was withdrawn;
+    unanswered: number of open tasks (review_status says whose); next: what to do now, as a sentence.
     """
 
     rows: dict[str, int]
@@ -55,23 +55,23 @@ class Status:
 
 def status(ws: Workspace) -> Status:
     """Counts the workspace's rows without holding its texts; StoreError where a table is damaged."""
-    bills = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
+    spent = workspace.read(ws, tables.SPEND).group_by("model", maintain_order=True).agg(pl.col(c).sum() for c in SUMS)
     rows = {name: workspace.count(ws, table) for name, table in tables.TABLES.items()}
     waiting = waits(ws) if rows["assignments"] else Waiting(0, 0, 0, 0, 0)
-    there = _releases(ws)
-    emptied = [version for version in there if not (ws.releases / version / "data").is_dir()]
-    return Status(rows, there, emptied, reasons(ws.releases), bills, waiting.tasks, next_step(ws, waiting))
+    releases = _releases(ws)
+    emptied = [version for version in releases if not (ws.releases / version / "data").is_dir()]
+    return Status(rows, releases, emptied, reasons(ws.releases), spent, waiting.tasks, next_step(ws, waiting))
 
 
 def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0, planned: bool = False) -> str:
-    """The first step of the line that has nothing to show yet; then what waits for people, then the releases.
+    """Returns the first step of the workflow without results; after these, what waits for people, then the releases.
 
-    labels: how many were made just now, which no release has. planned: what a release would hold was just told.
+    labels: the number of labels just made, which no release has. planned: the user was just shown the `plan`.
     """
-    tools = _asked(ws)
+    tools = _review_tools(ws)
     collect = " or ".join(how for _, how in tools)
-    own = (connections.home(ws) / "server.json").exists()  # of `review up`
-    push = PUSH + (tools[0][0] if tools else "" if own else " --tool page")
+    own_server = (connections.home(ws) / "server.json").exists()  # written by `review up`
+    push = PUSH + (tools[0][0] if tools else "" if own_server else " --tool page")
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",
         "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine`",
@@ -91,7 +91,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if waiting.unsent:
         rest = next_step(ws, replace(waiting, unsent=0), labels=labels, planned=planned)
         return f"{_unsent(waiting)}: `{push} {PEOPLE}` hands out what is to be read; or without them: {rest}"
-    if waiting.tasks:  # whoever is asked may leave them: what was answered is not held up by that
+    if waiting.tasks:  # people may leave tasks unanswered: the answers that exist need not wait for them
         rest = next_step(ws, replace(waiting, tasks=0), labels=labels, planned=planned)
         people = f"{many(waiting.tasks, 'task waits', 'tasks wait')} for people: {collect}, then `saferec-build"
         return f"{people} adjudicate`; or without them: {rest}"
@@ -100,11 +100,11 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
         return f"{disputes} for a ruling: `{push} --adjudicator NAME`"
     if waiting.unlabelled or not workspace.count(ws, tables.LABELS):
         return f"make labels of what people said ({waiting.unlabelled:,} new or changed): `saferec-build adjudicate`"
-    there = _releases(ws)
-    if not there:
+    releases = _releases(ws)
+    if not releases:
         first = "" if planned else "see what a release would hold (`saferec-build plan`), and "
         return f"{first}make {'a release' if planned else 'it'}: `saferec-build release VERSION`"
-    newest = ws.releases / there[-1]
+    newest = ws.releases / releases[-1]
     if not (newest / "data").is_dir():
         return "make a version without those who were forgotten: `saferec-build release VERSION`"
     if _holds_removed(ws, newest):
@@ -112,13 +112,13 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if labels:
         changes = many(labels, "label that is", "labels that are")
         return f"make a version with {changes} new or changed: `saferec-build release VERSION`"
-    # a copy of a workspace has other times, and `adjudicate` may have changed nothing since
-    if _is_newer(now := ws.root / CERTIFICATES, newest) and not certificate.alike(newest / CERTIFICATE, now):
+    # a copied workspace has other file times, and `adjudicate` may have changed nothing since the release
+    if _is_newer(last := ws.root / CERTIFICATES, newest) and not certificate.alike(newest / CERTIFICATE, last):
         return "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
     if _is_newer(ws.root / PAGE, newest):
         train = f"`saferec-train run --release {shlex.quote(str(newest))} --output runs`"
-        to = "--to FOLDER" if ws.config.demo else "--hub --repo NAMESPACE/NAME"  # which refuses what is invented
-        return f"train on it ({train}), or share it: `saferec-build publish {there[-1]} {to}`"
+        option = "--to FOLDER" if ws.config.demo else "--hub --repo NAMESPACE/NAME"  # which refuses invented data
+        return f"train on it ({train}), or share it: `saferec-build publish {releases[-1]} {option}`"
     return "look at the result: `saferec-build report`"
 
 
@@ -133,11 +133,11 @@ def _holds_removed(ws: Workspace, release: Path) -> bool:
     try:
         return bool(removals_since_release.still_in(ws, release))
     except (ReleaseError, OSError, pl.exceptions.PolarsError):
-        return False  # a damaged release: `verify` says what is wrong with it, and no command ends for it
+        return False  # a damaged release: `verify` reports it, and it must not stop other commands
 
 
 def _is_newer(path: Path, release: Path) -> bool:
-    """Whether it was written since that release was made."""
+    """Whether the file was written after the release was made."""
     return path.is_file() and path.stat().st_mtime >= (release / folder.MANIFEST).stat().st_mtime
 
 
@@ -148,20 +148,21 @@ def _warnings(ws: Workspace) -> str:
 
 
 def _unread(ws: Workspace) -> int:
-    """Conversations that some trait, as it is worded now, was not asked of; of those that nobody is given none."""
+    """The number of conversations not yet read for every trait in its present wording, without withheld ones and those
+    with an unusable answer."""
     mined = pl.concat(workspace.parts(ws, tables.CONVERSATIONS, "digest", "source", "source_id", "seeker"))
     traits = [trait.wording for trait in ws.taxonomy.traits]
     asked = workspace.read(ws, tables.ASKED).filter(pl.col("wording").is_in(traits))
     readings = pl.concat(workspace.parts(ws, tables.READINGS)).filter(kind="sensitivity")
-    each = readings.join(asked, "taxonomy").group_by("subject", "digest").agg(pl.col("wording").n_unique())
-    read = each.filter(wording=len(traits))
-    now = tables.last(mined, "conversation").rename({"conversation": "subject"})
-    new = now.join(read, on=["subject", "digest"], how="anti").rename({"subject": "conversation"})
+    counts = readings.join(asked, "taxonomy").group_by("subject", "digest").agg(pl.col("wording").n_unique())
+    complete = counts.filter(wording=len(traits))
+    newest = tables.last(mined, "conversation").rename({"conversation": "subject"})
+    new = newest.join(complete, on=["subject", "digest"], how="anti").rename({"subject": "conversation"})
     if new.is_empty():
         return 0
     drops = workspace.read(ws, tables.DROPS).filter(stage="propose")
-    useless = drops.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]  # the answers on them
-    new = new.filter(~pl.col("conversation").is_in(useless.implode()))
+    unusable = drops.filter(~pl.col("detail").str.ends_with(UNSENT))["place"]  # conversations with unusable answers
+    new = new.filter(~pl.col("conversation").is_in(unusable.implode()))
     return new.height - len(withheld.reasons(ws, new))
 
 
@@ -169,9 +170,9 @@ def _releases(ws: Workspace) -> list[str]:
     return sorted(folder.versions(ws.releases), key=check_version)
 
 
-def _asked(ws: Workspace) -> list[tuple[str, str]]:
-    """Values of _TOOLS where people were asked so far; of the page of `review serve` there is nothing to pull."""
+def _review_tools(ws: Workspace) -> list[tuple[str, str]]:
+    """Values of _TOOLS for the tools that tasks were sent with so far; answers on the page need no `review pull`."""
     tools = set(workspace.read(ws, tables.SENT)["tool"])
     tools |= {"files"} if any((ws.root / "review").glob("*.[cC][sS][vV]")) else set()
-    asked = [words for tool, words in _TOOLS.items() if tool in tools]
-    return asked or [_ELSEWHERE] * bool(workspace.count(ws, tables.ASSIGNMENTS))
+    used = [texts for tool, texts in _TOOLS.items() if tool in tools]
+    return used or [_OTHER_FOLDER] * bool(workspace.count(ws, tables.ASSIGNMENTS))
