@@ -36,8 +36,8 @@ def show(ws: Workspace, item: str, *, domain: str | None = None) -> Explained:
     by_title = linking.index(items)
     match = explain.resolved(item, domain, items, links, by_title)
     if match.item is None:
-        near = match.candidates or explain.alike(item, items)
-        options = explain.candidates(near, items).to_dicts()
+        similar = match.candidates or explain.alike(item, items)
+        options = explain.candidates(similar, items).to_dicts()
         listed = "; ".join(f"{c['title']} [{c['domain']}] {c['ref']}" for c in options)
         details = f": {listed}; say which by its id" if match.candidates else ": the catalog does not hold it"
         details += f"; did you mean {listed}?" if listed and not match.candidates else ""
@@ -90,12 +90,12 @@ def gaps(ws: Workspace) -> Gaps:
 def _sensitive(ws: Workspace, conversations: pl.DataFrame) -> pl.DataFrame:
     """(conversation, trait) of traits that seekers are sensitive to, or may be, by claims on these texts."""
     labels = tables.last(workspace.read(ws, tables.LABELS), *tables.UNIT)
-    settled, open_ = (labels.filter(pl.col("verdict").is_null() == unsettled) for unsettled in (False, True))
+    settled, unresolved = (labels.filter(pl.col("verdict").is_null() == unsettled) for unsettled in (False, True))
     current = conversations.select("digest", subject="conversation")
     proposals = workspace.read(ws, tables.PROPOSALS).join(current, on=["subject", "digest"], maintain_order="left")
     proposals = tables.last_claims(proposals).join(settled, tables.UNIT, how="anti")
-    counted = open_.select("reviews").explode("reviews")  # in half-read audits most traits are open, without any answer
-    reviews = workspace.read(ws, tables.REVIEWS).join(counted, left_on="review", right_on="reviews", how="semi")
+    review_ids = unresolved.select("reviews").explode("reviews")  # a half-read audit leaves most traits without any
+    reviews = workspace.read(ws, tables.REVIEWS).join(review_ids, left_on="review", right_on="reviews", how="semi")
     claims = pl.concat([frame.select(*tables.UNIT, "verdict") for frame in (settled, proposals, reviews)])
     present = claims.filter(pl.col("kind") == "sensitivity", pl.col("verdict").is_in(["present", "unsure"]))
     return present.select("trait", conversation="subject").unique()
@@ -112,5 +112,5 @@ class Merges:
 def merges(ws: Workspace) -> Merges:
     """Every row of a source that became part of another source's item, and the id or title that joined them."""
     rows = merging.merges(workspace.read(ws, tables.CATALOG_ROWS))
-    clash = pl.col("by") == merging.ID_CONFLICT
-    return Merges(rows.filter(~clash), rows.filter(clash))
+    is_conflict = pl.col("by") == merging.ID_CONFLICT
+    return Merges(rows.filter(~is_conflict), rows.filter(is_conflict))

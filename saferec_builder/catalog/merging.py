@@ -268,7 +268,7 @@ def agree(first: Row, second: Row) -> bool:
     """Whether two rows that share an id are one item.
 
     If neither source found its ids by title and year, ids are right but for slips: years at most one apart, or titles
-    that are alike, are enough ("Battleship Potemkin" and "Bronenosets Potyomkin"). Otherwise the rows must share a title,
+    that are alike, are enough ("Battleship Potemkin" and "Bronenosets Potyomkin"). Otherwise rows must share a title,
     at most two years apart. In the same year, one title may also be part of the other: "Borat" and "Borat: Cultural
     Learnings ...", "Van Wilder" and "National Lampoon's Van Wilder"; a single word is too little ("Wanted", "Hot Girls
     Wanted").
