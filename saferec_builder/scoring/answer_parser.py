@@ -1,9 +1,9 @@
-"""Parses a model's answer into ranked items, and tells what was wrong with it.
+"""Parses a model's answer into ranked items, or says why it has none.
 
-Reads numbered and bulleted lists, tables, JSON, titles in running text and one title a line; bold, quotes of all
+Reads numbered and bulleted lists, tables, JSON, titles in running text and one title per line; bold, quotes of all
 kinds, `Title (Year)`, `[Year]`, `Title, Year`, year first, reasons after the title. A title that is ambiguous or not
-in the catalogue keeps its rank without an item. lists_in_text.py finds the positions of a list, list_entry_parser.py
-reads one, titles_in_prose.py running text.
+in the catalogue keeps its rank without an item. lists_in_text.py finds the entries of a list, list_entry_parser.py
+parses one entry, titles_in_prose.py reads running text.
 """
 
 import re
@@ -33,10 +33,10 @@ from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
 
-MOST = 100  # entries that are kept of one answer
-LONG = 20_000  # characters of an answer that are read
-REMEMBERED = 1 << 18  # titles
-DEEP = 5  # objects within objects in which a list is looked for
+MOST = 100  # entries kept per answer
+LONG = 20_000  # characters read of an answer
+REMEMBERED = 1 << 18  # titles in a cache
+DEEP = 5  # nesting of objects in which a list is searched
 
 _POSITION = re.compile(rf"\d{{1,3}}\. ([^*_`\"“«\n]+?) \(({YEAR})\)$")
 _RULE = re.compile(r"^\s*\|?(?:\s*:?-{2,}:?\s*\|)+(?:\s*:?-{2,}:?\s*)?$")
@@ -45,17 +45,17 @@ _ASIDE = re.compile(
     r"|liked"
 )
 _TITLE_HEADS = "title|movie|film|game|name|recommendation"
-_WHY = re.compile(r"\b(?:why|reason)", re.I)
-_OFFERED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of the list, whatever else it says
+_REASONS = re.compile(r"\b(?:why|reason)", re.I)
+_RECOMMENDED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of the list, even if about the user, too
 _TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
 _LISTS = frozenset(("movies", "films", "games", "titles", "items"))
-_USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
+_ABOUT_USER = re.compile(r"user|prefer|histor|mention|profile|likes|mood|tag|keyword|explan|analys")
 _TITLE_KEYS = ("title", "name", "movie_title", "movie", "film", "game", "item")
 _YEAR_KEYS = ("year", "release_year", "release_date", "released")
 _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|won['’]t|refuse|as an ai)\b", re.I)
 
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
-_TIDY = str.maketrans(
+_REPLACEMENTS = str.maketrans(
     {"（": "(", "）": ")", "［": "[", "］": "]", "\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
     | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff", "\ufe0f"), "")
     | {"\u20e3": ".", "🔟": "10."}  # 1️⃣
@@ -64,14 +64,14 @@ _TIDY = str.maketrans(
 
 @dataclass(frozen=True)
 class Answer:
-    """The entries in rank order; problem is None, or why there are none: empty, refusal, no titles, key twice."""
+    """The entries in rank order; problem: None, or why there are none (empty, refusal, no titles, key twice)."""
 
     entries: tuple[Entry, ...]
     problem: str | None = None
 
     @property
     def ranked(self) -> list[str]:
-        """What metrics and rewards judge: an item's id, or a ref that no catalogue holds for an unknown title."""
+        """What metrics and rewards judge: item ids, and for unknown titles refs that no catalogue holds."""
         return [entry.key for entry in self.entries]
 
     @property
@@ -81,52 +81,52 @@ class Answer:
 
 
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
-    """The ranked items of a completion; every text gives an Answer, none an error."""
+    """Returns the ranked items of a completion. Every text gives an Answer; none raises."""
     tidy = tidied(text)
     lines = [line for line in tidy.split("\n") if line.strip()]
     look = Look(find, domain)
     try:
         entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
-    except KeyTwice:  # as lines of text it would be another list, but for one that stands beside it
+    except KeyTwice:  # its lines would be read as another list, unless a list stands beside it
         if not names(listed(lines, look)):
             return Answer((), "key twice")
         entries = []
     if not entries:
         positions = listed(lines, look)
-        # reasons may be bulleted under titles that are not: the reading that names items is meant
-        loose = [] if names(positions) else unlisted(lines, look)
-        entries = loose if names(loose) or not positions else positions
+        # bullets may be reasons under plain titles: the reading that names items counts
+        in_prose = [] if names(positions) else unlisted(lines, look)
+        entries = in_prose if names(in_prose) or not positions else positions
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
 
 
 def tidied(text: str) -> str:
-    """What is read of a completion: without its thoughts, with marks of one kind, at most LONG characters."""
-    tidy = text if _PLAIN.fullmatch(text) else text.translate(_TIDY)
+    """The part of a completion that is read: without its thoughts, with plain marks, at most LONG characters."""
+    tidy = text if _PLAIN.fullmatch(text) else text.translate(_REPLACEMENTS)
     if "think>" in tidy:
         tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", tidy, flags=re.S)
-        tidy = tidy.rpartition("</think>")[2]  # some templates open it in the prompt
+        tidy = tidy.rpartition("</think>")[2]  # some templates open <think> in the prompt
     return tidy[:LONG]
 
 
 def from_items(items: Sequence[JsonValue], find: Find, domain: str | None = None) -> Answer:
-    """An answer that comes as [{"title", "year"}] already."""
+    """Returns the Answer for a list of {"title", "year"} that needs no parsing of text."""
     entries = _objects(items, Look(find, domain))
     return Answer(tuple(entries[:MOST]), None if entries else "empty")
 
 
 def _plain(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of "1. Title (Year)" lines of known items and nothing else: most answers of a trained model, at once."""
-    entries, memory = [], _remembered(look)
+    """Entries of an answer of "1. Title (Year)" lines of known items alone: a fast path for most trained models."""
+    entries, cache = [], _entry_cache(look)
     for line in lines:
         number, _, name = line.partition(". ")
-        entry = memory.get(name)
+        entry = cache.get(name)
         if entry is None:
             position = _POSITION.match(line)
             if not position or not (item := look(position[1], int(position[2]))):
                 return []
             entry = Entry(position[1], int(position[2]), item)
-            if len(memory) < REMEMBERED:
-                memory[name] = entry
+            if len(cache) < REMEMBERED:
+                cache[name] = entry
         elif not (number.isdecimal() and len(number) <= 3):
             return []
         entries.append(entry)
@@ -134,8 +134,8 @@ def _plain(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 @lru_cache(maxsize=64)
-def _remembered(look: Look) -> dict[str, Entry]:
-    """ "Title (Year)" as a line wrote it -> the entry that it was read as, for one catalogue and domain."""
+def _entry_cache(look: Look) -> dict[str, Entry]:
+    """ "Title (Year)" as written in a line -> its entry, for one catalogue and domain."""
     return {}
 
 
@@ -147,11 +147,11 @@ def _problem(text: str) -> str:
 
 
 def _json(text: str, look: Look) -> list[Entry]:
-    """Entries of JSON, wherever it stands in the text: of strings or objects, in the list that holds titles."""
-    values = [one for one in json_in_text.found(text) if not _is_aside(text, one.start)]
-    items = [item for one in values for item in _list_in(one.value, look)]
+    """Entries of JSON anywhere in the text: the strings or objects of the list that holds titles."""
+    values = [match for match in json_in_text.found(text) if not _is_aside(text, match.start)]
+    items = [item for match in values for item in _title_list(match.value, look)]
     entries = _objects(items, look)
-    # strings beside other text may be tags; where JSON is all that there is they are the list
+    # strings beside other text may be tags; without other text they are the list
     alone = entries and not re.search(r"\w", re.sub(r"```\w*", "", json_in_text.replaced(text, lambda _: "")))
     tags = not any(isinstance(item, dict) for item in items) and not any(entry.year for entry in entries)
     if entries and not alone and tags:
@@ -162,31 +162,33 @@ def _json(text: str, look: Look) -> list[Entry]:
 
 
 def _is_aside(text: str, start: int) -> bool:
-    """Whether the words before JSON say that it is not the list: `You liked: ["Heat (1995)"]`."""
+    """Whether the words before JSON say that it is not the answer: `You liked: ["Heat (1995)"]`."""
     label = re.sub(r"```\w*\s*\Z", "", text[:start]).rstrip().rpartition("\n")[2]
     return label.endswith(":") and left_out(label)
 
 
-def _list_in(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
-    """The list that JSON holds: of several lists the one whose key says so, or else all of those that name titles."""
+def _title_list(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:
+    """The list of titles in JSON: of several lists the one whose key says so, else all lists that name titles."""
     if not isinstance(value, dict) or depth > DEEP:
         return value if isinstance(value, list) else []
-    lists_here = {str(key).lower() for key, one in value.items() if isinstance(one, list)}
-    offers = any(_OFFERED.search(key) and not _ASIDE.search(key) for key in lists_here)
-    own = None if offers else _object(value, look)
-    # without a year it may be the name of the list, or of its reader: {"name": "Brave", "movies": [...]}
-    inner = [item for key, one in value.items() if str(key).lower() in _LISTS and isinstance(one, list) for item in one]
-    if own and (own.year or (own.item and not names(_objects(inner, look)))):
+    list_keys = {str(key).lower() for key, child in value.items() if isinstance(child, list)}
+    recommends = any(_RECOMMENDED.search(key) and not _ASIDE.search(key) for key in list_keys)
+    entry = None if recommends else _object(value, look)
+    # a name without a year may be that of the list, or of its reader: {"name": "Brave", "movies": [...]}
+    inner = [
+        item for key, child in value.items() if str(key).lower() in _LISTS and isinstance(child, list) for item in child
+    ]
+    if entry and (entry.year or (entry.item and not names(_objects(inner, look)))):
         return [value]
     if value and all(str(key).isdecimal() for key in value):
-        return [item for one in value.values() for item in (_list_in(one, look, depth + 1) or [one])]
-    parts = {str(key).lower(): _list_in(one, look, depth + 1) for key, one in value.items()}
+        return [item for child in value.values() for item in (_title_list(child, look, depth + 1) or [child])]
+    parts = {str(key).lower(): _title_list(child, look, depth + 1) for key, child in value.items()}
     lists = {key: part for key, part in parts.items() if part and not _ASIDE.search(key)}
-    plain = [key for key in lists if not _USER.search(key)]
-    if said := [k for k in lists if _OFFERED.search(k)] or [k for k in plain if _TITLES.search(k)]:
-        return lists[said[0]]
-    named = [item for key in plain if names(_objects(lists[key], look)) for item in lists[key]]
-    return named or next((lists[key] for key in plain or lists), [value])
+    plain = [key for key in lists if not _ABOUT_USER.search(key)]
+    if best := [k for k in lists if _RECOMMENDED.search(k)] or [k for k in plain if _TITLES.search(k)]:
+        return lists[best[0]]
+    titled = [item for key in plain if names(_objects(lists[key], look)) for item in lists[key]]
+    return titled or next((lists[key] for key in plain or lists), [value])
 
 
 def _objects(items: Sequence[JsonValue], look: Look) -> list[Entry]:
@@ -199,19 +201,19 @@ def _object(item: Any, look: Look) -> Entry | None:
     if not isinstance(item, dict):
         return None
     fields = {str(key).lower(): value for key, value in item.items()}
-    if isinstance(within := next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None), dict):
-        fields = {str(key).lower(): value for key, value in within.items()}
+    if isinstance(nested := next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None), dict):
+        fields = {str(key).lower(): value for key, value in nested.items()}
     title = next((fields[k] for k in _TITLE_KEYS if fields.get(k)), None)
     if not isinstance(title, str | int) or isinstance(title, bool):
         return None
-    year, plain = year_in(next((fields[k] for k in _YEAR_KEYS if k in fields), None)), str(title).strip()
-    if year and (item_id := look(plain, year)):
-        return Entry(plain, year, item_id)
-    return entry_of(f"{plain} ({year})" if year and not GROUP.search(plain) else plain, look)
+    year, name = year_in(next((fields[k] for k in _YEAR_KEYS if k in fields), None)), str(title).strip()
+    if year and (item_id := look(name, year)):
+        return Entry(name, year, item_id)
+    return entry_of(f"{name} ({year})" if year and not GROUP.search(name) else name, look)
 
 
 def _table(lines: Sequence[str], look: Look) -> list[Entry]:
-    """Entries of tables with pipes: the title's column by its heading, else the first that is no rank."""
+    """Entries of tables with pipes: the title is in the column with that heading, else in the first that is no rank."""
     rules = [n for n, line in enumerate(lines) if _RULE.match(line)]
     body = [n for n, line in enumerate(lines) if line.strip().startswith("|") or (rules and "|" in line)]
     if len(body) < 2:
@@ -219,7 +221,7 @@ def _table(lines: Sequence[str], look: Look) -> list[Entry]:
     entries, title, year, ruled = [], None, None, set(rules)
     for last, n in pairwise([-2, *body]):
         row = _cells(lines[n])
-        # a rule may also end a table: then a row stands above it
+        # a rule may also end a table, with a row above it
         if n + 1 in ruled and (last < n - 1 or _column(row, _TITLE_HEADS, whole=True) is not None):
             title, year = _column(row, _TITLE_HEADS), _column(row, "year|released?")
         elif n not in ruled and (not rules or n > rules[0]) and (entry := _cell_entry(row, title, year, look)):
@@ -233,8 +235,8 @@ def _cell_entry(row: list[str], title: int | None, year: int | None, look: Look)
     if title is None or not row[title]:
         return None
     years = [row[year]] if year is not None and year < len(row) else row[title + 1 :]
-    found = next((cell for cell in years if re.fullmatch(YEAR, cell)), None)
-    return entry_of(f"{row[title]} ({found})" if found and not GROUP.search(row[title]) else row[title], look)
+    cell_year = next((cell for cell in years if re.fullmatch(YEAR, cell)), None)
+    return entry_of(f"{row[title]} ({cell_year})" if cell_year and not GROUP.search(row[title]) else row[title], look)
 
 
 def _cells(line: str) -> list[str]:
@@ -242,7 +244,7 @@ def _cells(line: str) -> list[str]:
 
 
 def _column(head: Sequence[str], words: str, whole: bool = False) -> int | None:
-    """The column that is called so; unless `whole`, or else one that has the word in its name and says no reason."""
+    """The first column named by one of `words`; unless `whole`, else the first that contains one and is no reason."""
     exact = (n for n, cell in enumerate(head) if re.fullmatch(rf"\W*(?:{words})s?\W*", cell, re.I))
-    loose = (n for n, c in enumerate(head) if re.search(rf"\b(?:{words})s?\b", c, re.I) and not _WHY.search(c))
+    loose = (n for n, c in enumerate(head) if re.search(rf"\b(?:{words})s?\b", c, re.I) and not _REASONS.search(c))
     return next(exact, None if whole else next(loose, None))
