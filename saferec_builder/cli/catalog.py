@@ -1,4 +1,4 @@
-"""catalog: items and warnings into the workspace; what the oracle says of them is in cli/catalog_check.py."""
+"""The commands of `catalog` that add items and warnings; those that show and check them are in cli/catalog_check.py."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage.workspace import Workspace
 
 app = typer.Typer(no_args_is_help=True, **PLAIN)
-_SAID = {"on_no_item_here": "on no one item here (none, or several of that title and year)"}
+_LABELS = {"on_no_item_here": "on no one item here (none, or several of that title and year)"}
 
 
 @app.command()
@@ -80,16 +80,16 @@ def fetch(
     fetched/ddd before the next is asked, and added to the catalog; run it again to go on.
     """
     ws = Workspace.open(folder)
-    asked = ddd_api.named(site, base, pause)
-    fetched = planning.fetch(ws, asked, limit=limit, progress=bar("fetch", "item"))
+    api = ddd_api.named(site, base, pause)
+    fetched = planning.fetch(ws, api, limit=limit, progress=bar("fetch", "item"))
     _say(fetched.counts, as_json, adding.noun(site))
     if fetched.fault:
         raise SourceError(fetched.fault)
 
 
 def _say(counts: Counts, as_json: bool, noun: str) -> None:
-    """People are told what a name that programs read does not say."""
-    figures = counts.figures if as_json else {_SAID.get(name, name): value for name, value in counts.figures.items()}
+    """Prints the counts; for people, with figures spelled out whose names say too little."""
+    figures = counts.figures if as_json else {_LABELS.get(name, name): value for name, value in counts.figures.items()}
     say(replace(counts, figures=figures), as_json, noun)
 
 
