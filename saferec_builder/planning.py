@@ -22,7 +22,7 @@ from saferec_builder.storage import tables, texts_on_disk, workspace
 from saferec_builder.storage.texts_on_disk import SAID
 from saferec_builder.storage.workspace import Workspace
 
-SAMPLE = 2_000  # `shortfalls` reads the texts of so many of the last mined conversations
+SAMPLE = 2_000  # number of last mined conversations whose texts `shortfalls` reads
 NO_ROW = "a release would hold no safety row: "
 NOTHING = NO_ROW + "nothing proposed yet: run `saferec-build propose`"
 _INJECT = "add sentences of ours that tell of a trait (`saferec-build release VERSION --inject all`)"
@@ -118,40 +118,39 @@ def shortfalls(ws: Workspace) -> tuple[str, ...]:
     return _shortfalls(_forecast(ws, SAMPLE), ws.config.release.min_seekers, scope)
 
 
-def figures(forecast: Plan) -> dict[str, JsonValue]:
+def figures(plan: Plan) -> dict[str, JsonValue]:
     """The plan for programs, without `left_out`."""
-    values = {name: value for name, value in vars(forecast).items() if name != "left_out"}
-    return values | {"rows": forecast.rows.to_dicts(), "lookups": forecast.lookups.to_dicts()}
+    values = {name: value for name, value in vars(plan).items() if name != "left_out"}
+    return values | {"rows": plan.rows.to_dicts(), "lookups": plan.lookups.to_dicts()}
 
 
-def told(forecast: Plan) -> list[str]:
+def told(plan: Plan) -> list[str]:
     """The plan as lines for people, without `left_out` and the lines of `outcome`."""
-    lines = [_HEADING] * (not forecast.rows.is_empty())
-    for row in forecast.rows.to_dicts():
+    lines = [_HEADING] * (not plan.rows.is_empty())
+    for row in plan.rows.to_dicts():
         lines.append("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
-    lines += ["items to look up first: those that most answers wait for"] * (not forecast.lookups.is_empty())
-    for row in forecast.lookups.to_dicts():
+    lines += ["items to look up first: those that most answers wait for"] * (not plan.lookups.is_empty())
+    for row in plan.lookups.to_dicts():
         lines.append(f"{row['waiting']:>6} waiting  {titles.shown(row)} [{row['domain']}]")
-    too_few = [f"{trait} {people:,}" for trait, people in forecast.too_few_people.items() if people]
-    without_people = len(forecast.too_few_people) - len(too_few)
+    too_few = [f"{trait} {people:,}" for trait, people in plan.too_few_people.items() if people]
+    without_people = len(plan.too_few_people) - len(too_few)
     too_few += [f"{without_people} that nobody has"] * bool(without_people)
-    unknown = f"{forecast.share_of_verdicts_unknown:.3f}"
+    unknown = f"{plan.share_of_verdicts_unknown:.3f}"
     return [
         *lines,
-        f"  waiting: {forecast.waiting:,} pairs of a conversation and a trait of its seeker that an item is unknown"
-        " for",
-        f"  items in answers: {forecast.items_in_answers:,}",
-        f"  of these without a settled trait (neither clear nor violated): {forecast.items_without_a_settled_trait:,}",
+        f"  waiting: {plan.waiting:,} pairs of a conversation and a trait of its seeker that an item is unknown for",
+        f"  items in answers: {plan.items_in_answers:,}",
+        f"  of these without a settled trait (neither clear nor violated): {plan.items_without_a_settled_trait:,}",
         f"  share of verdicts unknown (one for each of these items and each trait): {unknown}",
         f"  withheld traits, of too few people ([release] min_seekers): {', '.join(too_few) or 'none'}",
     ]
 
 
-def outcome(forecast: Plan) -> list[str]:
+def outcome(plan: Plan) -> list[str]:
     """Lines for people: what a release would hold, and why it would hold no safety row."""
-    sentence = f"a release would hold {forecast.requests:,} requests, {forecast.safety_rows:,} of them safety rows"
+    sentence = f"a release would hold {plan.requests:,} requests, {plan.safety_rows:,} of them safety rows"
     sentence += ", if people read every conversation, agreed with every proposal and found nothing else"
-    return [sentence, *(f"shortfall: {reason}" for reason in forecast.shortfalls)]
+    return [sentence, *(f"shortfall: {reason}" for reason in plan.shortfalls)]
 
 
 @dataclass(frozen=True)
@@ -242,10 +241,7 @@ def _counts(with_traits: pl.DataFrame) -> pl.DataFrame:
 
 def _shortfalls(forecast: _Forecast, min_seekers: int, scope: str = "") -> tuple[str, ...]:
     """Why there is no safety row: a reason in the catalog, and one in people's traits. `scope`: the texts read."""
-    reasons = (
-        (scope, _no_clear_answer(forecast) or _no_usable_request(forecast)),
-        ("", _no_trait(forecast, min_seekers)),
-    )
+    reasons = (scope, _no_clear_answer(forecast) or _no_safety_row(forecast)), ("", _no_trait(forecast, min_seekers))
     return tuple(f"{prefix}{NO_ROW}{reason}" for prefix, reason in reasons if reason)
 
 
@@ -291,7 +287,7 @@ def _no_trait(forecast: _Forecast, min_seekers: int) -> str | None:
     return f"{reason}: mine more, or {_INJECT}"
 
 
-def _no_usable_request(forecast: _Forecast) -> str | None:
+def _no_safety_row(forecast: _Forecast) -> str | None:
     """Why no request with traits has an answer that is clear for them; None if one has, or none has traits."""
     with_traits = _with_traits(forecast.requests, forecast.oracle)
     if with_traits.is_empty() or with_traits["usable"].any():

@@ -82,16 +82,14 @@ def add_catalog(
         raise UsageError(f"{missing[0]}: no such file")
     was_empty = not workspace.count(ws, tables.CATALOG_ROWS)
     with shown(len(files) + len(_STEPS), progress) as bar:
-        reads = {}
+        read = {}
         for path in files:
-            reads[path] = _read_checked(Source(source), path)
+            read[path] = _read_checked(Source(source), path)
             bar.update()
         if source == Source.csv:
-            reads = _with_distinct_ids(ws, reads)
-        refused = {path: reason for path, parts in reads.items() if (reason := _why_no_rows(parts))}
-        counts = _append(
-            ws, "catalog add", [part for path in reads if path not in refused for part in reads[path]], bar
-        )
+            read = _with_distinct_ids(ws, read)
+        refused = {path: reason for path, parts in read.items() if (reason := _why_no_rows(parts))}
+        counts = _append(ws, "catalog add", [part for path in read if path not in refused for part in read[path]], bar)
     mined, remedy = workspace.count(ws, tables.CONVERSATIONS) if was_empty and counts.added else 0, ""
     if mined:
         mined_texts = many(mined, "conversation was", "conversations were")
@@ -146,11 +144,11 @@ def _read_checked(source: Source, path: Path) -> Parts:
     return [(table, _with_advice(_with_remark(read, source, path), others, path)) for table, read in parts]
 
 
-def _with_distinct_ids(ws: Workspace, reads: dict[Path, Parts]) -> dict[Path, Parts]:
+def _with_distinct_ids(ws: Workspace, parts_by_path: dict[Path, Parts]) -> dict[Path, Parts]:
     """Gives rows of source csv an id by title where the catalog, or an earlier file, has their id for another title."""
     earlier = workspace.read(ws, tables.CATALOG_ROWS).filter(source=items_csv.SOURCE)
     distinct: dict[Path, Parts] = {}
-    for path, parts in reads.items():
+    for path, parts in parts_by_path.items():
         distinct[path] = [(table, items_csv.apart_from(read, earlier, path.name)) for table, read in parts]
         earlier = pl.concat([earlier, *(read.rows for _, read in distinct[path])])
     return distinct
