@@ -59,7 +59,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
 
 def _write_certificate(path: Path, bounds: LabelBounds) -> None:
     """Writes the certificate unless the file has it already: its time stamp is that of the last change."""
-    text = certificate.of(bounds).model_dump_json(indent=1) + "\n"
+    text = certificate.from_bounds(bounds).model_dump_json(indent=1) + "\n"
     if path.is_file() and path.read_text(encoding="utf-8", errors="replace") == text:
         return
     with whole_files.replacing(path) as tmp:

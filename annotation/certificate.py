@@ -156,7 +156,7 @@ class Certificate(Recall):
     assumptions: list[str] = list(ASSUMPTIONS)
 
 
-def of(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
+def from_bounds(found: LabelBounds, without: Collection[str] = ()) -> Certificate:
     """The document for these bounds; traits in `without` are not named, and count only in the bound over all traits."""
     fields = dict(_recall(found, without))
     if found.items is not None:
@@ -250,7 +250,7 @@ def check(path: Path) -> Certificate:
     except (OSError, ValueError, RecursionError) as fault:
         raise ReleaseError(f"{path}: no certificate that this program can read: {_message(fault)}") from None
     try:
-        field = _first_difference(stated, of(_bounds(stated)))
+        field = _first_difference(stated, from_bounds(_bounds(stated)))
     except ValueError as fault:
         raise ReleaseError(f"{path}: {_message(fault)}: build or fetch it again") from None
     if field is not None:
@@ -291,7 +291,7 @@ def _bounds(stated: Certificate) -> LabelBounds:
 def _recall_bounds(stated: Recall, blind: Blind) -> LabelBounds:
     population = stated.population
     of_all = _audit(stated.missed_of_all, population.zone)
-    apart = bounds.apart(of_all)
+    apart = bounds.half_delta_share(of_all)
     measured = controls.certifies(apart, blind)
     return LabelBounds(
         traits={

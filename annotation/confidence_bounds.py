@@ -152,7 +152,7 @@ def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
     return Bound(**vars(audit), share=None if why else share, most=missed, log_e=log_e, more=more, why=why)
 
 
-def apart(audit: Audit) -> float | None:
+def half_delta_share(audit: Audit) -> float | None:
     """The missed share's upper bound at half of DELTA: the other half is for what the readers themselves miss."""
     return bound(audit, delta=DELTA / 2).share
 

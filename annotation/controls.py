@@ -71,7 +71,7 @@ def plant(
     return ASSIGNMENTS.frame(row for _, row in rows)
 
 
-def apart(votes: pl.DataFrame, assignments: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+def split_votes(votes: pl.DataFrame, assignments: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(votes that make labels, votes on controls)."""
     controls = assignments.filter(why=CONTROL).select(*TASK, "reviewer")
     keys = [*TASK, "reviewer"]

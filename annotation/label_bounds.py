@@ -46,11 +46,11 @@ def bounds(data: Reviewed) -> LabelBounds:
     """What the labels still miss at most, by the blind audit so far, and claim wrongly at most, by the rechecks; and
     what the flags miss of the items that a person or a proposer has read."""
     slugs = data.taxonomy.slugs
-    verdicts = design.said(data.judged, data.labels, data.reviews, data.current)
+    verdicts = design.ever_judged(data.judged, data.labels, data.reviews, data.current)
     blind = controls.blind_misses(readings(data), data.readers)
     drawn = (data.design, data.current, data.assignments, verdicts, data.gold)
     misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, blind=blind, gone=data.erased)
-    voting, _ = controls.apart(data.votes, data.assignments)
+    voting, _ = controls.split_votes(data.votes, data.assignments)
     false, pooled = precision_bounds.false_shares(
         voting, data.assignments, data.auto, slugs, data.readers, data.reviews
     )

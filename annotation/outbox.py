@@ -150,7 +150,7 @@ def people(ws: Workspace) -> set[str]:
     return set(_pending(ws)["reviewer"])
 
 
-def left(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: int) -> int:
+def remaining_budget(ws: Workspace, names: Iterable[str], proposals: pl.DataFrame, budget: int) -> int:
     """The part of a budget of units that an interrupted push to these people has not assigned yet, so that a second run
     assigns only the rest. -1 if all is assigned, since 0 means no budget."""
     rows = _read(ws).filter(pl.col("reviewer").is_in(list(names)), new=True, role="reviewer")

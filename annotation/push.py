@@ -27,7 +27,7 @@ from annotation.push_checks import People
 from annotation.review_destinations import Argilla, Files, LabelStudio, Place, ReviewPage
 from annotation.review_state import ReviewState, found_units, gather, queue, still_open
 from annotation.tools import files, task_conversion as sheets
-from annotation.tools.guidelines import GUIDELINES, guideline, of_tool
+from annotation.tools.guidelines import GUIDELINES, guideline, page_for
 from annotation.tools.tasks_and_answers import TASK, keyed_id, sheet_id
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import ReviewError
@@ -171,7 +171,7 @@ def _plan(state: ReviewState, people: People, options: Options, due: pl.DataFram
         severe=state.taxonomy.severe,
         severe_a_day=settings.severe_a_day,
         severe_in_a_row=settings.severe_in_a_row,
-        budget=outbox.left(state.ws, people.reviewers, state.proposals, budget),
+        budget=outbox.remaining_budget(state.ws, people.reviewers, state.proposals, budget),
         auto=state.auto,
         held_back=settings.held_back,
         recheck=frozenset(undisputed.select("kind", "subject").iter_rows()),
@@ -250,7 +250,7 @@ def _to_files(state: ReviewState, people: People, to: Files) -> Send:
         workspace.append(state.ws, tables.KEYED, rows)  # before anybody gets the file
         count = files.push(units, state.texts, state.taxonomy, guideline(), paths, key)
         with whole_files.replacing(folder / GUIDELINES.name) as tmp:
-            tmp.write_text(of_tool("In a file"), encoding="utf-8")
+            tmp.write_text(page_for("In a file"), encoding="utf-8")
         return {"rows": count, "folder": str(folder)}
 
     return send

@@ -72,7 +72,7 @@ def bounds(
     strata = drawing.strata(design, current, assignments, kind)
     of_any = drawing.states_of_any(verdicts, slugs)
     of_all = drawing.audit(strata, of_any, verdicts, {subject for subject, _ in auto})
-    apart = certificates.apart(of_all)
+    apart = certificates.half_delta_share(of_all)
     measured = controls.certifies(apart, blind)
     pooled = replace(certificates.bound(of_all), measured=measured, of_any=True)
     traits = {}
@@ -113,7 +113,7 @@ def item_bounds(
     """
     if not current:
         return None
-    verdicts = drawing.said(flags, labels.filter(kind="item_flag"), reviews.filter(kind="item_flag"), current)
+    verdicts = drawing.ever_judged(flags, labels.filter(kind="item_flag"), reviews.filter(kind="item_flag"), current)
     return bounds(design, current, assignments, verdicts, GOLD.empty, slugs, kind="item_flag")
 
 

@@ -191,7 +191,7 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     return frame.select(*REVIEWS.columns, "out"), dict(counts.iter_rows())
 
 
-def spelled(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+def with_implied_absent(standing: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """`standing`, and `absent` for each trait that a `*` of another taxonomy showed in its current wording.
 
     So only a trait that is added or reworded is open again. The `*` itself stays out: its reader is asked again.

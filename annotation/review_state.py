@@ -87,9 +87,11 @@ def gather(ws: Workspace) -> ReviewState:
     quoted = reviews.filter(review_history.claims(), kind="sensitivity")["subject"]
     texts = _with_turns(ws, texts, pl.concat([outdated, quoted]))  # for all others the digest is enough
     standing, left_out = review_history.standing(reviews, texts, taxonomy)
-    spelled = review_history.spelled(standing, asked, taxonomy)
+    spelled = review_history.with_implied_absent(standing, asked, taxonomy)
     excluded = withheld.reasons(ws, mined)
-    votes, on_controls = controls.apart(withheld.without(aggregation.votes(spelled, taxonomy), excluded), assignments)
+    votes, on_controls = controls.split_votes(
+        withheld.without(aggregation.votes(spelled, taxonomy), excluded), assignments
+    )
     readers = ws.config.review.readers
     judged = aggregation.adjudicate(votes, labels, readers=readers)
     auto: frozenset[tuple[str, str]] = frozenset()

@@ -57,7 +57,9 @@ def census(design: pl.DataFrame) -> frozenset[Key]:
     return frozenset(design.filter(stratum=CLAIMED).select("kind", "subject").iter_rows())
 
 
-def said(judged: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, current: Collection[str]) -> pl.DataFrame:
+def ever_judged(
+    judged: pl.DataFrame, labels: pl.DataFrame, reviews: pl.DataFrame, current: Collection[str]
+) -> pl.DataFrame:
     """kind, subject, trait, verdict: the labels `judged` of subjects in the data, and tombstones of those that have
     left it, on request or otherwise: their last verdict by people, or a `*` without one if they were read and got none.
 
@@ -82,7 +84,7 @@ def tombstones(
     assigned = assignments.filter(is_gone, kind="sensitivity", role="reviewer").unique("subject", keep="first")
     why = dict(assigned.select("subject", "why").iter_rows())
     judged = labels.filter(is_gone, kind="sensitivity")
-    departed = said(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
+    departed = ever_judged(judged.clear(), judged, reviews.filter(is_gone, kind="sensitivity"), [])
     verdicts = departed.select("subject", "trait", "verdict").rows_by_key("subject", named=True)
     draws, erased = rows["draw"].to_list(), []
     for n, (subject, stratum) in enumerate(rows.select("subject", "stratum").iter_rows()):

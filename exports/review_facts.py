@@ -70,7 +70,7 @@ def certified(
         )
     )
     checks.check_certificates(released, [slug for slug, bound in bounds.traits.items() if bound.within])
-    return certificate.of(bounds, small)
+    return certificate.from_bounds(bounds, small)
 
 
 def _current(snapshot: Snapshot, excluded: dict[str, str]) -> pl.Series:

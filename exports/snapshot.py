@@ -118,7 +118,7 @@ def standing_reviews(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:
     texts = texts.join(turns, on=["subject", "digest"], how="left", maintain_order="left")
     standing, _ = review_history.standing(judged, texts, taxonomy)
     items = _of_items(snapshot, taxonomy).with_columns(out=pl.lit(None, pl.String))
-    return pl.concat([review_history.spelled(standing, snapshot.asked, taxonomy), items])
+    return pl.concat([review_history.with_implied_absent(standing, snapshot.asked, taxonomy), items])
 
 
 def _of_items(snapshot: Snapshot, taxonomy: Taxonomy) -> pl.DataFrame:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from annotation.page import links, practice
 from annotation.page.tasks import Facts, Given, Stale, Tasks
-from annotation.tools.guidelines import of_tool
+from annotation.tools.guidelines import page_for
 from annotation.tools.tasks_and_answers import Refused
 from saferec_builder.core.errors import SafeRecError, whole_object
 from saferec_builder.storage.schema import digest
@@ -84,7 +84,7 @@ class Page:
             {n: getattr(t, n) for n in ("slug", "name", "definition", "hint")} for t in self.tasks.taxonomy.traits
         ]
         first |= {"practice": practice.tasks(self.tasks.taxonomy) if self.practice and not first["done"] else []}
-        return first | {"name": name, "traits": [*traits], "guidelines": of_tool("On the page")}
+        return first | {"name": name, "traits": [*traits], "guidelines": page_for("On the page")}
 
     async def next(self, request: Request) -> Response:
         return JSONResponse(await run_in_threadpool(self.tasks.first, self.name(request)))

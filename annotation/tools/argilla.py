@@ -114,7 +114,7 @@ def responses_of(
 
     Offsets are read in our own text, which `ours` returns: the text on the server may have been edited there.
     """
-    record = sheets.whole(record)
+    record = sheets.replace_unstorable(record)
     try:
         facts = strict_json((record.get("metadata") or {}).get("saferec") or "{}")
     except (ValueError, TypeError, RecursionError):

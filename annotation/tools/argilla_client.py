@@ -13,7 +13,7 @@ from uuid import UUID
 
 from annotation.tools import server_errors as failures, sync
 from annotation.tools.argilla import ADJUDICATOR, LAYOUT, SIZES, place, questions, record_of, responses_of
-from annotation.tools.guidelines import of_tool
+from annotation.tools.guidelines import page_for
 from annotation.tools.reply_models import PAGE
 from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
 from saferec_builder.core.errors import ReviewError, strict_json, whole_object
@@ -58,14 +58,14 @@ class Server:
         import httpx
         from argilla import Argilla
 
-        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.refuse_foreign_redirect]}
         return Argilla(self.url, self.token, timeout=self.timeout, retries=0, limits=limits, event_hooks=hooks)
 
     @contextmanager
     def _requests(self, doing: str) -> Iterator["ArgillaAPI"]:
         from argilla._exceptions import ArgillaCredentialsError, ArgillaError
 
-        with failures.explained(self.url, doing, ArgillaError, hide=self.token):
+        with failures.translated_errors(self.url, doing, ArgillaError, hide=self.token):
             try:
                 yield self.client.api
             except ArgillaCredentialsError as fault:
@@ -91,7 +91,7 @@ class Server:
 
     def project_page(self, mark: str, taxonomy: Taxonomy) -> str:
         """Digest of the questions and guidelines that `project` sets."""
-        return _page_digest(_questions_of(mark, taxonomy), of_tool("In Argilla"))
+        return _page_digest(_questions_of(mark, taxonomy), page_for("In Argilla"))
 
     def project_page_there(self, project: sync.Project) -> str:
         return _page_digest([question.model_dump() for question in self._list_questions(project.id)], project.setup[1])
@@ -110,10 +110,10 @@ class Server:
             mark,
             closed,
         )
-        if project.setup[1].strip() != of_tool("In Argilla").strip():
+        if project.setup[1].strip() != page_for("In Argilla").strip():
             with self._requests(f"put the guidelines of data set {project.id} right") as api:
                 dataset = api.datasets.get(UUID(project.id))
-                dataset.guidelines = of_tool("In Argilla")
+                dataset.guidelines = page_for("In Argilla")
                 api.datasets.update(dataset)
         with self._requests(f"let {account} into their workspace") as api:
             workspace = UUID(project.setup[0])
@@ -168,7 +168,7 @@ class Server:
         """Creates and publishes a data set; a failure leaves a draft in a separate workspace, which is never used."""
         from argilla._models import DatasetModel, FieldModel, QuestionModel, WorkspaceModel
 
-        page, name = of_tool("In Argilla"), re.sub(r"[^A-Za-z0-9_, -]", "", title)
+        page, name = page_for("In Argilla"), re.sub(r"[^A-Za-z0-9_, -]", "", title)
         models = [QuestionModel(**question) for question in rows]  # fails before any request is sent
         with self._requests("make a data set") as api:
             workspace = api.workspaces.create(WorkspaceModel(name=workspace_name))

@@ -15,7 +15,7 @@ def guideline() -> str:
 TOOLS = ("In Label Studio", "In Argilla", "On the page", "In a file")  # headings of the sections for one tool only
 
 
-def of_tool(heading: str) -> str:
+def page_for(heading: str) -> str:
     """The page in Markdown, without the sections for other tools."""
     others = "|".join(name for name in TOOLS if name != heading)
     page = GUIDELINES.read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from annotation.tools import server_errors as failures, sync
-from annotation.tools.guidelines import of_tool
+from annotation.tools.guidelines import page_for
 from annotation.tools.label_studio import ADJUDICATOR, LAYOUT, interface, page_of, place, responses_of, task_of
 from annotation.tools.reply_models import TASKS
 from annotation.tools.task_conversion import Ours, Response, Sheet, page_digest
@@ -29,7 +29,7 @@ def instructions() -> str:
     """The guidelines as HTML; Label Studio shows them before the first task, and later behind a button."""
     from markdown_it import MarkdownIt
 
-    page: str = MarkdownIt().render(of_tool("In Label Studio")).strip()  # as the server stores it
+    page: str = MarkdownIt().render(page_for("In Label Studio")).strip()  # as the server stores it
     # the server removes styles, and its own has no bullets and no space above headings
     return page.replace("<li>", "<li>– ").replace("<h2>", "<br><h2>")
 
@@ -67,7 +67,7 @@ class Server:
     def _web(self) -> "Client":
         import httpx
 
-        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.stays]}
+        limits, hooks = httpx.Limits(max_keepalive_connections=0), {"response": [failures.refuse_foreign_redirect]}
         return httpx.Client(timeout=self.timeout, limits=limits, follow_redirects=True, event_hooks=hooks)
 
     @contextmanager
@@ -75,7 +75,7 @@ class Server:
         from label_studio_sdk.core.api_error import ApiError
         from label_studio_sdk.core.parse_error import ParsingError
 
-        with failures.explained(self.url, doing, ApiError, ParsingError, hide=self.token):
+        with failures.translated_errors(self.url, doing, ApiError, ParsingError, hide=self.token):
             yield self.client
 
     def _required(self, value: Given | None) -> Given:

@@ -313,7 +313,7 @@ def account(folder: Path, facts: Facts, invite: Callable[[], str], name: str) ->
 
 def _account(folder: Path, facts: Facts, invite: str, name: str) -> Account:
     account = Account(email=_email(name), password=secrets.token_urlsafe(12))
-    hooks = {"response": [failures.stays]}
+    hooks = {"response": [failures.refuse_foreign_redirect]}
     with httpx2.Client(base_url=facts["url"], timeout=120, follow_redirects=True, event_hooks=hooks) as web:
         form = web.get(invite).text
         token = form.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]

@@ -25,7 +25,7 @@ class Elsewhere(ReviewError):
     """The server redirects to another origin, to which nothing is sent."""
 
 
-def stays(response: Any) -> None:
+def refuse_foreign_redirect(response: Any) -> None:
     """A hook that httpx calls before it follows a redirect; raises Elsewhere for one to another origin.
 
     A followed redirect sends the texts along, and often the token; redirects within the origin are harmless.
@@ -49,7 +49,7 @@ def _origin(url: Any) -> tuple[str, str, int | None]:
 
 
 @contextmanager
-def explained(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
+def translated_errors(url: str, doing: str, *refusals: type[Exception], hide: str = "") -> Iterator[None]:
     """Turns the errors of httpx and of a library (`refusals`, with a status_code) into ours, with a line for people.
 
     hide: the token, in case the server repeats it.

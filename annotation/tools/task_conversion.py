@@ -115,7 +115,7 @@ def text_of(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def whole(value: Any) -> Any:
+def replace_unstorable(value: Any) -> Any:
     """Replaces lone surrogates, which no file can store, and U+0000, which PostgreSQL refuses."""
     text = re.sub(r"(?<!\\)((?:\\\\)*)\\u0000", rf"\1{UNKNOWN}", json.dumps(value, ensure_ascii=False))
     return json.loads(text.encode("utf-8", "replace"))

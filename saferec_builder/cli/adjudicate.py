@@ -35,6 +35,6 @@ def _figures(result: Adjudication) -> dict[str, JsonValue]:
     alphas: dict[str, dict[str, JsonValue]] = {"sensitivity": {}, "item_flag": {}}
     for row in result.agreement.to_dicts():
         alphas[row.pop("kind")][row.pop("trait")] = row
-    figures = certificate.of(result.bounds).model_dump(include=certificate.BOUNDS)
+    figures = certificate.from_bounds(result.bounds).model_dump(include=certificate.BOUNDS)
     figures |= {"alpha": alphas["sensitivity"], "alpha_of_items": alphas["item_flag"]}
     return figures | {"personal_data": list[JsonValue](result.reported)}

@@ -191,7 +191,7 @@ def status(folder: Folder = Path("."), as_json: Json = False) -> None:
         figures |= {"reviewers": report.reviewers, "left_out": report.left_out}
         figures |= {"traits": {row.pop("trait"): row for row in report.traits.to_dicts()}}
         figures |= {"personal_data": list[JsonValue](report.reported)}
-        figures |= certificate.of(bounds).model_dump(include=certificate.BOUNDS)
+        figures |= certificate.from_bounds(bounds).model_dump(include=certificate.BOUNDS)
     else:
         typer.echo("\n".join(map(line, [*status_text.lines(report), *status_text.of_reports(report.reported)])))
         figures |= {"left_out": report.left_out} if report.left_out else {}

@@ -38,7 +38,7 @@ BOUNDS = LabelBounds(
     false={"gore": c.false_share(190, (0, 1, *(0,) * 78, 1), right=4, waiting=1)},
     false_pooled=c.false_share(240, (0,) * 90),
     blind=Blind.of(40, 2),
-    apart=c.apart(OF_ANY),
+    apart=c.half_delta_share(OF_ANY),
     claimed=500,
     undrawn=7,
     zone=1_000,
@@ -55,7 +55,7 @@ def checked(document: dict[str, Any], folder: Path) -> certificate.Certificate:
 
 @pytest.fixture
 def stated() -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(certificate.of(BOUNDS).model_dump_json())
+    made: dict[str, Any] = json.loads(certificate.from_bounds(BOUNDS).model_dump_json())
     return made
 
 
@@ -67,24 +67,24 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
     assert gore["labels"] == 200 + (2 - 1) + 3 - 1  # found, of the audit without its hole, elsewhere, gone
     assert stated["missed"]["torture"]["words"].startswith("none found, ")
     assert stated["false"]["gore"]["wrong"] == [2, 81] and stated["false"]["gore"]["overturned"] == 1
-    assert checked(stated, tmp_path) == certificate.of(BOUNDS)
+    assert checked(stated, tmp_path) == certificate.from_bounds(BOUNDS)
     assert stated["items"]["unit"] == "item" and stated["items"]["population"]["subjects"] == 360
     assert (stated["unit"], stated["items"]["missed"]["gore"]["certified"]) == ("conversation", False)
 
 
 def test_how_many_have_it_is_told_of_those_read_and_of_all(stated):
     """500 are claimed, 2 of them open; 996 of the zone are there; 403 were audited, 1 a hole, and 1 of 402 has it."""
-    gore, shown = TRAITS["gore"], certificate.of(replace(BOUNDS, undrawn=0)).missed["gore"].prevalence
+    gore, shown = TRAITS["gore"], certificate.from_bounds(replace(BOUNDS, undrawn=0)).missed["gore"].prevalence
     assert shown.read == pytest.approx((200 + 1) / (498 + 402))
     assert shown.all == pytest.approx((200 * 500 / 498 + 1 * 996 / 402) / 1_496)
     assert (shown.low, shown.high) == (203 / 1_496, pytest.approx((203 + gore.most) / 1_496))
     assert stated["missed"]["gore"]["prevalence"]["all"] is None  # 7 have no place in the draw: nobody stands for them
-    nobody = certificate.of(replace(BOUNDS, traits={"gore": c.bound(c.Audit(200, 1_000, ()))}))
+    nobody = certificate.from_bounds(replace(BOUNDS, traits={"gore": c.bound(c.Audit(200, 1_000, ()))}))
     assert nobody.missed["gore"].prevalence.all is None  # of the zone nothing is known
 
 
 def test_a_withheld_trait_is_not_in_it_and_the_rest_can_be_computed(tmp_path):
-    made = certificate.of(replace(BOUNDS, items=None), without=["gore"])
+    made = certificate.from_bounds(replace(BOUNDS, items=None), without=["gore"])
     text = made.model_dump_json()
     assert "gore" not in text and "needles" in text
     assert checked(json.loads(text), tmp_path) == made
@@ -164,10 +164,10 @@ def test_what_is_no_certificate_is_one_line(tmp_path):
 
 def test_a_release_states_what_the_workspace_does_where_only_withheld_traits_are_absent(tmp_path: Path) -> None:
     released, now = tmp_path / "certificate.json", tmp_path / "certificates.json"
-    released.write_text(certificate.of(BOUNDS, ["needles"]).model_dump_json())
-    now.write_text(certificate.of(BOUNDS).model_dump_json())
+    released.write_text(certificate.from_bounds(BOUNDS, ["needles"]).model_dump_json())
+    now.write_text(certificate.from_bounds(BOUNDS).model_dump_json())
     assert certificate.alike(released, now)
-    now.write_text(certificate.of(replace(BOUNDS, undrawn=8)).model_dump_json())
+    now.write_text(certificate.from_bounds(replace(BOUNDS, undrawn=8)).model_dump_json())
     assert not certificate.alike(released, now)
     released.unlink()
     assert not certificate.alike(released, now)

@@ -5,12 +5,12 @@ import pytest
 
 from annotation.controls import (
     Blind,
-    apart,
     blind_misses,
     breaks_at,
     of_the_truth,
     plant,
     readings,
+    split_votes,
     supply,
     words,
 )
@@ -162,7 +162,7 @@ def test_who_corrects_an_answer_has_read_it_blind_all_the_same():
 
 def test_a_control_is_no_vote():
     votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
-    kept, controls = apart(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
+    kept, controls = split_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
     assert kept.select("subject", "reviewer").rows() == [("c1", "ann"), ("c2", "di")]
     assert controls.select("subject", "reviewer").rows() == [("c1", "di")]
 

@@ -102,7 +102,7 @@ def test_tombstones_are_what_people_last_said_of_who_has_left():
     labels = pl.concat([labels, labels.filter(subject="b").with_columns(subject=pl.lit("d"), method=pl.lit("auto"))])
     reviews = labels.with_columns(subject=pl.lit("e"))
     now = labels.filter(subject="b").with_columns(verdict=pl.lit("absent"))
-    said = design.said(now, labels, reviews, ["b"]).select("subject", "trait", "verdict").rows()
+    said = design.ever_judged(now, labels, reviews, ["b"]).select("subject", "trait", "verdict").rows()
     # b is there still; a was found before it became unresolved; nobody has read d; of e there was no label yet
     assert said == [("b", "gore", "absent"), ("a", "gore", "present"), ("e", "*", None)]
 
@@ -187,7 +187,7 @@ def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str])
         of = design.strata(rows, current, sent, "sensitivity")
         return design.audit(of, design.states(verdicts, "gore"), verdicts)
 
-    left = audited(BLANK, sent, design.said(labels, labels, reviews, current))
+    left = audited(BLANK, sent, design.ever_judged(labels, labels, reviews, current))
     stones = design.tombstones(BLANK, sent, labels, reviews, gone)
     assert (
         stones.height == len(gone)
@@ -195,5 +195,5 @@ def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str])
         and not {*stones["draw"]} & {*map(by_draw, IDS)}
     )
     bare = [frame.filter(~pl.col("subject").is_in(gone)) for frame in (BLANK, sent, labels, reviews)]
-    known = design.said(bare[2], bare[2], bare[3], current)
+    known = design.ever_judged(bare[2], bare[2], bare[3], current)
     assert audited(*design.with_erased(bare[0], bare[1], known, stones)) == left

@@ -271,4 +271,6 @@ def test_what_is_found_no_more_in_a_text_is_no_absence_in_a_release(workspace, c
     assert cli("release", "1.0.0", *where).code == 0
     assert manifest(ws)["agreement"]["gore"] == {"alpha": 1.0, "units": 37}
     stated = certificate.check(ws.releases / "1.0.0" / "certificate.json")
-    assert stated == certificate.of(label_bounds(gather(ws)), write.facts_of(ws.releases / "1.0.0")["withheld"])
+    assert stated == certificate.from_bounds(
+        label_bounds(gather(ws)), write.facts_of(ws.releases / "1.0.0")["withheld"]
+    )

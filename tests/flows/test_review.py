@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from annotation.tools.guidelines import GUIDELINES, TOOLS, of_tool
+from annotation.tools.guidelines import GUIDELINES, TOOLS, page_for
 from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
@@ -19,7 +19,7 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert (sent["added"], sent["new"]) == (4, {"proposed": 4})
     assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
     folder = ws.root / "review"
-    assert (folder / "guidelines.md").read_text(encoding="utf-8") == of_tool("In a file")  # of no other tool
+    assert (folder / "guidelines.md").read_text(encoding="utf-8") == page_for("In a file")  # of no other tool
     edit(folder / "ann.csv", yes)
     edit(folder / "bo.csv", lambda row: yes(row) if "blood" in row["text"] else no(row))
     assert review("pull", folder)["added"] == 8
@@ -139,7 +139,7 @@ def test_the_guidelines_name_every_column_that_people_fill_in():
     assert all(
         f"`{column}`" in page for column in ("verdict", "form", "quote", "turn", "note", "seconds", "unit", "*", "none")
     )
-    assert all(len(of_tool(heading).splitlines()) <= 60 for heading in TOOLS)  # one page for each reader
+    assert all(len(page_for(heading).splitlines()) <= 60 for heading in TOOLS)  # one page for each reader
     assert not [t.slug for t in traits.load().traits if f"`{t.slug}`" in page]  # the taxonomy stands in the file itself
 
 

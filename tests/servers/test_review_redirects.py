@@ -75,12 +75,12 @@ def test_a_port_that_goes_without_saying_is_no_other_origin():
         asked = SimpleNamespace(url=httpx.URL(url))
         return SimpleNamespace(has_redirect_location=True, headers={"location": to}, request=asked)
 
-    failures.stays(reply("https://labels.example.org/a", "https://LABELS.example.org:443/b"))
-    failures.stays(reply("http://labels.example.org:80/a", "//labels.example.org/b"))
+    failures.refuse_foreign_redirect(reply("https://labels.example.org/a", "https://LABELS.example.org:443/b"))
+    failures.refuse_foreign_redirect(reply("http://labels.example.org:80/a", "//labels.example.org/b"))
     away = "http://labels.example.org:443/b //evil.example https://labels.example.org.evil.example/ http://["
     for to in away.split():
         with pytest.raises(failures.Elsewhere, match="sent there"):
-            failures.stays(reply("https://labels.example.org/a", to))
+            failures.refuse_foreign_redirect(reply("https://labels.example.org/a", to))
 
 
 @pytest.mark.servers

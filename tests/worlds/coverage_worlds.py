@@ -259,7 +259,7 @@ class Campaign:
         )
         known = _labels(self.known)
         ever = _labels(self.ever) if self.world.condition.taxonomy else known  # else no label ever falls
-        said = design.said(known, ever, read, here)
+        said = design.ever_judged(known, ever, read, here)
         return bounds.bounds(self.design, here, self.given, said, tables.GOLD.empty, tuple(self.slugs))
 
     def _flag_bounds(self) -> bounds.LabelBounds:

@@ -55,7 +55,7 @@ def test_an_answer_of_another_shape_is_one_line(model: Any, good: Any, place: tu
     inner[place[-1]] = value
     with (
         pytest.raises(ReviewError, match="http://a: read it: not understood") as told,
-        failures.explained("http://a", "read it"),
+        failures.translated_errors("http://a", "read it"),
     ):
         model.validate_python(bad)
     told_so = models.ELSEWHERE in str(told.value)  # and names the task

@@ -103,6 +103,6 @@ def test_what_a_library_refuses_is_named(odd):
 
     with (
         pytest.raises(ReviewError, match=r"LabelQuestion.*visible_options|QuestionModel.*visible_options"),
-        failures.explained("u", "do"),
+        failures.translated_errors("u", "do"),
     ):
         QuestionModel(name="x", settings={"type": "label_selection", "options": [], "visible_options": 1})

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from annotation.tools import argilla, label_studio
-from annotation.tools.task_conversion import points, take, units16, whole
+from annotation.tools.task_conversion import points, replace_unstorable, take, units16
 from annotation.tools.tasks_and_answers import Pulled, Task
 from saferec_builder.core.errors import ReviewError
 from tests.worlds.sheet_answers import (
@@ -33,7 +33,7 @@ def test_offsets_come_back_for_any_text(text, index):
 def test_characters_that_no_table_keeps_are_replaced():
     kept = r"\u0000 \\u0000"  # as words, with a backslash each
     text = {"\0": ["a\0\0b", "\\\0", kept, 1, "\ud83d"]}
-    assert whole(text) == {"\ufffd": ["a\ufffd\ufffdb", "\\\ufffd", kept, 1, "?"]}
+    assert replace_unstorable(text) == {"\ufffd": ["a\ufffd\ufffdb", "\\\ufffd", kept, 1, "?"]}
 
 
 NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
