@@ -48,7 +48,7 @@ class Client(sync.Remote, Protocol):
     ) -> Iterator[Response]: ...
 
 
-def home(ws: Workspace) -> Path:
+def server_folder(ws: Workspace) -> Path:
     """Folder of the workspace's own Label Studio."""
     return ws.root / "label-studio"
 
@@ -75,7 +75,7 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
         if not token:
             raise UsageError(f"--url {url}: give --token too (or SAFEREC_REVIEW_TOKEN): your account page shows it")
         return label_studio_server.Server(url, token)
-    facts = managed.state(home(ws))
+    facts = managed.state(server_folder(ws))
     if facts is None:
         raise UsageError(
             "there is no review server yet: run `saferec-build review up`, give --url and --token, or say --tool page"
@@ -86,22 +86,22 @@ def connect(ws: Workspace, place: LabelStudio | Argilla) -> Client:
 
 def accounts_of(ws: Workspace, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account on the server: created on the workspace's own, looked up in saferec.toml for a team's."""
-    facts = managed.state(home(ws))
+    facts = managed.state(server_folder(ws))
     if facts is None or facts["url"] != server.url or not isinstance(server, label_studio_server.Server):
         return {name: ws.config.review.accounts.get(name, name) for name in names}
     emails = {}
     for name in names:
         if name not in facts["accounts"]:
-            managed.account(home(ws), facts, server.invite, name)
+            managed.account(server_folder(ws), facts, server.invite, name)
         emails[name] = facts["accounts"][name]["email"]
     server.invite()  # ends the invitation link that a killed push or another version left open
     return emails
 
 
-def known(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
+def account_names(state: ReviewState, server: Client, names: list[str]) -> dict[str, str]:
     """reviewer -> account, by saferec.toml or the workspace's own server. Raises UsageError if two names share one
     account: that person would count as two readers who agree."""
-    facts = managed.state(home(state.ws))
+    facts = managed.state(server_folder(state.ws))
     accounts = facts["accounts"] if facts and facts["url"] == server.url else {}
     account_of = dict(state.ws.config.review.accounts) | {name: account["email"] for name, account in accounts.items()}
     owner: dict[str, str] = {}
@@ -132,11 +132,11 @@ def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Star
 
     Calls `say` with a line for each long step.
     """
-    facts, new = managed.up(home(ws), say)
+    facts, new = managed.up(server_folder(ws), say)
     reviewers = {name: account["email"] for name, account in facts["accounts"].items()}
-    return Started(facts["url"], facts["email"], reviewers, home(ws) / "server.json", new)
+    return Started(facts["url"], facts["email"], reviewers, server_folder(ws) / "server.json", new)
 
 
 def stop(ws: Workspace) -> bool:
     """Stops the workspace's own Label Studio and keeps its data; returns False if it was not running."""
-    return managed.down(home(ws))
+    return managed.down(server_folder(ws))

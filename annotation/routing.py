@@ -46,7 +46,7 @@ def texts(conversations: pl.DataFrame, items: pl.DataFrame | None = None) -> pl.
 def _plots(items: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for item in items.select("item", "domain", "title", "year", "genres", "plot").iter_rows(named=True):
-        head = ", ".join(part for part in (titles.shown(item), item["domain"], *(item["genres"] or [])) if part)
+        head = ", ".join(part for part in (titles.dated(item), item["domain"], *(item["genres"] or [])) if part)
         turns = [{"role": "plot", "text": item["plot"], "items": []}] if item["plot"] else []
         rows.append(("item_flag", item["item"], digest(item["plot"]), head, turns, True))
     return pl.DataFrame(rows, schema=TEXTS, orient="row")

@@ -30,7 +30,7 @@ def send(
 
     Returns reviewer -> counts (the fields of sync.Pushed). Tasks are deleted for all reviewers, named or not.
     """
-    connections.known(state, server, names)
+    connections.account_names(state, server, names)
     accounts = connections.accounts_of(state.ws, server, names)
     key = partial(keyed_id, state.ws.secret, server.tool)
     open_sheets = sheets.sheets(units, state.texts, state.taxonomy, sources(state), key)
@@ -205,7 +205,7 @@ def fetch(state: ReviewState, server: Client, only: Mapping[str, Collection[str]
     if not projects:
         raise ReviewError(f"{server.url} holds nothing of this workspace: run `saferec-build review push` first")
     names = sorted({*state.assignments["reviewer"], *outbox.people(state.ws)})
-    people = server.names(connections.known(state, server, names), names)
+    people = server.names(connections.account_names(state, server, names), names)
     pulled = Pulled(tool=server.tool, missing=losses.unanswered(state, server.tool, projects))
     ours = _turns_of(state, outbox.tasks(state.ws) | shown(state.assignments, state.texts))
     tasks: Mapping[str, Collection[str]] = {p.id: () for p in projects} if only is None else only
@@ -219,7 +219,7 @@ def fetch(state: ReviewState, server: Client, only: Mapping[str, Collection[str]
             for r in server.responses(project, people, ours, tasks[project.id], _keys(state.ws, server.tool, project))
         ]
     finally:
-        managed.clear_exports(connections.home(state.ws))
+        managed.clear_exports(connections.server_folder(state.ws))
     responses = list(sent_pages.as_asked(state.ws, server.tool, raw, pulled, closed))
     answered_ids = {base_id(r.key) for r in responses}
     if only is None:

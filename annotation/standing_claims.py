@@ -49,12 +49,12 @@ def sure(proposals: pl.DataFrame, current: pl.DataFrame, taxonomy: Taxonomy, con
     """The standing proposals that may become labels without a reader: on this text and in this wording."""
     by_current_rules = (pl.col("proposer") != "rules") | (pl.col("version") == rules.VERSION)
     current_rows = proposals.filter(by_current_rules).join(current, on=TEXT, how="semi", maintain_order="left")
-    return prompting.as_worded(precision.sure(current_rows, confidence), taxonomy)
+    return prompting.in_current_wording(precision.sure(current_rows, confidence), taxonomy)
 
 
 def _superseded(claims: pl.DataFrame, readings: pl.DataFrame, asked: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """`row` of claims in an old wording, or by old rules, whose proposer has since read the text in the current one."""
-    is_current = pl.col("proposal").is_in(prompting.as_worded(claims, taxonomy)["proposal"].implode())
+    is_current = pl.col("proposal").is_in(prompting.in_current_wording(claims, taxonomy)["proposal"].implode())
     by_rules = pl.col("proposer") == "rules"
     older = claims.filter(pl.when(by_rules).then(pl.col("version") != rules.VERSION).otherwise(~is_current))
     if older.is_empty():

@@ -347,7 +347,7 @@ def _more(
     rows: pl.DataFrame,
     inject: str | None,
     ws: Workspace,
-    turns: checks.Said,
+    turns: checks.TurnsAt,
     base: Base,
     disclosed: pl.Series,
 ) -> tuple[pl.DataFrame, list[str]]:

@@ -159,12 +159,12 @@ def check_leaks(rows: pl.DataFrame) -> None:
             )
 
 
-Said = Callable[[pl.Series], pl.Series]  # ascending places -> turns
+TurnsAt = Callable[[pl.Series], pl.Series]  # ascending places -> turns
 _WORDS = 12  # a shorter answer may be repeated by chance
 _ITEMS = 4
 
 
-def without_repeated_answers(rows: pl.DataFrame, turns: Said) -> pl.DataFrame:
+def without_repeated_answers(rows: pl.DataFrame, turns: TurnsAt) -> pl.DataFrame:
     """Returns rows of build_rows.build without the content of test rows whose answer is in a train request.
 
     An answer is the turn at the cut, word for word (12 words or more), or four or more items that the train request
@@ -190,7 +190,7 @@ def _joined(ids: pl.Expr) -> pl.Expr:
     return ids.cast(pl.List(pl.String)).list.join(" ")
 
 
-def _texts(rows: pl.DataFrame, turns: Said, which: pl.Expr, chosen: pl.Expr) -> pl.DataFrame:
+def _texts(rows: pl.DataFrame, turns: TurnsAt, which: pl.Expr, chosen: pl.Expr) -> pl.DataFrame:
     """Returns (row, text, words) of the turns that `which` and `chosen` select, with normalised spelling."""
     parts = [
         pl.DataFrame({"row": part["row"], "cut": part["cut"], "turns": turns(part["place"])})
@@ -227,7 +227,7 @@ SURE = frozenset({"email", "phone", "ip", "card", "handle", "address"})
 
 def check_personal(
     rows: pl.DataFrame,
-    turns: Said,
+    turns: TurnsAt,
     find: Callable[[str], Iterable[Found]],
     suspect: Callable[[pl.Series], pl.Series],
     leave: Mapping[str, Collection[str]] | None = None,
@@ -325,7 +325,7 @@ def remedy(requests: pl.DataFrame, oracle: Oracle, items: pl.DataFrame) -> str:
     if not (gaps := unsettled(requests, oracle)):
         return "add warnings for other items that they name"
     rows = {row["item"]: row for row in items.select("item", "title", "year").to_dicts()}
-    first = ", ".join(f"{titles.shown(rows[item])} ({', '.join(gaps[item])})" for item in list(gaps)[:5])
+    first = ", ".join(f"{titles.dated(rows[item])} ({', '.join(gaps[item])})" for item in list(gaps)[:5])
     more = f" and {len(gaps) - 5} more" if len(gaps) > 5 else ""
     return f"add warnings for {first}{more} (`saferec-build plan`)"
 

@@ -20,7 +20,7 @@ from exports.manifest_types import Combinations
 
 RARE = "a rare combination of traits"  # conversations that are too few even with all traits withheld
 _PAIR = {"subject": pl.String, "trait": pl.String}
-Told = tuple[frozenset[str], bool]  # the traits that are released, and whether any is withheld
+Combination = tuple[frozenset[str], bool]  # the traits that are released, and whether any is withheld
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Hidden:
     facts: Combinations
 
 
-def generalised(combinations: Mapping[str, Told], people: Mapping[str, str], k: int) -> dict[str, Told]:
+def generalised(combinations: Mapping[str, Combination], people: Mapping[str, str], k: int) -> dict[str, Combination]:
     """Returns conversation -> released traits. Groups of equal traits have k people or more, but for the empty one.
     Greedy: takes the small group with most traits, and withholds the trait that joins it to the largest other group;
     among equals the rarest trait."""
-    groups: dict[Told, list[str]] = {}
+    groups: dict[Combination, list[str]] = {}
     for name, key in sorted(combinations.items()):
         groups.setdefault(key, []).append(name)
     count = Counter(trait for traits, _ in combinations.values() for trait in traits)
@@ -67,7 +67,7 @@ def hidden(known: pl.DataFrame, kept: pl.DataFrame, silent: Sequence[str], slugs
         traits=pl.col("trait").filter(open_).unique(), part=(~open_).any()
     )
     people = dict(by_subject.select("subject", "who").iter_rows())
-    before, after, gone = dict[str, Told](), dict[str, Told](), set[str]()
+    before, after, gone = dict[str, Combination](), dict[str, Combination](), set[str]()
     for _, group in by_subject.group_by("source", "split", maintain_order=True):
         full = {name: (frozenset(t), part) for name, t, part in group.select("subject", "traits", "part").iter_rows()}
         reduced = generalised(full, people, k)

@@ -8,7 +8,7 @@ from exports import folder as write, formats as rows, released_ids, required_ver
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.mining import withheld
 from saferec_builder.mining.conversations import pseudonym
-from saferec_builder.mining.removals import asked
+from saferec_builder.mining.removals import of_workspace
 from saferec_builder.storage import tables
 from saferec_builder.storage.workspace import Workspace
 
@@ -19,7 +19,7 @@ def still_in(ws: Workspace, folder: Path) -> list[str]:
     Compares the mined ids, and the release's own ids and pseudonyms, as its conversations may be deleted from the
     tables. Without its key file every revision of a conversation counts as the released one.
     """
-    removals, manifest = asked(ws), write.facts_of(folder)
+    removals, manifest = of_workspace(ws), write.facts_of(folder)
     if not removals:
         return []
     frame, key = versions.table((folder, manifest), "conversations", _SEEN), released_ids.path_of(folder)

@@ -69,10 +69,10 @@ class Snapshot:
 
 def take(ws: Workspace) -> Snapshot:
     """Reads the tables; the texts go to a file on disk, which is deleted with the snapshot."""
-    texts, revisions, rows = spool.Spool(ws.root), [tables.CONVERSATIONS.empty.drop(spool.SAID)], 0
+    texts, revisions, rows = spool.Spool(ws.root), [tables.CONVERSATIONS.empty.drop(spool.TEXT_COLUMNS)], 0
     for part in parts(ws, tables.CONVERSATIONS):
-        texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.SAID))
-        revisions.append(part.drop(spool.SAID))
+        texts.add(part.select(pl.int_range(rows, rows + pl.len(), dtype=pl.UInt32).alias("place"), *spool.TEXT_COLUMNS))
+        revisions.append(part.drop(spool.TEXT_COLUMNS))
         rows += part.height
     clusters.check(ws)  # checked now: the clusters are read next, and must hold all comparisons made so far
     proposals, claimed = [tables.PROPOSALS.empty.select(_CLAIM)], [claims.NONE]

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from annotation.connections import home
+from annotation.connections import server_folder
 from annotation.tools import local_label_studio as managed
 from saferec_builder import llm
 from saferec_builder.core import taxonomy as traits
@@ -275,7 +275,7 @@ def _place(url: str) -> str:
 
 def _review(ws: Workspace) -> Iterator[Finding]:
     try:
-        facts = managed.state(home(ws))
+        facts = managed.state(server_folder(ws))
     except SafeRecError as fault:
         yield Finding("label studio", MISSING, " ".join(str(fault).split()), "put your copy of it back")
         return

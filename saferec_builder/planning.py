@@ -19,7 +19,7 @@ from saferec_builder.core.progress import Progress
 from saferec_builder.mining import splits, withheld
 from saferec_builder.sources import doesthedogdie_api as ddd_api
 from saferec_builder.storage import tables, texts_on_disk, workspace
-from saferec_builder.storage.texts_on_disk import SAID
+from saferec_builder.storage.texts_on_disk import TEXT_COLUMNS
 from saferec_builder.storage.workspace import Workspace
 
 SAMPLE = 2_000  # number of last mined conversations whose texts `shortfalls` reads
@@ -124,14 +124,14 @@ def figures(plan: Plan) -> dict[str, JsonValue]:
     return values | {"rows": plan.rows.to_dicts(), "lookups": plan.lookups.to_dicts()}
 
 
-def told(plan: Plan) -> list[str]:
+def lines_of(plan: Plan) -> list[str]:
     """The plan as lines for people, without `left_out` and the lines of `outcome`."""
     lines = [_HEADING] * (not plan.rows.is_empty())
     for row in plan.rows.to_dicts():
         lines.append("{asked:>6} asked  {answered:>6} answered  {usable:>6} usable  {trait} {split}".format(**row))
     lines += ["items to look up first: those that most answers wait for"] * (not plan.lookups.is_empty())
     for row in plan.lookups.to_dicts():
-        lines.append(f"{row['waiting']:>6} waiting  {titles.shown(row)} [{row['domain']}]")
+        lines.append(f"{row['waiting']:>6} waiting  {titles.dated(row)} [{row['domain']}]")
     too_few = [f"{trait} {people:,}" for trait, people in plan.too_few_people.items() if people]
     without_people = len(plan.too_few_people) - len(too_few)
     too_few += [f"{without_people} that nobody has"] * bool(without_people)
@@ -146,7 +146,7 @@ def told(plan: Plan) -> list[str]:
     ]
 
 
-def outcome(plan: Plan) -> list[str]:
+def outcome_lines(plan: Plan) -> list[str]:
     """Lines for people: what a release would hold, and why it would hold no safety row."""
     sentence = f"a release would hold {plan.requests:,} requests, {plan.safety_rows:,} of them safety rows"
     sentence += ", if people read every conversation, agreed with every proposal and found nothing else"
@@ -184,14 +184,14 @@ def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
     small, rare = rare_combinations.withheld(labels, kept, silent, ws.taxonomy.slugs, config.min_seekers)
     kept, left_out = rare_combinations.without(kept, left_out, rare)
     texts = _newest(ws, sample) if sample else workspace.read(ws, tables.CONVERSATIONS)
-    texts = tables.last(texts, "conversation").select("conversation", *SAID)
+    texts = tables.last(texts, "conversation").select("conversation", *TEXT_COLUMNS)
     kept = kept.drop("place").join(texts, on="conversation", maintain_order="left").with_row_index("place")
     refs = texts_on_disk.refs(kept)["ref"]
     finders = catalog.finders(refs, items, links, judged.works, undated=config.titles == "any")
-    contents = kept.select(SAID)
+    contents = kept.select(TEXT_COLUMNS)
     reading = build_rows.Reading(lambda places: contents[places.to_list()], *finders)
     terms = build_rows.Terms(frozenset(small), True, excluded, config.requests == "turn", config.truth == "any")
-    requests = build_rows.build(kept.drop(SAID), labels, reading, items["item"].sort(), terms)
+    requests = build_rows.build(kept.drop(TEXT_COLUMNS), labels, reading, items["item"].sort(), terms)
     requests = requests.filter((pl.col("further") == 0) | ~pl.col("source").is_in(silent))
     requests = rare_combinations.unlearned(requests, rare)
     requests = checks.without_repeated_answers(requests, lambda places: contents["turns"][places.to_list()])

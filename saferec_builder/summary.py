@@ -70,7 +70,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     """
     tools = _review_tools(ws)
     collect = " or ".join(how for _, how in tools)
-    own_server = (connections.home(ws) / "server.json").exists()  # written by `review up`
+    own_server = (connections.server_folder(ws) / "server.json").exists()  # written by `review up`
     push = PUSH + (tools[0][0] if tools else "" if own_server else " --tool page")
     steps = {
         "catalog_rows": "add items and warnings: `saferec-build catalog add`",

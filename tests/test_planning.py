@@ -99,11 +99,11 @@ def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace, 
     store.append(workspace, tables.LABELS, world.labels(*labels))
     found = sr.plan(workspace)
     (why,) = found.shortfalls
-    first = [titles.shown(row) for row in found.lookups.to_dicts()]
+    first = [titles.dated(row) for row in found.lookups.to_dicts()]
     assert f"add warnings for {' (gore), '.join(first[:5])} (gore) and 6 more (`saferec-build plan`)" in why
     assert first[-1] == world.film("I") and found.lookups["waiting"].arg_max() == len(first) - 1
     asked = list[str]()
-    monkeypatch.setattr(ddd_api, "media", lambda site, item, agrees: asked.append(titles.shown(item)))
+    monkeypatch.setattr(ddd_api, "media", lambda site, item, agrees: asked.append(titles.dated(item)))
     sr.fetch(workspace, ddd_api.Site("k"), limit=3)
     assert asked == first[:3]  # it went by `catalog gaps`, which has I first
 
@@ -167,8 +167,9 @@ def test_conversations_of_a_withheld_trait_are_counted_apart(workspace, cli):
     assert (found.requests, found.conversations, found.left_out) == (5, 5, {"has a withheld trait": 4})
     told = cli("plan", "-C", workspace.root).out
     assert "  in conversations only: has a withheld trait 4\nplan: 9 conversations in = 9 out + 0 dropped" in told
-    assert "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has" in planning.told(
-        found
+    assert (
+        "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has"
+        in planning.lines_of(found)
     )
 
 

@@ -18,7 +18,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue, text_of_parts
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from saferec_builder.core.progress import Progress, shown
 from training.data import Message, Row, jsonl
 from training.settings import Settings, change
@@ -139,7 +139,7 @@ def ask(
     def send(row: Row) -> Answer:
         return _ask_one(url, {"model": model, "messages": messages(row, k, how)}, body, how, sleep)
 
-    with held(path, f"{path}: another `evaluate`", wait=True):
+    with file_lock(path, f"{path}: another `evaluate`", wait=True):
         _drop_partial_line(path)
         _fill(path, table, send, url, progress)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import polars as pl
 
-from annotation.tools.tasks_and_answers import UNKNOWN, Task, Turns, per_task, unit_id, warning
+from annotation.tools.tasks_and_answers import UNKNOWN, Task, Turns, rows_by_task, unit_id, warning
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
@@ -69,7 +69,7 @@ def push(
     heads = current.select("kind", "subject", "head", "turns").iter_rows()
     dialogues = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in heads}
     rows: dict[str, list[dict[str, str]]] = {name: [] for name in paths}
-    for task, part in per_task(units.filter(pl.col("reviewer").is_in([*paths]))):
+    for task, part in rows_by_task(units.filter(pl.col("reviewer").is_in([*paths]))):
         fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, part, taxonomy, key)}
         rows[task.reviewer] += _task_rows(part, fixed | {"shown": f"{stamp}, asked {' '.join(_asked(part))}"}, taxonomy)
     with ExitStack() as stack:  # no file is replaced until all are written: half a push would be assigned again
@@ -91,7 +91,7 @@ def records(units: pl.DataFrame, guideline: str, taxonomy: Taxonomy, names: Cont
     """Rows of the table `keyed` for the files of `names`: what each task asks."""
     return [
         (_key(task, rows, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest)
-        for task, rows in per_task(units)
+        for task, rows in rows_by_task(units)
         if task.reviewer in names
     ]
 

@@ -21,7 +21,7 @@ import httpx2
 
 from annotation.tools import server_errors as failures
 from saferec_builder.core.errors import ReviewError, strict_json
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from saferec_builder.storage.whole_files import write_private
 
 VERSION = "1.23.2"
@@ -86,7 +86,7 @@ def install(say: Say) -> Path:
     folder = _installation()
     if not installed():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with held(folder.with_name(f"{folder.name}.lock"), f"{folder}: another installation", wait=True):
+        with file_lock(folder.with_name(f"{folder.name}.lock"), f"{folder}: another installation", wait=True):
             if not installed():
                 _install(folder, say)
     return folder
@@ -128,7 +128,7 @@ def save(folder: Path, facts: Facts) -> None:
 def _locked(folder: Path) -> Iterator[None]:
     """A lock on starting and stopping the server and on server.json: two writers would lose each other's passwords."""
     folder.mkdir(parents=True, exist_ok=True)
-    with held(folder / ".lock", f"{folder}: another command", wait=True):
+    with file_lock(folder / ".lock", f"{folder}: another command", wait=True):
         yield
 
 

@@ -23,7 +23,7 @@ from annotation.tools.tasks_and_answers import (
     Turns,
     asked_id,
     mark,
-    per_task,
+    rows_by_task,
     warning,
 )
 from saferec_builder.core.errors import ReviewError
@@ -171,7 +171,7 @@ def sheets(
     current = texts.filter("current").join(units, on=["kind", "subject"], how="semi")
     heads = {(r[0], r[1]): (r[2], r[3]) for r in current.select("kind", "subject", "head", "turns").iter_rows()}
     result = []
-    for task, rows in per_task(units):
+    for task, rows in rows_by_task(units):
         head, raw = heads[task.kind, task.subject]
         cards = [row for row in rows if row["trait"] != "*"]
         facts = sources.get(task.subject, []) if rows[0]["why"] != "audit" else []

@@ -98,7 +98,7 @@ class Task:
 TASK = tuple(column.name for column in fields(Task))  # the columns that identify a task and the text it showed
 
 
-def per_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
+def rows_by_task(units: pl.DataFrame) -> Iterator[tuple[Task, list[dict[str, Any]]]]:
     """Each task of these units (routing.UNITS), in their order, with its rows."""
     rows_by_task: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for row in units.iter_rows(named=True):

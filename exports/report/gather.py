@@ -79,7 +79,9 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "simulated": bool(state.votes["simulated"].any() or last_labels["simulated"].any()),
         "release": manifest and _release_facts(ws, manifest),
         "doubts": _doubts(ws, manifest["version"]) if manifest else [],
-        "headline": figures.headline(conversations, labels, state.votes, items, verdicts.meant(items, links, warnings)),
+        "headline": figures.headline(
+            conversations, labels, state.votes, items, verdicts.linked(items, links, warnings)
+        ),
         "released": manifest and figures.released(manifest),
         "funnel": figures.funnel(*steps, released=released, withheld=state.withheld),
         "left_out": figures.left_out(drops.filter(pl.col("stage") != "release"), current_readings) + _dropped(manifest),

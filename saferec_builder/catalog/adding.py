@@ -236,10 +236,10 @@ def _item_figures(rows: pl.DataFrame, items: pl.DataFrame) -> dict[str, JsonValu
 def _lost_figures(ws: Workspace, old: pl.DataFrame, merged: tuple[pl.DataFrame, pl.DataFrame]) -> dict[str, JsonValue]:
     """How many statements referred to an item of the `old` catalog rows, and refer to none now."""
     statements = workspace.read(ws, tables.WARNINGS) if old.height else tables.WARNINGS.empty
-    unlinked = statements.join(verdicts.meant(*merged, statements), "warning", "anti", maintain_order="left")
+    unlinked = statements.join(verdicts.linked(*merged, statements), "warning", "anti", maintain_order="left")
     if unlinked.is_empty():
         return {}
-    lost = unlinked.join(verdicts.meant(*merging.merge(old), unlinked), "warning", "semi", maintain_order="left")
+    lost = unlinked.join(verdicts.linked(*merging.merge(old), unlinked), "warning", "semi", maintain_order="left")
     if lost.is_empty():
         return {}
     example = f"{lost.height:,}, such as of {sources.readable(lost['ref'][0], 80)}: two items have this id or title"
@@ -255,7 +255,7 @@ def _warning_figures(
     reasons, says that they clear no item: with these alone, nothing can be recommended to anybody with a trait.
     """
     items, links = merged
-    unlinked = warnings.join(verdicts.meant(items, links, warnings), "warning", "anti", maintain_order="left")
+    unlinked = warnings.join(verdicts.linked(items, links, warnings), "warning", "anti", maintain_order="left")
     figures: dict[str, JsonValue] = {"items": items.height}
     if warnings.height and set(warnings["kind"]) <= {"keyword", "tag", "reason"}:
         figures["clears"] = "no item: a film of which they say nothing may have it all the same"
@@ -282,7 +282,7 @@ def _replaced_figures(
     by_title = index(merged[0]) if statements["ref"].str.starts_with("title:").any() else None
     counting = verdicts.statements(*merged, statements, by_title)
     replaced = read.join(counting, "warning", "anti", maintain_order="left")
-    replaced = replaced.join(verdicts.meant(*merged, replaced, by_title), "warning", "semi", maintain_order="left")
+    replaced = replaced.join(verdicts.linked(*merged, replaced, by_title), "warning", "semi", maintain_order="left")
     for topic, ref in replaced.select("topic", "ref").head(1).iter_rows():
         example = f"{replaced.height:,}, such as {sources.readable(topic, 80)!r} of {sources.readable(ref, 80)}"
         return {"another_counts_instead": f"{example}: if it holds again, add it with a newer `retrieved`"}

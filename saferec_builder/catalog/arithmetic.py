@@ -96,8 +96,8 @@ def steps(judged: Judged) -> tuple[Step, ...]:
 
 def _votes(judged: Judged) -> list[Step]:
     statements, trait, rule, voters = judged.said, judged.trait, judged.rule, judged.known
-    topics, p, _ = judging.asked(statements, [trait], rule, 1, voters)
-    exact = judging.asked(statements.filter("exact"), [trait], rule, 1, voters)[1]
+    topics, p, _ = judging.topic_truth(statements, [trait], rule, 1, voters)
+    exact = judging.topic_truth(statements.filter("exact"), [trait], rule, 1, voters)[1]
     core = [topics.index(topic) for topic in trait.core]
     clears = bool(core) and bool(p[0, core].sum() <= rule.clear_upto)
     lines = []
@@ -161,7 +161,7 @@ def _classes(judged: Judged) -> list[Step]:
 
 def _not_true(statements: pl.DataFrame, trait: Trait, topic: str, rule: Rule, voters: Mapping[str, Voters]) -> bool:
     """Whether these statements answer a topic of the trait with a no that outweighs a class of statements."""
-    topics, p, _ = judging.asked(statements, [trait], rule, 1, voters)
+    topics, p, _ = judging.topic_truth(statements, [trait], rule, 1, voters)
     return bool(p[0, topics.index(topic)] <= rule.clear_upto)
 
 

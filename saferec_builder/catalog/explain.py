@@ -90,7 +90,9 @@ def judged(
     by_title = index(items)
     all_statements = judging.statements(items, links, warnings, by_title)
     name_, year = titles.split_year(title.removeprefix("title:"))  # the prefix is that of `catalog gaps`
-    by_title.works = known_works.works(items, known_works.known(items, links, all_statements)) if year is None else {}
+    by_title.works = (
+        known_works.works(items, known_works.familiarity(items, links, all_statements)) if year is None else {}
+    )
     match = _by_id(title, items, links) or titles.find(by_title, name_, year, domain)
     similar = candidates(match.candidates or (() if match.item else alike(title, items)), items)
     unjudged = similar.with_columns(verdict=pl.lit(None, pl.String))
@@ -112,7 +114,7 @@ def judged(
     return replace(
         answer,
         item=match.item,
-        title=titles.shown(items.filter(pl.col("item") == match.item).row(0, named=True)),
+        title=titles.dated(items.filter(pl.col("item") == match.item).row(0, named=True)),
         word=violations.VERDICTS[verdict],
         risk=number,
         evidence=statements.filter(speaks_for(trait)).select(SHOWN),
@@ -127,7 +129,7 @@ def _as_json(name: str, steps: Sequence[Step]) -> dict[str, JsonValue]:
 
 def alike(title: str, items: pl.DataFrame) -> list[str]:
     """Up to three items with a "Title (Year)" spelt almost like this, the most similar first."""
-    by_title = {titles.shown(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
+    by_title = {titles.dated(row).casefold(): row["item"] for row in items.select("item", "title", "year").to_dicts()}
     return [by_title[near] for near in get_close_matches(title.casefold(), list(by_title), 3, 0.8)]
 
 
@@ -137,7 +139,7 @@ def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
     ref: what `resolved` accepts for this item alone, its IMDb id or else its item id.
     """
     rows = {row["item"]: row for row in items.filter(pl.col("item").is_in(list(wanted))).to_dicts()}
-    table = [(item, titles.shown(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
+    table = [(item, titles.dated(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
     return pl.DataFrame(table, schema=dict.fromkeys(("item", "title", "domain", "ref"), pl.String), orient="row")
 
 

@@ -33,7 +33,7 @@ def uses(named: pl.DataFrame, linked: Mapping[str, str]) -> pl.DataFrame:
     return named.join(links, "ref", maintain_order="left").select(USES.names()).unique(maintain_order=True)
 
 
-def said(conversations: pl.DataFrame, mentions: Callable[[str], Sequence[tuple[int, int, str]]]) -> pl.DataFrame:
+def mentioned(conversations: pl.DataFrame, mentions: Callable[[str], Sequence[tuple[int, int, str]]]) -> pl.DataFrame:
     """(conversation, item) of the items that `mentions` finds in the texts of turns: a release reads these, too."""
     turns = conversations.select("conversation", turn="turns").explode("turn", empty_as_null=False)
     turns = turns.select("conversation", pl.col("turn").struct.field("text"))

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 _NAMED = pl.DataFrame(schema={"conversation": pl.String, "ref": pl.String})
 
 
-def known(
+def familiarity(
     items: pl.DataFrame, links: pl.DataFrame, said: pl.DataFrame, conversations: pl.DataFrame | None = None
 ) -> dict[str, Known]:
     """item -> Known, for every item: its ids, its rating reasons and keywords among the statements `said`, and the
@@ -78,11 +78,11 @@ def judged(
 ) -> Judged:
     """The oracle's verdicts on the items, and how well known each is."""
     statements = verdicts.statements(items, links, warnings)
-    all_works = works(items, known(items, links, statements, conversations))
+    all_works = works(items, familiarity(items, links, statements, conversations))
     return Judged(*verdicts.risks_of(items, statements, taxonomy, rule), all_works)
 
 
-def together(index: titles.Index, texts: Iterable[str], domain: str | None = None) -> dict[str, titles.Match]:
+def match_list(index: titles.Index, texts: Iterable[str], domain: str | None = None) -> dict[str, titles.Match]:
     """The works that the texts of one list mean, read without quotes and reasons; for a title without a year the works
     that the others mean are taken into account."""
     look = Look(partial(_if_known, index), domain)

@@ -6,7 +6,7 @@ import polars as pl
 
 from saferec_builder.catalog import explain, known_works, linking, merging
 from saferec_builder.catalog.explain import Explained, Verdict
-from saferec_builder.catalog.gaps import gaps as ranked, said, uses
+from saferec_builder.catalog.gaps import gaps as ranked, mentioned, uses
 from saferec_builder.core.errors import UsageError, near
 from saferec_builder.sources import DOMAINS
 from saferec_builder.storage import tables, texts_on_disk, workspace
@@ -81,7 +81,7 @@ def gaps(ws: Workspace) -> Gaps:
     judged = known_works.judged(items, links, workspace.read(ws, tables.WARNINGS), ws.taxonomy, ws.config.rule)
     refs, undated = texts_on_disk.refs(conversations, "conversation"), ws.config.release.titles == "any"
     linked, mentions = linking.finders(refs["ref"], items, links, judged.works, undated=undated)
-    used = pl.concat([uses(refs, linked), said(conversations, mentions)]).unique(maintain_order=True)
+    used = pl.concat([uses(refs, linked), mentioned(conversations, mentions)]).unique(maintain_order=True)
     unlinked = refs.filter(~pl.col("ref").is_in(list(linked)))
     redial = bool(unlinked["ref"].str.starts_with("redial:").any())
     return Gaps(ranked(items, judged.oracle, used, _sensitive(ws, conversations)), unlinked, redial)

@@ -179,7 +179,7 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     numbers = [(b, item_ids[b], reason, a) for b, a, reason in groups.joined]
     numbers += [(b, item_ids[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item_ids[a] != item_ids[b]]
     pairs = [(groups.rows[b], name, reason, groups.rows[a]) for b, name, reason, a in numbers]
-    merged = [(a["ref"], name, reason, b["ref"], titles.shown(a), titles.shown(b)) for a, name, reason, b in pairs]
+    merged = [(a["ref"], name, reason, b["ref"], titles.dated(a), titles.dated(b)) for a, name, reason, b in pairs]
     return pl.DataFrame(merged, schema=MERGES, orient="row")
 
 

@@ -119,7 +119,7 @@ def screen(
     cut = [replace(ranked, titles=ranked.titles[:k]) for ranked in lists]
     read = _resolved(cut, partial(_matches, index, ids, domain), judged.oracle, slugs, progress)
     counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
-    names = {row["item"]: titles.shown(row) for row in items.select("item", "title", "year").to_dicts()}
+    names = {row["item"]: titles.dated(row) for row in items.select("item", "title", "year").to_dicts()}
     return Screening(
         counts, _rates(read, slugs), _unknown(read, slugs), _causes(read, slugs, names), _differences(read, slugs)
     )
@@ -152,7 +152,7 @@ def _as_title(entry: JsonValue) -> JsonValue:
         return entry
     if isinstance(entry.get("title"), str):
         year = year_in(entry.get("year"))
-        return titles.shown(entry if year is None else {**entry, "year": year})
+        return titles.dated(entry if year is None else {**entry, "year": year})
     return (entry["item"] or "") if isinstance(entry.get("item", False), str | None) else entry
 
 
@@ -168,7 +168,7 @@ def _matches(
 ) -> dict[str, titles.Match]:
     """The matches of one list's titles; an id that `catalog show` takes or prints is that work."""
     by_id = {text: ids[ref] for text in entries for ref in (f"item:{text}", refs.read(text) or text) if ref in ids}
-    return known_works.together(index, [text for text in entries if text not in by_id], domain) | by_id
+    return known_works.match_list(index, [text for text in entries if text not in by_id], domain) | by_id
 
 
 def _resolved(

@@ -72,7 +72,7 @@ def judge(
 def _judged(
     said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
 ) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-    topics, p, share = asked(said, traits, rule, n, known)
+    topics, p, share = topic_truth(said, traits, rule, n, known)
     rated, classes = severity(said, n), classed(said, topics, n)
     results = [
         violations.judge(
@@ -89,7 +89,7 @@ def statements(
     """The warnings that count and that refer to an item of the catalog, with `item`, `row` (its number) and `exact`
     (False: the source's title may be another work's, see titles.Match). `by_title`: index(items), if it exists."""
     numbers = items.select("item").with_row_index("row")
-    with_keys = meant(items, links, warnings, by_title).with_columns(key=topic_key())
+    with_keys = linked(items, links, warnings, by_title).with_columns(key=topic_key())
     rows = with_keys.join(numbers, "item", maintain_order="left").with_row_index("at")
     addresses = rows.select("url").unique().with_columns(address=_page())  # a page has many topics
     rows = rows.join(addresses, "url", "left", nulls_equal=True, maintain_order="left")
@@ -117,7 +117,7 @@ def _page() -> pl.Expr:
     return (host.str.to_lowercase() + bare.str.strip_prefix(host)).str.strip_chars_end("/")
 
 
-def meant(
+def linked(
     items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, by_title: titles.Index | None = None
 ) -> pl.DataFrame:
     """Every warning that refers to an item of the catalog, even if a later one replaces it, with `item` and `exact`."""
@@ -167,7 +167,7 @@ def counts(said: pl.DataFrame) -> pl.DataFrame:
     return groups.agg(pl.col("yes", "no").fill_null(0).sum()).drop("apart")
 
 
-def asked(
+def topic_truth(
     said: pl.DataFrame, traits: Sequence[Trait], rule: Rule, n: int, known: Mapping[str, Voters]
 ) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64]]:
     """(topics, P(true) of items x topics, share of yes): the worst of `counts` and clear answers."""

@@ -52,7 +52,7 @@ def show(
     """All that is known of one item. Its sources, every warning, and the arithmetic of each risk."""
     result = lookup.show(Workspace.open(folder), item, domain=domain)
     row = result.item
-    lines = [f"{titles.shown(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
+    lines = [f"{titles.dated(row)} [{row['domain']}] {row['item']}", f"  known as  {', '.join(row['refs'])}"]
     lines += [f"  alias     {alias}" for alias in row["aliases"]]
     lines += [f"  warning   {arithmetic.statement(warning, name=True)}" for warning in result.warnings.to_dicts()]
     for trait in result.traits:
@@ -72,7 +72,7 @@ def gaps(
     touched, examples = result.unlinked["conversation"].n_unique(), names.head(3).to_list()
     lines = [
         f"{row['waiting']:>6} waiting  {many(row['conversations'], 'conversation ', 'conversations'):>20}"
-        f"  {titles.shown(row)} [{row['domain']}]: {many(len(row['unknown']), 'trait', 'traits')} unknown"
+        f"  {titles.dated(row)} [{row['domain']}]: {many(len(row['unknown']), 'trait', 'traits')} unknown"
         for row in rows
     ]
     if len(names):

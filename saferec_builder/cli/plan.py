@@ -32,9 +32,9 @@ def plan(
     if as_json:
         say(replace(counts, figures=figures | planning.figures(forecast)), as_json)
         return
-    typer.echo("\n".join(map(line, planning.told(forecast))))
+    typer.echo("\n".join(map(line, planning.lines_of(forecast))))
     say(counts, as_json, "conversations")
-    typer.echo("\n".join(map(line, planning.outcome(forecast))))
+    typer.echo("\n".join(map(line, planning.outcome_lines(forecast))))
     has_shortfall = any(reason != planning.NOTHING for reason in forecast.shortfalls)
     onward(ws, as_json, "mend each shortfall; after that, " if has_shortfall else "", planned=True)
 

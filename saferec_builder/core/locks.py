@@ -18,7 +18,7 @@ _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextmanager
-def held(path: Path, others: str, *, wait: bool, shared: bool = False) -> Iterator[None]:
+def file_lock(path: Path, others: str, *, wait: bool, shared: bool = False) -> Iterator[None]:
     """Holds the lock of this file. Where others hold it, waits and logs that; raises StoreError if not `wait`.
 
     `others` says who they are, for the message. Several processes can hold a lock if all of them are `shared`."""

@@ -45,7 +45,7 @@ def split_year(text: str) -> tuple[str, int | None]:
     return (match[1].strip(), int(match[2])) if match else (text.strip(), None)
 
 
-def shown(item: Mapping[str, object]) -> str:
+def dated(item: Mapping[str, object]) -> str:
     """The title of an item, with its year if it has one, as people read it: "Alien (1979)"."""
     return f"{item['title']} ({item['year']})" if item.get("year") else str(item["title"])
 
@@ -155,7 +155,7 @@ class Near(str):
 NOT_FOUND = Match("not_found")
 
 
-def named(match: Match) -> str | None:
+def item_of(match: Match) -> str | None:
     """The id of the matched item; a Near where the title does not name it exactly."""
     sure = match.exact and not match.candidates
     return match.item if sure or match.item is None else Near(match.item)

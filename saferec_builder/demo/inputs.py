@@ -21,15 +21,15 @@ from saferec_builder.storage.whole_files import replacing
 NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an item ends the prompt
 
 
-def made(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
+def all_conversations(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
     """The hand-written conversations and `generated` more, divided among train, validation, test and unseen."""
     total = sum(generate.COUNTS.values())
     counts = {bank: max(1, n * generated // total) for bank, n in generate.COUNTS.items()}
     counts["train"] += max(0, generated - sum(counts.values()))  # the remainder of rounding
-    return [*written(), *generate.conversations(taxonomy, counts=counts)]
+    return [*written_conversations(), *generate.conversations(taxonomy, counts=counts)]
 
 
-def written() -> list[generate.Made]:
+def written_conversations() -> list[generate.Made]:
     """The package's conversations.jsonl in the form of `mine messages`, spread over the demo's period."""
     rows = list(world.read_lines(world.FOLDER / "conversations.jsonl"))
     days = sum(generate.PERIODS["test"])
@@ -52,7 +52,7 @@ def write(
     number of conversations: there would be no truth for tasks that were assigned already.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    conversations, path = made(taxonomy, generated), folder / "conversations.jsonl"
+    conversations, path = all_conversations(taxonomy, generated), folder / "conversations.jsonl"
     if path.exists() and (stored := path.read_bytes().count(b"\n")) != len(conversations):
         raise UsageError(
             f"{folder.parent} holds a demo of {stored:,} conversations, and --generated {generated} makes"
@@ -60,7 +60,7 @@ def write(
         )
     _lines(path, (c.row for c in conversations))
     _lines(folder / "gold.jsonl", _gold(conversations, taxonomy, released))
-    _table(folder / "warnings.csv", flags.left(world.warnings(taxonomy)))
+    _table(folder / "warnings.csv", flags.shown_warnings(world.warnings(taxonomy)))
     items = [row for name in ("films", "games") for row in world.read_lines(world.FOLDER / f"{name}.jsonl")]
     columns = ("domain", "title", "year", "plot")
     rows = [{c: row[c] for c in columns} | {"genres": "|".join(row["genres"])} for row in items]

@@ -22,7 +22,7 @@ def hidden() -> frozenset[tuple[str, int]]:
     return frozenset((item.title, item.year) for item in drawn[:HIDDEN_ITEMS])
 
 
-def left(warnings: list[world.Votes]) -> list[world.Votes]:
+def shown_warnings(warnings: list[world.Votes]) -> list[world.Votes]:
     """The rows of the warnings CSV that are not held back."""
     return [row for row in warnings if (row["title"], row["year"]) not in hidden()]
 

@@ -8,7 +8,7 @@ from saferec_builder.proposing.calibration import Truth
 from saferec_builder.proposing.corpus import Corpus, unknown_traits
 
 
-def known(corpus: Corpus, *, by_rules: bool) -> Truth:
+def truth_of(corpus: Corpus, *, by_rules: bool) -> Truth:
     """The truth of the items or conversations of a corpus; by_rules: for scoring the rules."""
     truth = of_items(corpus) if corpus.kind == "item_flag" else of_conversations(corpus, by_rules)
     if not (truth.present or truth.absent or truth.whole):
@@ -29,7 +29,7 @@ def of_conversations(corpus: Corpus, by_rules: bool) -> Truth:
     present: dict[tuple[str, str], str | None] = {}
     spans: dict[tuple[str, str], list[tuple[int, int, int]]] = {}
     complete: set[str] = set()
-    for talk in inputs.written():
+    for talk in inputs.written_conversations():
         subject = inputs.name_of(talk)
         if subject not in texts or (by_rules and half(talk.row["id"]) == "tune"):
             continue

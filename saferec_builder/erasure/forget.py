@@ -98,7 +98,7 @@ def forget(
     dry: bool = False,
     progress: Progress | None = None,
 ) -> Forgotten:
-    """Erases the people whom these names mean (people.meant), or everybody in removals.csv; there is no way back.
+    """Erases the people whom these names mean (people.find), or everybody in removals.csv; there is no way back.
 
     An interrupted erasure is finished first; without names that is all that happens.
 
@@ -125,7 +125,7 @@ def forget(
                     else []
                 )
                 return replace(earlier, outside=[*earlier.outside, *reminders])
-        erasure, receipts = people.meant(ws, names, source, only)
+        erasure, receipts = people.find(ws, names, source, only)
         _check_server(ws, erasure, to, no_server)
         releases = _check_readable(ws, erasure)
         if dry:
@@ -146,10 +146,10 @@ def _preview(
     """What an erasure would remove; changes nothing."""
     tasks = set(erasure.tasks)
     lines, copies = places.clean_lists(ws, erasure, dry=True, progress=progress)
-    on_team = review_server.elsewhere(ws, tasks).height
-    on_servers = review_server.erase_here(ws, tasks, dry=True) + (on_team if to else 0)
+    on_team = review_server.on_team_servers(ws, tasks).height
+    on_servers = review_server.erase_own(ws, tasks, dry=True) + (on_team if to else 0)
     counts = {"tasks": on_servers, "lines": lines, **rows.counted(ws, erasure)}
-    paths, unread = places.holding(ws, erasure, copies, progress)
+    paths, unread = places.files_naming(ws, erasure, copies, progress)
     todo = _todo(ws, erasure, releases, team=on_team > 0)
     return Forgotten(receipts, counts, paths, releases, todo, dry=True, unread=unread)
 
@@ -172,7 +172,7 @@ def _read_intent(intent: Path) -> Erasure:
 
 
 def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | None, no_server: bool) -> None:
-    sent = review_server.elsewhere(ws, set(erasure.tasks))
+    sent = review_server.on_team_servers(ws, set(erasure.tasks))
     if sent.height and not (to or no_server):
         tool = sent["tool"][0].replace("_", "-")
         raise ReviewError(
@@ -182,10 +182,10 @@ def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | N
 
 
 def _check_readable(ws: Workspace, erasure: Erasure) -> list[Path]:
-    """Returns `places.held`. Damaged tables stop an erasure here: once it is begun, no command can repair them."""
+    """Returns `places.releases_with`. Damaged tables stop an erasure here: once it is begun, no command can repair them."""
     for table in tables.TABLES.values():
         workspace.count(ws, table)
-    return places.held(ws, erasure)
+    return places.releases_with(ws, erasure)
 
 
 # ---- the steps, in an order that leaves no way back to the names
@@ -200,9 +200,9 @@ def _erase(
     keys += [wishes.conversation_key(conversation, ws.secret) for conversation in people.ids_of(ws, erasure.whole)]
     workspace.append(ws, tables.FORGOTTEN, tables.FORGOTTEN.frame(keys))
     tasks = set(erasure.tasks)
-    counts = {"tasks": review_server.erase_here(ws, tasks)}
+    counts = {"tasks": review_server.erase_own(ws, tasks)}
     if to:
-        counts["tasks"] += review_server.erase_there(ws, to, tasks)
+        counts["tasks"] += review_server.erase_team(ws, to, tasks)
     counts["lines"], copies = places.clean_lists(ws, erasure, progress=progress)
     outbox.erase(ws, set(erasure.revisions))
     emptied = places.empty_releases(ws, erasure, again=again)
@@ -219,7 +219,7 @@ def _erase(
     wishes.drop_erased(ws)
     resumed = len({conversation for conversation, _ in erasure.revisions}) if again else 0
     todo = _todo(ws, erasure, emptied, team=bool(to))
-    paths, unread = places.holding(ws, erasure, copies, progress)
+    paths, unread = places.files_naming(ws, erasure, copies, progress)
     result = Forgotten([], counts, paths, emptied, todo, False, resumed, unread)
     (ws.root / FORGETTING).unlink(missing_ok=True)
     return result

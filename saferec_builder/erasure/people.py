@@ -66,7 +66,7 @@ class Receipt:
         return self.before or bool(self.conversations)
 
 
-def meant(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tuple[Erasure, list[Receipt]]:
+def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tuple[Erasure, list[Receipt]]:
     """Returns what has to be erased, and a receipt per name: an id of a conversation (in its source, here or in a
     release), an id of a post, an author or a pseudonym. `only`: one of KINDS, for names in a source. Without names:
     everybody in removals.csv. Raises UsageError if nobody is named, or if a name is the id of one person and the author
@@ -83,7 +83,7 @@ def meant(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> t
     named_wishes = [(name, _wish(ws, posts, source.lower(), name, only)) for name in names]
     matches = [posts.select("conversation", "digest").clear()]
     if not names:
-        removals = wishes.asked(ws)
+        removals = wishes.of_workspace(ws)
         if not removals:
             raise UsageError(f"{ws.root}: whom to forget? Name somebody, or write them into {wishes.FILE}")
         named_wishes = [(f"{wishes.FILE}:{wish.line}", wish) for wish in removals.wishes]

@@ -55,7 +55,7 @@ def files(root: Path) -> Iterator[Path]:
             yield path
 
 
-def holding(
+def files_naming(
     ws: Workspace, erasure: Erasure, copies: Collection[Path], progress: Progress | None = None
 ) -> tuple[list[Path], list[Path]]:
     """(files that name them, files and folders that cannot be read). A file names them if it holds a name of theirs
@@ -308,7 +308,7 @@ def empty_releases(ws: Workspace, erasure: Erasure, *, again: bool) -> list[Path
     """
     emptied = []
     for folder in sorted(releases(ws)):
-        if holds(ws, folder, erasure):
+        if release_holds(ws, folder, erasure):
             if folder.parent == ws.releases and folder.name not in reasons(ws.releases):
                 mark(ws.releases, folder.name, FORGOTTEN)
             os.replace(folder / DATA, folder / EMPTIED)
@@ -323,14 +323,14 @@ def empty_releases(ws: Workspace, erasure: Erasure, *, again: bool) -> list[Path
     return emptied
 
 
-def held(ws: Workspace, erasure: Erasure) -> list[Path]:
+def releases_with(ws: Workspace, erasure: Erasure) -> list[Path]:
     """The releases and copies that hold them; raises ReleaseError if one of these, or a key file, is damaged."""
     for key_file in ws.releases.glob("*.key.parquet"):
         released_ids.read(key_file)
-    return [folder for folder in sorted(releases(ws)) if holds(ws, folder, erasure)]
+    return [folder for folder in sorted(releases(ws)) if release_holds(ws, folder, erasure)]
 
 
-def holds(ws: Workspace, folder: Path, erasure: Erasure) -> bool:
+def release_holds(ws: Workspace, folder: Path, erasure: Erasure) -> bool:
     """Whether this release holds one of the revisions, or somebody who was erased before, if it was put back. If
     neither it nor its key file says which revision of a conversation it holds, the conversation decides."""
     dataset, key_file = facts_of(folder)["name"], released_ids.path_of(folder)

@@ -20,7 +20,7 @@ from saferec_builder.storage.workspace import Workspace
 _IDS = "(SELECT value FROM json_each(?))"  # SQLite limits the number of values in a statement
 
 
-def elsewhere(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
+def on_team_servers(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
     """Rows of SENT for those of these tasks that, as far as is known, are on a team's servers."""
     rows = tables.last(workspace.read(ws, tables.SENT), "tool", "place", "task").filter(pl.col("state") != "gone")
     rows = rows.filter(pl.col("tool") != links.TOOL)  # the page keeps nothing: it shows what the workspace holds
@@ -28,19 +28,19 @@ def elsewhere(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
     return matches.filter(~pl.col("place").is_in(_places(_database(ws))))
 
 
-def erase_there(ws: Workspace, to: LabelStudio | Argilla, tasks: Collection[str]) -> int:
+def erase_team(ws: Workspace, to: LabelStudio | Argilla, tasks: Collection[str]) -> int:
     """Deletes the tasks and their answers on a team's server; returns how many."""
     return servers.erase(ws, connections.connect(ws, to), tasks)
 
 
-def erase_here(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> int:
+def erase_own(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> int:
     """Stops the workspace's own server, and deletes the tasks and all rows that refer to them; returns how many."""
     path = _database(ws)
     if not path.is_file() or not tasks:
         return 0
     if not dry:
-        managed.down(connections.home(ws))
-        managed.clear_exports(connections.home(ws))
+        managed.down(connections.server_folder(ws))
+        managed.clear_exports(connections.server_folder(ws))
     with closing(sqlite3.connect(path)) as db:
         keys = [(n, str((whole_object(data) or {}).get("key"))) for n, data in _task_rows(db)]
         erased = [n for n, key in keys if base_id(key) in tasks]
@@ -54,7 +54,7 @@ def erase_here(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> i
 
 
 def _database(ws: Workspace) -> Path:
-    return connections.home(ws) / "data" / "label_studio.sqlite3"
+    return connections.server_folder(ws) / "data" / "label_studio.sqlite3"
 
 
 def _places(path: Path) -> list[str]:

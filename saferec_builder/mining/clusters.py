@@ -48,7 +48,7 @@ def check(ws: Workspace) -> None:
         )
 
 
-def twice(ws: Workspace, new: Sequence[str]) -> str | None:
+def doubled_source_warning(ws: Workspace, new: Sequence[str]) -> str | None:
     """A warning if nearly all new conversations repeat those of another source: one file was mined as two sources.
 
     It compares clusters, because two readers of one file may give different items.

@@ -97,19 +97,19 @@ def mine(
         parts, figures = _prepared(ws, kind, read)
         figures |= {"files_without_a_row": empty_files} if empty_files else {}
         complete = True
-    figures |= input_files.passed_by(kind, paths)
+    figures |= input_files.unread_files(kind, paths)
     stored, stored_marks, tally = _stored_facts(ws), workspace.read(ws, tables.MARKS), _Tally()
     clusters.begin(ws)
     for read, marks in parts:
         _append(ws, read, marks, stored, stored_marks, tally, complete=complete)
     clusters.compare(ws)
-    if warning := clusters.twice(ws, tally.new):
+    if warning := clusters.doubled_source_warning(ws, tally.new):
         figures["there_under_another_source"] = warning
     drops = tally.summary()
     unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
     if not tally.kept and drops.is_empty() and not figures.get("lines"):
         unread = f"mine {source}: no row in {', '.join(map(str, paths))}: expected conversations: nothing was mined"
-    return MineResult(tally.counts(drops, figures), drops, withheld.unmet(ws), unread, broken)
+    return MineResult(tally.counts(drops, figures), drops, withheld.unmatched_removals(ws), unread, broken)
 
 
 @dataclass
@@ -234,7 +234,7 @@ def _stored_facts(ws: Workspace) -> pl.DataFrame:
 
     A shorter text may replace these.
     """
-    removals = wishes.asked(ws)
+    removals = wishes.of_workspace(ws)
     columns = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
     parts = workspace.parts(ws, tables.CONVERSATIONS, *columns, *FACTS)
     stored = pl.concat(part.select(*columns, _facts_hash()) for part in (tables.CONVERSATIONS.empty, *parts))
@@ -267,7 +267,7 @@ def _read(
             stage.refuse_other_ids(read.rows, earlier.select("conversation", "digest", "turns"))
             earlier = earlier.vstack(read.rows)
     else:
-        places = input_files.places(input_files.found(source, paths))
+        places = input_files.places(input_files.files_of(source, paths))
         reads = {
             str(path): input_files.placed(READERS[source](path), place) for path, place in counted(places, progress)
         }
@@ -277,7 +277,7 @@ def _read(
 
 def _prepared(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddit.Part], dict[str, JsonValue]]:
     """One part: what was read, with placeholders and pseudonyms and without removals; and its figures."""
-    removals = wishes.asked(ws)
+    removals = wishes.of_workspace(ws)
     workspace.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
     permitted, removed = wishes.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
@@ -303,9 +303,9 @@ def _reddit(
     settings = ws.config.reddit.model_dump()
     buckets = settings.pop("buckets")
     rules = threads.Rules(**{name: value for name, value in settings.items() if value is not None})
-    removals = wishes.asked(ws)
+    removals = wishes.of_workspace(ws)
     job = reddit.Job(rules, ws.secret, removals, buckets, _items(ws))
-    parts, figures, seconds, met = reddit.read(input_files.found(Source.reddit, paths), job, ws.root / "mining", how)
+    parts, figures, seconds, met = reddit.read(input_files.files_of(Source.reddit, paths), job, ws.root / "mining", how)
     workspace.append(ws, tables.HONOURED, met)
     return parts, {"cpu_seconds": {name: round(cpu, 2) for name, cpu in seconds.items()}, **figures}
 

@@ -22,7 +22,7 @@ SUFFIXES = {  # of the files that are read of a folder
 _LINES = (".jsonl", ".jsonl.gz")  # for the other sources
 
 
-def found(source: Source, paths: Sequence[Path | str]) -> list[Path]:
+def files_of(source: Source, paths: Sequence[Path | str]) -> list[Path]:
     """Every file once; of a folder the files with this source's suffixes."""
     files: list[Path] = []
     for path in map(Path, paths):
@@ -38,7 +38,7 @@ def _taken(source: Source, path: Path) -> bool:
     return path.name.endswith(SUFFIXES.get(source, _LINES)) and not path.is_dir()
 
 
-def passed_by(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
+def unread_files(source: Source, paths: Sequence[Path | str]) -> dict[str, JsonValue]:
     """What is not read of the folders: files of other kinds, and subfolders."""
     folders = [path for path in map(Path, paths) if path.is_dir() and source is not Source.hf]
     inside = [p for folder in folders for p in sorted(folder.iterdir()) if not p.name.startswith(".")]

@@ -90,7 +90,7 @@ def spelt(source: str) -> set[str]:
     return {"", source, lower, lower.partition(":")[0]}
 
 
-def asked(ws: Workspace) -> Removals:
+def of_workspace(ws: Workspace) -> Removals:
     """The wishes of removals.csv, and who was erased before."""
     rows = workspace.read(ws, tables.FORGOTTEN)
     found = replace(read_removals(ws.root / FILE), forgotten=frozenset(rows.iter_rows()))
@@ -159,7 +159,7 @@ def together(wishes: Sequence[Wish], secret: bytes = b"") -> Removals:
 def drop_erased(ws: Workspace) -> None:
     """Takes the rows of erased people out of removals.csv, since their plain names are no longer needed. A row with an
     id and an author stays until both were erased."""
-    path, removals, nobody = ws.root / FILE, asked(ws), frozenset[tuple[str, str]]()
+    path, removals, nobody = ws.root / FILE, of_workspace(ws), frozenset[tuple[str, str]]()
 
     def erased(wish: Wish) -> bool:
         parts = [replace(wish, authors=nobody), replace(wish, ids=nobody)]

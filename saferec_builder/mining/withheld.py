@@ -26,7 +26,7 @@ def reasons(ws: Workspace, conversations: pl.DataFrame) -> dict[str, str]:
     foreign = current.filter(~pl.col("language").is_in(languages)) if languages else current.clear()
     found = dict.fromkeys(foreign["conversation"], FOREIGN)
     found |= dict.fromkeys(current.filter("crisis")["conversation"], CRISIS)
-    if removals := wishes.asked(ws):
+    if removals := wishes.of_workspace(ws):
         found |= dict.fromkeys(wishes.gone(removals, newest, workspace.read(ws, tables.ORIGINS)), REMOVED)
     return found
 
@@ -45,13 +45,13 @@ def new_marks(marks: pl.DataFrame, before: pl.DataFrame) -> pl.DataFrame:
 
 def erased(ws: Workspace) -> pl.DataFrame:
     """(conversation, digest) of every revision, older ones too, that somebody asked to remove."""
-    removals = wishes.asked(ws)
+    removals = wishes.of_workspace(ws)
     if not removals:
         return pl.DataFrame(schema={"conversation": pl.String, "digest": pl.String})
     return wishes.removed(removals, wishes.standing(texts_on_disk.narrow(ws), workspace.read(ws, tables.ORIGINS)))
 
 
-def unmet(ws: Workspace) -> str | None:
+def unmatched_removals(ws: Workspace) -> str | None:
     """A warning about rows of removals.csv that name nobody who was mined or left out on request so far."""
     removals = wishes.read_removals(ws.root / wishes.FILE)
     if not removals.wishes:

@@ -27,7 +27,7 @@ class BatchLedger:
 
     def open(self) -> list[batch.Entry]:
         usd = pl.col("usd").fill_null(0.0)
-        rows = open_batches.of(self.ws, self.server).select("batch", "state", "remote", "requests", usd)
+        rows = open_batches.of_server(self.ws, self.server).select("batch", "state", "remote", "requests", usd)
         entries = [batch.Entry(*row) for row in rows.iter_rows()]
         billed = set(workspace.read(self.ws, tables.SPEND)["run"])
         return [replace(entry, billed=entry.mark in billed) for entry in entries]

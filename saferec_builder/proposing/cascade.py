@@ -83,7 +83,7 @@ def doubts(corpus: Corpus, earlier: Sequence[Step]) -> set[str]:
 
 def current(corpus: Corpus) -> pl.DataFrame:
     """Proposals on the current texts and the current wording of traits, with calibrated confidence."""
-    return calibrated(corpus, prompting.as_worded(corpus.rows(tables.PROPOSALS), corpus.taxonomy))
+    return calibrated(corpus, prompting.in_current_wording(corpus.rows(tables.PROPOSALS), corpus.taxonomy))
 
 
 def calibrated(corpus: Corpus, proposals: pl.DataFrame) -> pl.DataFrame:

@@ -89,7 +89,7 @@ def score(
         )
     budget = ws.config.propose.budget_usd
     if deletion:
-        proposers.priced([step], budget)
+        proposers.check_prices([step], budget)
     claims, read, reference = claimed(corpus, step, truth(corpus))
     if not read:
         raise UsageError(
@@ -110,7 +110,7 @@ def score(
     allowed = allow_remote or ws.config.propose.allow_remote
     proposers.consent([step], allowed, len(judged), "claims", "text of turns")
     right = [row for row in judged if (row["subject"], row["trait"]) in reference.present and row["spans"]]
-    with proposers.asking(ws, [step]):
+    with proposers.server_lock(ws, [step]):
         return replace(result, deletion=_deletion_test(corpus, step, right))
 
 
@@ -127,14 +127,16 @@ def claimed(corpus: Corpus, step: Step, truth: Truth) -> tuple[list[Row], set[st
     learned = readings["version"].last() or ""  # the version that was learned last
     version = learned if step.way == "learned" else corpus.version(step)
     columns = {"proposer": step.name, "version": version}
-    open_part = pending.left(corpus.taxonomy, readings.filter(version=version), workspace.read(corpus.ws, tables.ASKED))
+    open_part = pending.unread_part(
+        corpus.taxonomy, readings.filter(version=version), workspace.read(corpus.ws, tables.ASKED)
+    )
     parts = {s.subject: open_part(s.subject, s.digest) for s in corpus.subjects}
     unasked = {(subject, slug) for subject, part in parts.items() if part for slug in part.slugs}
     with_truth = {subject for subject, _ in (*truth.present, *truth.absent)} | set(truth.whole)
     read = {
         subject for subject, part in parts.items() if part is None or len(part.slugs) < len(corpus.taxonomy.slugs)
     } & with_truth
-    rows = prompting.as_worded(corpus.rows(tables.PROPOSALS).filter(**columns), corpus.taxonomy)
+    rows = prompting.in_current_wording(corpus.rows(tables.PROPOSALS).filter(**columns), corpus.taxonomy)
     latest = tables.last(rows, "subject", "trait")
     claims = latest.filter(pl.col("verdict") == "present", pl.col("subject").is_in(list(read))).to_dicts()
     present = {unit: form for unit, form in truth.present.items() if unit not in unasked}

@@ -100,7 +100,7 @@ def unread(
     """
     job = Job(corpus, step, budget, step.name, corpus.version(step))
     read = workspace.read(corpus.ws, tables.READINGS).filter(kind=corpus.kind, proposer=job.name, version=job.made_by)
-    part_of = pending.left(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
+    part_of = pending.unread_part(corpus.taxonomy, read, workspace.read(corpus.ws, tables.ASKED))
     longest = subjects.LONGEST if step.server else None
     dropped_before = _dropped_before(job) if step.server else set()
     fresh: list[Todo] = []
@@ -143,7 +143,7 @@ def _with_answer(job: Job, todo: Sequence[Todo]) -> list[Todo]:
 
 def save(job: Job, proposals: pl.DataFrame, read: Sequence[tuple[Subject, Taxonomy]]) -> None:
     """Saves the proposals, then the readings: after a kill between them, the same chunk is only read again."""
-    proposals, rejected, texts = prompting.founded(proposals, [subject for subject, _ in read])
+    proposals, rejected, texts = prompting.with_evidence(proposals, [subject for subject, _ in read])
     job.rejected += rejected
     new_verdicts = proposals.join(job.earlier, "proposal", "anti")["verdict"]
     job.figures["proposals"] += workspace.append(job.ws, tables.PROPOSALS, proposals, texts=texts)

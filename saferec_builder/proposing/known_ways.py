@@ -10,7 +10,7 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
-def known(ws: Workspace, server: Server) -> Server:
+def with_known_way(ws: Workspace, server: Server) -> Server:
     """The server with the way of asking that was last found for it, or with the first way."""
     is_server = pl.col("server") == server.base_url.rstrip("/")
     rows = workspace.read(ws, tables.WAYS).filter(is_server, model=server.model).select("way", "refuses").rows()
@@ -18,7 +18,7 @@ def known(ws: Workspace, server: Server) -> Server:
     return replace(server, way=way, refuses=tuple(refuses))
 
 
-def note(ws: Workspace, server: Server) -> None:
-    if known(ws, server) != server:
+def remember_way(ws: Workspace, server: Server) -> None:
+    if with_known_way(ws, server) != server:
         row = (server.base_url.rstrip("/"), server.model, datetime.now(UTC), server.way, list(server.refuses))
         workspace.append(ws, tables.WAYS, tables.WAYS.frame([row]))

@@ -7,7 +7,7 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
-def waiting(ws: Workspace) -> pl.DataFrame:
+def open_batches(ws: Workspace) -> pl.DataFrame:
     """The last row of tables.BATCHES for each open batch, with `usd`, the most that it can cost (null if an older
     version submitted it)."""
     open_ = tables.last(workspace.read(ws, tables.BATCHES), "batch").filter(pl.col("state") != "done")
@@ -15,7 +15,7 @@ def waiting(ws: Workspace) -> pl.DataFrame:
     return open_.join(most, "batch", "left", maintain_order="left")
 
 
-def of(ws: Workspace, server: Server) -> pl.DataFrame:
+def of_server(ws: Workspace, server: Server) -> pl.DataFrame:
     """The open batches of this server and model."""
     is_server = pl.col("server").str.strip_chars_end("/") == server.base_url.rstrip("/")  # as in requests' names
-    return waiting(ws).filter(is_server, model=server.model)
+    return open_batches(ws).filter(is_server, model=server.model)

@@ -25,7 +25,7 @@ class PaidAnswers:
         bodies = self._bodies(request)
         if len(bodies) < 2 and not self.retries:
             return bodies[0] if bodies else None
-        usable = next((body for body in bodies if of_use(body, self.check)), None)
+        usable = next((body for body in bodies if is_usable(body, self.check)), None)
         is_final = not self.retries or request in self.fresh or len(bodies) >= ATTEMPTS
         return usable or (bodies[-1] if bodies and is_final else None)
 
@@ -52,13 +52,13 @@ def attempts(request: str, *, all_of_them: bool) -> list[str]:
     return [request, *(f"{request}-{n}" for n in range(2, ATTEMPTS + 1) if all_of_them)]
 
 
-def of_use(body: str, check: Check) -> bool:
+def is_usable(body: str, check: Check) -> bool:
     return checked(read_body("", "", body), check).error is None
 
 
-def settled(replies: pl.DataFrame, check: Check, *, retries: bool) -> set[str]:
+def paid_requests(replies: pl.DataFrame, check: Check, *, retries: bool) -> set[str]:
     """The requests in these rows of tables.REPLIES that a run would not pay for again."""
     if not retries:
         return set(replies["request"])
     rows = replies.select("request", "body").iter_rows()
-    return {name.split("-")[0] for name, body in rows if name.endswith(f"-{ATTEMPTS}") or of_use(body, check)}
+    return {name.split("-")[0] for name, body in rows if name.endswith(f"-{ATTEMPTS}") or is_usable(body, check)}

@@ -26,7 +26,9 @@ def rows(taxonomy: Taxonomy) -> pl.DataFrame:
     return tables.ASKED.frame((taxonomy.digest, t.slug, t.wording) for t in taxonomy.traits)
 
 
-def left(taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame) -> Callable[[str, str], Taxonomy | None]:
+def unread_part(
+    taxonomy: Taxonomy, readings: pl.DataFrame, asked: pl.DataFrame
+) -> Callable[[str, str], Taxonomy | None]:
     """Returns a function (subject, digest) -> the part of the taxonomy whose wording no reading of it had, or None.
 
     readings: those of one kind, proposer and version.

@@ -38,7 +38,7 @@ def budget(ws: Workspace, step: Step, limit: float | None) -> Budget:
     habit = Habit(
         sent / tokens if sent and tokens else Habit.bytes_per_token, out / n if n and out else Habit.tokens_out
     )
-    spent, aside = (float(rows["usd"].sum()) for rows in (bills, open_batches.waiting(ws)))
+    spent, aside = (float(rows["usd"].sum()) for rows in (bills, open_batches.open_batches(ws)))
     longest = database.largest(ws.database, tables.REPLIES, "tokens_out", model=step.name)
     return Budget(step.price, limit, spent, habit, aside=aside, longest=longest)
 
@@ -69,8 +69,8 @@ def _estimate(job: Job) -> None:
         return
     price, habit = job.step.price, job.budget.habit
     replies = workspace.read(job.ws, tables.REPLIES)
-    paid = paid_answers.settled(replies, job.off_schema, retries=job.step.retries_failed)
-    in_batches = int(open_batches.of(job.ws, job.server)["requests"].sum())
+    paid = paid_answers.paid_requests(replies, job.off_schema, retries=job.step.retries_failed)
+    in_batches = int(open_batches.of_server(job.ws, job.server)["requests"].sum())
     if in_batches:
         job.figures["in_open_batches"] = in_batches
     noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if in_batches else {}

@@ -282,7 +282,9 @@ def proposal_rows(readings: Iterable[Reading]) -> pl.DataFrame:
     return tables.PROPOSALS.frame(row for r in readings for row in r.proposals)
 
 
-def founded(proposals: pl.DataFrame, subjects: Iterable[Subject]) -> tuple[pl.DataFrame, Counter[str], pl.DataFrame]:
+def with_evidence(
+    proposals: pl.DataFrame, subjects: Iterable[Subject]
+) -> tuple[pl.DataFrame, Counter[str], pl.DataFrame]:
     """Returns (proposals whose evidence is in the texts, the number of others by reason, the texts: evidence.TEXTS)."""
     rows = [
         (s.kind, s.subject, s.digest, [{"role": role, "text": text, "items": []} for role, text in s.turns])
@@ -293,7 +295,7 @@ def founded(proposals: pl.DataFrame, subjects: Iterable[Subject]) -> tuple[pl.Da
     return kept, Counter(rejected["reason"].to_list()), texts
 
 
-def as_worded(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
+def in_current_wording(proposals: pl.DataFrame, taxonomy: Taxonomy) -> pl.DataFrame:
     """Rows of tables.PROPOSALS on traits of the taxonomy in its present wording; those of the rules in any wording."""
     wording = {t.slug: t.wording for t in taxonomy.traits}
     rows = proposals.filter(pl.col("trait").is_in(list(wording)))

@@ -60,7 +60,7 @@ def steps(ws: Workspace, named: str, model: str | None, base_url: str | None) ->
     return chosen, not jury and len(chosen) > 1
 
 
-def again(step: Step) -> Step:
+def retrying(step: Step) -> Step:
     """The step, set to ask again where an answer was unusable, and to find the best way of asking again."""
     server = replace(step.server, way=llm.Server.way, refuses=()) if step.server else None
     return replace(step, server=server, retries_failed=True)
@@ -68,7 +68,7 @@ def again(step: Step) -> Step:
 
 def _with_known_way(ws: Workspace, step: Step) -> Step:
     """The step, with its server asked in the way that was found for it before."""
-    return replace(step, server=known_ways.known(ws, step.server)) if step.server else step
+    return replace(step, server=known_ways.with_known_way(ws, step.server)) if step.server else step
 
 
 def proposer(ws: Workspace, word: str, model: str | None, base_url: str | None) -> Step:
@@ -139,7 +139,7 @@ def _headers(name: str, model: config.Model) -> tuple[tuple[tuple[str, str], ...
     return tuple(headers), tuple(secrets)
 
 
-def priced(chosen: list[Step], budget: float | None) -> None:
+def check_prices(chosen: list[Step], budget: float | None) -> None:
     """Raises UsageError if there is a budget and a model has no price."""
     unpriced = [step.named for step in chosen if step.server and not step.price]
     if unpriced and budget is not None:
@@ -149,7 +149,7 @@ def priced(chosen: list[Step], budget: float | None) -> None:
         )
 
 
-def asking(ws: Workspace, chosen: list[Step]) -> AbstractContextManager[None]:
+def server_lock(ws: Workspace, chosen: list[Step]) -> AbstractContextManager[None]:
     """The lock to hold while servers are asked. Two commands at once would each spend the rest of a budget, and pay
     for answers that the other is still waiting for."""
     asks = any(step.server for step in chosen)

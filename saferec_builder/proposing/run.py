@@ -61,20 +61,20 @@ def propose(
     leave this machine; ProposerError if a server cannot be used.
     """
     steps, is_cascade = proposers.steps(ws, proposer or "rules", model, base_url)
-    steps = [proposers.again(step) for step in steps] if retry_failed else steps
+    steps = [proposers.retrying(step) for step in steps] if retry_failed else steps
     texts = corpus.load(ws, items=items)
     learner = Learned(texts, progress, keeps=not dry_run)
     steps, is_considered = _with_learned(learner, steps, by_default=proposer is None)
     budget = budget_usd if budget_usd is not None else ws.config.propose.budget_usd
     plan = Plan(texts, steps, is_cascade, budget, limit)
-    proposers.priced(steps, budget)
+    proposers.check_prices(steps, budget)
     noun: Literal["conversations", "items"] = "items" if items else "conversations"
     if dry_run:
         all_jobs = planned(plan)
     else:
         rows = texts_to_send(plan) if any(s.server and not s.server.is_loopback for s in steps) else 0
         proposers.consent(steps, allow_remote or ws.config.propose.allow_remote, rows, noun, FIELDS[texts.kind])
-        with proposers.asking(ws, steps):
+        with proposers.server_lock(ws, steps):
             all_jobs = _read_all(plan, progress)
     counts = together({job.name: job.counts() for job in all_jobs})
     if is_considered and (standing := learner.known_standing) and (learner.trained or not standing.ready):

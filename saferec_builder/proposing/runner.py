@@ -36,7 +36,7 @@ def read(job: Job, step: Step) -> None:
     """Reads and saves a job, by its server or in this process."""
     if job.step.server is None:
         _read_here(job, step)
-    elif job.todo or open_batches.of(job.ws, job.step.server).height:
+    elif job.todo or open_batches.of_server(job.ws, job.step.server).height:
         _read_by_model(job, step)
 
 
@@ -151,7 +151,7 @@ async def _reply_stream(job: Job, paid: Keyed, settle: Settle) -> AsyncIterator[
 
 def _replies(job: Job, settle: Settle, args: dict[str, Any]) -> Replies:
     """The replies of the server, asked directly or in batches; what was paid for is not asked again."""
-    args = args | {"found": partial(known_ways.note, job.ws)}
+    args = args | {"found": partial(known_ways.remember_way, job.ws)}
     return _in_batches(job, settle, args) if job.step.way == "batch" else llm.replies(job.server, job.bodies(), **args)
 
 
@@ -168,7 +168,7 @@ async def _in_batches(job: Job, settle: Settle, args: dict[str, Any]) -> Replies
 async def _fetch_batches(job: Job, settle: Settle, args: dict[str, Any]) -> None:
     """Takes the answers in open batches before their model is asked directly. Raises ProposerError if one is not over:
     its requests would be paid for twice."""
-    if open_batches.of(job.ws, job.server).is_empty():
+    if open_batches.of_server(job.ws, job.server).is_empty():
         return
     from saferec_builder.llm import batch
 
@@ -236,7 +236,7 @@ def _note_places(job: Job, requests: list[tuple[str, int]]) -> None:
 def _note_unnoted(job: Job) -> None:
     """Notes the texts of batches that an older version submitted without a note: any unread text may be in them, also
     beyond the limit of this run. An answer without a note would count as one about somebody who was erased."""
-    if open_batches.of(job.ws, job.server)["usd"].has_nulls():
+    if open_batches.of_server(job.ws, job.server)["usd"].has_nulls():
         unread = jobs.unread(job.corpus, job.step, job.budget)
         requests = zip(unread.bodies(), unread.todo, strict=True)
         _note_texts(job, [(job.server.name(body), subject) for body, (_, subject, _) in requests])

@@ -28,7 +28,7 @@ from saferec_builder.scoring.list_entry_parser import (
     finder,
     year_in,
 )
-from saferec_builder.scoring.lists_in_text import left_out, listed, names
+from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed
 from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
@@ -88,14 +88,14 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     try:
         entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
     except KeyTwice:  # its lines would be read as another list, unless a list stands beside it
-        if not names(listed(lines, look)):
+        if not has_titles(listed(lines, look)):
             return Answer((), "key twice")
         entries = []
     if not entries:
         positions = listed(lines, look)
         # bullets may be reasons under plain titles: the reading that names items counts
-        in_prose = [] if names(positions) else unlisted(lines, look)
-        entries = in_prose if names(in_prose) or not positions else positions
+        in_prose = [] if has_titles(positions) else unlisted(lines, look)
+        entries = in_prose if has_titles(in_prose) or not positions else positions
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
 
 
@@ -156,9 +156,9 @@ def _json(text: str, look: Look) -> list[Entry]:
     tags = not any(isinstance(item, dict) for item in items) and not any(entry.year for entry in entries)
     if entries and not alone and tags:
         positions = listed([line for line in text.split("\n") if line.strip()], look)
-        if names(positions) and any(entry.year for entry in positions):
+        if has_titles(positions) and any(entry.year for entry in positions):
             return []  # `Genres: ["Romance", "War"]` below each title: the lines are the list
-    return entries if alone or names(entries) or any(isinstance(item, dict) for item in items) else []
+    return entries if alone or has_titles(entries) or any(isinstance(item, dict) for item in items) else []
 
 
 def _is_aside(text: str, start: int) -> bool:
@@ -178,7 +178,7 @@ def _title_list(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]
     inner = [
         item for key, child in value.items() if str(key).lower() in _LISTS and isinstance(child, list) for item in child
     ]
-    if entry and (entry.year or (entry.item and not names(_objects(inner, look)))):
+    if entry and (entry.year or (entry.item and not has_titles(_objects(inner, look)))):
         return [value]
     if value and all(str(key).isdecimal() for key in value):
         return [item for child in value.values() for item in (_title_list(child, look, depth + 1) or [child])]
@@ -187,7 +187,7 @@ def _title_list(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]
     plain = [key for key in lists if not _ABOUT_USER.search(key)]
     if best := [k for k in lists if _RECOMMENDED.search(k)] or [k for k in plain if _TITLES.search(k)]:
         return lists[best[0]]
-    titled = [item for key in plain if names(_objects(lists[key], look)) for item in lists[key]]
+    titled = [item for key in plain if has_titles(_objects(lists[key], look)) for item in lists[key]]
     return titled or next((lists[key] for key in plain or lists), [value])
 
 

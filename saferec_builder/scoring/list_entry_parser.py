@@ -86,11 +86,11 @@ def finder(index: titles.Index) -> Find:
     def find(title: str, year: int | None = None, domain: str | None = None) -> str | None:
         match = titles.find(index, title, year)
         if domain is None or (match.exact and match.item and year is not None):
-            return titles.named(match)
+            return titles.item_of(match)
         in_domain = titles.find(index, title, year, domain)
         if match.match == "ambiguous" or in_domain.item == match.item:
-            return titles.named(in_domain)
-        return titles.named(match._replace(exact=False))
+            return titles.item_of(in_domain)
+        return titles.item_of(match._replace(exact=False))
 
     return find
 

@@ -59,7 +59,7 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
     numbers that stand beneath them."""
     pieces = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
     recommended = _without_rejected(pieces)
-    if len(recommended) < len(pieces) and names(entries := _entries_in(recommended, look)):
+    if len(recommended) < len(pieces) and has_titles(entries := _entries_in(recommended, look)):
         return entries
     return _entries_in(pieces, look)
 
@@ -98,10 +98,10 @@ def _entries_in(lines: Sequence[str], look: Look) -> list[Entry]:
     readings = [_top_level(positions, look) for positions in (numbered, bulleted) if positions]
     if len(readings) > 1 and bulleted[0].line < numbered[0].line and bulleted[0].indent < numbered[0].indent:
         readings.reverse()
-    return next((entries for entries in readings if names(entries)), readings[0] if readings else [])
+    return next((entries for entries in readings if has_titles(entries)), readings[0] if readings else [])
 
 
-def names(entries: Sequence[Entry]) -> bool:
+def has_titles(entries: Sequence[Entry]) -> bool:
     """Whether an entry is an item or has a year, so that it is a title."""
     return any(entry.item or entry.year for entry in entries)
 

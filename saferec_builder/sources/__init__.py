@@ -88,7 +88,7 @@ def jsonl(
     path: Path, stage: str, source: str, parse_row: Callable[[str, Row], Sequence[Made | Left]]
 ) -> tuple[list[Made], Rows]:
     """Returns (table rows, drops) of a file with one JSON object per line; skips blank lines."""
-    return each(stage, source, _json_lines(path), parse_row)
+    return parse_rows(stage, source, _json_lines(path), parse_row)
 
 
 def csv_rows(
@@ -106,10 +106,10 @@ def csv_rows(
     others: all other columns that are read; a further one is a drop, so that a misspelt one is noticed. None: files
     may have further columns, which are not needed.
     """
-    return each(stage, source, _csv_lines(path, list(expected), others, tabs), parse_row)
+    return parse_rows(stage, source, _csv_lines(path, list(expected), others, tabs), parse_row)
 
 
-def each(
+def parse_rows(
     stage: str,
     source: str,
     lines: Iterable[tuple[str, Outside | Left]],
@@ -137,7 +137,7 @@ def drop(stage: str, source: str, place: str, reason: str, detail: str = "") -> 
     return {"stage": stage, "source": source, "place": place[:_PLACE], "reason": reason, "detail": readable(detail)}
 
 
-def one_each(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
+def first_per_key(rows: Rows, key: tuple[str, ...], stage: str, again: str = "same id") -> tuple[Rows, Rows]:
     """Returns (the first row per key, drops of the others with the reason `again`); each row has its `place`."""
     first: dict[tuple[object, ...], Row] = {}
     drops: Rows = []
@@ -213,7 +213,7 @@ def json_file(path: Path, expected: str) -> object:
         raise SourceError(f"{path}: not a JSON file ({readable(str(fault))}): expected {expected}") from None
 
 
-def sound(value: Outside) -> Outside | Left:
+def without_surrogates(value: Outside) -> Outside | Left:
     """Returns the value, or `Left` where a text in it has a lone surrogate, which no file could keep."""
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # typed columns may hold times and bytes
@@ -224,7 +224,7 @@ def sound(value: Outside) -> Outside | Left:
     return value
 
 
-def whole(text: str, name: str) -> int:
+def whole_number(text: str, name: str) -> int:
     """Returns the number that a field must hold; raises `Left` where it is none."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise Left("not a number", f"{name}: {seen(text)}")
@@ -290,7 +290,7 @@ def an_object(row: object, *, escaped: bool = True) -> Row | Left:
     """Returns a JSON value as a row, or `Left`; only where it was `escaped` can it have a lone surrogate."""
     if not isinstance(row, dict):
         return Left("not JSON", f"expected an object: found {type(row).__name__}")
-    return sound(row) if escaped else row
+    return without_surrogates(row) if escaped else row
 
 
 def _csv_lines(

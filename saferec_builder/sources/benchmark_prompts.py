@@ -29,7 +29,7 @@ _LOST = re.compile(
 )
 
 
-def said(prompt: str) -> list[tuple[str, str]]:
+def turns_of(prompt: str) -> list[tuple[str, str]]:
     """Returns (role, text) of every turn; a prompt that names no speaker is one turn of the seeker."""
     text = _TASK.sub("", prompt, count=1) if _TASK.match(prompt) else prompt
     first, *parts = _SPEAKER.split(text)

@@ -89,7 +89,7 @@ def unpacked(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        parsed = sources.sound(strict_json(value))
+        parsed = sources.without_surrogates(strict_json(value))
     except KeyTwice as fault:
         raise Left(sources.TWICE, str(fault)) from None
     except (ValueError, RecursionError):
@@ -135,7 +135,7 @@ def line(
         raise Left("unknown speaker", f"{seen(row['speaker'])}, expected {' or '.join(roles)}")
     if not row["dialog_id"]:
         raise Left("no id", "a line needs a dialog_id")
-    order, role = sources.whole(row[number], number), roles[row["speaker"]]
+    order, role = sources.whole_number(row[number], number), roles[row["speaker"]]
     return Line(dialogue=row["dialog_id"], order=order, role=role, text=text, items=items, place=place, turn=turn)
 
 

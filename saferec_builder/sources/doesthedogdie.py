@@ -52,7 +52,7 @@ class _Item(BaseModel):
 def read(path: Path) -> Both:
     """Items as CATALOG_ROWS (JSON only: a table names items by ids of others) and WARNINGS, kind `topic`."""
     if path.is_dir() or path.suffix.lower() == ".json":
-        rows, drops = sources.each(items.STAGE, SOURCE, _answers(path), _media)
+        rows, drops = sources.parse_rows(items.STAGE, SOURCE, _answers(path), _media)
     else:
         rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
         if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
@@ -70,7 +70,7 @@ def _answers(path: Path) -> Iterator[tuple[str, Row | Left]]:
             if not isinstance(answer, dict):
                 raise SourceError(f"{file}: found {type(answer).__name__}, expected {expected}")
             if "absent" not in answer:  # `catalog fetch` asked, and the site has no such item
-                yield f"{file.name}:{n}", sources.sound(answer)
+                yield f"{file.name}:{n}", sources.without_surrogates(answer)
 
 
 def _media(place: str, raw: Row) -> list[Row | Left]:

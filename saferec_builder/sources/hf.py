@@ -43,7 +43,7 @@ def read(name: str, columns: dict[str, str], split: str) -> Read:
 def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
     """The conversations of rows; `place` is the dataset and the number of the row."""
     short = dataset.rsplit("/", 1)[-1]
-    numbered = ((f"{short}:{n}", sources.sound(row)) for n, row in enumerate(rows, 1))
+    numbered = ((f"{short}:{n}", sources.without_surrogates(row)) for n, row in enumerate(rows, 1))
     left_out: Counter[str] = Counter()
 
     def convert(place: str, row: Row) -> Rows:
@@ -55,7 +55,7 @@ def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
         left_out.update(skipped)
         return [record]
 
-    records, drops = sources.each("mine", SOURCE, numbered, convert)
+    records, drops = sources.parse_rows("mine", SOURCE, numbered, convert)
     return conversations.read(records, drops, left_out)
 
 

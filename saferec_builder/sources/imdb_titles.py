@@ -22,7 +22,7 @@ def read(path: Path) -> Read:
     """Rows of CATALOG_ROWS."""
     others: Counter[str] = Counter()
     with sources.opened(path) as file:
-        rows, drops = sources.each(items.STAGE, SOURCE, _rows(path, file, others), _parse_row)
+        rows, drops = sources.parse_rows(items.STAGE, SOURCE, _rows(path, file, others), _parse_row)
     for kind, n in sorted(others.items()):
         drops.append(sources.drop(items.STAGE, SOURCE, f"{path.name} {kind}", "no film or series", f"{n:,} of {kind}"))
     return items.items_read(rows, drops)

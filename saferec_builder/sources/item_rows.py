@@ -74,7 +74,7 @@ def item(
 
 def items_read(rows: Rows, drops: Rows) -> Read:
     """The Read of rows of CATALOG_ROWS; of two with one id the first is kept."""
-    first, repeated = sources.one_each(rows, ("source", "source_id"), STAGE)
+    first, repeated = sources.first_per_key(rows, ("source", "source_id"), STAGE)
     frame = tables.CATALOG_ROWS.frame(first)
     figures = {
         "with_external_id": int((frame["refs"].list.len() > 0).sum()),
@@ -137,7 +137,7 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
 
     Its figure rows_read is the number of the file's rows: a row may make several statements, or none.
     """
-    first, repeated = sources.one_each(rows, ("warning",), STAGE, AGAIN)
+    first, repeated = sources.first_per_key(rows, ("warning",), STAGE, AGAIN)
     frame = tables.WARNINGS.frame(first)
     return Read(frame, tables.DROPS.frame(drops + repeated), _rows_read(rows, drops))
 

@@ -26,7 +26,7 @@ OFFICIAL = {
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `guide`: one per category that was rated."""
     if path.suffix.lower() == ".json":
-        rows, drops = sources.each(items.STAGE, SOURCE, _json_rows(path), _parse_row)
+        rows, drops = sources.parse_rows(items.STAGE, SOURCE, _json_rows(path), _parse_row)
     else:
         rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
     if drops and not rows and all(d["reason"] == NO_CATEGORY for d in drops):
@@ -38,7 +38,7 @@ def _json_rows(path: Path) -> list[tuple[str, dict[str, str] | Left]]:
     data = sources.json_file(path, "a list of objects")
     if not isinstance(data, list):
         raise SourceError(f"{path}: found {type(data).__name__}, expected a list of objects")
-    return [(f"{path.name}:{n}", _as_cells(sources.sound(row))) for n, row in enumerate(data, 1)]
+    return [(f"{path.name}:{n}", _as_cells(sources.without_surrogates(row))) for n, row in enumerate(data, 1)]
 
 
 def _as_cells(row: object) -> dict[str, str] | Left:

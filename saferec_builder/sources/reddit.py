@@ -203,7 +203,7 @@ def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
     numbers = pl.Series("place", [number for n, number in enumerate(batch.numbers) if n not in odd], dtype=pl.Int64)
     posts = frame.with_columns(place=pl.lit(f"{name}:") + numbers.cast(pl.String))
     odd_lines = ((f"{name}:{batch.numbers[n]}", batch.lines[n]) for n in sorted(odd))
-    rows, drops = sources.each("mine", SOURCE, odd_lines, _parse_line)
+    rows, drops = sources.parse_rows("mine", SOURCE, odd_lines, _parse_line)
     return pl.concat([posts, pl.DataFrame(rows, schema=posts.schema)]), drops
 
 

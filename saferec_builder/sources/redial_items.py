@@ -35,8 +35,11 @@ def read(path: Path) -> Read:
     data = sources.json_file(path, expected)
     if not isinstance(data, dict):
         raise SourceError(f"{path}: found {type(data).__name__}, expected {expected}")
-    rows, drops = sources.each(
-        items.STAGE, redial.SOURCE, ((f"{path.name}:{i}", sources.sound(row)) for i, row in data.items()), _parse_row
+    rows, drops = sources.parse_rows(
+        items.STAGE,
+        redial.SOURCE,
+        ((f"{path.name}:{i}", sources.without_surrogates(row)) for i, row in data.items()),
+        _parse_row,
     )
     return items.items_read(rows, drops)
 

@@ -70,7 +70,7 @@ class _Row(BaseModel):
         return [
             turn
             for m in messages
-            for turn in (prompts.said(m.content) if m.role == "user" else [(ROLES[m.role], m.content)])
+            for turn in (prompts.turns_of(m.content) if m.role == "user" else [(ROLES[m.role], m.content)])
         ]
 
 
@@ -92,7 +92,7 @@ def read(path: Path) -> Read:
     if raw_rows is None:
         rows, drops = sources.jsonl(path, "mine", SOURCE, parse_row)
     else:
-        rows, drops = sources.each("mine", SOURCE, raw_rows, parse_row)
+        rows, drops = sources.parse_rows("mine", SOURCE, raw_rows, parse_row)
     return conversations.read(rows, drops, left_out)
 
 

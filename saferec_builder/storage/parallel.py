@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from saferec_builder.core.errors import StoreError, UsageError, near, strict_json, whole_object
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 
 Work = TypeVar("Work")  # the input of a shard; it is sent to another process
 Facts = TypeVar("Facts", bound=Mapping[str, object])  # the facts about a finished shard, as JSON can hold them
@@ -121,7 +121,7 @@ def _make_shard(function: Make[Work, Facts], name: str, work: Work, folder: Path
     _remove(tmp)  # left by a killed run with the same process id: a folder, or the manifest
     tmp.mkdir()
     facts = function(work, tmp)
-    with held(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
+    with file_lock(folder.with_name(f".{folder.name}.lock"), f"{folder}: another command", wait=True):
         if _facts(folder, name) is not None:  # done by another run, which may be reading it already
             _remove(tmp)
             return name

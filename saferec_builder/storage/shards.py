@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 
 from saferec_builder.core.errors import StoreError, whole_object
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from saferec_builder.storage import migrations, tables
 from saferec_builder.storage.tables import digest
 from saferec_builder.storage.whole_files import replacing
@@ -57,7 +57,7 @@ def append(root: Path, table: tables.Table, frame: pl.DataFrame) -> int:
     if new.is_empty():
         return 0
     folder.mkdir(parents=True, exist_ok=True)
-    with held(folder / ".lock", f"{folder}: another command", wait=True):
+    with file_lock(folder / ".lock", f"{folder}: another command", wait=True):
         new = _without(new, table, [m for m in _manifests(folder) if m not in seen])
         for manifest in _manifests(folder):
             _renew(manifest, table)
@@ -75,7 +75,7 @@ def rewrite(root: Path, table: tables.Table, change: Callable[[pl.DataFrame], pl
     folder, removed = _folder(root, table), 0
     if not folder.is_dir():
         return 0
-    with held(folder / ".lock", f"{folder}: another command", wait=True):
+    with file_lock(folder / ".lock", f"{folder}: another command", wait=True):
         for manifest in _manifests(folder):
             old = _shard(manifest, table)
             new = change(old)

@@ -13,7 +13,7 @@ from saferec_builder.storage import tables, workspace
 from saferec_builder.storage.workspace import Workspace
 
 BLOCK = 10_000  # rows that are read back together
-SAID = ("turns", "recommended", "accepted", "seen")
+TEXT_COLUMNS = ("turns", "recommended", "accepted", "seen")
 
 
 class Spool:
@@ -47,7 +47,7 @@ class Spool:
         parts = []
         for start, length in self._pieces[block]:
             self._file.seek(start)
-            parts.append(pl.read_ipc_stream(self._file.read(length), columns=["place", *(columns or SAID)]))
+            parts.append(pl.read_ipc_stream(self._file.read(length), columns=["place", *(columns or TEXT_COLUMNS)]))
         # two runs at once may have mined the same revision
         return pl.concat(parts).unique("place", keep="first").sort("place").drop("place")
 
@@ -65,7 +65,7 @@ def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:
 
 def narrow(ws: Workspace) -> pl.DataFrame:
     """All revisions of all conversations, without the columns in SAID."""
-    columns = [c for c in tables.CONVERSATIONS.columns if c not in SAID]
+    columns = [c for c in tables.CONVERSATIONS.columns if c not in TEXT_COLUMNS]
     return pl.concat([tables.CONVERSATIONS.empty.select(columns), *workspace.parts(ws, tables.CONVERSATIONS, *columns)])
 
 

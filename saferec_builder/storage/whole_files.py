@@ -10,7 +10,7 @@ from typing import Any
 
 from saferec_builder.core.errors import StoreError, whole_object
 from saferec_builder.core.json_value import JsonValue
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 
 _PUBLIC, _PRIVATE = 0o666, 0o600  # minus the umask
 
@@ -24,11 +24,11 @@ def replacing(path: Path, mode: int = _PUBLIC) -> Iterator[Path]:
     """
     others = f"{path}: another command"
     for leftover in path.parent.glob(f"{escape(path.name)}.*.tmp"):
-        with suppress(StoreError, OSError), held(leftover, others, wait=False):
+        with suppress(StoreError, OSError), file_lock(leftover, others, wait=False):
             leftover.unlink()
     tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     os.close(os.open(tmp, os.O_CREAT | os.O_WRONLY, mode))
-    with held(tmp, others, wait=True):
+    with file_lock(tmp, others, wait=True):
         try:
             yield tmp
             with open(tmp, "rb") as file:

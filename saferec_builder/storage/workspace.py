@@ -13,7 +13,7 @@ import polars as pl
 
 from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import StoreError, UsageError, is_utf8
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from saferec_builder.storage import config, database, evidence_check as evidence, shards, tables
 from saferec_builder.storage.whole_files import replacing, write_private
 
@@ -209,21 +209,21 @@ def alone(ws: Workspace, command: str, *, wait: bool = False) -> Iterator[None]:
 
     The lock is released when the process ends, however it ends.
     """
-    with held(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.root}: another `{command}`", wait=wait):
+    with file_lock(ws.root / f".{command.replace(' ', '-')}.lock", f"{ws.root}: another `{command}`", wait=wait):
         yield
 
 
 @contextmanager
 def undisturbed(ws: Workspace) -> Iterator[None]:
     """Excludes all other work on people's data, for an erasure; raises StoreError where there is any."""
-    with held(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False):
+    with file_lock(ws.root / ".forget.lock", f"{ws.root}: another command", wait=False):
         yield
 
 
 @contextmanager
 def together(ws: Workspace) -> Iterator[None]:
     """Shares work on people's data with other processes; waits for an erasure, raises StoreError if one broke off."""
-    with held(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
+    with file_lock(ws.root / ".forget.lock", f"{ws.root}: `forget`", wait=True, shared=True):
         if (ws.root / FORGETTING).exists():
             raise StoreError(f"{ws.root}: `saferec-build forget` was broken off: run it again first, it ends that")
         yield

@@ -79,7 +79,7 @@ def undated(folder: Path) -> None:
     """Titles as models write them, without a year, against what a language model read them as (undated_gold)."""
     held = undated_gold.everything(folder)
     read = [each for each in undated_gold.shown(folder, gold.REPORTED) if each.year != "none"]
-    found = [known_works.together(held.index, each.listed, "film")[each.title] for each in read]
+    found = [known_works.match_list(held.index, each.listed, "film")[each.title] for each in read]
     right = [undated_gold.right(held, m.item, each) for m, each in zip(found, read, strict=True) if m.item]
     figure("linking.undated_linked", len(right) / len(read), "share", ">= 0.85")
     figure("linking.undated_wrong", 1 - sum(right) / len(right), "share", "<= 0.03")

@@ -88,7 +88,7 @@ def _parts(folder: Path) -> dict[str, pl.DataFrame]:
 def kinds(catalog: Catalog, row: dict[str, object]) -> list[titles.Match | None]:
     """What each title of a list means; None: it is no title."""
     listed = [str(title) for title in cast("list[str]", row["titles"])]
-    found = known_works.together(catalog.index, listed, "film")
+    found = known_works.match_list(catalog.index, listed, "film")
     return [
         None if found[title].match == "not_found" and not undated.is_title(title) else found[title] for title in listed
     ]
@@ -97,7 +97,7 @@ def kinds(catalog: Catalog, row: dict[str, object]) -> list[titles.Match | None]
 def made(rows: pl.DataFrame, said: pl.DataFrame, folder: Path) -> Catalog:
     items, links = catalog.merge(rows)
     told = conversations(folder) if rows["source"].is_in(["redial"]).any() else conversations(folder).clear()
-    known = known_works.known(items, links, verdicts.statements(items, links, said), told)
+    known = known_works.familiarity(items, links, verdicts.statements(items, links, said), told)
     works = known_works.works(items, known)
     names = {item: (title, year) for item, title, year in items.select("item", "title", "year").iter_rows()}
     return Catalog(catalog.index(items, works), catalog.index(items), known, names)

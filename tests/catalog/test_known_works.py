@@ -30,7 +30,7 @@ def test_what_is_known_is_counted_once_for_each_item_and_conversation():
         [{"conversation": name, "recommended": refs, **row} for name, refs in talks],
         schema={name: tables.CONVERSATIONS.schema[name] for name in names},
     )
-    assert known_works.known(items, links, said, told) == {heat: Known(2, 1, 2, 2), emma: Known(2, 0, 0, 0)}
+    assert known_works.familiarity(items, links, said, told) == {heat: Known(2, 1, 2, 2), emma: Known(2, 0, 0, 0)}
 
 
 def test_a_list_tells_two_works_of_a_title_apart():
@@ -39,8 +39,8 @@ def test_a_list_tells_two_works_of_a_title_apart():
     works = known_works.works(items, dict.fromkeys(items["item"], Known(2, 1, 3, 0)))
     index, year = catalog.index(items, works), dict(items.select("item", "year").iter_rows())
     for others, meant in ((old, 1941), (new, 2012)):
-        found = known_works.together(index, ["War", *(title for title, _ in others), "Nope"], "film")
+        found = known_works.match_list(index, ["War", *(title for title, _ in others), "Nope"], "film")
         assert (year[found["War"].item], found["Nope"].match) == (meant, "not_found")
     # alone nothing tells them apart, and a year in the list's own words is the year
-    found = known_works.together(index, ["War", "War (2012)"], "film")
+    found = known_works.match_list(index, ["War", "War (2012)"], "film")
     assert (found["War"].match, year[found["War (2012)"].item]) == ("ambiguous", 2012)

@@ -219,7 +219,7 @@ import numpy as np
 slugs = traits.load().slugs
 oracle = violations.oracle(["a"], slugs, np.full((1, len(slugs)), violations.CLEAR, np.int8))
 shelf = titles.index([("a", "Alien", 1979, "film", ())])
-items = [titles.named(titles.find(shelf, title, 1979)) for title in ("Alien", "Nobody")]
+items = [titles.item_of(titles.find(shelf, title, 1979)) for title in ("Alien", "Nobody")]
 assert violations.verdicts(oracle, items, slugs).tolist() == [violations.CLEAR, violations.UNKNOWN]
 """
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

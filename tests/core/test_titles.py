@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from saferec_builder.core.titles import Index, Match, Near, find, forms, index, named, normal, split_year, spoken
+from saferec_builder.core.titles import Index, Match, Near, find, forms, index, item_of, normal, split_year, spoken
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_find(title, year, domain, match):
 
 
 def test_an_id_that_a_title_names_inexactly_says_so():
-    exact, near = (named(find(SHELF, "Suspiria", year)) for year in (2018, 2017))
-    assert (exact, near, named(Match("not_found"))) == ("s18", "s18", None)
+    exact, near = (item_of(find(SHELF, "Suspiria", year)) for year in (2018, 2017))
+    assert (exact, near, item_of(Match("not_found"))) == ("s18", "s18", None)
     assert isinstance(near, Near) and not isinstance(exact, Near)
 
 

@@ -39,7 +39,7 @@ def test_the_likeliest_work_is_linked_and_a_lone_obscure_one_is_not_sure():
     assert p == pytest.approx([0.0067, 0.9901], abs=1e-3) and none == pytest.approx(0.0032, abs=1e-3)
     assert titles.find(_shelf("r09", "r15"), "The Revenant") == Match("found", "r15", (), True)
     alone = titles.find(_shelf("r09"), "The Revenant")  # 1 / 3.07 for a work that the catalog lacks
-    assert alone == Match("found", "r09", (), False) and isinstance(titles.named(alone), Near)
+    assert alone == Match("found", "r09", (), False) and isinstance(titles.item_of(alone), Near)
     # without what is known of works nothing is weighed, and one work of the title is not surely the one
     assert titles.find(SHELF, "The Revenant") == Match("ambiguous", None, ("r09", "r15"), False)
 

@@ -12,4 +12,4 @@ from tests.worlds.model_replies import TEXTS, fill
 def test_of_other_texts_nothing_is_known(workspace: store.Workspace) -> None:
     fill(workspace, *TEXTS)
     with pytest.raises(UsageError, match="run `saferec-build demo`"):
-        truth.known(corpus.load(workspace), by_rules=True)
+        truth.truth_of(corpus.load(workspace), by_rules=True)

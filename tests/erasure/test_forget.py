@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from annotation.tools.tasks_and_answers import task_id
 from saferec_builder.cli.app import app
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from saferec_builder.erasure import forget as stage
 from saferec_builder.mining.conversations import pseudonym
 from saferec_builder.storage import tables, workspace as store
@@ -216,7 +216,7 @@ def test_whoever_is_killed_runs_it_again(lived_in: Path, tmp_path: Path, cli: Cl
 
 
 def test_nobody_else_is_at_work_meanwhile(ws: store.Workspace, cli: Cli) -> None:
-    with held(ws.root / ".forget.lock", "x", wait=False, shared=True):
+    with file_lock(ws.root / ".forget.lock", "x", wait=False, shared=True):
         ran = cli("forget", ID, "-C", ws.root)
     assert ran.code == 1 and "another command is at work" in ran.err and sung(ws)
 

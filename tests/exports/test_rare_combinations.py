@@ -43,7 +43,7 @@ def test_all_that_is_told_is_told_of_k_people(k: int, seed: int):
     people = {one: rng.choice("vwxyz") + one[-1] for one in traits}  # 50 people, some with one conversation
     told = rare.generalised({one: (of, False) for one, of in traits.items()}, people, k)
     assert all(of <= traits[one] and hidden == (of != traits[one]) for one, (of, hidden) in told.items())
-    by: dict[rare.Told, set[str]] = {}
+    by: dict[rare.Combination, set[str]] = {}
     for one, what in told.items():
         by.setdefault(what, set()).add(people[one])
     assert all(len(who) >= k for (of, _), who in by.items() if of)

@@ -85,7 +85,7 @@ def test_what_was_said_comes_back_by_its_place(workspace: store.Workspace, monke
     assert taken.conversations["row"].to_list() == list(range(25))
     kept = taken.conversations.sample(23, shuffle=True, seed=1).with_row_index("place")
     said, refs = taken.arranged(workspace, kept)
-    expected = mined[kept["row"].to_list()].select(spool.SAID)
+    expected = mined[kept["row"].to_list()].select(spool.TEXT_COLUMNS)
     assert said.rows(kept["place"]).equals(expected) and refs == [world.ref(x) for x in "ABC"]
     some = taken.conversations.filter(pl.col("row").is_in([24, 3, 11]))
     assert taken.turns(some)["turns"].to_list() == mined[[3, 11, 24]]["turns"].to_list()

@@ -151,7 +151,7 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
     written = f"{title} ({year})" if year else title
 
     match = titles.find(index, title, year, domain)
-    word = violations.verdict(oracle, titles.named(match), ["needles"])
+    word = violations.verdict(oracle, titles.item_of(match), ["needles"])
     # of several works that may be meant one violates
     checked = catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word
     assert checked == word or (match.item is None and checked == "violated")

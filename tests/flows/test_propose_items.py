@@ -17,7 +17,7 @@ from tests.worlds.csv_rows import save
 @pytest.fixture
 def shelf(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
     """The demo's catalog, the warnings of sixty items held back."""
-    path = save(demo_workspace.root / "warnings.csv", flags.left(world.warnings(traits.load())))
+    path = save(demo_workspace.root / "warnings.csv", flags.shown_warnings(world.warnings(traits.load())))
     at = ("-C", demo_workspace.root)
     assert cli("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl", *at).code == 0
     assert cli("catalog", "add", "warnings", path, *at).code == 0

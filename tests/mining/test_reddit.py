@@ -117,7 +117,7 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
 
     def gone():
         rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
-        return set(removals.gone(removals.asked(workspace), rows, origin))
+        return set(removals.gone(removals.of_workspace(workspace), rows, origin))
 
     rows = store.read(workspace, tables.CONVERSATIONS)
     of = dict(rows.select("source_id", "conversation").rows())
@@ -128,7 +128,9 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     assert store.read(workspace, tables.DROPS).filter(reason="removed on request")["detail"].unique().to_list() == [""]
     assert gone() == {of["s3"]}  # the new revisions of the others are without Helper
     rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
-    old = removals.removed(removals.asked(workspace), removals.standing(rows, origin))  # the revisions before are not
+    old = removals.removed(
+        removals.of_workspace(workspace), removals.standing(rows, origin)
+    )  # the revisions before are not
     newest = rows.unique("conversation", keep="last").select("conversation", "digest")
     assert set(old["conversation"]) == {of["s1"], of["s2"], of["s3"]}
     assert set(old.join(newest, on=newest.columns, how="semi")["conversation"]) == {of["s3"]}

@@ -23,7 +23,7 @@ def test_quotes_that_overlap_are_cut_out_once() -> None:
 @pytest.fixture
 def demo(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
     path = demo_workspace.root / "talks.jsonl"
-    path.write_text("\n".join(json.dumps(made.row) for made in inputs.written()), encoding="utf-8")
+    path.write_text("\n".join(json.dumps(made.row) for made in inputs.written_conversations()), encoding="utf-8")
     assert cli("mine", "messages", path, "-C", demo_workspace.root).code == 0
     return demo_workspace
 

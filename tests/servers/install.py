@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from annotation.tools import local_label_studio as managed
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from tests.servers import argilla_up, harnesses
 
 
@@ -18,7 +18,7 @@ def main() -> None:
 
 def environment(home: Path, pins: Path) -> None:
     """Makes it, unless it is there."""
-    with held(home.with_name(f"{home.name}.lock"), f"{home}: another installation", wait=True):
+    with file_lock(home.with_name(f"{home.name}.lock"), f"{home}: another installation", wait=True):
         if not (home / "ready").exists():
             print(f"installing {pins.name} into {home}")
             shutil.rmtree(home, ignore_errors=True)

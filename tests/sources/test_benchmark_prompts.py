@@ -7,13 +7,13 @@ from tests.worlds.source_lines import TASK
 
 
 def test_no_instruction_is_a_seekers_word_and_a_plain_prompt_stays_as_it_is():
-    assert prompts.said(TASK + "A calm film?") == [("seeker", " A calm film?")]
-    assert prompts.said("USER:  A film\nwith dogs\n\n  SYSTEM: No\nSYSTEM:\n") == [
+    assert prompts.turns_of(TASK + "A calm film?") == [("seeker", " A calm film?")]
+    assert prompts.turns_of("USER:  A film\nwith dogs\n\n  SYSTEM: No\nSYSTEM:\n") == [
         *(("seeker", "A film\nwith dogs"), ("recommender", "No"), ("recommender", ""))
     ]
     no_speaker_begins_it = ("My system:\nSYSTEM: a beamer. USER: me", "The USER: what a film")
     for own in ("Pretend you are a pirate. What do you watch?", *no_speaker_begins_it):
-        assert prompts.said(own) == [("seeker", own)]
+        assert prompts.turns_of(own) == [("seeker", own)]
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ def test_rows_come_back_by_place_from_any_shards(workspace, monkeypatch):
     monkeypatch.setattr(spool, "BLOCK", 4)
     mined = conversations(*(conversation(f"c{n}", f"text {n}", accepted="ABC"[n % 3]) for n in range(25)))
     order = random.Random(1).sample(range(25), 25)
-    placed = mined[order].select(*spool.SAID).with_row_index("place")
+    placed = mined[order].select(*spool.TEXT_COLUMNS).with_row_index("place")
     said = spool.Spool(workspace.root)
     for part in (placed[9:11], placed[:9].reverse(), placed[11:]):
         said.add(part)
-    assert said.rows(placed["place"]).equals(mined[order].select(spool.SAID))
+    assert said.rows(placed["place"]).equals(mined[order].select(spool.TEXT_COLUMNS))
     some = pl.Series([0, 3, 4, 11, 22], dtype=pl.UInt32)
     assert said.turns(some).to_list() == placed["turns"].gather(some).to_list()
     assert not [name for name in os.listdir(workspace.root) if name.startswith("tmp")]
@@ -34,7 +34,7 @@ def test_without_room_it_says_so_once(workspace):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, most[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            said.add(rows.select(*spool.SAID).with_row_index("place"))
+            said.add(rows.select(*spool.TEXT_COLUMNS).with_row_index("place"))
         file.write(b"what waits in memory")
         spool._close(file)
     finally:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from saferec_builder.core.locks import held
+from saferec_builder.core.locks import file_lock
 from saferec_builder.storage import workspace as store
 from saferec_builder.storage.whole_files import write_private
 
@@ -15,7 +15,7 @@ def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path)
     """And what another process is still writing stays."""
     left, busy = tmp_path / "[ann].csv.98.tmp", tmp_path / "[ann].csv.99.tmp"
     left.write_text("a conversation")
-    with held(busy, "another", wait=False), store.replacing(tmp_path / "[ann].csv") as tmp:
+    with file_lock(busy, "another", wait=False), store.replacing(tmp_path / "[ann].csv") as tmp:
         tmp.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["[ann].csv", busy.name]
     assert (tmp_path / "[ann].csv").read_text() == "whole"
