@@ -182,7 +182,7 @@ def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | N
 
 
 def _check_readable(ws: Workspace, erasure: Erasure) -> list[Path]:
-    """Returns `places.releases_with`. Damaged tables stop an erasure here: once it is begun, no command can repair them."""
+    """Returns `places.releases_with`. Damaged tables stop an erasure here: once it has begun, none can be repaired."""
     for table in tables.TABLES.values():
         workspace.count(ws, table)
     return places.releases_with(ws, erasure)
