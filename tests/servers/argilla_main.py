@@ -1,10 +1,10 @@
 """Runs the real argilla-server in its own environment, with searches answered by SQL on Argilla's own database.
 
-Argilla wants Elasticsearch or OpenSearch, which no package index offers. Search engines are a registry, so this adds
-one that keeps no index: everything else (API, authorisation, validation, database, web pages) is the server's own. What
-it cannot show is Elasticsearch's delay before a new record is found, and its text analysis.
+Argilla needs Elasticsearch or OpenSearch, which no package index offers. Argilla has a registry of search engines, so
+this file registers one without an index: everything else (API, authorisation, validation, database, web pages) is the
+server's own. It cannot show Elasticsearch's delay before a new record can be found, nor its text analysis.
 
-Started as: python argilla_main.py PORT, with the interpreter of that environment; imports nothing of this project.
+Run it as: python argilla_main.py PORT, with the interpreter of that environment; it imports nothing of this project.
 """
 
 import sys
@@ -19,7 +19,7 @@ from sqlalchemy import String, and_, cast, exists, func, or_, select, true
 
 
 async def _nothing(self: Any, *args: Any, **kwargs: Any) -> None:
-    """There is no index to keep."""
+    """Does nothing: there is no index to update."""
 
 
 INDEXING = [n for n in vars(base.SearchEngine) if n.startswith(("create_", "delete_", "configure_", "update_"))]
@@ -59,7 +59,7 @@ class SqlSearch(base.SearchEngine):
             total = await db.scalar(select(func.count()).select_from(Record).where(where))
             page = select(Record.id).where(where).order_by(Record.inserted_at, Record.id).offset(offset).limit(limit)
             ids = (await db.scalars(page)).all()
-        items = [base.SearchResponseItem(record_id=found, score=1.0) for found in ids]
+        items = [base.SearchResponseItem(record_id=record_id, score=1.0) for record_id in ids]
         return base.SearchResponses(items=items, total=total)
 
     async def compute_metrics_for(self, metadata_property: Any) -> Any:
@@ -70,14 +70,14 @@ class SqlSearch(base.SearchEngine):
 
 
 async def _counts(dataset: Any, statement: Any) -> dict[str, int]:
-    """Rows per status, and their sum; a draft has none."""
+    """Returns the number of rows per status, and their sum; nothing for a draft."""
     if dataset.is_draft:
         return {}
     column = statement.selected_columns[0]
     async with AsyncSessionLocal() as db:
         rows = (await db.execute(statement.group_by(column))).all()
-    told = {getattr(status, "value", status): n for status, n in rows}
-    return {"total": sum(told.values()), **told}
+    counts = {getattr(status, "value", status): n for status, n in rows}
+    return {"total": sum(counts.values()), **counts}
 
 
 def _words(query: Any) -> Any:
@@ -87,7 +87,7 @@ def _words(query: Any) -> Any:
 
 
 def _filter(wanted: Any) -> Any:
-    """By status of the record, or of a person's response: all that the page for annotators asks."""
+    """Filters by the status of a record or of a user's response: the annotation page uses no other filter."""
     if wanted is None:
         return true()
     if isinstance(wanted, base.AndFilter):
@@ -96,10 +96,12 @@ def _filter(wanted: Any) -> Any:
     if isinstance(scope, base.RecordFilterScope):
         return getattr(Record, scope.property).in_(values)
     if isinstance(scope, base.ResponseFilterScope) and not scope.question:
-        mine = [Response.record_id == Record.id, *([Response.user_id == scope.user.id] if scope.user else [])]
-        given = exists(select(1).select_from(Response).where(*mine, Response.status.in_(values)).correlate(Record))
-        none = ~exists(select(1).select_from(Response).where(*mine).correlate(Record))
-        return or_(given, none) if "pending" in values else given
+        conditions = [Response.record_id == Record.id, *([Response.user_id == scope.user.id] if scope.user else [])]
+        answered = exists(
+            select(1).select_from(Response).where(*conditions, Response.status.in_(values)).correlate(Record)
+        )
+        unanswered = ~exists(select(1).select_from(Response).where(*conditions).correlate(Record))
+        return or_(answered, unanswered) if "pending" in values else answered
     raise NotImplementedError(f"no test filters by {scope!r}")
 
 

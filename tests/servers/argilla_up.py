@@ -22,7 +22,7 @@ def home() -> Path:
 
 
 def missing() -> str | None:
-    """What keeps it from running here."""
+    """Returns what is missing to run it here, or None."""
     if not (home() / "ready").exists():
         return "Argilla's server (install: .venv/bin/python -m tests.servers.install)"
     if not shutil.which("redis-server"):
@@ -37,7 +37,7 @@ def free_port() -> int:
 
 
 class Argilla:
-    """Starts at once; `stop` ends both processes."""
+    """Starts both processes when it is created; `stop` ends them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port, redis = folder, free_port(), free_port()
@@ -61,8 +61,8 @@ class Argilla:
 
     def _run(self, *words: str) -> None:
         tool = [str(home() / "bin" / "python"), "-m", "argilla_server", *words]
-        done = subprocess.run(tool, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
+        run = subprocess.run(tool, env=self.environment, capture_output=True, text=True, cwd=self.folder, check=False)
+        assert run.returncode == 0, run.stderr[-2000:]
 
     def _start(self, words: list[str]) -> None:
         with open(self.folder / "server.log", "ab") as log:

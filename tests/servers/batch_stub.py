@@ -1,4 +1,4 @@
-"""A double of OpenAI's file and batch endpoints on loopback: no real one loses half a batch when a test wants it to."""
+"""A double of OpenAI's file and batch endpoints on loopback, which loses half a batch when a test needs it to."""
 
 import json
 import re
@@ -14,7 +14,7 @@ Line = dict[str, Any]
 
 
 class Batches(ThreadingHTTPServer):
-    """`answer` gives the body for a request's messages, or None for one that expires."""
+    """`answer` returns the reply body for a request's text, or None for a request that expires."""
 
     daemon_threads = True
 
@@ -23,11 +23,11 @@ class Batches(ThreadingHTTPServer):
         self.answer = answer
         self.files: dict[str, bytes] = {}
         self.batches: dict[str, Line] = {}
-        self.looks = 2  # how often a batch is in progress before it is over
-        self.breaks: list[str] = []  # paths at which the next request is done and its answer lost
+        self.looks = 2  # how many polls find a batch in progress before it ends
+        self.breaks: list[str] = []  # paths whose next request takes effect, but gets no reply
         self.end = "completed"
-        self.refuses = ""  # why every batch fails as a whole
-        self.fixed = False  # whether a temperature is a fault
+        self.refuses = ""  # the reason why every batch fails as a whole
+        self.fixed = False  # whether a request with a temperature is an error
         self.probes = 0
 
     @property
@@ -36,9 +36,9 @@ class Batches(ThreadingHTTPServer):
 
     @property
     def sent(self) -> list[str]:
-        """The name of every request in every batch."""
-        made = (self.files[b["input_file_id"]] for b in self.batches.values())
-        return [json.loads(line)["custom_id"] for file in made for line in file.splitlines()]
+        """The ids of all requests in all batches."""
+        contents = (self.files[b["input_file_id"]] for b in self.batches.values())
+        return [json.loads(line)["custom_id"] for content in contents for line in content.splitlines()]
 
     def put(self, content: bytes) -> str:
         name = f"file-{len(self.files)}"
@@ -51,17 +51,19 @@ class Batches(ThreadingHTTPServer):
             return
         good, bad = [], []
         for line in self.files[batch["input_file_id"]].splitlines():
-            asked = json.loads(line)
-            if self.fixed and "temperature" in asked["body"]:
-                bad.append(json.dumps({"custom_id": asked["custom_id"], "response": {"status_code": 400, "body": {}}}))
+            request = json.loads(line)
+            if self.fixed and "temperature" in request["body"]:
+                bad.append(
+                    json.dumps({"custom_id": request["custom_id"], "response": {"status_code": 400, "body": {}}})
+                )
                 continue
-            said = self.answer((asked["body"].get("messages") or asked["body"]["input"])[-1]["content"])
-            if said is None:
-                told = {"custom_id": asked["custom_id"], "response": None, "error": {"code": "batch_expired"}}
-                bad.append(json.dumps(told))
+            completion = self.answer((request["body"].get("messages") or request["body"]["input"])[-1]["content"])
+            if completion is None:
+                expired = {"custom_id": request["custom_id"], "response": None, "error": {"code": "batch_expired"}}
+                bad.append(json.dumps(expired))
             else:
-                reply = {"status_code": 200, "body": json.loads(said)}
-                good.append(json.dumps({"custom_id": asked["custom_id"], "response": reply, "error": None}))
+                reply = {"status_code": 200, "body": json.loads(completion)}
+                good.append(json.dumps({"custom_id": request["custom_id"], "response": reply, "error": None}))
         batch |= {"status": self.end, "output_file_id": self.put("\n".join(reversed(good)).encode()) if good else None}
         batch |= {"error_file_id": self.put("\n".join(bad).encode()) if bad else None}
 
@@ -80,26 +82,26 @@ class _Handler(BaseHTTPRequestHandler):
             self._probed("temperature" in json.loads(content))
         else:
             name = f"batch-{len(self.server.batches)}"
-            made = json.loads(content) | {"id": name, "status": "in_progress", "looks": 0}
-            self.server.batches[name] = made
-            self._say(made)
+            batch = json.loads(content) | {"id": name, "status": "in_progress", "looks": 0}
+            self.server.batches[name] = batch
+            self._say(batch)
 
     def do_GET(self) -> None:
         if (file := re.fullmatch(r"/v1/files/(.+)/content", self.path)) and file[1] not in self.server.files:
             self._bare(404, b'{"error": {"message": "No such File object"}}')
         elif file:
             self._say(self.server.files[file[1]])
-        elif batch := re.fullmatch(r"/v1/batches/(.+)", self.path):
-            found = self.server.batches[batch[1]]
-            found["looks"] += 1
-            if found["looks"] > self.server.looks and found["status"] == "in_progress":
-                self.server.settle(found)
-            self._say(found)
+        elif match := re.fullmatch(r"/v1/batches/(.+)", self.path):
+            batch = self.server.batches[match[1]]
+            batch["looks"] += 1
+            if batch["looks"] > self.server.looks and batch["status"] == "in_progress":
+                self.server.settle(batch)
+            self._say(batch)
         else:
             self._say({"data": list(reversed(self.server.batches.values())), "has_more": False})
 
     def _probed(self, temperature: bool) -> None:
-        """The start-up probe is the only thing that is asked outside of a batch."""
+        """Answers the start-up probe, the only request outside a batch."""
         self.server.probes += 1
         refused = self.server.fixed and temperature
         body = b'{"error": {"message": "temperature"}}' if refused else unbilled('{"word": "zephyr-42"}').encode()

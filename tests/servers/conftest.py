@@ -1,4 +1,4 @@
-"""A workspace of TEXTS, and each review tool in turn."""
+"""Fixtures: a workspace with TEXTS, and each review tool in turn."""
 
 import pytest
 
@@ -9,7 +9,7 @@ ws = review_world.ws
 
 @pytest.fixture(params=["files", "page", *review_tools.SERVERS])
 def tool(request, ws):
-    """A driver: what people do in the tool, and the words that name it on the command line."""
+    """A driver of the tool: what people do in it, and the command-line options that select it."""
     if request.param == "files":
         return review_world.Files(ws)
     if request.param == "page":
@@ -22,10 +22,10 @@ def review(cli, ws, tool):
     def run(verb: str, *words: object) -> dict:
         if tool.name == "page" and verb == "pull":
             return tool.pull()
-        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        assert ran.json["in"] == ran.json["out"] + sum(ran.json["dropped"].values())
-        assert ran.json["out"] == ran.json["added"] + ran.json["skipped"]
-        return ran.json
+        result = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
+        assert result.code == 0, result.err
+        assert result.json["in"] == result.json["out"] + sum(result.json["dropped"].values())
+        assert result.json["out"] == result.json["added"] + result.json["skipped"]
+        return result.json
 
     return run

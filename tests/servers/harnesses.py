@@ -1,4 +1,4 @@
-"""Inspect and lm-evaluation-harness as they are, in an environment of their own; harness_main.py runs them."""
+"""Inspect and lm-evaluation-harness, unchanged, in their own environment; harness_main.py runs them."""
 
 import hashlib
 from pathlib import Path
@@ -14,6 +14,6 @@ def home() -> Path:
 
 
 def missing() -> str | None:
-    """What keeps them from running here."""
+    """Returns what is missing to run them here, or None."""
     ready = (home() / "ready").exists()
     return None if ready else "Inspect and lm-eval (install: .venv/bin/python -m tests.servers.install)"

@@ -1,6 +1,6 @@
 """A Hub on the loopback: the endpoints that huggingface_hub and datasets use for one dataset repository.
 
-with Hub() as hub: HF_ENDPOINT=hub.url. `hub.faults` holds replies to give instead of the real one (see Fault).
+with Hub() as hub: HF_ENDPOINT=hub.url. `hub.faults` lists the faults to inject into replies (see Fault).
 """
 
 import base64
@@ -29,7 +29,7 @@ class Hub:
         self.parts: dict[tuple[str, int], bytes] = {}
         self.faults: list[Fault] = []
         self.seen: list[str] = []  # "METHOD path", in order of arrival
-        self.part_size = 1 << 20  # large files above it come in parts
+        self.part_size = 1 << 20  # larger files are uploaded in parts
         self.strike_at = -1
         self.blow: Fault | None = None
         self.lock = threading.RLock()
@@ -52,7 +52,7 @@ class Hub:
         self.stack.__exit__(None, None, None)
 
     def strike(self) -> Fault | None:
-        """The request with the number `strike_at` (from 0, counting down) gets the fault `blow`."""
+        """Returns the fault `blow` for request number `strike_at` (from 0), which counts down."""
         self.strike_at -= 1
         return self.blow if self.strike_at == -1 else None
 
@@ -65,7 +65,7 @@ class Hub:
 
 
 class _Cut(Exception):
-    """The line goes dead without a reply."""
+    """The connection closes without a reply."""
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Reply(Exception):
 
 class _Handler(Admin, BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # a reply leaves as one piece: in two, the second waits 40 ms for the client's acknowledgement
+    wbufsize = -1  # sends a reply in one piece: of two, the second waits 40 ms for the client's acknowledgement
     hub: Hub
 
     def log_message(self, *_: object) -> None:
@@ -128,13 +128,13 @@ class _Handler(Admin, BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    # ---- who asks
+    # ---- authorisation
 
     def _token(self) -> str | None:
-        given = self.headers.get("Authorization", "").removeprefix("Bearer ") or None
-        if given not in (None, WRITER, READER):
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ") or None
+        if token not in (None, WRITER, READER):
             raise _Reply(401, {"error": "Invalid credentials"})
-        return given
+        return token
 
     def _writes(self) -> None:
         token = self._token()
@@ -159,7 +159,7 @@ class _Handler(Admin, BaseHTTPRequestHandler):
             raise _Reply(404, {"error": "Invalid rev id"}, {"X-Error-Code": "RevisionNotFound"})
         return commit
 
-    # ---- what is asked
+    # ---- routes
 
     def _route(self, path: str) -> _Reply:
         name = r"(?P<repo>[^/]+/[^/]+)"
@@ -191,9 +191,9 @@ class _Handler(Admin, BaseHTTPRequestHandler):
         }
         method = "GET" if self.command == "HEAD" else self.command
         for (verb, pattern), answer in routes.items():
-            if verb == method and (found := re.fullmatch(pattern, path)):
-                told = answer(**{k: v for k, v in found.groupdict().items() if v is not None})
-                return told if isinstance(told, _Reply) else _Reply(*told)
+            if verb == method and (match := re.fullmatch(pattern, path)):
+                reply = answer(**{k: v for k, v in match.groupdict().items() if v is not None})
+                return reply if isinstance(reply, _Reply) else _Reply(*reply)
         return _Reply(404, {"error": f"no such endpoint: {path}"})
 
     def _json(self) -> Any:
@@ -206,11 +206,11 @@ class _Handler(Admin, BaseHTTPRequestHandler):
 
     def _create(self) -> _Reply:
         self._writes()
-        asked = self._json()
-        name = f"{asked['organization'] or 'ann'}/{asked['name']}"
+        settings = self._json()
+        name = f"{settings['organization'] or 'ann'}/{settings['name']}"
         if name in self.hub.repos:
             return _Reply(409, {"error": "You already created it", "url": f"{self.hub.url}/datasets/{name}"})
-        private = asked.get("visibility") == "private" or bool(asked.get("private"))
+        private = settings.get("visibility") == "private" or bool(settings.get("private"))
         repo = self.hub.repos[name] = Repo(private)
         repo.add("initial commit", "", {".gitattributes": Blob(ATTRIBUTES, False)})
         return _Reply(200, {"url": f"{self.hub.url}/datasets/{name}", "name": name})
@@ -220,31 +220,33 @@ class _Handler(Admin, BaseHTTPRequestHandler):
 
         head = re.match(r"---\n(.*?)\n---\n", self._json()["content"], re.S)
         try:
-            fine = isinstance(yaml.safe_load(head[1]), dict) if head else False
+            valid = isinstance(yaml.safe_load(head[1]), dict) if head else False
         except yaml.YAMLError:
-            fine = False
-        return _Reply(200 if fine else 400, {"errors": [] if fine else [{"message": "bad YAML"}], "warnings": []})
+            valid = False
+        return _Reply(200 if valid else 400, {"errors": [] if valid else [{"message": "bad YAML"}], "warnings": []})
 
     def _info(self, repo: str, rev: str = "main") -> _Reply:
-        held = self._repo(repo)
-        commit = self._commit_at(held, rev)
+        stored = self._repo(repo)
+        commit = self._commit_at(stored, rev)
         files = [{"rfilename": path} for path in sorted(commit.tree)]
-        facts = {"_id": "0" * 24, "id": repo, "private": held.private, "sha": commit.oid, "siblings": files}
-        return _Reply(200, facts | {"tags": [], "downloads": 0, "likes": 0, "disabled": False, "gated": held.gated})
+        facts = {"_id": "0" * 24, "id": repo, "private": stored.private, "sha": commit.oid, "siblings": files}
+        return _Reply(200, facts | {"tags": [], "downloads": 0, "likes": 0, "disabled": False, "gated": stored.gated})
 
     def _refs(self, repo: str) -> _Reply:
-        held = self._repo(repo)
-        tags = [{"name": t, "ref": f"refs/tags/{t}", "targetCommit": oid} for t, oid in held.tags.items()]
-        lines = {"main": held.commits, **held.branches}
-        heads = [{"name": n, "ref": f"refs/heads/{n}", "targetCommit": line[-1].oid} for n, line in lines.items()]
-        return _Reply(200, {"branches": heads, "converts": [], "tags": tags})
+        stored = self._repo(repo)
+        tags = [{"name": t, "ref": f"refs/tags/{t}", "targetCommit": oid} for t, oid in stored.tags.items()]
+        branches = {"main": stored.commits, **stored.branches}
+        rows = [
+            {"name": n, "ref": f"refs/heads/{n}", "targetCommit": commits[-1].oid} for n, commits in branches.items()
+        ]
+        return _Reply(200, {"branches": rows, "converts": [], "tags": tags})
 
     def _commits(self, repo: str, rev: str) -> _Reply:
-        held = self._repo(repo)
-        at = self._commit_at(held, rev)
-        line = [*held.line(at), at]
+        stored = self._repo(repo)
+        commit = self._commit_at(stored, rev)
+        history = [*stored.line(commit), commit]
         keys = ("id", "title", "message", "date", "authors")
-        rows = [(c.oid, c.title, c.message, "2026-01-01T00:00:00.000Z", []) for c in line[::-1]]
+        rows = [(c.oid, c.title, c.message, "2026-01-01T00:00:00.000Z", []) for c in history[::-1]]
         return _Reply(200, [dict(zip(keys, row, strict=True)) for row in rows])
 
     def _entry(self, path: str, blob: Blob) -> dict[str, Any]:
@@ -259,26 +261,26 @@ class _Handler(Admin, BaseHTTPRequestHandler):
         inside = {p: b for p, b in sorted(commit.tree.items()) if p.startswith(prefix)}
         if prefix and not inside:
             return _Reply(404, {"error": "not found"}, {"X-Error-Code": "EntryNotFound"})
-        deep = self.query.get("recursive", [""])[0].lower() == "true"
+        recursive = self.query.get("recursive", [""])[0].lower() == "true"
         folders = {str(f) for p in inside for f in PurePosixPath(p).parents if f"{f}/" != prefix and str(f) != "."}
         folders = {f for f in folders if f.startswith(prefix)}
-        if not deep:
+        if not recursive:
             folders = {f for f in folders if "/" not in f[len(prefix) :]}
             inside = {p: b for p, b in inside.items() if "/" not in p[len(prefix) :]}
         rows = [{"type": "directory", "oid": "0" * 40, "size": 0, "path": f} for f in sorted(folders)]
         rows += [self._entry(p, b) for p, b in inside.items()]
-        start, page = int(self.query.get("cursor", ["0"])[0]), 5  # small pages: a client that reads one only is caught
+        start, page = int(self.query.get("cursor", ["0"])[0]), 5  # small pages, to catch a client that reads only one
         headers = {}
         if start + page < len(rows):
-            more = f"{self.hub.url}{urlsplit(self.path).path}?recursive={deep}&cursor={start + page}"
+            more = f"{self.hub.url}{urlsplit(self.path).path}?recursive={recursive}&cursor={start + page}"
             headers["Link"] = f'<{more}>; rel="next"'
         return _Reply(200, rows[start : start + page], headers)
 
     def _paths(self, repo: str, rev: str) -> _Reply:
         commit = self._commit_at(self._repo(repo), rev)
-        asked = parse_qs(self.body.decode()).get("paths", [])
-        rows = [self._entry(p, commit.tree[p]) for p in asked if p in commit.tree]
-        folders = [p for p in asked if any(t.startswith(p.rstrip("/") + "/") for t in commit.tree)]
+        paths = parse_qs(self.body.decode()).get("paths", [])
+        rows = [self._entry(p, commit.tree[p]) for p in paths if p in commit.tree]
+        folders = [p for p in paths if any(t.startswith(p.rstrip("/") + "/") for t in commit.tree)]
         return _Reply(200, rows + [{"type": "directory", "oid": "0" * 40, "size": 0, "path": p} for p in folders])
 
     # ---- upload
@@ -301,8 +303,8 @@ class _Handler(Admin, BaseHTTPRequestHandler):
         self._writes()
         self._repo(repo)
         objects = []
-        for wanted in self._json()["objects"]:
-            sha, size = wanted["oid"], wanted["size"]
+        for requested in self._json()["objects"]:
+            sha, size = requested["oid"], requested["size"]
             entry: dict[str, Any] = {"oid": sha, "size": size}
             if sha not in self.hub.large:
                 upload: dict[str, Any] = {"href": f"{self.hub.url}/large/{sha}"}
@@ -326,10 +328,10 @@ class _Handler(Admin, BaseHTTPRequestHandler):
 
     def _complete(self, sha: str) -> _Reply:
         numbers = [part["partNumber"] for part in self._json()["parts"]]
-        whole = b"".join(self.hub.parts.pop((sha, n)) for n in numbers)
-        if hashlib.sha256(whole).hexdigest() != sha:
+        content = b"".join(self.hub.parts.pop((sha, n)) for n in numbers)
+        if hashlib.sha256(content).hexdigest() != sha:
             return _Reply(400, {"error": "sha256 does not fit"})
-        self.hub.large[sha] = whole
+        self.hub.large[sha] = content
         return _Reply(200, {})
 
     def _check(self, sha: str) -> _Reply:
@@ -339,8 +341,8 @@ class _Handler(Admin, BaseHTTPRequestHandler):
 
     def _commit(self, repo: str, rev: str) -> _Reply:
         self._writes()
-        held = self._repo(repo)
-        head = self._commit_at(held, rev)
+        stored = self._repo(repo)
+        head = self._commit_at(stored, rev)
         lines = [json.loads(line) for line in self.body.splitlines() if line]
         header = lines[0]["value"]
         if header.get("parentCommit") not in (None, head.oid):
@@ -358,16 +360,16 @@ class _Handler(Admin, BaseHTTPRequestHandler):
                 del tree[value["path"]]
             else:
                 tree = {p: b for p, b in tree.items() if not p.startswith(value["path"].rstrip("/") + "/")}
-        commit = held.add(header["summary"], header.get("description", ""), tree)
+        commit = stored.add(header["summary"], header.get("description", ""), tree)
         url = f"{self.hub.url}/datasets/{repo}/commit/{commit.oid}"
         return _Reply(200, {"success": True, "commitOid": commit.oid, "commitUrl": url, "hookOutput": ""})
 
     def _tag(self, repo: str, rev: str) -> _Reply:
         self._writes()
-        held, tag = self._repo(repo), self._json()["tag"]
-        if tag in held.tags:
+        stored, tag = self._repo(repo), self._json()["tag"]
+        if tag in stored.tags:
             return _Reply(409, {"error": "Tag reference exists already"})
-        held.tags[tag] = self._commit_at(held, rev).oid
+        stored.tags[tag] = self._commit_at(stored, rev).oid
         return _Reply(200, {})
 
     # ---- download
@@ -390,9 +392,9 @@ class _Handler(Admin, BaseHTTPRequestHandler):
 
     def _bytes(self, content: bytes, headers: dict[str, str]) -> _Reply:
         headers["Content-Type"] = "application/octet-stream"
-        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if asked:
-            end = min(int(asked[2] or len(content) - 1), len(content) - 1)
-            headers["Content-Range"] = f"bytes {asked[1]}-{end}/{len(content)}"
-            return _Reply(206, content[int(asked[1]) : end + 1], headers)
+        span = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if span:
+            end = min(int(span[2] or len(content) - 1), len(content) - 1)
+            headers["Content-Range"] = f"bytes {span[1]}-{end}/{len(content)}"
+            return _Reply(206, content[int(span[1]) : end + 1], headers)
         return _Reply(200, content, headers)

@@ -1,4 +1,4 @@
-"""What a Hub holds: repositories of commits of blobs, and the faults that a test wants of it."""
+"""The data of a Hub: repositories of commits of blobs, and the faults that a test injects."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Fault:
-    """The next `times` requests like METHOD PATH (a regex) get `status`, or a cut line where it is None.
+    """The next `times` requests that match METHOD PATH (a regex) get `status`; None cuts the connection.
 
     after: the request takes effect first, and only its reply is lost.
     """
@@ -29,7 +29,7 @@ class Blob:
 
     @property
     def oid(self) -> str:
-        """git's id: of the content, or of the pointer that stands for a large file."""
+        """git's object id: of the content, or of the pointer file of a large file."""
         raw = self.content
         if self.lfs:
             size = len(self.content)
@@ -53,7 +53,7 @@ class Repo:
     branches: dict[str, list[Commit]] = field(default_factory=dict)  # all but main
     gated: str | bool = False
     ever: list[Commit] = field(default_factory=list)
-    before: dict[str, list[Commit]] = field(default_factory=dict)  # oid -> the commits that it stands on
+    before: dict[str, list[Commit]] = field(default_factory=dict)  # oid -> the commits before it
 
     def add(self, title: str, message: str, tree: dict[str, Blob]) -> Commit:
         commit = self.made(title, message, tree, self.commits)
@@ -68,13 +68,13 @@ class Repo:
         return commit
 
     def line(self, commit: Commit) -> list[Commit]:
-        """The commits before this one, oldest first."""
+        """Returns the commits before this one, oldest first."""
         return self.before[commit.oid]
 
     def at(self, revision: str) -> Commit | None:
-        wanted = self.tags.get(revision, revision)
-        if wanted == "main":
+        name = self.tags.get(revision, revision)
+        if name == "main":
             return self.commits[-1]
-        if wanted in self.branches:
-            return self.branches[wanted][-1]
-        return next((c for c in self.ever if c.oid == wanted), None)
+        if name in self.branches:
+            return self.branches[name][-1]
+        return next((c for c in self.ever if c.oid == name), None)

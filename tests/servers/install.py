@@ -1,4 +1,4 @@
-"""python -m tests.servers.install: servers and harnesses, each in an environment of its own in the user's cache."""
+"""python -m tests.servers.install: puts servers and harnesses into their own environments in the user's cache."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def environment(home: Path, pins: Path) -> None:
-    """Makes it, unless it is there."""
+    """Makes the environment, unless it exists."""
     with file_lock(home.with_name(f"{home.name}.lock"), f"{home}: another installation", wait=True):
         if not (home / "ready").exists():
             print(f"installing {pins.name} into {home}")

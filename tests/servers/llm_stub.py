@@ -1,4 +1,4 @@
-"""A model server on loopback that fails on command: no real one resets or runs out of quota when a test wants it to.
+"""A stub model server on loopback, which resets or runs out of quota when a test needs it to.
 
 Real answers come from the real server of tiny_gguf.py.
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 from tests.servers import loopback
 
-SEA = "Write one short sentence about the sea. Plain prose, no JSON."  # what the start-up probe says
+SEA = "Write one short sentence about the sea. Plain prose, no JSON."  # the text of the start-up probe
 
 
 class Stub(ThreadingHTTPServer):
-    """Answers each text with its script, one action a request, the last one for ever; keeps what it was sent."""
+    """Answers each text with its script, one action per request, the last one repeatedly; keeps the requests."""
 
     daemon_threads = True
-    request_queue_size = 128  # five, as it comes, lets a burst wait for seconds before it is heard
+    request_queue_size = 128  # with the default, 5, a burst waits for seconds to be accepted
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -28,7 +28,7 @@ class Stub(ThreadingHTTPServer):
         self.usual: Callable[[Any], None] = says("fine")
         self.asked: list[str] = []
         self.bodies: list[dict[str, Any]] = []
-        self.path = "/v1/chat/completions"  # any other is unknown here
+        self.path = "/v1/chat/completions"  # every other path gets 404
         self.now = self.most = 0
         self.lock = threading.Lock()
 
@@ -37,7 +37,7 @@ class Stub(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that left (a timeout under test) is no fault of the stub."""
+        """Ignores a client that left (a timeout under test): it is no fault of the stub."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
             self.leave()
 
     def leave(self) -> None:
-        """No longer with the server; before the answer is out, as its reader may send the next request at once."""
+        """Counts the request as over before the answer is sent: its reader may send the next request at once."""
         with self.server.lock:
             self.server.now -= self.inside
             self.inside = 0
@@ -89,9 +89,9 @@ def completion(content: str | None, end: str = "stop", **message: Any) -> str:
 
 
 def response(content: str, **more: Any) -> str:
-    """What `/responses` answers: thoughts first, then a message."""
-    said = {"type": "output_text", "text": content, "annotations": []}
-    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [said]}
+    """Returns a reply of `/responses`: the reasoning first, then a message."""
+    part = {"type": "output_text", "text": content, "annotations": []}
+    message = {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [part]}
     usage: dict[str, Any] = {
         "input_tokens": 7,
         "output_tokens": 3,
@@ -99,10 +99,10 @@ def response(content: str, **more: Any) -> str:
         "output_tokens_details": {"reasoning_tokens": 1},
     }
     usage["input_tokens_details"] = {"cached_tokens": 2, "cache_write_tokens": 0}
-    made = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed", "tools": []}
-    made |= {"output": [{"type": "reasoning", "id": "rs_1", "summary": []}, message], "parallel_tool_calls": True}
-    made |= {"usage": usage, "tool_choice": "auto"}
-    return json.dumps(made | more)
+    reply = {"id": "resp_1", "object": "response", "created_at": 1, "model": "m", "status": "completed", "tools": []}
+    reply |= {"output": [{"type": "reasoning", "id": "rs_1", "summary": []}, message], "parallel_tool_calls": True}
+    reply |= {"usage": usage, "tool_choice": "auto"}
+    return json.dumps(reply | more)
 
 
 def unbilled(content: str) -> str:
@@ -118,7 +118,7 @@ def status(code: int, body: str = '{"error": {"message": "no"}}', **headers: str
 
 
 def probe(h: Handler) -> None:
-    """The answer to the question at the start, which it gives for nothing."""
+    """Answers the start-up probe, free of charge."""
     h.reply(200, unbilled('{"word": "zephyr-42"}'))
 
 

@@ -1,4 +1,4 @@
-"""A web server on loopback for as long as a test needs it."""
+"""Runs a web server on loopback as long as a test needs it."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -40,7 +40,7 @@ def running(server: Server) -> Iterator[Server]:
 
 @contextmanager
 def serving(answer: Callable[[Asked], Reply]) -> Iterator[str]:
-    """The address of a server that gives each request its answer."""
+    """Yields the address of a server that answers each request with `answer`."""
 
     class Handler(BaseHTTPRequestHandler):
         disable_nagle_algorithm = True

@@ -1,4 +1,4 @@
-"""A server that refuses everybody and repeats everything that it was sent: nobody's own words for a wrong key."""
+"""A server that refuses every request as if its key were wrong, and repeats the request's headers in the message."""
 
 import json
 from contextlib import AbstractContextManager
@@ -7,11 +7,11 @@ from tests.servers.loopback import Asked, Reply, serving
 
 
 def running(status: int) -> AbstractContextManager[str]:
-    """Its address; each request is answered with the status."""
+    """Yields its address; each request is answered with `status`."""
 
     def answer(asked: Asked) -> Reply:
-        told = f"Incorrect key: {dict(asked.headers)}"
-        said = json.dumps({"detail": told, "error": {"message": told}}).encode()
-        return Reply(status, said, (("Content-Type", "application/json"),))
+        message = f"Incorrect key: {dict(asked.headers)}"
+        body = json.dumps({"detail": message, "error": {"message": message}}).encode()
+        return Reply(status, body, (("Content-Type", "application/json"),))
 
     return serving(answer)
