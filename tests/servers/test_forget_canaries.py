@@ -1,4 +1,4 @@
-"""Whoever was forgotten is in no byte of a review server's folder, nor of what is made after it; on real servers."""
+"""No byte of a real review server's folder, or of what is made later, names a forgotten person."""
 
 from pathlib import Path
 
@@ -11,30 +11,30 @@ from tests.worlds import review_world
 from tests.worlds.review_world import Verdict, reviewing
 
 pytestmark = pytest.mark.servers
-SUNG = [f"quillmarsh{n:02}" for n in range(40)]  # in the text that reviewers see, quote and write of
+SUNG = [f"quillmarsh{n:02}" for n in range(40)]  # words that reviewers see in the text, quote and write in notes
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 
 
 @pytest.fixture
 def ws(workspace: store.Workspace, monkeypatch: Patch) -> store.Workspace:
-    """c1 is the one who goes."""
+    """A workspace in which c1 is to be forgotten."""
     monkeypatch.setattr(review_world, "TEXTS", review_world.TEXTS | {"c1": f"I see blood. {' '.join(SUNG)}"})
     review_world.fill(workspace)
     return workspace
 
 
 def sung(*folders: Path) -> dict[str, list[Path]]:
-    """One of SUNG -> the files in whose bytes it is."""
+    """Returns each word of SUNG that is in some file's bytes, with the files that have it."""
     files = {path: path.read_bytes() for folder in folders for path in folder.resolve().rglob("*") if path.is_file()}
     return {word: [*paths] for word in SUNG if (paths := [path for path, raw in files.items() if word.encode() in raw])}
 
 
 def reviewed(ws: store.Workspace, tool: review_world.LabelStudio | review_world.Argilla, cli: Cli) -> None:
-    """Both have all tasks, ann has answered hers with words of c1, and those were pulled."""
+    """Gives both reviewers all tasks; ann answers hers with words of c1, and her answers are pulled."""
     run = reviewing(cli, ws)
     run("push", *TWO, "--all", *tool.push_words)
-    said = Verdict({"gore": SUNG[0]}, note=f"she said {SUNG[1]}")
-    tool.answer("ann", lambda subject, asked: said if subject == "c1" else Verdict())
+    verdict = Verdict({"gore": SUNG[0]}, note=f"she said {SUNG[1]}")
+    tool.answer("ann", lambda subject, asked: verdict if subject == "c1" else Verdict())
     run("pull", *tool.pull_words)
     assert store.read(ws, tables.REVIEWS).filter(subject="c1").height
 
@@ -56,7 +56,7 @@ def test_no_byte_of_the_own_label_studio_names_them(
 def test_no_byte_of_argilla_names_them(ws: store.Workspace, argilla_server: review_world.Argilla, cli: Cli) -> None:
     reviewed(ws, tool := review_world.Argilla(ws, argilla_server.url, argilla_server.key), cli)
     assert len(sung(argilla_server.folder)) == 40
-    ran = cli("forget", "c1", *tool.push_words, "-C", ws.root)
-    assert ran.code == 0 and "the database of the review server, its log and backups" in ran.out
+    result = cli("forget", "c1", *tool.push_words, "-C", ws.root)
+    assert result.code == 0 and "the database of the review server, its log and backups" in result.out
     reviewing(cli, ws)("pull", *tool.pull_words)
     assert sung(ws.root, argilla_server.folder) == {}

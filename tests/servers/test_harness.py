@@ -1,4 +1,4 @@
-"""A release in Inspect and lm-eval: the packages as they are, a wheel of ours, a server on loopback, no network."""
+"""A release in Inspect and lm-eval: the unchanged packages, our wheel, a server on loopback, no network."""
 
 import json
 import os
@@ -27,7 +27,7 @@ from training.answers_from_server import messages
 
 pytestmark = pytest.mark.servers
 
-# who asks: sensitivity or none, what was taken up, what was seen before
+# users: sensitivity or None, the items taken up, the items seen before
 PEOPLE = list(product((None, "gore", "animal_harm"), ("ade", "bcf"), "ghi"))
 TABLE = "| # | Title | Year |\n|---|---|---|\n| 1 | **Item A** | 2001 |\n| 2 | _Item E_ | 2005 |\n\n> 3. Item J"
 HOSTILE = [
@@ -41,20 +41,20 @@ HOSTILE = [
 
 
 def people(folder: Path, patch: Patch) -> Path:
-    """The small release with PEOPLE as its test split; every second one has said something before."""
+    """Writes the small release with PEOPLE as its test split; every second user has earlier turns."""
     users = [
         (f"p{n}", "test", trait, "implicit" if trait else None, None, truth, seen)
         for n, (trait, truth, seen) in enumerate(PEOPLE)
     ]
     patch.setattr(small_release, "USERS", [u for u in small_release.USERS if u[1] != "test"] + users)
-    home = small_release.write(folder / "release")
-    rows = pq.read_table(home / "data" / "grpo" / "test.parquet").to_pylist()
+    release_dir = small_release.write(folder / "release")
+    rows = pq.read_table(release_dir / "data" / "grpo" / "test.parquet").to_pylist()
     for n, row in enumerate(rows):
-        before = [{"role": "user", "content": f"Hi {n}"}, {"role": "assistant", "content": "Hi!\n\nA film?"}]
-        row["prompt"] = before * (n % 2) + row["prompt"]
+        earlier = [{"role": "user", "content": f"Hi {n}"}, {"role": "assistant", "content": "Hi!\n\nA film?"}]
+        row["prompt"] = earlier * (n % 2) + row["prompt"]
     table = pa.Table.from_pylist(rows, pa.schema(small_release.SCHEMAS["grpo"]))
-    small_release.rewrite(home, "grpo/test.parquet", table)
-    return home
+    small_release.rewrite(release_dir, "grpo/test.parquet", table)
+    return release_dir
 
 
 def answers(rows: list[data.Row]) -> dict[str, list[str]]:
@@ -73,11 +73,11 @@ def answers(rows: list[data.Row]) -> dict[str, list[str]]:
 def test_both_harnesses_score_as_evaluate_does(tmp_path: Path, monkeypatch: Patch) -> None:
     if reason := harnesses.missing():
         pytest.skip(f"{NOT_RUN}{reason}")
-    home = people(tmp_path, monkeypatch)
-    release, rows = data.open_release(home), data.rows(home, "grpo", "test")
-    said = answers(rows)
+    release_dir = people(tmp_path, monkeypatch)
+    release, rows = data.open_release(release_dir), data.rows(release_dir, "grpo", "test")
+    texts_of = answers(rows)
     names = [row["conversation"] for row in rows]
-    for model, texts in said.items():
+    for model, texts in texts_of.items():
         lines = ({"id": name, "text": text} for name, text in zip(names, texts, strict=True))
         (tmp_path / f"{model}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     by_turns = {json.dumps(messages(row, release.k)): n for n, row in enumerate(rows)}
@@ -87,50 +87,52 @@ def test_both_harnesses_score_as_evaluate_does(tmp_path: Path, monkeypatch: Patc
         turns = [{"role": turn["role"], "content": turn["content"]} for turn in body["messages"]]
         if body["temperature"] != 0 or body.get("stop") or body["max_tokens"] != 1024:
             return Reply(400, b"asked otherwise than evaluate asks")
-        text = said[body["model"]][by_turns[json.dumps(turns)]]
+        text = texts_of[body["model"]][by_turns[json.dumps(turns)]]
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
-        about = {"id": "a", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice]}
+        reply = {"id": "a", "object": "chat.completion", "created": 1, "model": body["model"], "choices": [choice]}
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return Reply(200, json.dumps(about | {"usage": usage}).encode(), (("Content-Type", "application/json"),))
+        return Reply(200, json.dumps(reply | {"usage": usage}).encode(), (("Content-Type", "application/json"),))
 
-    found = run(tmp_path, home, list(said), answer)
-    assert Path(found["from"]).is_relative_to(tmp_path / "env")  # the wheel
-    assert found["entry"] == entry()["id"]
+    output = run(tmp_path, release_dir, list(texts_of), answer)
+    assert Path(output["from"]).is_relative_to(tmp_path / "env")  # the wheel
+    assert output["entry"] == entry()["id"]
     scored = [json.loads(line) for line in (tmp_path / "scores" / "users.jsonl").read_text().splitlines()]
-    assert len(scored) == len(said) * len(rows)
+    assert len(scored) == len(texts_of) * len(rows)
     for line in scored:
         model, user, *_ = (line.pop(name) for name in ("run", "id", "items", "user"))
         for harness in ("inspect", "lm-eval"):
-            assert found[harness][model][user] == pytest.approx(line, abs=1e-9), (harness, model, user)
+            assert output[harness][model][user] == pytest.approx(line, abs=1e-9), (harness, model, user)
     report = json.loads((tmp_path / "scores" / "report.json").read_text())
     means = {run["name"]: {name: cell["mean"] for name, cell in run["metrics"].items()} for run in report["runs"]}
-    for harness, model in product(("inspect", "lm-eval"), said):
-        assert found[f"{harness} means"][model] == pytest.approx(means[model], abs=1e-6), (harness, model)
+    for harness, model in product(("inspect", "lm-eval"), texts_of):
+        assert output[f"{harness} means"][model] == pytest.approx(means[model], abs=1e-6), (harness, model)
     assert means["perfect"]["svr_upper@4"] == 0 < means["markdown"]["svr@4"]
 
 
 def run(folder: Path, home: Path, models: list[str], answer: Callable[[Asked], Reply]) -> dict[str, Any]:
-    """What harness_main.py found, in an environment that has the wheel, and beside it what install.py installed."""
+    """Returns the output of harness_main.py in an environment with the wheel and what install.py installed."""
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", ROOT]
     subprocess.run(build, check=True, capture_output=True)
     venv.create(folder / "env")
-    (place,), (beside,) = ((top / "lib").glob("*/site-packages") for top in (folder / "env", harnesses.home()))
+    (packages,), (harness_packages,) = (
+        (top / "lib").glob("*/site-packages") for top in (folder / "env", harnesses.home())
+    )
     (wheel,) = (folder / "dist").glob("*.whl")
-    ZipFile(wheel).extractall(place)
-    (place / "beside.pth").write_text(f"{beside}\n")
+    ZipFile(wheel).extractall(packages)
+    (packages / "beside.pth").write_text(f"{harness_packages}\n")
     with serving(answer) as url:
-        given = {"release": str(home), "url": f"{url}/v1", "models": models, "entry": entry()}
-        given |= {"predictions": [str(folder / f"{model}.jsonl") for model in models]}
-        words = [folder / "env" / "bin" / "python", harnesses.MAIN, json.dumps(given)]
-        bare = {"PATH": os.environ["PATH"], "HOME": str(folder), "HF_HUB_OFFLINE": "1"}
-        done = subprocess.run(words, cwd=folder, env=bare, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
-    return found
+        arguments = {"release": str(home), "url": f"{url}/v1", "models": models, "entry": entry()}
+        arguments |= {"predictions": [str(folder / f"{model}.jsonl") for model in models]}
+        command = [folder / "env" / "bin" / "python", harnesses.MAIN, json.dumps(arguments)]
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "HF_HUB_OFFLINE": "1"}
+        process = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, (process.stdout + process.stderr)[-4000:]
+    output: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return output
 
 
 def entry() -> dict[str, Any]:
-    """The entry for Inspect's register that the docs show."""
+    """Returns the entry for Inspect's register that the docs show."""
     page = (ROOT / "docs" / "how-to" / "harness.md").read_text()
-    found = re.search(r"```yaml\n(id: saferec.*?)```", page, re.S)
-    return yaml.safe_load(found[1])
+    match = re.search(r"```yaml\n(id: saferec.*?)```", page, re.S)
+    return yaml.safe_load(match[1])

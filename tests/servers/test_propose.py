@@ -1,4 +1,4 @@
-"""A real server, llama.cpp's, under the whole command: its answers are nonsense within the schema, some cut off.
+"""The whole command on a real llama.cpp server, whose answers are nonsense within the schema, some cut off.
 
 So every accepted reply must be valid, every failure a counted row, and nothing may be invented to fill a gap.
 """
@@ -40,7 +40,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def short_answers(ws: store.Workspace) -> None:
-    """A real answer needs 2,000 tokens at most; nonsense may be cut off sooner."""
+    """Lowers `max_tokens`: a real answer needs at most 2,000 tokens; nonsense may be cut off sooner."""
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[propose]\n", "[propose]\nmax_tokens = 160\n"))
 
@@ -48,33 +48,36 @@ def short_answers(ws: store.Workspace) -> None:
 @pytest.mark.slow
 def test_every_reply_is_valid_and_every_failure_is_counted(url: str, cli: Cli, workspace: store.Workspace) -> None:
     short_answers(workspace)
-    rng, many = random.Random(5), 200
-    fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(many)))
-    at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
-    ran = cli("propose", *at)
-    assert ran.code == 0, ran.err
-    said = ran.json
-    print(said)
-    assert said["in"] == many == said["added"] + sum(said["dropped"].values())
-    assert said["added"] > 0
-    reasons = {reason.partition(" (")[0] for reason in said["dropped"]}
+    rng, size = random.Random(5), 200
+    fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(size)))
+    options = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    result = cli("propose", *options)
+    assert result.code == 0, result.err
+    first = result.json
+    print(first)
+    assert first["in"] == size == first["added"] + sum(first["dropped"].values())
+    assert first["added"] > 0
+    reasons = {reason.partition(" (")[0] for reason in first["dropped"]}
     assert reasons <= {"server error", "cut off", "off schema", "answers of no use"}
     readings, drops = (store.read(workspace, t) for t in (tables.READINGS, tables.DROPS))
-    assert (readings.height, drops.height) == (said["added"], sum(said["dropped"].values()))
+    assert (readings.height, drops.height) == (first["added"], sum(first["dropped"].values()))
     check_proposals(workspace)
-    paid = store.read(workspace, tables.REPLIES)
+    replies = store.read(workspace, tables.REPLIES)
     # two equal texts would be one reply; these are all different
-    assert paid.height == said["added"] + said.get("answers_of_no_use", 0) and paid["tokens_in"].min() > 500
-    again = cli("propose", *at).json
-    assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (said["added"], many - said["added"])
-    assert again["already_paid"] == said.get("answers_of_no_use", 0)
+    assert replies.height == first["added"] + first.get("answers_of_no_use", 0) and replies["tokens_in"].min() > 500
+    again = cli("propose", *options).json
+    assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (
+        first["added"],
+        size - first["added"],
+    )
+    assert again["already_paid"] == first.get("answers_of_no_use", 0)
 
 
 def check_proposals(ws: store.Workspace) -> None:
-    read = store.read(ws, tables.CONVERSATIONS).select("conversation", "turns")
-    texts: dict[str, list[dict[str, Any]]] = dict(read.iter_rows())
-    found: pl.DataFrame = store.read(ws, tables.PROPOSALS)
-    for row in found.iter_rows(named=True):
+    conversations = store.read(ws, tables.CONVERSATIONS).select("conversation", "turns")
+    texts: dict[str, list[dict[str, Any]]] = dict(conversations.iter_rows())
+    proposals: pl.DataFrame = store.read(ws, tables.PROPOSALS)
+    for row in proposals.iter_rows(named=True):
         assert row["trait"] in traits.load().slugs and 0 <= row["confidence"] <= 1
         assert row["verdict"] == "absent" or row["spans"]
         for span in row["spans"]:
@@ -83,18 +86,18 @@ def check_proposals(ws: store.Workspace) -> None:
 
 
 def test_the_server_is_told_from_one_that_ignores_the_schema(url: str) -> None:
-    async def known() -> llm.Server:
+    async def probe() -> llm.Server:
         server = llm.Server("tiny", url)
         async with Wire(server) as wire:
             return await probed(wire, server, llm.Budget())
 
-    assert llm.run(known()).way == "json_schema"
+    assert llm.run(probe()).way == "json_schema"
 
 
 def test_a_text_beyond_its_context_is_a_failure_with_a_reason(url: str, cli: Cli, workspace: store.Workspace) -> None:
     fill(workspace, "é🙂 " * 10_000)  # about 60,000 bytes: far more tokens than the context of 16,384
-    at = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
-    assert cli("propose", *at).json["dropped"] == {"bad request": 1}
+    options = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
+    assert cli("propose", *options).json["dropped"] == {"bad request": 1}
 
 
 def test_the_model_is_made_the_same_way_each_time(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""A Label Studio that an earlier program filled goes on: an answer there counts once, and nothing is asked twice.
+"""A Label Studio filled by an earlier version stays usable: its answers count once, and nothing is asked twice.
 
-The server of tests/data/workspace_handed_out.tar.xz is built anew from server.json, with the ids that a new one gives.
+The server of tests/data/workspace_handed_out.tar.xz is rebuilt from server.json, with the ids that a new server gives.
 """
 
 import json
@@ -20,33 +20,33 @@ pytestmark = pytest.mark.servers
 def test_a_server_of_before_goes_on(tmp_path, label_studio, cli):
     ws, (home, facts) = unpacked(HANDED_OUT, tmp_path), label_studio
     (ws.root / "label-studio").symlink_to(home)
-    tool, at = review_world.LabelStudio(ws, home, facts), ("-C", ws.root, "--json")
+    tool, options = review_world.LabelStudio(ws, home, facts), ("-C", ws.root, "--json")
     projects = json.loads((ws.root / "server.json").read_text("utf-8"))
-    given = {each["who"]: there(tool, each) for each in projects}
+    task_ids = {project["who"]: there(tool, project) for project in projects}
     with sqlite3.connect(ws.root / "workspace.db") as db:
-        for each in projects:
-            for task, new in zip(each["tasks"], given[each["who"]], strict=True):
-                found = db.execute("UPDATE sent SET remote = ? WHERE remote = ?", (f"new {new}", task["remote"]))
-                assert found.rowcount == 1
+        for project in projects:
+            for task, new in zip(project["tasks"], task_ids[project["who"]], strict=True):
+                cursor = db.execute("UPDATE sent SET remote = ? WHERE remote = ?", (f"new {new}", task["remote"]))
+                assert cursor.rowcount == 1
         db.execute("UPDATE sent SET remote = REPLACE(remote, 'new ', '')")
-    before = all_rows(ws)
+    earlier = all_rows(ws)
 
     def answer(who: str, *subjects: str) -> None:
-        (project,) = (each for each in projects if each["who"] == who)
-        for task, new in zip(project["tasks"], given[who], strict=True):
+        (project,) = (project for project in projects if project["who"] == who)
+        for task, new in zip(project["tasks"], task_ids[who], strict=True):
             if task["subject"] in subjects:
                 tool.post(who, new, {"result": task["result"], "lead_time": 9.0})
 
     def pull() -> tuple[int, dict[str, int], int | None]:
-        told = cli("review", "pull", *at)
-        assert told.code == 0, told.err
-        return told.json["added"], told.json["dropped"], told.json.get("tasks_of_the_version_before")
+        result = cli("review", "pull", *options)
+        assert result.code == 0, result.err
+        return result.json["added"], result.json["dropped"], result.json.get("tasks_of_the_version_before")
 
     answer("ann", "c1", "c3")
     answer("bo", "c2")
     assert pull() == (5, {}, 3)
-    sent = cli("review", "push", *ALL, *at).json
-    assert sent["added"] == 0  # nobody new
+    sent = cli("review", "push", *ALL, *options).json
+    assert sent["added"] == 0  # no new reviewer
     assert sent["sent"]["ann"] == {"added": 2, "skipped": 0, "taken_back": 2}  # on a page with cards
     assert sent["sent"]["bo"] == {"added": 3, "skipped": 0, "taken_back": 3}
     assert pull()[:2] == (0, {})
@@ -63,13 +63,13 @@ def test_a_server_of_before_goes_on(tmp_path, label_studio, cli):
     assert pull()[:2] == (0, {})
     rows = store.read(ws, tables.REVIEWS)
     assert rows.n_unique(["reviewer", "subject", "trait"]) == rows.height == 8
-    said = {row[:3]: row[3] for row in rows.select("reviewer", "subject", "trait", "verdict").iter_rows()}
-    assert (said["ann", "c1", "gore"], said["bo", "c2", "accidents_disasters"]) == ("present", "absent")
-    assert are_as_they_were(ws, before) <= {"reviews", "keyed", "task_pages", "sent", "drops", "asked"}
+    verdicts = {row[:3]: row[3] for row in rows.select("reviewer", "subject", "trait", "verdict").iter_rows()}
+    assert (verdicts["ann", "c1", "gore"], verdicts["bo", "c2", "accidents_disasters"]) == ("present", "absent")
+    assert are_as_they_were(ws, earlier) <= {"reviews", "keyed", "task_pages", "sent", "drops", "asked"}
 
 
 def there(tool: review_world.LabelStudio, made: dict) -> list[int]:
-    """The project as it was, in this server: the ids of its tasks."""
+    """Makes the project again on this server, and returns the ids of its tasks."""
     managed.account(tool.home, managed.state(tool.home) or {}, tool.server.invite, made["who"])
     project = tool.rest("POST", "/api/projects", made["project"])["id"]
     body = [{"data": task["data"], "predictions": task["predictions"]} for task in made["tasks"]]

@@ -62,7 +62,7 @@ def drag(page: Any, scope: str, words: str) -> None:
 
 
 def wait(page: Any, true: Callable[[], bool]) -> None:
-    """Until the server has what the page sent."""
+    """Waits until the server has what the page sent."""
     for _ in range(120):
         if true():
             return
@@ -90,7 +90,7 @@ def studio(ws, label_studio, cli) -> review_world.LabelStudio:
 
 
 def names_in(css: str) -> list[str]:
-    """What of the server's own a style sheet names: the classes are those of its pinned version."""
+    """Returns the server's own classes that a style sheet names; they are those of its pinned version."""
     css = re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL)
     return sorted(set(re.findall(r'\[class\*="[^"]+"\]|\.(?:lsf|ant)-[\w-]+', css)))
 
@@ -107,14 +107,14 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     assert not page.get_by_text("gore", exact=True).count()
     assert not page.locator(
         ".saferec input:checked"
-    ).count()  # nobody nods a proposal through: nothing is answered beforehand
+    ).count()  # no answer is preset, so nobody accepts a proposal unread
     assert page.locator(".htx-highlight").all_inner_texts() == ["blood"]
     css = (HERE / "interface.css").read_text()
     assert len(names_in(css)) > 20 and not [name for name in names_in(css) if not page.locator(name).count()]
     hidden = page.locator('[class*="time--"], .lsf-tabs-panel, [class*="authorFilter--"], .lsf-label__hotkey')
-    assert hidden.count() > 20 and not any(each.is_visible() for each in hidden.all())
+    assert hidden.count() > 20 and not any(element.is_visible() for element in hidden.all())
     page.screenshot(path=chromium.SCREENS / "label-studio-task.png")
-    for key in "0123456789qwertasdgzxcvbiopjklm":  # a slip of the hand marks nothing
+    for key in "0123456789qwertasdgzxcvbiopjklm":  # keys hit by mistake mark nothing
         page.keyboard.press(key)
     drag(page, "[class*=dialoguetext]", "Something funny")
     assert (
@@ -133,16 +133,16 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     page.screenshot(path=chromium.SCREENS / "label-studio-answer.png")
     page.keyboard.press("Control+Enter")
     wait(page, lambda: any(t["total_annotations"] for t in studio._tasks("ann")))
-    ran = cli("review", "pull", *words)
-    assert ran.code == 0, ran.err
-    got = pulled(ws, "c1")
-    assert got["gore"] == ("present", ["blood"], "explicit"), ran.err
-    assert got["needles"] == ("present", [WORDS], None)
-    assert got["*"][0] == "absent"
+    result = cli("review", "pull", *words)
+    assert result.code == 0, result.err
+    reviews = pulled(ws, "c1")
+    assert reviews["gore"] == ("present", ["blood"], "explicit"), result.err
+    assert reviews["needles"] == ("present", [WORDS], None)
+    assert reviews["*"][0] == "absent"
     assert store.read(ws, tables.REVIEWS)["seconds"].drop_nulls().len()
-    page.goto(f"{studio.facts['url']}/projects/{project.id}/data?labeling=1")  # the row that a reviewer works through
+    page.goto(f"{studio.facts['url']}/projects/{project.id}/data?labeling=1")  # the queue that a reviewer works through
     page.locator(".saferec-card", has_text="Crashes and disasters").wait_for()
-    page.keyboard.press("Escape")  # the guidelines stand before it
+    page.keyboard.press("Escape")  # the guidelines cover it
     page.get_by_text("No quota is worth a bad night.").wait_for(state="hidden")
     page.keyboard.press("Control+Space")
     wait(page, lambda: any(t["cancelled_annotations"] for t in studio._tasks("ann")))
@@ -163,7 +163,7 @@ def test_an_adjudicator_in_label_studio_answers_before_the_votes(ws, studio, pag
     page.locator(".saferec-card", has_text="Blood and gore").wait_for()
     votes = page.get_by_text("Reviewers said")
     page.wait_for_timeout(1_000)
-    assert [each.is_visible() for each in votes.all()] == [False]
+    assert [vote.is_visible() for vote in votes.all()] == [False]
     page.keyboard.press("n")
     votes.wait_for(state="visible")
     page.keyboard.press("y")
@@ -178,7 +178,7 @@ def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
     log_in(page, studio, "ann")
     page.goto(f"{studio.facts['url']}/projects/{studio.project('ann').id}/data?labeling=1")
     page.get_by_text("No quota is worth a bad night.").wait_for()
-    assert page.get_by_text("The last row").count() == 0  # of a file, which this is not
+    assert page.get_by_text("The last row").count() == 0  # that is about files, which this is not
 
 
 def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
@@ -204,21 +204,21 @@ def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):
 
 def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     tool = review_world.Argilla(ws, argilla_server.url, argilla_server.key)
-    said = (*tool.push_words, "-C", ws.root, "--json")
-    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "di", *said).code == 0
-    made = json.loads((ws.root / "argilla-accounts.json").read_text())  # di had no account
-    assert [*made] == ["di"] and (ws.root / "argilla-accounts.json").stat().st_mode & 0o777 == 0o600
-    entered = {"username": "di", "password": made["di"]}
-    assert httpx2.post(f"{argilla_server.url}/api/v1/token", data=entered, timeout=60).status_code == 201
+    options = (*tool.push_words, "-C", ws.root, "--json")
+    assert cli("review", "push", "--reviewer", "ann", "--reviewer", "di", *options).code == 0
+    passwords = json.loads((ws.root / "argilla-accounts.json").read_text())  # di had no account
+    assert [*passwords] == ["di"] and (ws.root / "argilla-accounts.json").stat().st_mode & 0o777 == 0o600
+    login = {"username": "di", "password": passwords["di"]}
+    assert httpx2.post(f"{argilla_server.url}/api/v1/token", data=login, timeout=60).status_code == 201
     argilla_log_in(page, argilla_server.url)
     (project,) = tool.server.projects(_mark(ws, "ann"))
-    for number in (1, 2):  # two tasks are open: the one with the emoji
+    for number in (1, 2):  # of the two open tasks, the one with the emoji
         page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")
         page.get_by_text("Conversation", exact=True).wait_for()
         page.locator(FIELD).first.wait_for()
         if "I faint" in page.locator(FIELD).first.inner_text():
             break
-    for words in ("Blood and gore: ", "\u201cblood\u201d", "Proposal 1"):  # what is proposed, on the first screen
+    for words in ("Blood and gore: ", "\u201cblood\u201d", "Proposal 1"):  # the proposal is on the first screen
         assert page.get_by_text(words).first.bounding_box()["y"] < 400, words
     page.screenshot(path=chromium.SCREENS / "argilla-task.png")
     page.keyboard.press("2")  # no: to the first card
@@ -228,9 +228,9 @@ def test_a_reviewer_works_in_argilla(ws, argilla_server, page, cli):
     page.screenshot(path=chromium.SCREENS / "argilla-answer.png")
     page.get_by_text("Submit", exact=True).click()
     wait(page, lambda: any(r.get("responses") for r in tool._records("ann")))
-    ran = cli("review", "pull", *said)
-    assert ran.code == 0, ran.err
-    got = pulled(ws, "c1")
-    assert got["gore"][0] == "absent", ran.err
-    assert got["needles"] == ("present", [WORDS], "implicit")
-    assert got["*"][0] == "absent"
+    result = cli("review", "pull", *options)
+    assert result.code == 0, result.err
+    reviews = pulled(ws, "c1")
+    assert reviews["gore"][0] == "absent", result.err
+    assert reviews["needles"] == ("present", [WORDS], "implicit")
+    assert reviews["*"][0] == "absent"

@@ -1,4 +1,4 @@
-"""Push and pull through faults before a real Label Studio: nothing lost, nothing twice. `make soak` meets 200 of them.
+"""Push and pull through faults before a real Label Studio: nothing lost or doubled. `make soak` injects 200 faults.
 
 Client timeouts are real (the client gives up, the server goes on), so are the locks (another connection holds the
 write lock of the server's SQLite file) and the kills (the command runs in a process of its own, which gets SIGKILL).
@@ -27,14 +27,14 @@ from tests.worlds.review_world import Verdict
 
 FEW = int(os.environ.get("SAFEREC_FAULTS", "12"))
 PATIENCE = 2.0  # seconds until the client gives up
-QUIET = 1.5  # seconds without change until a request without an answer is taken for dead
+QUIET = 1.5  # seconds without change after which an unanswered request counts as dead
 PEOPLE = ("ann", "bo")
 pytestmark = [pytest.mark.servers, pytest.mark.timeout(3_600)]
 
 
 @dataclass
 class Broken:
-    """The command line behind the breaking proxy."""
+    """The command line, which reaches the server through the faulty proxy."""
 
     ws: store.Workspace
     proxy: Proxy
@@ -42,8 +42,8 @@ class Broken:
     cli: object
 
     def words(self, verb: str) -> list[str]:
-        who = ["--all", *(word for name in PEOPLE for word in ("--reviewer", name))] if verb == "push" else []
-        return ["review", verb, *who, "--url", self.proxy.url, "--token", self.tool.facts["token"], *self.rest]
+        options = ["--all", *(word for name in PEOPLE for word in ("--reviewer", name))] if verb == "push" else []
+        return ["review", verb, *options, "--url", self.proxy.url, "--token", self.tool.facts["token"], *self.rest]
 
     @property
     def rest(self) -> list[str]:
@@ -53,7 +53,7 @@ class Broken:
         return self.cli(*self.words(verb))  # type: ignore[operator]
 
     def killed(self, verb: str, *more: str) -> None:
-        """The command in a process of its own; the proxy kills it at the request that the plan says."""
+        """Runs the command in a process of its own; the proxy kills it at the request that the plan names."""
         code = "from saferec_builder.cli.app import main; main()"
         process = subprocess.Popen(
             [sys.executable, "-c", code, *self.words(verb), *more], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -88,7 +88,7 @@ def test_every_task_is_there_once(broken, injected):
             broken.killed("push")
         proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 6)))
         until_it_works(broken, "push")
-        time.sleep(MORE)  # what came late has come
+        time.sleep(MORE)  # late requests have arrived
         assert broken.run("push").code == 0
         all_is_there_once(broken)
     print(f"on push: {dict(proxy.met)}")
@@ -100,10 +100,10 @@ def test_every_answer_comes_back_once(broken, injected):
     (ws.root / "label-studio").symlink_to(tool.home)
     assert broken.run("push").code == 0
     proxy.methods = ("GET",)
-    wanted, turn = Counter[tuple[str, ...]](), 0
+    expected, rounds = Counter[tuple[str, ...]](), 0
     while proxy.met.total() < FEW / 4:
-        turn += 1  # everybody changes their mind, so that every round has something to bring back
-        verdict = Verdict({"gore": "blood"}) if turn % 2 else Verdict(unsure=["gore"])
+        rounds += 1  # everybody changes their answer, so that every round has something to pull
+        verdict = Verdict({"gore": "blood"}) if rounds % 2 else Verdict(unsure=["gore"])
         for name in PEOPLE:
             tool.answer(name, lambda subject, asked, said=verdict: said if subject == "c1" else None)
         if rng.random() < 0.3:
@@ -111,37 +111,37 @@ def test_every_answer_comes_back_once(broken, injected):
             broken.killed("pull")
         proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 3)))
         until_it_works(broken, "pull")
-        wanted += Counter((name, "c1", "gore", "present" if turn % 2 else "unsure") for name in PEOPLE)
+        expected += Counter((name, "c1", "gore", "present" if rounds % 2 else "unsure") for name in PEOPLE)
         gore = store.read(ws, tables.REVIEWS).filter(trait="gore")
         got = Counter(gore.select("reviewer", "subject", "trait", "verdict").iter_rows())
-        assert got == wanted, proxy.met
+        assert got == expected, proxy.met
         assert broken.run("pull").json["added"] == 0
     print(f"on pull: {dict(proxy.met)}")
     injected("faults before Label Studio, on pull", proxy.met.total())
 
 
 def test_who_follows_gets_every_answer_once(broken, injected):
-    """Faults meet the looks and the pulls of `pull --follow`, at any of their requests; some kill it."""
+    """Faults hit the looks and the pulls of `pull --follow`, at any of their requests; some kill it."""
     ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(3)
     (ws.root / "label-studio").symlink_to(tool.home)
     assert broken.run("push").code == 0
     proxy.methods = ("GET",)
     server, looks = LabelStudio(proxy.url, tool.facts["token"]), iter(())
-    wanted, turn = Counter[tuple[str, str]](), 0
+    expected, rounds = Counter[tuple[str, str]](), 0
 
     def look() -> None:
         nonlocal looks
         try:
             next(looks)
-        except (ReviewError, StopIteration):  # an error before its first pull ends it: its owner starts it anew
+        except (ReviewError, StopIteration):  # an error before its first pull ends it: its user starts it again
             looks = follow(ws, server, every=0)
 
     while (faults := proxy.met.total() - proxy.met["pass"]) < FEW:
-        turn += 1
-        verdict = Verdict({"gore": "blood"}) if turn % 2 else Verdict(unsure=["gore"])
+        rounds += 1
+        verdict = Verdict({"gore": "blood"}) if rounds % 2 else Verdict(unsure=["gore"])
         for name in PEOPLE:
             tool.answer(name, lambda subject, asked, said=verdict: said if subject == "c1" else None)
-        wanted += Counter((name, "present" if turn % 2 else "unsure") for name in PEOPLE)
+        expected += Counter((name, "present" if rounds % 2 else "unsure") for name in PEOPLE)
         if rng.random() < 0.2:
             proxy.faults.extend(["pass"] * rng.randrange(7) + ["kill"])
             broken.killed("pull", "--follow")
@@ -152,13 +152,13 @@ def test_who_follows_gets_every_answer_once(broken, injected):
         for _ in "abc":
             look()
         gore = store.read(ws, tables.REVIEWS).filter(trait="gore")
-        assert Counter(gore.select("reviewer", "verdict").iter_rows()) == wanted, proxy.met
+        assert Counter(gore.select("reviewer", "verdict").iter_rows()) == expected, proxy.met
     print(f"on pull --follow: {dict(proxy.met)}")
     injected("faults before Label Studio, on pull --follow", faults)
 
 
 def standing(broken: Broken, name: str) -> Counter[str]:
-    """The conversations in somebody's project, as often as they are there."""
+    """Counts each conversation in somebody's project."""
     return Counter(review_world.subject_of(t["data"]["turns"][0]["text"]) for t in broken.tool._tasks(name))
 
 
@@ -174,43 +174,43 @@ def all_is_there_once(broken: Broken) -> None:
 
 @pytest.mark.parametrize("fault", [["deny"], ["fail"] * sync.ATTEMPTS, ["refuse"] * sync.ATTEMPTS], ids=lambda f: f[0])
 def test_a_push_that_is_refused_halfway_assigns_what_arrived(broken, fault):
-    """ann has a project and four tasks, bo a project and one; then the server takes nothing more."""
+    """ann has a project and four tasks, bo a project and one; then the server refuses everything."""
     broken.proxy.faults.extend(["pass"] * 7 + fault)
-    ran = broken.run("push")
-    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
-    assert "5 of 8 new tasks arrived and are assigned: the same command sends the rest" in ran.err
+    result = broken.run("push")
+    assert (result.code, result.err.count("\n")) == (1, 1), result.err
+    assert "5 of 8 new tasks arrived and are assigned: the same command sends the rest" in result.err
     assert not broken.proxy.faults
     for name, tasks in zip(PEOPLE, (4, 1), strict=True):
-        there = standing(broken, name)
-        assert len(there) == tasks and assigned(broken, name) == set(there)
+        copies = standing(broken, name)
+        assert len(copies) == tasks and assigned(broken, name) == set(copies)
     broken.proxy.met.clear()
     broken.proxy.faults.extend(["pass"] * 10)
     again = broken.run("push")
     assert (again.json["added"], again.json["skipped"]) == (3, 5)
-    assert broken.proxy.met["pass"] == 3  # three imports, and nothing else is sent
+    assert broken.proxy.met["pass"] == 3  # three imports, and no other request
     all_is_there_once(broken)
 
 
 def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
     """Killed as the import for ann is answered: the server holds four tasks, the workspace knows of none. Nobody pushes
-    again before ann answers all that she sees; and then others are named."""
+    again before ann answers all that she sees; the next push names other reviewers."""
     broken.proxy.faults.extend(["pass", "kill"])  # the project is made, then the import
     broken.killed("push")
     assert broken.proxy.met["kill"] == 1
-    there = standing(broken, "ann")
-    assert len(there) == 4 and not assigned(broken, "ann") and not assigned(broken, "bo")
+    copies = standing(broken, "ann")
+    assert len(copies) == 4 and not assigned(broken, "ann") and not assigned(broken, "bo")
     (broken.ws.root / "label-studio").symlink_to(broken.tool.home)
     assert broken.tool.answer("ann", lambda subject, asked: Verdict()) == 4
     pulled = broken.run("pull")
     assert pulled.json["dropped"] == {} and pulled.json["added"] > 0, pulled.err
-    read = store.read(broken.ws, tables.REVIEWS).filter(trait="*", reviewer="ann")
-    assert set(read["subject"]) == set(there) == assigned(broken, "ann")
+    answered = store.read(broken.ws, tables.REVIEWS).filter(trait="*", reviewer="ann")
+    assert set(answered["subject"]) == set(copies) == assigned(broken, "ann")
     others = ("--reviewer", "bo", "--reviewer", "cy", "--all")
     managed.account(broken.tool.home, managed.state(broken.tool.home) or {}, broken.tool.server.invite, "cy")
-    where = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
-    assert cli("review", "push", *others, *where, *broken.rest).json["added"] == 8 - 4
-    given = store.read(broken.ws, tables.ASSIGNMENTS)
-    assert Counter(given["subject"]) == dict.fromkeys(review_world.TEXTS, 2)
+    server = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
+    assert cli("review", "push", *others, *server, *broken.rest).json["added"] == 8 - 4
+    assignments = store.read(broken.ws, tables.ASSIGNMENTS)
+    assert Counter(assignments["subject"]) == dict.fromkeys(review_world.TEXTS, 2)
     for name in (*PEOPLE, "cy"):
         assert standing(broken, name) == dict.fromkeys(assigned(broken, name), 1)
 
@@ -218,27 +218,27 @@ def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
 def test_what_a_killed_push_has_sent_is_adopted_by_the_next(broken, cli):
     broken.proxy.faults.extend(["pass", "kill"])
     broken.killed("push")
-    there = standing(broken, "ann")
-    assert len(there) == 4 and not assigned(broken, "ann")
-    where = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
-    ran = cli("review", "push", "--reviewer", "bo", "--all", *where, *broken.rest)
-    assert ran.json["added"] == 4 and set(there) == assigned(broken, "ann")
+    copies = standing(broken, "ann")
+    assert len(copies) == 4 and not assigned(broken, "ann")
+    server = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
+    result = cli("review", "push", "--reviewer", "bo", "--all", *server, *broken.rest)
+    assert result.json["added"] == 4 and set(copies) == assigned(broken, "ann")
     assert broken.run("push").json["added"] == 0
     all_is_there_once(broken)
 
 
 def until_it_works(broken: Broken, verb: str) -> None:
-    """A person runs the command until it works; each failure is one line."""
+    """Runs the command until it works, as a person does; each failure is one line."""
     for _ in range(20):
-        ran = broken.run(verb)
-        assert ran.code == 0 or ran.err.count("\n") == 1, ran.err
-        if ran.code == 0 and not broken.proxy.faults:
+        result = broken.run(verb)
+        assert result.code == 0 or result.err.count("\n") == 1, result.err
+        if result.code == 0 and not broken.proxy.faults:
             return
     raise AssertionError(f"{verb} never worked: {broken.proxy.met}")
 
 
 def forget(broken: Broken) -> None:
-    """The server is wiped: every project of this workspace is gone."""
+    """Wipes the server: deletes every project of this workspace."""
     for name in PEOPLE:
         while project := broken.tool.project(name):
             broken.tool.rest("DELETE", f"/api/projects/{project.id}")
