@@ -48,29 +48,26 @@ def short_answers(ws: store.Workspace) -> None:
 @pytest.mark.slow
 def test_every_reply_is_valid_and_every_failure_is_counted(url: str, cli: Cli, workspace: store.Workspace) -> None:
     short_answers(workspace)
-    rng, size = random.Random(5), 200
-    fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(size)))
+    rng, n = random.Random(5), 200
+    fill(workspace, *(" ".join(rng.choices(WORDS, k=rng.randint(4, 25))) for _ in range(n)))
     options = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
     result = cli("propose", *options)
     assert result.code == 0, result.err
-    first = result.json
-    print(first)
-    assert first["in"] == size == first["added"] + sum(first["dropped"].values())
-    assert first["added"] > 0
-    reasons = {reason.partition(" (")[0] for reason in first["dropped"]}
+    counts = result.json
+    print(counts)
+    assert counts["in"] == n == counts["added"] + sum(counts["dropped"].values())
+    assert counts["added"] > 0
+    reasons = {reason.partition(" (")[0] for reason in counts["dropped"]}
     assert reasons <= {"server error", "cut off", "off schema", "answers of no use"}
     readings, drops = (store.read(workspace, t) for t in (tables.READINGS, tables.DROPS))
-    assert (readings.height, drops.height) == (first["added"], sum(first["dropped"].values()))
+    assert (readings.height, drops.height) == (counts["added"], sum(counts["dropped"].values()))
     check_proposals(workspace)
     replies = store.read(workspace, tables.REPLIES)
     # two equal texts would be one reply; these are all different
-    assert replies.height == first["added"] + first.get("answers_of_no_use", 0) and replies["tokens_in"].min() > 500
+    assert replies.height == counts["added"] + counts.get("answers_of_no_use", 0) and replies["tokens_in"].min() > 500
     again = cli("propose", *options).json
-    assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (
-        first["added"],
-        size - first["added"],
-    )
-    assert again["already_paid"] == first.get("answers_of_no_use", 0)
+    assert (again["skipped"], again["added"] + sum(again["dropped"].values())) == (counts["added"], n - counts["added"])
+    assert again["already_paid"] == counts.get("answers_of_no_use", 0)
 
 
 def check_proposals(ws: store.Workspace) -> None:

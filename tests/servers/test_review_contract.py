@@ -25,8 +25,8 @@ YES = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
 
 
 def rows(ws: store.Workspace) -> dict[tuple[str, str, str], tuple[str, list[str]]]:
-    found = store.read(ws, tables.REVIEWS).rows_by_key(["reviewer", "subject", "trait"], named=True)
-    return {key: (said[-1]["verdict"], [s["quote"] for s in said[-1]["spans"] or []]) for key, said in found.items()}
+    reviews = store.read(ws, tables.REVIEWS).rows_by_key(["reviewer", "subject", "trait"], named=True)
+    return {key: (log[-1]["verdict"], [s["quote"] for s in log[-1]["spans"] or []]) for key, log in reviews.items()}
 
 
 def test_pushed_tasks_reach_their_people_and_nobody_else(ws, tool, review):
@@ -42,11 +42,11 @@ def test_answers_come_back_exact_and_once(ws, tool, review):
     more = {"c1": {"gore": "blood", "needles": TEXT_OF_EMOJI}}
     assert tool.answer("ann", says(YES | more)) == 2
     first = review("pull")
-    got = rows(ws)
-    assert got["ann", "c1", "gore"] == ("present", ["blood"])
-    assert got["ann", "c1", "needles"] == ("present", [TEXT_OF_EMOJI])  # nobody had proposed it
-    assert got["ann", "c1", "*"] == ("absent", [])
-    assert got["ann", "c2", "accidents_disasters"] == ("present", ["crash"])
+    stored = rows(ws)
+    assert stored["ann", "c1", "gore"] == ("present", ["blood"])
+    assert stored["ann", "c1", "needles"] == ("present", [TEXT_OF_EMOJI])  # nobody had proposed it
+    assert stored["ann", "c1", "*"] == ("absent", [])
+    assert stored["ann", "c2", "accidents_disasters"] == ("present", ["crash"])
     for row in store.read(ws, tables.REVIEWS).iter_rows(named=True):
         for span in row["spans"] or []:
             assert review_world.TEXTS[row["subject"]][span["start"] : span["end"]] == span["quote"]
@@ -65,20 +65,20 @@ def test_who_follows_gets_what_is_answered_since(ws, tool, review):
     looks = follow(store.Workspace.open(ws.root), place, every=0)
     assert next(looks).counts.came == 0
     assert next(looks) is next(looks) is None
-    for n, (who, subject) in enumerate((("ann", "c1"), ("ann", "c2"), ("bo", "c1"))):
-        tool.answer(who, lambda found, asked, c=subject: Verdict(YES[c]) if found == c else None)
-        assert next(looks).counts.added == 2 and next(looks) is None, n  # the trait that was asked, and `*`
-    tool.answer("ann", lambda found, asked: Verdict() if found == "c1" else None)  # a changed mind
+    for n, (reviewer, subject) in enumerate((("ann", "c1"), ("ann", "c2"), ("bo", "c1"))):
+        tool.answer(reviewer, lambda name, asked, c=subject: Verdict(YES[c]) if name == c else None)
+        assert next(looks).counts.added == 2 and next(looks) is None, n  # the trait asked about, and `*`
+    tool.answer("ann", lambda name, asked: Verdict() if name == "c1" else None)  # a changed answer
     assert next(looks).counts.added == 1
     assert rows(ws)["ann", "c1", "gore"] == ("absent", [])
 
 
 def test_a_second_push_adds_nothing(ws, tool, review):
     review("push", *TWO, "--all")
-    before = tool.tasks("ann")
+    tasks = tool.tasks("ann")
     again = review("push", *TWO, "--all")
     assert (again["added"], again["skipped"]) == (0, 8)
-    assert tool.tasks("ann") == before
+    assert tool.tasks("ann") == tasks
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_two_alike_make_a_label_and_a_dispute_goes_to_the_adjudicator(ws, tool, 
     last = tables.last(store.read(ws, tables.LABELS), "subject", "trait")
     label = last.filter(subject="c2", trait="accidents_disasters").row(0, named=True)
     assert (label["verdict"], label["method"], label["spans"][0]["quote"]) == ("present", "adjudicated", "crash")
-    assert rows(ws).get(("cy", "c2", "*")) is None  # an adjudicator rules on what is disputed, nothing more
+    assert rows(ws).get(("cy", "c2", "*")) is None  # an adjudicator rules on disputes only
 
 
 @pytest.mark.slow
@@ -157,24 +157,24 @@ def test_a_demo_workspace_marks_every_review(demo_workspace, cli, request, tool,
 
 @pytest.mark.slow
 def test_a_trait_added_after_the_first_push_can_be_answered(ws, tool, review, cli):
-    """Who had read a conversation is asked once more, and what they have said by then speaks for the new trait too."""
-    two = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
-    taxonomy(ws, **two)
+    """A reader of a conversation is asked again, and the answers given by then cover the new trait too."""
+    traits = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
+    taxonomy(ws, **traits)
     review("push", *TWO)
     tool.answer("ann", says({"c1": YES["c1"]}))  # bo has answered nothing yet
     review("pull")
-    taxonomy(ws, **two, needles="Injections.")
+    taxonomy(ws, **traits, needles="Injections.")
     sent = review("push", *TWO)
     assert tool.name in OWN or {n["added"] for n in sent["sent"].values()} == {2}, sent
-    assert tool.name in OWN or sent["sent"]["bo"]["taken_back"] == 2  # nobody finds a task twice
+    assert tool.name in OWN or sent["sent"]["bo"]["taken_back"] == 2  # nobody gets a task twice
     more = {"c1": {"gore": "blood", "needles": "I faint"}}
     for name in ("ann", "bo"):
         tool.answer(name, says(YES | more))
     review("pull")
-    got = rows(ws)
-    assert got["ann", "c1", "needles"] == got["bo", "c1", "needles"] == ("present", ["I faint"])
-    told = cli("adjudicate", "-C", ws.root, "--json").json
-    assert (told["agreed"], told["reviews_left_out"]) == (6, {})  # two conversations, three traits each
+    stored = rows(ws)
+    assert stored["ann", "c1", "needles"] == stored["bo", "c1", "needles"] == ("present", ["I faint"])
+    result = cli("adjudicate", "-C", ws.root, "--json").json
+    assert (result["agreed"], result["reviews_left_out"]) == (6, {})  # two conversations, three traits each
     again = review("pull")
     assert again["added"] == 0
     sent = review("push", *TWO)
@@ -202,7 +202,7 @@ def test_other_words_for_a_trait_are_shown(ws, tool, review):
 def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
     taxonomy(ws, gore="Blood and wounds.")
     shard = ws.root / "tables" / "proposals"
-    for file in shard.iterdir():  # the other trait is none here
+    for file in shard.iterdir():  # they name a trait that this taxonomy lacks
         file.unlink()
     claims = [review_world.claim(*c) for c in review_world.CLAIMS if c[1] == "gore"]
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(claims))
@@ -214,8 +214,8 @@ def test_a_taxonomy_of_one_trait_goes_round(ws, tool, review):
 
 @pytest.mark.slow
 def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
-    """All four lie with ann and bo, ann has answered. c1 goes whole; of c2 a post, without which it is mined anew.
-    The next push names cy alone."""
+    """ann and bo have all four tasks, and ann has answered. c1 is removed; c2 loses a post and is mined again
+    without it. The next push names only cy."""
     review("push", *TWO, "--all")
     tool.answer("ann", says(YES))
     review("pull")
@@ -226,12 +226,12 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     post = {"conversation": "c2", "digest": "d-c2", "turn": 1, "source_id": "p9", "author": "b2-0"}
     store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([post]))
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,p9,\n")
-    if tool.name in OWN:  # a file is its reviewer's, who may have it open: it is written anew when they are named
+    if tool.name in OWN:  # a reviewer may have their file open: it is rewritten only when they are named
         review("push", *TWO, "--all")
         assert "c1" not in tool.tasks("ann") | tool.tasks("bo")
         return
     sent = review("push", "--adjudicator", "cy")["sent"]
-    assert {who: n["taken_back"] for who, n in sent.items() if "taken_back" in n} == {"ann": 2, "bo": 2}
+    assert {name: n["taken_back"] for name, n in sent.items() if "taken_back" in n} == {"ann": 2, "bo": 2}
     assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
     again = review("push", "--adjudicator", "cy")  # and it stays so
     assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
@@ -239,52 +239,52 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
 
 @pytest.mark.slow
 def test_who_is_forgotten_is_on_no_server_any_more(ws, tool, review, cli):
-    """Of all four that lie with ann and bo, ann has answered c1. A team's server has to be named."""
+    """ann and bo have all four tasks; ann has answered c1. A team's server must be named on the command line."""
     review("push", *TWO, "--all")
     tool.answer("ann", says(YES))
     review("pull")
     sent = store.read(ws, tables.SENT).join(store.read(ws, tables.KEYED), on="task", how="semi")
-    own = ws.root / "label-studio"
-    stay = [_without(tool, who, "c1") for who in ("ann", "bo")]
+    folder = ws.root / "label-studio"
+    expected = [_without(tool, name, "c1") for name in ("ann", "bo")]
     if tool.name == "argilla":
         refused = cli("forget", "c1", "-C", ws.root)
         assert refused.code == 1 and "2 tasks about them are on a review server (argilla): give it" in refused.err
-    ran = cli("forget", "c1", *(tool.push_words if tool.name == "argilla" else ()), "-C", ws.root, "--json")
-    assert ran.code == 0, ran.err
-    told = ran.json["where"].get("tasks", 0)  # other tests' workspaces have the same conversation on one Label Studio
-    assert told >= 2 if tool.name == "label-studio" else told == (2 if tool.name == "argilla" else 0)
-    left = set(store.read(ws, tables.SENT)["task"])
-    gone = set(sent["task"]) - left
-    assert len(gone) == (0 if tool.name in OWN else 2)
-    if own.exists():
-        held = b"".join(path.read_bytes() for path in own.resolve().rglob("*") if path.is_file())
-        assert not [task for task in gone if task.encode() in held] and all(task.encode() in held for task in left)
-        managed.up(own.resolve(), print)  # it was stopped
+    result = cli("forget", "c1", *(tool.push_words if tool.name == "argilla" else ()), "-C", ws.root, "--json")
+    assert result.code == 0, result.err
+    count = result.json["where"].get("tasks", 0)  # other tests put the same conversation on that Label Studio
+    assert count >= 2 if tool.name == "label-studio" else count == (2 if tool.name == "argilla" else 0)
+    rest = set(store.read(ws, tables.SENT)["task"])
+    removed = set(sent["task"]) - rest
+    assert len(removed) == (0 if tool.name in OWN else 2)
+    if folder.exists():
+        raw = b"".join(path.read_bytes() for path in folder.resolve().rglob("*") if path.is_file())
+        assert not [task for task in removed if task.encode() in raw] and all(task.encode() in raw for task in rest)
+        managed.up(folder.resolve(), print)  # it was stopped
     if tool.name == "page":
-        tool.served = None  # nobody forgets while a page is served
-    assert [set(tool.tasks(who)) for who in ("ann", "bo")] == stay
+        tool.served = None  # `forget` does not run while a page is served
+    assert [set(tool.tasks(name)) for name in ("ann", "bo")] == expected
 
 
 def _without(tool, who, name):
-    """The other tasks. Ids have 16 letters; of this world's, with two, a key in a CSV may hold one by chance."""
+    """Returns the other tasks. Real ids have 16 letters; the two of an id here may be in a key of a CSV by chance."""
     if tool.name == "page":
         return set(tool.tasks(who)) - {name}
     if tool.name != "files":
         return {"c2", "c3", "c4"}
     rows = rows_of(tool.folder / f"{who}.csv")
-    kept = [row for row in rows if not any(name in cell for cell in row.values())]
-    return {subject_of(row["text"]) for row in kept} - {name}
+    others = [row for row in rows if not any(name in cell for cell in row.values())]
+    return {subject_of(row["text"]) for row in others} - {name}
 
 
 @pytest.mark.slow
 def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool, review, cli):
-    """A CSV has no words for it: there the task stays open."""
+    """A CSV cannot express it: there the task stays open."""
     review("push", *TWO)
     tool.answer("ann", lambda subject, asked: Verdict(outcome=sheets.RATHER_NOT) if subject == "c1" else Verdict())
     tool.answer("bo", says(YES))
     review("pull")
-    both = (*TWO, "--reviewer", "cy")
-    review("push", *both)
+    reviewers = (*TWO, "--reviewer", "cy")
+    review("push", *reviewers)
     assert tool.tasks("cy") == ({} if tool.name == "files" else {"c1": ["gore"]})
     if tool.name == "files":
         return
@@ -292,7 +292,7 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     assert status["left_out"] == {"handed back": 1} and status["reviewers"]["ann"]["open"] == 0
     tool.answer("cy", says(YES))
     review("pull")
-    assert review("push", *both)["added"] == 0  # and it is nobody's a second time
+    assert review("push", *reviewers)["added"] == 0  # nobody gets it a second time
     assert cli("adjudicate", "-C", ws.root, "--json").json["agreed"] >= 1
     label = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(subject="c1", trait="gore")
     assert label["verdict"].to_list() == ["present"]
@@ -310,7 +310,7 @@ def test_guidelines_that_changed_are_shown(ws, tool, review, monkeypatch):
     review("push", *TWO)
     (project,) = tool.projects("ann")
     assert "Quite other guidelines" in project.setup[1]
-    assert review("pull")["dropped"] == {}  # these were sent, as the former were
+    assert review("pull")["dropped"] == {}  # the new guidelines were sent, like the former ones
 
 
 @pytest.mark.parametrize("tool", SERVERS, indirect=True)
@@ -325,8 +325,8 @@ def test_what_is_answered_once_the_guidelines_were_edited_is_held_back(ws, tool,
         tool.rest("PATCH", f"/api/projects/{project.id}", {"expert_instruction": "Yes means no."})
     tool.answer("ann", lambda subject, asked: Verdict(YES["c2"]) if subject == "c2" else None)
     tool.answer("bo", says(YES))
-    told = review("pull")
-    assert (told["dropped"], told["edited_projects"]) == ({"changed there": 1}, ["ann"])
+    result = review("pull")
+    assert (result["dropped"], result["edited_projects"]) == ({"changed there": 1}, ["ann"])
     assert {key[:2] for key in rows(ws)} == {("ann", "c1"), ("bo", "c1"), ("bo", "c2")}
     assert review("push", *TWO)["sent"]["ann"] == {"added": 1, "skipped": 0, "edited": 1}
     assert len(tool.projects("ann")) == 2 and review("push", *TWO)["sent"]["ann"]["added"] == 0

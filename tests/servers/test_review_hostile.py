@@ -1,7 +1,7 @@
-"""What whoever is logged in can do to a task or an answer on a real server: no word is forged, and none is lost unsaid.
+"""What a logged-in person can do to a task or an answer on a real server: nothing is forged or silently lost.
 
-Each case has a task of ann's of its own. All are pushed, answered, spoilt and pulled together; then ann gets back what
-could not be taken.
+Each case has its own task of ann's. All are pushed, answered, tampered with and pulled together; then ann gets back the
+tasks whose answers were not accepted.
 """
 
 import html
@@ -28,13 +28,13 @@ TEXT = "{:03}: " + TRICKY + "I faint when I see blood. Something funny?"
 PLOT = "{:03}: in the end I faint when I see blood, in a village."
 
 
-KEPT = ("", "not pushed", "not assigned", "skipped")  # nobody is asked once more
+KEPT = ("", "not pushed", "not assigned", "skipped")  # the task does not go back to ann
 
 
 @dataclass(frozen=True)
 class Case:
-    """`do` answers as ann and spoils; `quote`: the evidence of gore that is stored for her, None where nothing is;
-    `why`: the reason by which something was dropped."""
+    """`do` answers as ann and tampers; `quote`: the evidence of gore stored for her, or None if nothing is stored;
+    `why`: the reason for which something is dropped."""
 
     do: Callable[[Any], object]
     quote: str | None = None
@@ -76,12 +76,12 @@ class OnStudio:
     def mark(
         self, quote: str = QUOTE, shift: int = 0, turn: int = 0, label: str = "gore", **more: Any
     ) -> dict[str, Any]:
-        """As a browser makes it, `shift` letters away; `more`: what else the region says."""
+        """A mark as a browser makes it, `shift` letters off; `more`: other fields of its value."""
         text = self.data["turns"][turn]["text"]
         start = len(text[: text.index(quote)].encode("utf-16-le")) // 2 + shift
-        place = {"start": str(turn), "end": str(turn), "startOffset": start, "text": quote, "paragraphlabels": [label]}
-        place |= {"endOffset": start + len(quote.encode("utf-16-le")) // 2} | more
-        return {"id": "r", "from_name": "evidence", "to_name": "dialogue", "type": "paragraphlabels", "value": place}
+        value = {"start": str(turn), "end": str(turn), "startOffset": start, "text": quote, "paragraphlabels": [label]}
+        value |= {"endOffset": start + len(quote.encode("utf-16-le")) // 2} | more
+        return {"id": "r", "from_name": "evidence", "to_name": "dialogue", "type": "paragraphlabels", "value": value}
 
     def say(self, *rows: Any, who: str = "ann", **body: Any) -> None:
         result = [*rows] or [self.card(), self.mark()]
@@ -102,13 +102,13 @@ class OnStudio:
     @property
     def mine(self) -> dict[str, Any]:
         self.say()
-        (found,) = self.tool.rest("GET", f"/api/tasks/{self.id}/annotations")
-        return dict(found)
+        (annotation,) = self.tool.rest("GET", f"/api/tasks/{self.id}/annotations")
+        return dict(annotation)
 
     def bo(self, method: str, path: str, body: Any = None) -> None:
         web = self.tool.session("bo")
-        safe = {"Referer": self.tool.facts["url"], "X-CSRFToken": web.cookies.get("csrftoken") or ""}
-        assert web.request(method, path, json=body, headers=safe).status_code < 300
+        headers = {"Referer": self.tool.facts["url"], "X-CSRFToken": web.cookies.get("csrftoken") or ""}
+        assert web.request(method, path, json=body, headers=headers).status_code < 300
 
     def edited(self, by: str = "bo", **body: Any) -> None:
         path, body = f"/api/annotations/{self.mine['id']}", body or {"result": [self.card("gore absent")]}
@@ -128,7 +128,7 @@ class OnStudio:
 
 
 def cards(value: str, alias: str) -> Callable[[Any], object]:
-    """The card's answers by other names, before ann sees them."""
+    """Renames the card's answers before ann sees them."""
     return lambda a: (
         a.data_is(say=False, cards=[a.data["cards"][0] | {"choices": [{"value": value, "alias": alias}]}]),
         a.say(),
@@ -257,10 +257,10 @@ class OnArgilla:
         self.say(quote, who="bo")
 
     def copied(self, key: str) -> None:
-        """The record a second time under that key, and ann answers there."""
+        """Adds a copy of the record under that key, and ann answers it."""
         body = {"items": [{"external_id": key, "fields": self.record["fields"], "metadata": self.record["metadata"]}]}
-        made = self.owner("POST", f"/api/v1/datasets/{self.room.id}/records/bulk", body)["items"][0]
-        path = f"/api/v1/records/{made['id']}/responses"
+        copy = self.owner("POST", f"/api/v1/datasets/{self.room.id}/records/bulk", body)["items"][0]
+        path = f"/api/v1/records/{copy['id']}/responses"
         self.tool.rest(self.tool.keys["ann"], "POST", path, {"values": self.values(), "status": "submitted"})
 
 
@@ -304,7 +304,7 @@ ARGILLA = {
 
 
 def tasks_of(tool: Any) -> list[Any]:
-    """All of ann's."""
+    """Returns all tasks of ann's."""
     if tool.name == "label-studio":
         return [OnStudio(tool, task) for task in tool._tasks("ann")]
     (room,) = tool.projects("ann")
@@ -341,24 +341,24 @@ def test_nothing_forged_and_nothing_lost_without_a_word(tool, workspace, cli, mo
         case.do(task)
 
     pulled = run("pull", *tool.pull_words)
-    wrong, found, reasons = {}, gore(workspace, texts, plots), dropped(workspace, tasks)
+    failures, stored, reasons = {}, gore(workspace, texts, plots), dropped(workspace, tasks)
     for name, case in cases.items():
         expected = None if case.quote is None else ("ann", "present", *[case.quote] * bool(case.quote))
-        told = {*reasons[subjects[name]]} == {case.why} - {"", "not pushed"}
-        if found.get(subjects[name]) != expected or not told:
-            wrong[name] = (found.get(subjects[name]), reasons[subjects[name]])
-    assert not wrong, wrong
+        as_dropped = {*reasons[subjects[name]]} == {case.why} - {"", "not pushed"}
+        if stored.get(subjects[name]) != expected or not as_dropped:
+            failures[name] = (stored.get(subjects[name]), reasons[subjects[name]])
+    assert not failures, failures
     assert pulled["dropped"]["not pushed"] == sum(case.why == "not pushed" for case in cases.values())
 
     run("push", *TWO, *tool.push_words)
-    back = {review_world.subject_of(t.text) for t in tasks_of(tool) if "last answer could not be taken" in t.asks}
-    assert back == {subjects[name] for name, case in cases.items() if case.goes_back}
-    run("pull", *tool.pull_words)  # and what somebody put there is not ours since we looked
-    assert gore(workspace, texts, plots) == found
+    returned = {review_world.subject_of(t.text) for t in tasks_of(tool) if "last answer could not be taken" in t.asks}
+    assert returned == {subjects[name] for name, case in cases.items() if case.goes_back}
+    run("pull", *tool.pull_words)  # a second pull does not take over what somebody put there
+    assert gore(workspace, texts, plots) == stored
 
 
 def gore(ws: store.Workspace, texts: dict[str, str], plots: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    """Subject -> (reader, verdict, quotes) of what is stored; every quote stands in our text."""
+    """Returns subject -> (reader, verdict, quotes) as stored; checks that every quote is in our text."""
     reviews = store.read(ws, tables.REVIEWS).filter(pl.col("verdict").is_not_null(), role="reviewer")
     for row in reviews.iter_rows(named=True):
         kind, role = ("item_flag", "plot") if row["subject"] in plots else ("sensitivity", "seeker")
@@ -369,11 +369,11 @@ def gore(ws: store.Workspace, texts: dict[str, str], plots: dict[str, str]) -> d
 
 
 def dropped(ws: store.Workspace, tasks: dict[str, Any]) -> dict[str, set[str]]:
-    """Subject -> why answers to its task were dropped."""
+    """Returns subject -> the reasons why answers to its task were dropped."""
     places = store.read(ws, tables.DROPS).select("place", "reason").rows()
-    back = store.read(ws, tables.REJECTED).select("task", "reason").rows()
+    rejected = store.read(ws, tables.REJECTED).select("task", "reason").rows()
     return {
-        subject: {why for place, why in places if f"task {task.id} " in place or f"record {task.id}" in place}
-        | {why for key, why in back if key == base_id(task.key)}
+        subject: {reason for place, reason in places if f"task {task.id} " in place or f"record {task.id}" in place}
+        | {reason for task_key, reason in rejected if task_key == base_id(task.key)}
         for subject, task in tasks.items()
     }
