@@ -1,4 +1,4 @@
-"""The page of `review serve` as a person meets it, in real Chromium: keys, words, a lost connection, hostile text."""
+"""The page of `review serve` as a person uses it, in real Chromium: keys, words, a lost connection, hostile text."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,17 +19,17 @@ pytestmark = pytest.mark.servers
 
 @pytest.fixture
 def page(workspace: store.Workspace) -> Iterator[Opened]:
-    """Of ann's conversations c1 has two proposals, c2 one, c3 and c4 none."""
+    """The page for ann and bo: c1 has two proposals, c2 one, c3 and c4 none."""
     review_world.fill(workspace)
     more = [review_world.claim("c1", "needles", "present", "I faint")]
     store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame(more))
     ws = store.Workspace.open(workspace.root)
-    with review_page.opened(ws, "ann", "bo", everything=True) as found:
-        yield found
+    with review_page.opened(ws, "ann", "bo", everything=True) as opened:
+        yield opened
 
 
 def start(browser: Any, page: Opened, name: str = "ann", **words: Any) -> Any:
-    """This person's browser, the guidelines read."""
+    """Opens the page in this person's browser, and closes the guidelines."""
     context = browser.new_context(**{"viewport": {"width": 1440, "height": 900}} | words)
     context.set_default_timeout(60_000)
     tab = context.new_page()
@@ -38,7 +38,7 @@ def start(browser: Any, page: Opened, name: str = "ann", **words: Any) -> Any:
     tab.on("console", lambda line: tab.strange.append(line.text) if line.type == "error" else None)
     tab.goto(page.link(name))
     tab.locator(".turn, .plain").first.wait_for()
-    if tab.locator("#guidelines").is_visible():  # before the first task of all
+    if tab.locator("#guidelines").is_visible():  # they are shown before the very first task
         tab.get_by_role("button", name="I have read this").click()
     return tab
 
@@ -48,13 +48,13 @@ def subject(tab: Any) -> str:
 
 
 def answer(tab: Any, keys: dict[str, list[str]]) -> None:
-    """Presses what there is for this conversation, and waits for the next."""
-    now = subject(tab)
+    """Presses the keys for the current conversation, and waits for the next."""
+    current = subject(tab)
     tab.wait_for_timeout(DRAWN)
-    for key in keys[now]:
+    for key in keys[current]:
         tab.keyboard.press(key)
     tab.wait_for_function(
-        "(text) => document.querySelector('.turn p')?.textContent !== text", arg=review_world.TEXTS[now]
+        "(text) => document.querySelector('.turn p')?.textContent !== text", arg=review_world.TEXTS[current]
     )
 
 
@@ -69,18 +69,18 @@ def until(tab: Any, true: Any) -> None:
 
 def test_a_queue_is_answered_by_keys_in_as_many_actions_as_there_are_answers(browser: Any, page: Opened) -> None:
     tab = start(browser, page)
-    assert "#" not in tab.url  # the link's secret is in no history
+    assert "#" not in tab.url  # the link's secret stays out of the history
     keys = {"c1": ["y", "n", "Enter"], "c2": ["u", "Enter"], "c3": ["Enter"], "c4": ["Enter"]}  # 3, 2, 1 and 1 actions
     for _ in keys:
         answer(tab, keys)
     tab.get_by_text("Nothing is left to read").wait_for()
     until(tab, lambda: len(said(page.ws)) == 7)  # three cards and four times `*`
-    found = said(page.ws)
-    assert [found["c1", t][0] for t in ("gore", "needles")] == ["present", "absent"]
-    assert found["c1", "gore"] == ("present", ["blood"])
-    assert found["c2", "accidents_disasters"] == ("unsure", ["crash"])
-    assert all(found[c, "*"] == ("absent", []) for c in keys)
-    tab.keyboard.press("z")  # the last answer once more: its n is the next
+    verdicts = said(page.ws)
+    assert [verdicts["c1", t][0] for t in ("gore", "needles")] == ["present", "absent"]
+    assert verdicts["c1", "gore"] == ("present", ["blood"])
+    assert verdicts["c2", "accidents_disasters"] == ("unsure", ["crash"])
+    assert all(verdicts[c, "*"] == ("absent", []) for c in keys)
+    tab.keyboard.press("z")  # the last answer again, with the next `n`
     tab.get_by_text("Your last answer stands").wait_for()
     tab.wait_for_timeout(DRAWN)
     tab.keyboard.press("Enter")
@@ -89,10 +89,10 @@ def test_a_queue_is_answered_by_keys_in_as_many_actions_as_there_are_answers(bro
 
 
 def test_a_look_back_keeps_what_was_said_so_far(browser: Any, page: Opened) -> None:
-    """`z` in the middle of a task brought back the last one, and forgot what was answered on this."""
+    """Regression: `z` in the middle of a task went back to the last one, and lost the answers to this one."""
     tab = start(browser, page)
     answer(tab, SKIP)
-    while (now := subject(tab)) not in ("c1", "c2"):
+    while (current := subject(tab)) not in ("c1", "c2"):
         answer(tab, SKIP)
     tab.wait_for_timeout(DRAWN)
     tab.keyboard.press("u")
@@ -102,12 +102,12 @@ def test_a_look_back_keeps_what_was_said_so_far(browser: Any, page: Opened) -> N
     tab.keyboard.press("z")
     tab.get_by_text("Your last answer stands").wait_for()
     answer(tab, SKIP)
-    assert subject(tab) == now
+    assert subject(tab) == current
     answer(tab, {"c1": ["n", "Enter"], "c2": ["Enter"]})
-    until(tab, lambda: (now, "*") in said(page.ws))
-    mine = store.read(page.ws, tables.REVIEWS).filter(subject=now).rows_by_key("trait", named=True, unique=True)
-    first = {"c1": "gore", "c2": "accidents_disasters"}[now]
-    assert mine[first]["verdict"] == "unsure" and {row["note"] for row in mine.values()} == {"odd"}
+    until(tab, lambda: (current, "*") in said(page.ws))
+    reviews = store.read(page.ws, tables.REVIEWS).filter(subject=current).rows_by_key("trait", named=True, unique=True)
+    first = {"c1": "gore", "c2": "accidents_disasters"}[current]
+    assert reviews[first]["verdict"] == "unsure" and {row["note"] for row in reviews.values()} == {"odd"}
     assert tab.strange == []
 
 
@@ -122,7 +122,7 @@ def test_a_second_enter_and_an_unread_end_answer_nothing(browser: Any, page: Ope
             tab.keyboard.press("n")
         if tab.locator(".card").count() == 2:
             tab.keyboard.press("Enter")
-            tab.keyboard.press("Enter")  # a double press, before the next is read
+            tab.keyboard.press("Enter")  # a double press, before the next task is read
         else:
             tab.locator("#done").dblclick()
         tab.wait_for_timeout(DRAWN)
@@ -156,7 +156,7 @@ SKIP = {"c1": ["n", "n", "Enter"], "c2": ["n", "Enter"], "c3": ["Enter"], "c4": 
 def test_another_trait_gets_its_words_by_mouse_in_four_actions(browser: Any, page: Opened) -> None:
     tab = start(browser, page)
     to(tab, "c3", SKIP)
-    drag(tab, "Any", "good")  # before a name is chosen, and thought better of: no other name gets these words
+    drag(tab, "Any", "good")  # before a trait is chosen, then cancelled: no trait gets these words
     tab.keyboard.press("Escape")
     tab.get_by_role("button", name="Add another").click()
     tab.get_by_role("option", name="Blood and gore").click()
@@ -190,11 +190,11 @@ def test_another_trait_gets_its_words_by_touch_and_by_keys(browser: Any, page: O
 
 
 def test_practice_is_explained_and_kept_nowhere(browser: Any, workspace: store.Workspace) -> None:
-    """Five invented tasks; who says yes to everything and adds nothing is right in two."""
+    """Five invented tasks; saying yes to everything and adding nothing is right in two."""
     review_world.fill(workspace)
     with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo", practice=True) as page:
         tab = start(browser, page)
-        told = []
+        agreed = []
         for n in range(1, 6):
             if tab.get_by_text("This one may be hard to read").count():
                 tab.wait_for_timeout(DRAWN)
@@ -203,17 +203,17 @@ def test_practice_is_explained_and_kept_nowhere(browser: Any, workspace: store.W
             for key in ["y"] * tab.locator(".card").count():
                 tab.keyboard.press(key)
             tab.wait_for_timeout(DRAWN)
-            for _ in range(2):  # the second half of a double press does not pass the feedback by
+            for _ in range(2):  # the second half of a double press does not skip the feedback
                 tab.keyboard.press("Enter")
-            told.append(tab.get_by_text("as we would.").count())
+            agreed.append(tab.get_by_text("as we would.").count())
             assert tab.get_by_text("What we would say").count() and tab.locator(".plain p").first.inner_text()
             tab.wait_for_timeout(DRAWN)
             tab.keyboard.press("Enter")
-        assert told == [1, 0, 0, 1, 0]
+        assert agreed == [1, 0, 0, 1, 0]
         assert subject(tab) in review_world.TEXTS and not said(page.ws)
         answer(tab, SKIP)
         until(tab, lambda: len(said(page.ws)) == 2)
-        tab.reload()  # who has answered something has practised
+        tab.reload()  # whoever has answered a task gets no practice
         tab.locator(".turn").first.wait_for()
         assert not tab.get_by_text("Practice").count() and tab.strange == []
 
@@ -233,9 +233,9 @@ def test_an_answer_that_was_rejected_elsewhere_says_why(browser: Any, workspace:
     store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))
     with review_page.opened(ws) as page:
         tab, other = start(browser, page), start(browser, page, "bo")
-        for one, words in ((tab, 1), (other, 0)):
-            to(one, "c1", SKIP)
-            assert one.get_by_text("(ann.csv:2): quote not found: gore: 'bloood'").count() == words
+        for view, count in ((tab, 1), (other, 0)):
+            to(view, "c1", SKIP)
+            assert view.get_by_text("(ann.csv:2): quote not found: gore: 'bloood'").count() == count
 
 
 def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes(
@@ -263,15 +263,15 @@ def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes
         gore = tab.locator(".card", has_text="Blood and gore")
         gore.get_by_role("button", name="Unsure").click()  # once the votes are seen
         tab.locator("summary").click()
-        tab.get_by_label("Note for the team").fill("x" * 4_001)  # it comes back, and all that was said with it
+        tab.get_by_label("Note for the team").fill("x" * 4_001)  # it is refused, and the rest of the answer is kept
         tab.wait_for_timeout(DRAWN)
         tab.locator("#done").click()
         tab.get_by_text("at most 4000 characters").wait_for()
         tab.get_by_label("Note for the team").fill("short")
         tab.wait_for_timeout(DRAWN)
         tab.locator("#done").click()
-        ruled = {("c1", "gore"): ("unsure", ["blood"]), ("c1", "sexual_violence"): ("absent", [])}
-        until(tab, lambda: said(page.ws, "cy") == ruled)
+        expected = {("c1", "gore"): ("unsure", ["blood"]), ("c1", "sexual_violence"): ("absent", [])}
+        until(tab, lambda: said(page.ws, "cy") == expected)
         rows = store.read(page.ws, tables.REVIEWS).filter(reviewer="cy", trait="gore")
         assert rows["verdict"].to_list() == ["absent", "unsure"]
 
@@ -288,32 +288,32 @@ def test_a_lost_connection_keeps_the_answer_and_another_tab_is_told(browser: Any
     assert not said(page.ws)
     tab.context.set_offline(False)
     until(tab, lambda: (first, "*") in said(page.ws))
-    before = store.read(page.ws, tables.REVIEWS).height
+    height = store.read(page.ws, tables.REVIEWS).height
     other.bring_to_front()
     other.get_by_role("button", name="I have read this").click()
     other.wait_for_timeout(DRAWN)
     for key in SKIP[first]:
         other.keyboard.press(key)
     other.get_by_text("stored already").or_(other.get_by_text("in another tab")).wait_for()
-    assert store.read(page.ws, tables.REVIEWS).height == before
+    assert store.read(page.ws, tables.REVIEWS).height == height
     assert subject(other) == subject(tab)
 
 
 def test_an_answer_waits_for_a_new_link(browser: Any, page: Opened) -> None:
-    """Somebody asked for a new link while ann read: what she answered then was thrown away."""
+    """Regression: a new link was made while ann read, and her next answer was lost."""
     tab = start(browser, page)
-    made, (now, *_) = links.make(page.ws, ["ann"])["ann"], [subject(tab)]
+    link, (current, *_) = links.make(page.ws, ["ann"])["ann"], [subject(tab)]
     tab.wait_for_timeout(DRAWN)
-    for key in SKIP[now]:
+    for key in SKIP[current]:
         tab.keyboard.press(key)
     tab.get_by_text("no longer").wait_for()
     other = tab.context.new_page()
-    other.goto(made)
+    other.goto(link)
     other.locator(".turn").first.wait_for()
     tab.get_by_role("button", name="Send it again").click()
-    until(tab, lambda: (now, "*") in said(page.ws))
+    until(tab, lambda: (current, "*") in said(page.ws))
     tab.locator(".turn").first.wait_for()
-    assert subject(tab) != now
+    assert subject(tab) != current
 
 
 def test_a_revoked_link_ends_what_is_open(browser: Any, page: Opened, cli: Any) -> None:
@@ -330,7 +330,7 @@ def test_a_revoked_link_ends_what_is_open(browser: Any, page: Opened, cli: Any) 
 
 
 def test_no_payload_runs(browser: Any, workspace: store.Workspace) -> None:
-    """Every payload as a turn, and two as a trait's wording; escaping alone must hold: the policy is passed by."""
+    """Every payload as a turn, and two as a trait's wording; escaping alone must hold: the page's CSP is bypassed."""
     turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
     row |= {"source": "messages", "source_id": "c1"}

@@ -21,11 +21,11 @@ STATES = 14
 def test_axe_finds_nothing_serious(
     browser: Any, workspace: store.Workspace, width: int, height: int, colours: str
 ) -> None:
-    looked: dict[str, list[str]] = {}
+    violations: dict[str, list[str]] = {}
 
     def look(tab: Any, state: str, words: str) -> None:
         tab.get_by_text(words).first.wait_for()
-        looked[state] = chromium.serious(tab)
+        violations[state] = chromium.serious(tab)
 
     def opened(name: str | None) -> Any:
         words = {"viewport": {"width": width, "height": height}, "color_scheme": colours}
@@ -43,13 +43,13 @@ def test_axe_finds_nothing_serious(
         look(ann, "answered", "Practice 1 of 5")
         press(ann, "e")
         look(ann, "words", "Practice 1 of 5")
-        press(ann, *["Enter"] * (width > 500), "a")  # on a phone no field has taken the keys
+        press(ann, *["Enter"] * (width > 500), "a")  # on a phone no field has the focus
         look(ann, "list", "Horror and jump scares")
         press(ann, "Escape", "Enter")
         look(ann, "feedback", "What we would say")
         press(ann, "Enter", "n", "Enter", "Enter")
         look(ann, "severe", "This one may be hard to read")
-        while not bo.get_by_text("I see blood").count():  # in the other conversations nothing is proposed
+        while not bo.get_by_text("I see blood").count():  # the other conversations have no proposals
             press(bo, "Enter")
         look(bo, "rejected", "Your last answer could not be taken")
         press(bo, "Enter")
@@ -58,14 +58,14 @@ def test_axe_finds_nothing_serious(
         press(bo, "n", "n", "Enter")
         look(bo, "no connection", "your answer is kept here")
         bo.context.set_offline(False)
-        press(cy, "Enter", *["s", "Enter"] * 5, "n")  # none of the practice
+        press(cy, "Enter", *["s", "Enter"] * 5, "n")  # cy skips the practice
         look(cy, "votes", "What reviewers said")
         press(cy, "Enter")
         look(cy, "all read", "Nothing is left to read")
         look(opened(None), "no link", "This link is not valid")
         press(ann, "g")
         look(ann, "guidelines over a task", "No quota is worth a bad night")
-    assert {state: bad for state, bad in looked.items() if bad} == {} and len(looked) == STATES
+    assert {state: bad for state, bad in violations.items() if bad} == {} and len(violations) == STATES
 
 
 def press(tab: Any, *keys: str) -> None:
@@ -75,7 +75,7 @@ def press(tab: Any, *keys: str) -> None:
 
 
 def _world(ws: store.Workspace) -> Any:
-    """Ann practises; bo, who has read before, has one rejected answer of two proposals; cy has a dispute."""
+    """Ann practises; bo has answered before and has a rejected answer to two proposals; cy has a dispute."""
     review_world.fill(ws)
     more = [review_world.claim("c1", "needles", "present", "I faint")]
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame(more))

@@ -1,4 +1,4 @@
-"""Faults around Done on the page, in real Chromium: every answer is stored, once. `make soak` meets 200 of them."""
+"""Faults around Done on the page, in real Chromium: every answer is stored once. `make soak` injects 200 faults."""
 
 import os
 from collections import Counter, deque
@@ -18,20 +18,20 @@ pytestmark = [pytest.mark.servers, pytest.mark.slow, pytest.mark.timeout(3_600)]
 def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: store.Workspace, injected: Any) -> None:
     films = review_page.films(workspace, FEW)
     plan, met = deque(FAULTS[n % len(FAULTS)] for n in range(FEW)), Counter[str]()
-    spared: list[str] = []  # nonces that have met their fault
+    hit: list[str] = []  # nonces that have met their fault
 
     def spoil(route: Any) -> None:
         nonce = route.request.post_data_json["nonce"]
-        fault = "" if nonce in spared else plan.popleft()
-        spared.append(nonce)
+        fault = "" if nonce in hit else plan.popleft()
+        hit.append(nonce)
         met[fault] += 1
-        told = route.fetch() if fault not in ("refuse", "fail") else None
+        response = route.fetch() if fault not in ("refuse", "fail") else None
         if fault in ("refuse", "done_but_cut"):
             route.abort()
         elif fault:
             route.fulfill(status=500, json={"why": "broken on purpose"})
         else:
-            route.fulfill(response=told)
+            route.fulfill(response=response)
 
     with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo", everything=True) as page:
         tab = browser.new_context().new_page()
@@ -39,15 +39,15 @@ def test_no_fault_around_an_answer_loses_or_doubles_it(browser: Any, workspace: 
         tab.route("**/answer", spoil)
         tab.goto(page.link("ann"))
         tab.get_by_role("button", name="I have read this").click()
-        for left in range(FEW - 1, -1, -1):
+        for remaining in range(FEW - 1, -1, -1):
             tab.wait_for_timeout(DRAWN)
             tab.keyboard.press("Enter")
             tab.wait_for_function(
-                "(left) => document.getElementById('count').textContent.endsWith(`${left} to go`)", arg=left
+                "(left) => document.getElementById('count').textContent.endsWith(`${left} to go`)", arg=remaining
             )
             tab.wait_for_function("S.unsent.length === 0")
         tab.get_by_text("Nothing is left to read").wait_for()
     assert met.pop("") == FEW and sum(met.values()) == FEW and max(met.values()) - min(met.values()) <= 1
-    found = store.read(page.ws, tables.REVIEWS)
-    assert sorted(found["subject"]) == films and set(found["reviewer"]) == {"ann"}
+    reviews = store.read(page.ws, tables.REVIEWS)
+    assert sorted(reviews["subject"]) == films and set(reviews["reviewer"]) == {"ann"}
     injected("faults around an answer on the page", FEW)

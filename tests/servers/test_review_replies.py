@@ -1,7 +1,7 @@
-"""What may come back from a review server, or from what stands before it: a line, or the answers as they were given.
+"""Odd replies from a review server or a proxy in front of it: an error of one line, or the answers as they were given.
 
 The real servers answer, and a proxy spoils one kind of reply. Each case pulls into a copy of one workspace; the servers
-are asked for each address once, and the proxy gives every case what they said.
+get one request for each address, and the proxy repeats their replies for every case.
 """
 
 import json
@@ -20,12 +20,12 @@ from tests.worlds.review_world import Verdict
 
 pytestmark = pytest.mark.servers
 SAME, LESS, LINE = "all of it", "a part, and the rest later", "a line"
-STALE: Spoil = lambda path, status, body: (status, body)  # noqa: E731  # as it was before the last answers
+STALE: Spoil = lambda path, status, body: (status, body)  # noqa: E731  # the replies from before the last answers
 FILMS = {review_world.item(n): f"{n}: a village, and blood." for n in range(2)}
 
 
 def of(part: str, change: Callable[[Any], Any]) -> Spoil:
-    """Another JSON in the answers of addresses with that part."""
+    """Changes the JSON of replies from addresses that contain `part`."""
     return raw(part, lambda body: json.dumps(change(json.loads(body))).encode())
 
 
@@ -42,12 +42,12 @@ def each(name: str, value: Any) -> Callable[[list[dict[str, Any]]], list[dict[st
 
 
 def inner(outer: str, name: str, value: Any) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """In every row of the list `outer` of each row."""
-    return lambda rows: [row | {outer: [one | {name: value} for one in row[outer]]} for row in rows]
+    """Sets `name` in every entry of the list `outer` of each row."""
+    return lambda rows: [row | {outer: [entry | {name: value} for entry in row[outer]]} for row in rows]
 
 
 def turned(name: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
-    """Each row with this of the one before."""
+    """Gives each row the `name` of the previous row."""
     return lambda rows: [row | {name: rows[n - 1][name]} for n, row in enumerate(rows)]
 
 
@@ -55,7 +55,7 @@ def items(change: Callable[[list[Any]], Any], name: str = "items") -> Callable[[
     return lambda page: page | {name: change(page[name])}
 
 
-ANY: dict[str, tuple[Callable[[str], Spoil], str]] = {  # of the address that answers are read from
+ANY: dict[str, tuple[Callable[[str], Spoil], str]] = {  # for the address that answers are read from
     "cut off": (lambda at: raw(at, lambda body: body[: len(body) // 2]), LINE),
     "empty": (lambda at: raw(at, lambda body: b""), LINE),
     "a page of a proxy": (lambda at: raw(at, lambda body: b"<html>please log in</html>"), LINE),
@@ -156,39 +156,39 @@ def stored(ws: store.Workspace) -> set[tuple[Any, ...]]:
 
 
 def test_odd_replies_are_a_line_or_harmless(tool, workspace, cli, tmp_path):
-    studio, told = tool.name == "label-studio", dict[str, Any]()
+    studio, replies = tool.name == "label-studio", dict[str, Any]()
     cases = STUDIO if studio else ARGILLA
     assert len(cases) == (44 if studio else 36)  # as docs/security.md says
     assert cli("review", "push", *ALL, *tool.push_words, "-C", workspace.root).code == 0
-    to, token = (tool.facts["url"], tool.facts["token"]) if studio else (tool.server.url, tool.server.token)
-    proxy = Proxy(to, workspace.root / "none", 120.0)
+    target, token = (tool.facts["url"], tool.facts["token"]) if studio else (tool.server.url, tool.server.token)
+    proxy = Proxy(target, workspace.root / "none", 120.0)
     words = ("review", "pull", "--tool", tool.name, "--token", token, "--url")
-    for who, found in (
+    for reviewer, answers in (
         ("ann", {"c1": {"gore": "I see blood"}}),
         ("bo", {"c2": {"accidents_disasters": "After the crash"}}),
     ):
-        before, proxy.told = told, (told := {})
-        assert tool.answer(who, lambda subject, asked, found=found: Verdict(found.get(subject, {}))) == 6
-        honest = shutil.copytree(workspace.root, tmp_path / f"honest-{who}", symlinks=True)
+        stale, proxy.told = replies, (replies := {})
+        assert tool.answer(reviewer, lambda subject, asked, answers=answers: Verdict(answers.get(subject, {}))) == 6
+        honest = shutil.copytree(workspace.root, tmp_path / f"honest-{reviewer}", symlinks=True)
         assert cli(*words, proxy.url, "-C", honest).code == 0
-    given, wrong = stored(store.Workspace.open(honest)), {}
-    assert len(given) == 20  # two rows on each of c1, c2 and the films, one on c3 and on c4, by two people
+    expected, failures = stored(store.Workspace.open(honest)), {}
+    assert len(expected) == 20  # two rows on each of c1, c2 and the films, one on c3 and on c4, by two people
     try:
-        for name, (spoil, end) in cases.items():
+        for name, (spoil, outcome) in cases.items():
             ws = store.Workspace.open(shutil.copytree(workspace.root, tmp_path / name, symlinks=True))
-            proxy.told, proxy.spoil = before if spoil is STALE else told, spoil
+            proxy.told, proxy.spoil = stale if spoil is STALE else replies, spoil
             proxy.elsewhere = "http://127.0.0.1:9"
-            ran = cli(*words, proxy.url, "-C", ws.root)
-            there = stored(ws)
-            fine = ran.code == 0 and "Traceback" not in ran.err
-            line = ran.code == 1 and ran.err.count("\n") == 1 and "Traceback" not in ran.err and not there
-            if not {SAME: fine and there == given, LESS: fine and there < given, LINE: line}[end]:
-                wrong[name] = (ran.code, ran.err[-300:], len(there))
-            if end == LESS:
-                proxy.told, proxy.spoil = told, STALE
+            result = cli(*words, proxy.url, "-C", ws.root)
+            rows = stored(ws)
+            is_ok = result.code == 0 and "Traceback" not in result.err
+            is_line = result.code == 1 and result.err.count("\n") == 1 and "Traceback" not in result.err and not rows
+            if not {SAME: is_ok and rows == expected, LESS: is_ok and rows < expected, LINE: is_line}[outcome]:
+                failures[name] = (result.code, result.err[-300:], len(rows))
+            if outcome == LESS:
+                proxy.told, proxy.spoil = replies, STALE
                 assert cli(*words, proxy.url, "-C", ws.root).code == 0
-                if stored(ws) != given:
-                    wrong[name] = ("lost", given - stored(ws))
+                if stored(ws) != expected:
+                    failures[name] = ("lost", expected - stored(ws))
     finally:
         proxy.away()
-    assert not wrong, wrong
+    assert not failures, failures

@@ -1,4 +1,4 @@
-"""Nothing that strangers wrote runs in a reviewer's browser: every payload as a turn and in a title, two as a trait's
+"""No text by strangers runs as code in a reviewer's browser: every payload as a turn and in a title, two as a trait's
 wording, in real Chromium before a real Label Studio and a real Argilla."""
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from tests.worlds.xss import LISTEN, PAYLOADS
 
 pytestmark = pytest.mark.servers
 FIRST, TITLE = "A quiet film, please.", "The Quiet Film"
-ASKED = ("Does this person let us see", "Would this item break")  # of the conversation, of the item
+ASKED = ("Does this person let us see", "Would this item break")  # about the conversation, about the item
 HOVER = """() => { for (const node of document.querySelectorAll("body *"))
   for (const kind of ["mouseover", "mouseenter", "focus", "toggle"])
     node.dispatchEvent(new MouseEvent(kind, {bubbles: true, cancelable: true})); }"""
@@ -29,7 +29,7 @@ topics = ["blood"]
 
 @pytest.fixture
 def page() -> Iterator[Any]:
-    """Escaping alone must hold: a policy of the server's own is passed by."""
+    """Escaping alone must hold: the server's own content security policy is bypassed."""
     with chromium.browser(chromium.OFFLINE) as browser:
         context = browser.new_context(viewport={"width": 1400, "height": 1250}, bypass_csp=True)
         context.set_default_timeout(180_000)
@@ -39,7 +39,7 @@ def page() -> Iterator[Any]:
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
-    """Payloads as the turns of a conversation, all in a film's title, and a taxonomy that would like to run too."""
+    """Payloads as the turns of a conversation, all of them in a film's title, and two in the taxonomy."""
     turns = [{"role": ("seeker", "recommender")[n % 2], "text": text, "items": []} for n, text in enumerate(PAYLOADS)]
     turns = [{"role": "seeker", "text": FIRST, "items": []}, *turns]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
@@ -63,12 +63,12 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 
 
 def blank(text: str) -> str:
-    """What a page does to blanks is no matter here."""
+    """Removes white space, which a page may change."""
     return "".join(text.split())
 
 
 def nothing_ran(page: Any) -> None:
-    """Every payload is there to be read, letter by letter, and none has run; one that is planted is seen to run."""
+    """Checks that every payload can be read, letter by letter, and none has run; a planted one is seen to run."""
     page.wait_for_timeout(2_000)
     page.evaluate(HOVER)
     page.wait_for_timeout(500)
@@ -76,8 +76,8 @@ def nothing_ran(page: Any) -> None:
     assert not [text for text in PAYLOADS if blank(text) not in shown]
     assert page.evaluate("window.hits") == 0
     page.evaluate(PLANTED)
-    page.wait_for_function("window.hits > 0")  # it would have been seen, however slowly the server answers
-    assert page.evaluate("window.hits") == 1  # and so would an image that was asked for before it
+    page.wait_for_function("window.hits > 0")  # a payload that ran would be seen, however slow the server is
+    assert page.evaluate("window.hits") == 1  # and so would an image requested earlier
 
 
 @pytest.mark.slow
@@ -93,10 +93,10 @@ def test_no_payload_runs_in_label_studio(ws: store.Workspace, label_studio: Any,
     page.goto(f"{facts['url']}/projects/{project.id}/data")  # the list shows texts too
     page.get_by_text(ASKED[0]).first.wait_for()
     assert page.evaluate("window.hits") == 0
-    for asked in ASKED:
-        (task,) = [task for task in tasks if asked in task["data"]["ask"]]
+    for question in ASKED:
+        (task,) = [task for task in tasks if question in task["data"]["ask"]]
         page.goto(f"{facts['url']}/projects/{project.id}/data?task={task['id']}")
-        page.get_by_text(FIRST if asked == ASKED[0] else TITLE).first.wait_for()
+        page.get_by_text(FIRST if question == ASKED[0] else TITLE).first.wait_for()
         nothing_ran(page)
 
 
@@ -112,8 +112,8 @@ def test_no_payload_runs_in_argilla(ws: store.Workspace, argilla_server: Any, pa
         page.goto(f"{argilla_server.url}/dataset/{project.id}/annotation-mode?page={number}&status=pending")
         page.get_by_text("Conversation", exact=True).wait_for()
         page.get_by_text(ASKED[0]).or_(page.get_by_text(ASKED[1])).first.wait_for()
-        (asked,) = [text for text in ASKED if page.get_by_text(text).count()]
-        page.get_by_text(FIRST if asked == ASKED[0] else TITLE).first.wait_for()
+        (question,) = [text for text in ASKED if page.get_by_text(text).count()]
+        page.get_by_text(FIRST if question == ASKED[0] else TITLE).first.wait_for()
         nothing_ran(page)
-        seen.add(asked)
+        seen.add(question)
     assert seen == set(ASKED)

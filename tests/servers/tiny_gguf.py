@@ -1,7 +1,7 @@
 """A real model server for tests: a llama of random weights, made on the spot, behind llama.cpp's own HTTP server.
 
-It enforces the schema and writes nonsense inside it, so it shows what the line does with a real server's answers
-and never what a model knows. Run as a program it serves a file until its standard input closes.
+It enforces the schema and writes nonsense inside it, so it shows how our code treats a real server's answers, and
+never what a model knows. Run as a program it serves a file until its standard input closes.
 """
 
 import os
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-AT_ONCE = 2  # requests that the server reads side by side
+AT_ONCE = 2  # requests that the server handles in parallel
 CONTEXT = 16_384  # tokens of each
 WIDTH, LAYERS, HEADS, INNER = 64, 2, 4, 128
 MERGES = 640
@@ -26,14 +26,14 @@ TEMPLATE = (
 
 @contextmanager
 def serving(path: Path) -> Iterator[str]:
-    """The base URL of the model's server."""
+    """Yields the base URL of the model's server."""
     command, pipe = [sys.executable, "-m", "tests.servers.tiny_gguf", str(path)], subprocess.PIPE
-    with subprocess.Popen(command, text=True, stdout=pipe, stderr=subprocess.DEVNULL, stdin=pipe) as run:
+    with subprocess.Popen(command, text=True, stdout=pipe, stderr=subprocess.DEVNULL, stdin=pipe) as process:
         try:
-            assert run.stdout is not None
-            yield next(line.split()[1] for line in run.stdout if line.startswith("serves "))
+            assert process.stdout is not None
+            yield next(line.split()[1] for line in process.stdout if line.startswith("serves "))
         finally:
-            run.terminate()
+            process.terminate()
 
 
 def serve(path: str) -> None:
@@ -42,7 +42,7 @@ def serve(path: str) -> None:
     params = xllamacpp.CommonParams()
     params.model.path = path
     params.n_ctx, params.n_parallel = CONTEXT * AT_ONCE, AT_ONCE
-    params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # one core is ours: its threads spin where they wait
+    params.cpuparams.n_threads = max(1, (os.cpu_count() or 2) - 1)  # one core is for us: its threads spin as they wait
     params.warmup, params.ui, params.verbosity, params.port = False, False, -1, 0
     params.hostnames = ["127.0.0.1"]
     server = xllamacpp.Server(params)
@@ -51,36 +51,36 @@ def serve(path: str) -> None:
 
 
 def write_model(path: Path, sample: str, seed: int = 4) -> None:
-    """An untrained llama in GGUF; its tokenizer merges what is frequent in `sample`, so prompts stay short."""
+    """Writes an untrained llama as GGUF; its tokenizer merges frequent pairs of `sample`, so prompts stay short."""
     import gguf
 
     tokens, merges = _tokenizer(sample)
     special = ["<|im_start|>", "<|im_end|>"]
-    kinds = [gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(special)
-    out = gguf.GGUFWriter(path, "llama")
-    out.add_context_length(CONTEXT)
-    out.add_embedding_length(WIDTH)
-    out.add_block_count(LAYERS)
-    out.add_feed_forward_length(INNER)
-    out.add_head_count(HEADS)
-    out.add_head_count_kv(HEADS)
-    out.add_rope_dimension_count(WIDTH // HEADS)
-    out.add_layer_norm_rms_eps(1e-5)
-    out.add_tokenizer_model("gpt2")
-    out.add_tokenizer_pre("gpt-2")
-    out.add_token_list([*tokens, *special])
-    out.add_token_types(kinds)
-    out.add_token_merges(merges)
-    out.add_bos_token_id(len(tokens))
-    out.add_eos_token_id(len(tokens) + 1)
-    out.add_add_bos_token(False)
-    out.add_chat_template(TEMPLATE)
+    types = [gguf.TokenType.NORMAL] * len(tokens) + [gguf.TokenType.CONTROL] * len(special)
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_context_length(CONTEXT)
+    writer.add_embedding_length(WIDTH)
+    writer.add_block_count(LAYERS)
+    writer.add_feed_forward_length(INNER)
+    writer.add_head_count(HEADS)
+    writer.add_head_count_kv(HEADS)
+    writer.add_rope_dimension_count(WIDTH // HEADS)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([*tokens, *special])
+    writer.add_token_types(types)
+    writer.add_token_merges(merges)
+    writer.add_bos_token_id(len(tokens))
+    writer.add_eos_token_id(len(tokens) + 1)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template(TEMPLATE)
     for name, weights in _weights([*tokens, *special], np.random.default_rng(seed)):
-        out.add_tensor(name, weights)
-    out.write_header_to_file()
-    out.write_kv_data_to_file()
-    out.write_tensors_to_file()
-    out.close()
+        writer.add_tensor(name, weights)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
 
 
 def _weights(vocabulary: list[str], random: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
@@ -111,39 +111,39 @@ def _bias(token: str) -> float:
 
 
 def _tokenizer(sample: str) -> tuple[list[str], list[str]]:
-    """Byte-level pieces and merges, the most frequent pair first."""
+    """Returns byte-level pieces and merges, the most frequent pair first."""
     letters = _byte_letters()
     words = Counter(tuple(letters[b] for b in word.encode()) for word in sample.replace(" ", "\0 ").split("\0"))
     tokens, merges = list(letters), []
     for _ in range(MERGES):
         pairs: Counter[tuple[str, str]] = Counter()
-        for word, n in words.items():
+        for word, count in words.items():
             for pair in pairwise(word):
-                pairs[pair] += n
+                pairs[pair] += count
         if not pairs:
             break
         best = max(pairs, key=lambda pair: (pairs[pair], pair))
         merges.append(" ".join(best))
         tokens.append("".join(best))
-        words = Counter({_merged(word, best): n for word, n in words.items()})
+        words = Counter({_merged(word, best): count for word, count in words.items()})
     return list(dict.fromkeys(tokens)), merges
 
 
 def _merged(word: tuple[str, ...], pair: tuple[str, str]) -> tuple[str, ...]:
-    out: list[str] = []
+    pieces: list[str] = []
     for piece in word:
-        if out and (out[-1], piece) == pair:
-            out[-1] += piece
+        if pieces and (pieces[-1], piece) == pair:
+            pieces[-1] += piece
         else:
-            out.append(piece)
-    return tuple(out)
+            pieces.append(piece)
+    return tuple(pieces)
 
 
 def _byte_letters() -> list[str]:
-    """The printable letter that stands for each byte in a byte-level vocabulary."""
-    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    hidden = [b for b in range(256) if b not in shown]
-    return [chr(b) if b in shown else chr(256 + hidden.index(b)) for b in range(256)]
+    """Returns the printable letter that stands for each byte in a byte-level vocabulary."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [b for b in range(256) if b not in printable]
+    return [chr(b) if b in printable else chr(256 + others.index(b)) for b in range(256)]
 
 
 if __name__ == "__main__":
