@@ -1,4 +1,4 @@
-"""How people log in to the real review servers, in a browser."""
+"""Logs in to the real review servers as a person does, in a browser."""
 
 from typing import Any
 

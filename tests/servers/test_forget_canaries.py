@@ -48,7 +48,7 @@ def test_no_byte_of_the_own_label_studio_names_them(
     assert len(sung(home)) == 40
     assert cli("forget", "c1", "-C", ws.root).code == 0
     assert sung(ws.root, home) == {}
-    managed.up(home, print)  # it was stopped
+    managed.up(home, print)  # `forget` stopped it
     reviewing(cli, ws)("pull")
     assert sung(ws.root, home) == {}
 

@@ -103,7 +103,7 @@ def test_a_reviewer_works_in_label_studio(ws, studio, page, cli):
     task = next(t for t in studio._tasks("ann") if "blood" in t["data"]["turns"][0]["text"])
     page.goto(f"{studio.facts['url']}/projects/{project.id}/data?task={task['id']}")
     page.get_by_text("I faint when I see").first.wait_for()
-    page.locator(".saferec-card", has_text="Blood and gore").wait_for()  # its name
+    page.locator(".saferec-card", has_text="Blood and gore").wait_for()  # the trait's name, not its slug
     assert not page.get_by_text("gore", exact=True).count()
     assert not page.locator(
         ".saferec input:checked"
@@ -178,7 +178,7 @@ def test_the_guidelines_are_read_before_the_first_task(ws, studio, page, cli):
     log_in(page, studio, "ann")
     page.goto(f"{studio.facts['url']}/projects/{studio.project('ann').id}/data?labeling=1")
     page.get_by_text("No quota is worth a bad night.").wait_for()
-    assert page.get_by_text("The last row").count() == 0  # that is about files, which this is not
+    assert page.get_by_text("The last row").count() == 0  # only the guidelines for files say that
 
 
 def test_an_opted_out_reviewer_finds_no_such_task(ws, studio, page, cli):

@@ -113,8 +113,8 @@ def test_every_answer_comes_back_once(broken, injected):
         until_it_works(broken, "pull")
         expected += Counter((name, "c1", "gore", "present" if rounds % 2 else "unsure") for name in PEOPLE)
         gore = store.read(ws, tables.REVIEWS).filter(trait="gore")
-        got = Counter(gore.select("reviewer", "subject", "trait", "verdict").iter_rows())
-        assert got == expected, proxy.met
+        actual = Counter(gore.select("reviewer", "subject", "trait", "verdict").iter_rows())
+        assert actual == expected, proxy.met
         assert broken.run("pull").json["added"] == 0
     print(f"on pull: {dict(proxy.met)}")
     injected("faults before Label Studio, on pull", proxy.met.total())

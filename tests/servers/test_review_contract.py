@@ -61,8 +61,8 @@ TEXT_OF_EMOJI = "👨\u200d👩\u200d👧\n\n cafe\u0301"
 def test_who_follows_gets_what_is_answered_since(ws, tool, review):
     review("push", *TWO)
     words = dict(zip(tool.pull_words[::2], tool.pull_words[1::2], strict=True))
-    place = LabelStudio() if tool.name == "label-studio" else Argilla(words["--url"], words["--token"])
-    looks = follow(store.Workspace.open(ws.root), place, every=0)
+    server = LabelStudio() if tool.name == "label-studio" else Argilla(words["--url"], words["--token"])
+    looks = follow(store.Workspace.open(ws.root), server, every=0)
     assert next(looks).counts.came == 0
     assert next(looks) is next(looks) is None
     for n, (reviewer, subject) in enumerate((("ann", "c1"), ("ann", "c2"), ("bo", "c1"))):
@@ -233,7 +233,7 @@ def test_a_removal_reaches_everybody_and_what_they_have_said(ws, tool, review):
     sent = review("push", "--adjudicator", "cy")["sent"]
     assert {name: n["taken_back"] for name, n in sent.items() if "taken_back" in n} == {"ann": 2, "bo": 2}
     assert set(tool.tasks("ann")) == set(tool.tasks("bo")) == {"c3", "c4"}
-    again = review("push", "--adjudicator", "cy")  # and it stays so
+    again = review("push", "--adjudicator", "cy")  # which changes nothing
     assert again["sent"] == {"cy": {"added": 0, "skipped": 0}}
 
 
@@ -259,14 +259,14 @@ def test_who_is_forgotten_is_on_no_server_any_more(ws, tool, review, cli):
     if folder.exists():
         raw = b"".join(path.read_bytes() for path in folder.resolve().rglob("*") if path.is_file())
         assert not [task for task in removed if task.encode() in raw] and all(task.encode() in raw for task in rest)
-        managed.up(folder.resolve(), print)  # it was stopped
+        managed.up(folder.resolve(), print)  # `forget` stopped it
     if tool.name == "page":
         tool.served = None  # `forget` does not run while a page is served
     assert [set(tool.tasks(name)) for name in ("ann", "bo")] == expected
 
 
 def _without(tool, who, name):
-    """Returns the other tasks. Real ids have 16 letters; the two of an id here may be in a key of a CSV by chance."""
+    """Returns the other tasks. Real ids have 16 letters; a key in a CSV may contain the two of an id here by chance."""
     if tool.name == "page":
         return set(tool.tasks(who)) - {name}
     if tool.name != "files":
@@ -296,7 +296,7 @@ def test_what_is_handed_back_goes_to_somebody_else_and_not_back_to_them(ws, tool
     assert cli("adjudicate", "-C", ws.root, "--json").json["agreed"] >= 1
     label = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(subject="c1", trait="gore")
     assert label["verdict"].to_list() == ["present"]
-    tool.answer("ann", says(YES))  # they may come back to it
+    tool.answer("ann", says(YES))  # ann may still answer it
     review("pull")
     assert rows(ws)["ann", "c1", "gore"] == ("present", ["blood"])
 

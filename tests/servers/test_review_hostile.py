@@ -249,7 +249,7 @@ class OnArgilla:
         self.record_is(metadata={"saferec": json.dumps(json.loads(self.record["metadata"]["saferec"]) | facts)})
 
     def somebody(self, quote: str = QUOTE) -> None:
-        """bo is let in, and answers."""
+        """Gives bo access, and bo answers."""
         bo = next(u["id"] for u in self.owner("GET", "/api/v1/users")["items"] if u["username"] == "bo")
         room = self.room.setup[0]
         if bo not in [u["id"] for u in self.owner("GET", f"/api/v1/workspaces/{room}/users")["items"]]:

@@ -261,7 +261,7 @@ def test_what_is_severe_is_announced_and_an_adjudicator_answers_before_the_votes
         assert votes.count() == 1 and tab.locator(".card", has_text="What").get_by_text("present").count() == 1
         tab.keyboard.press("n")
         gore = tab.locator(".card", has_text="Blood and gore")
-        gore.get_by_role("button", name="Unsure").click()  # once the votes are seen
+        gore.get_by_role("button", name="Unsure").click()  # a new answer, once the votes are shown
         tab.locator("summary").click()
         tab.get_by_label("Note for the team").fill("x" * 4_001)  # it is refused, and the rest of the answer is kept
         tab.wait_for_timeout(DRAWN)
@@ -350,4 +350,4 @@ def test_no_payload_runs(browser: Any, workspace: store.Workspace) -> None:
         assert not [text for text in PAYLOADS if text not in shown] and "onerror=pwned()>" in shown
         assert tab.evaluate("window.hits") == 0
         tab.evaluate("() => document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=pwned()>')")
-        tab.wait_for_function("window.hits > 0")  # it would have been seen
+        tab.wait_for_function("window.hits > 0")  # a payload that ran would be seen

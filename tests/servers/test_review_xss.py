@@ -72,8 +72,8 @@ def nothing_ran(page: Any) -> None:
     page.wait_for_timeout(2_000)
     page.evaluate(HOVER)
     page.wait_for_timeout(500)
-    shown = blank(page.evaluate("document.body.textContent"))
-    assert not [text for text in PAYLOADS if blank(text) not in shown]
+    body = blank(page.evaluate("document.body.textContent"))
+    assert not [text for text in PAYLOADS if blank(text) not in body]
     assert page.evaluate("window.hits") == 0
     page.evaluate(PLANTED)
     page.wait_for_function("window.hits > 0")  # a payload that ran would be seen, however slow the server is
