@@ -1,6 +1,6 @@
-"""A title that may be another work's: whoever judges it, it may be violated and is never clear.
+"""A title that may mean another work is never judged clear, by any part of the code; it may be judged violated.
 
-Every consumer of a written title: on one shelf by hand, on random catalogs against exactness as a person would tell it.
+Covers every reader of a title, on one catalog by hand and on random ones, where a person's rule says what is exact.
 """
 
 import json
@@ -25,7 +25,7 @@ NAMES = ("Amber Hill", "Cold Lake", "The Eel Quest", "Glass Road", "Lago Frio")
 YEARS = tuple(range(1990, 1996))
 TAXONOMY = traits.load()
 NEEDLES, TOPIC = TAXONOMY["needles"], "Are needles/syringes used"
-# one that is clear and one that breaks needles, of each kind of entry: dated, with an alternate title, without year
+# of each kind of entry (dated, alternate title, no year) one item is clear and one violates needles
 SHELF = [
     ("a", "Amber Hill", 1990, "film", ()),
     ("b", "Bitter Root", 1990, "film", ()),
@@ -48,53 +48,55 @@ def shelves(draw):
     for n in range(draw(st.integers(1, 4))):
         domain = draw(st.sampled_from(("film", "series", "game")))
         year = draw(st.sampled_from((None, *YEARS) if domain == "game" else YEARS))
-        named = draw(st.lists(st.sampled_from(NAMES), max_size=1))
-        dated = draw(st.lists(st.sampled_from(YEARS), max_size=1))
-        aliases = tuple(f"{name} ({dated[0]})" if dated else name for name in named)
+        names = draw(st.lists(st.sampled_from(NAMES), max_size=1))
+        alias_years = draw(st.lists(st.sampled_from(YEARS), max_size=1))
+        aliases = tuple(f"{name} ({alias_years[0]})" if alias_years else name for name in names)
         rows.append((f"i{n}", draw(st.sampled_from(NAMES)), year, domain, aliases))
     return rows
 
 
 def names_of(row):
-    """(name, year) of an item, as its catalog row spells them out."""
+    """Returns each (name, year) that the catalog row of an item gives."""
     _, title, year, _, aliases = row
     return [(title, year), *((name, dated or year) for name, dated in map(titles.split_year, aliases))]
 
 
 def names_it(row, parts, year, domain):
-    """Whether a person would say that this title and year name this very item."""
-    told = names_of(row)
-    if not all(any(part == name for name, _ in told) for part in parts):
+    """Returns whether a person would say that this title and year name exactly this item."""
+    names = names_of(row)
+    if not all(any(part == name for name, _ in names) for part in parts):
         return False
-    if year is None:  # few sources date games; of a film there may be another one of the name
-        return domain == "game" or all(dated is None for name, dated in told if name == parts[0])
-    return (parts[0], year) in told or (row[2] is None and row[3] == domain == "game")
+    if year is None:  # few sources date games; another film may have the same name
+        return domain == "game" or all(name_year is None for name, name_year in names if name == parts[0])
+    return (parts[0], year) in names or (row[2] is None and row[3] == domain == "game")
 
 
 def words(title, domain, oracle, index):
-    """{the word of each who judges the answer that is this one title}; the item that it was read as."""
+    """Returns the set of verdicts that all judges give an answer of this one title, and the item it was read as."""
     ranked = answers.parse(f"1. {title}", answers.finder(index), domain).ranked
     row = {"traits": ["needles"], "truth": [], "safe_truth": [], "seen": [], "conversation": "u"}
     judged = judge([ranked], columns([row]), oracle, 1)
-    metric = "violated" if judged.violated[0, 0] else "unknown" if judged.unsure[0, 0] else "clear"
-    # at rank 1: -1 violated, -.5 unknown, 0 clear; an answer without any item is unknown, and as bad as any
-    worth = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, rewards.Weights(rho=0.5))[0]]
-    reward = "unknown" if judged.invalid[0] and worth == "violated" else worth
-    kept = "clear" if baselines.oracle_filter([ranked], [row], oracle, 1)["u"] else "out"
-    bulk = VERDICTS[violations.verdicts(oracle, ranked, ["needles"])[0]]
-    alone = violations.verdict(oracle, ranked[0], ["needles"])
-    assert (kept == "clear") == (metric == "clear")
-    return {metric, reward, bulk, alone}, ranked[0]
+    metric_word = "violated" if judged.violated[0, 0] else "unknown" if judged.unsure[0, 0] else "clear"
+    # at rank 1: -1 violated, -.5 unknown, 0 clear; an answer without any item is unknown and gets the worst reward
+    reward_word = {-1.0: "violated", -0.5: "unknown", 0.0: "clear"}[rewards.safety(judged, rewards.Weights(rho=0.5))[0]]
+    reward = "unknown" if judged.invalid[0] and reward_word == "violated" else reward_word
+    filtered = "clear" if baselines.oracle_filter([ranked], [row], oracle, 1)["u"] else "out"
+    bulk_word = VERDICTS[violations.verdicts(oracle, ranked, ["needles"])[0]]
+    single = violations.verdict(oracle, ranked[0], ["needles"])
+    assert (filtered == "clear") == (metric_word == "clear")
+    return {metric_word, reward, bulk_word, single}, ranked[0]
 
 
 def tabled(rows, codes):
-    """The same catalog as tables, with a sure answer per item."""
+    """Returns the same catalog as tables, with a certain answer per item."""
     frame = [dict.fromkeys(ITEMS) | dict(zip(("item", "title", "year", "domain"), r[:4], strict=True)) for r in rows]
     items = pl.DataFrame([f | {"aliases": list(r[4])} for f, r in zip(frame, rows, strict=True)], schema=ITEMS)
     links = pl.DataFrame({"ref": [f"item:{r[0]}" for r in rows], "item": [r[0] for r in rows]}, schema=LINKS)
     answers = ["yes" if code == VIOLATED else "no" for code in codes]
-    said = [stated(f"item:{r[0]}", answer=answer) | {"domain": r[3]} for r, answer in zip(rows, answers, strict=True)]
-    return items, links, tables.WARNINGS.frame(said)
+    statements = [
+        stated(f"item:{r[0]}", answer=answer) | {"domain": r[3]} for r, answer in zip(rows, answers, strict=True)
+    ]
+    return items, links, tables.WARNINGS.frame(statements)
 
 
 @pytest.mark.parametrize(
@@ -106,15 +108,15 @@ def tabled(rows, codes):
         ("Amber Hill (fan cut) (1990)", "a"),
         ("Bitter Root (fan cut) (1990)", "b"),
         ("Cold Lake (Other Name) (2001)", "c"),
-        ("Eel Quest (1999)", "e"),  # of a film, where the catalog holds a game of that name that nobody dated
+        ("Eel Quest (1999)", "e"),  # of a film; the catalog has a game of that name without a year
         ("Fury Pit (1999)", "f"),
         ("Eel Quest", "e"),
         ("Glass Road (2011)", "g"),
-        ("Amber Hill", "a"),  # the only one here, and perhaps not the only one there is
+        ("Amber Hill", "a"),  # the only one in this catalog, but others may exist
     ],
 )
 def test_what_may_be_another_work_is_never_clear(title, item):
-    # it counts as a hit, a repeat or seen as ever
+    # it still counts as a hit, a repeat or as seen
     assert words(title, "film", ORACLE, INDEX) == ({VERDICTS[WORST[item]]}, item)
 
 
@@ -124,10 +126,10 @@ def test_what_may_be_another_work_is_never_clear(title, item):
         ("Amber Hill (1990)", "film"),
         ("Lago Frio (2001)", "film"),
         ("Cold Lake (Lago Frio) (2001)", "film"),
-        ("The Long Lake (Cold Lake) (2001)", "film"),  # each part is a title of it
+        ("The Long Lake (Cold Lake) (2001)", "film"),  # each part is a title of the item
         ("Eel Quest (1999)", "game"),
         ("Eel Quest", "game"),
-        ("Glass Road (2012)", "film"),  # a year that a source gives it
+        ("Glass Road (2012)", "film"),  # a source gives this year
     ],
 )
 def test_a_title_that_names_one_work_is_exact(title, domain):
@@ -148,42 +150,42 @@ def test_nobody_clears_by_a_title_that_may_be_another_works_and_all_agree(data):
     domain = data.draw(st.sampled_from((None, "film", "series", "game")))
     parts = [name] if bracket is None else [name, bracket]
     title = name if bracket is None else f"{name} ({bracket})"
-    written = f"{title} ({year})" if year else title
+    text = f"{title} ({year})" if year else title
 
     match = titles.find(index, title, year, domain)
-    word = violations.verdict(oracle, titles.item_of(match), ["needles"])
-    # of several works that may be meant one violates
-    checked = catalog.judged(written, domain, NEEDLES, *tabled(rows, codes)).word
-    assert checked == word or (match.item is None and checked == "violated")
+    verdict = violations.verdict(oracle, titles.item_of(match), ["needles"])
+    # one of several possible works violates
+    check_word = catalog.judged(text, domain, NEEDLES, *tabled(rows, codes)).word
+    assert check_word == verdict or (match.item is None and check_word == "violated")
     if match.item:
-        # every part is a title of it, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"
+        # every part is a title of the item, in either order: "Lago Frio (Cold Lake)" is "Cold Lake (Lago Frio)"
         orders = (parts, parts[::-1])
         exact = any(names_it(by_id[match.item], order, year, domain) for order in orders)
-        assert exact or word != "clear"
+        assert exact or verdict != "clear"
         if bracket is None:
             assert match.exact == exact
 
-    told, item = words(written, domain, oracle, index)
-    assert len(told) == 1
+    verdicts, item = words(text, domain, oracle, index)
+    assert len(verdicts) == 1
     if item in by_id:
         row = by_id[item]
         exact = any(names_it(row, order, year, domain) for order in (parts, parts[::-1]))
         undated = row[2] is None and row[3] != domain and domain is not None
-        assert told != {"clear"} or (exact and not undated)
+        assert verdicts != {"clear"} or (exact and not undated)
         if item == match.item:
-            assert told == {word}
+            assert verdicts == {verdict}
     else:
-        assert told == {"unknown"}
+        assert verdicts == {"unknown"}
 
 
 def stated(ref, source="s", **said):
-    """What a source says of the core topic of needles, of the work that it calls `ref`."""
+    """Returns the statement of a source on the core topic of needles for the work `ref`."""
     row = dict.fromkeys(tables.WARNINGS.schema) | {"warning": f"{source}-{ref}", "ref": ref, "domain": "film"}
     return row | {"kind": "topic", "topic": TOPIC, "source": source} | said
 
 
 def catalogued(*statements):
-    """(items, links, warnings) of one item, Amber Hill (1990), of which this is said."""
+    """Returns (items, links, warnings) of one item, Amber Hill (1990), with these statements."""
     items, links, _ = tabled([("a", "Amber Hill", 1990, "film", ())], [CLEAR])
     return items, links, tables.WARNINGS.frame(statements)
 
@@ -192,10 +194,10 @@ def catalogued(*statements):
     ("statements", "word"),
     [
         ([("title:Amber Hill (1990)", "no")], "clear"),
-        ([("title:Amber Hill (1991)", "no")], "unknown"),  # said of a work of another year
+        ([("title:Amber Hill (1991)", "no")], "unknown"),  # about a work of another year
         ([("title:Amber Hill (1991)", "yes")], "violated"),
         ([("title:Amber Hill (fan cut) (1990)", "no")], "unknown"),
-        ([("title:Amber Hill (1990)", "no"), ("title:Amber Hill (1991)", "no")], "clear"),  # the first alone does it
+        ([("title:Amber Hill (1990)", "no"), ("title:Amber Hill (1991)", "no")], "clear"),  # the first is enough
         ([("title:Amber Hill (1990)", "no"), ("title:Amber Hill (1991)", "yes")], "violated"),
         ([("item:a", "no")], "clear"),
     ],
@@ -207,9 +209,9 @@ def test_a_source_that_names_another_year_clears_nothing(statements, word):
 
 
 def test_catalog_check_says_that_it_may_be_another_work():
-    told = catalogued(stated("item:a", answer="no"))
-    asked = [catalog.judged(title, None, NEEDLES, *told) for title in ("Amber Hill (1990)", "Amber Hill (1992)")]
-    assert [(a.word, a.exact) for a in asked] == [("clear", True), ("unknown", False)]
+    rows = catalogued(stated("item:a", answer="no"))
+    judgements = [catalog.judged(title, None, NEEDLES, *rows) for title in ("Amber Hill (1990)", "Amber Hill (1992)")]
+    assert [(j.word, j.exact) for j in judgements] == [("clear", True), ("unknown", False)]
 
 
 def test_an_id_that_is_near_is_the_same_id():
@@ -222,7 +224,7 @@ def test_an_id_that_is_near_is_the_same_id():
 
 
 def test_votes_on_another_year_take_no_violation_away():
-    # own votes: 41/42 = .976 yes; with 50 no of the work a year later 41/92 = .446, which would leave it open
+    # its own votes: 41/42 = .976 yes; with 50 no on the work of the next year 41/92 = .446, which would be unknown
     rows = stated("item:a", yes=40, no=0), stated("title:Amber Hill (1991)", "t", yes=0, no=50)
     oracle, _ = catalog.risks(*catalogued(*rows), TAXONOMY)
     assert violations.verdict(oracle, "a", ["needles"]) == "violated"
@@ -232,12 +234,12 @@ def test_votes_on_another_year_take_no_violation_away():
 def test_one_item_asked_alone_is_judged_as_among_many(width):
     codes = np.full((2, width), CLEAR, np.int8)
     codes[1, 0] = VIOLATED
-    known = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], codes)
-    asked = ["a", titles.Near("a"), titles.Near("b"), None]
-    words = [violations.verdict(known, item, ["t0"]) for item in asked]
-    assert words == [VERDICTS[code] for code in violations.verdicts(known, asked, ["t0"])]
-    assert words == ["clear", "unknown", "violated", "unknown"]
-    assert violations.verdict(known, titles.Near("a"), []) == "clear"  # of somebody without a trait
+    oracle = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], codes)
+    items = ["a", titles.Near("a"), titles.Near("b"), None]
+    verdicts = [violations.verdict(oracle, item, ["t0"]) for item in items]
+    assert verdicts == [VERDICTS[code] for code in violations.verdicts(oracle, items, ["t0"])]
+    assert verdicts == ["clear", "unknown", "violated", "unknown"]
+    assert violations.verdict(oracle, titles.Near("a"), []) == "clear"  # for a seeker without traits
 
 
 @pytest.mark.parametrize(
@@ -253,26 +255,26 @@ def test_one_item_asked_alone_is_judged_as_among_many(width):
 )
 def test_another_instalment_of_a_work_is_never_clear(text):
     rows = [("a", "Amber Hill", 1990, "film", ())]
-    known = violations.oracle(["a"], ["needles"], np.array([[CLEAR]], np.int8))
-    told, _ = words(text, "film", known, titles.index(rows))
-    assert told == {"unknown"}
+    oracle = violations.oracle(["a"], ["needles"], np.array([[CLEAR]], np.int8))
+    verdicts, _ = words(text, "film", oracle, titles.index(rows))
+    assert verdicts == {"unknown"}
     ranked = answers.parse(f"Do see {text}", answers.finder(titles.index(rows)), "film").ranked  # in running text
-    assert CLEAR not in violations.verdicts(known, ranked, ["needles"])
+    assert CLEAR not in violations.verdicts(oracle, ranked, ["needles"])
     for plain in (
         "**Amber Hill** (1990)",
         "Amber Hill (1990) - a calm one (really)",
         "**Amber Hill (1990)** - calm (really)",
     ):
-        assert words(plain, "film", known, titles.index(rows))[0] == {"clear"}
+        assert words(plain, "film", oracle, titles.index(rows))[0] == {"clear"}
 
 
 def test_what_a_site_dates_otherwise_gets_no_ids_of_ours(tmp_path, monkeypatch):
-    answers = [{"id": 1, "name": "Amber Hill", "releaseYear": "1991"}]
-    monkeypatch.setattr(fetch, "_search", lambda site, asked: answers if "q" in asked else [])
-    monkeypatch.setattr(fetch, "_get", lambda site, path: {"item": answers[0], "topicItemStats": []})
-    saved = {}
+    replies = [{"id": 1, "name": "Amber Hill", "releaseYear": "1991"}]
+    monkeypatch.setattr(fetch, "_search", lambda site, query: replies if "q" in query else [])
+    monkeypatch.setattr(fetch, "_get", lambda site, path: {"item": replies[0], "topicItemStats": []})
+    ids_by_year = {}
     for year in (1990, 1991):
         item = {"title": "Amber Hill", "year": year, "domain": "film", "refs": ["imdb:tt0000001"]}
         save_answer(tmp_path / "answer.json", fetch.media(fetch.Site("k", pause=0), item), item["refs"])
-        saved[year] = json.loads((tmp_path / "answer.json").read_text())["ids"]
-    assert saved == {1990: [], 1991: ["imdb:tt0000001"]}
+        ids_by_year[year] = json.loads((tmp_path / "answer.json").read_text())["ids"]
+    assert ids_by_year == {1990: [], 1991: ["imdb:tt0000001"]}

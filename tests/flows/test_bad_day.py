@@ -1,8 +1,8 @@
 """The bad day: Ctrl-C, a full disk, a folder that may not be written to, a clock that jumps, the same command twice.
 
-Each fault meets a command in the middle of the line. It says so in one line or is not hindered; no table is half
-written; and when the fault is over the same command leaves the workspace of an undisturbed run. Without SAFEREC_SOAK
-every kind of fault meets some of the commands only.
+Each fault hits one command of the pipeline. The command reports it in one line or works in spite of it, and no table is
+half written. After the fault the same command leaves the workspace that an undisturbed run leaves. Without
+SAFEREC_SOAK each kind of fault hits only some of the commands.
 """
 
 import os
@@ -27,17 +27,17 @@ from tests.worlds.release_world import tree
 
 pytestmark = pytest.mark.slow
 
-ROUNDS = 12 if SOAK else 1  # of each fault that falls at random
+ROUNDS = 12 if SOAK else 1  # of each fault that comes at a random moment
 ROOT = os.geteuid() == 0
 
 
 def some(calm: list[Step], first: int) -> list[Step]:
-    """All commands for `make soak`; else one or two of them, other ones for each kind of fault."""
+    """Returns all commands for `make soak`, else one or two that depend on the kind of fault."""
     return calm if SOAK else calm[first::9]
 
 
 def disturbed(calm: list[Step], first: int, at: Path) -> Iterator[tuple[Step, Path]]:
-    """Some commands with a copy of the workspace as each found it; once the fault is over the command does its work."""
+    """Yields some commands with a copy of the workspace before each; then checks that it completes without a fault."""
     for step in some(calm, first):
         folder = step.before(at / "ws")
         yield step, folder
@@ -50,44 +50,44 @@ def disturbed(calm: list[Step], first: int, at: Path) -> Iterator[tuple[Step, Pa
 def test_ctrl_c_at_any_moment_is_quiet_and_the_same_command_does_the_rest(
     calm: list[Step], tmp_path: Path, injected: Injected
 ) -> None:
-    rng, hit = random.Random(5), 0
+    rng, hits = random.Random(5), 0
     for step, folder in disturbed(calm, 5, tmp_path):
         for _ in range(ROUNDS):
             process = world.start(step.words(folder))
             if world.far(process, rng.uniform(0.05, 1.0) * step.seconds):
-                os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the whole group
+                os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does
             ended = world.end(process)
-            if "Traceback" in ended.err:  # so early that Python itself was still starting
+            if "Traceback" in ended.err:  # Python itself was still starting
                 assert "/saferec_builder/" not in ended.err and ended.code == 130, ended
                 continue
             assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
-            hit += ended.code == 130
-    injected("Ctrl-C in a command", hit)
+            hits += ended.code == 130
+    injected("Ctrl-C in a command", hits)
 
 
 def test_ctrl_c_while_a_model_reads(tmp_path: Path, injected: Injected) -> None:
-    """What was answered is kept and its bill written down; nothing that was paid for is asked again."""
-    rng, hit, many = random.Random(9), 0, 150
+    """Answers and their costs are kept; no request that was paid for is sent again."""
+    rng, hits, count = random.Random(9), 0, 150
     with running() as stub:
         stub.usual = meter = reading.Meter()
-        calm = reading.prepare(tmp_path / "calm", many)
+        calm = reading.prepare(tmp_path / "calm", count)
         reading.finish(calm, stub)
         meter.billed.clear()
-        ws = reading.prepare(tmp_path / "ws", many)
+        ws = reading.prepare(tmp_path / "ws", count)
         for _ in range(2 * ROUNDS):
-            process, asked = reading.start(ws, stub), len(stub.asked)
-            while len(stub.asked) < asked + 2 and process.poll() is None:
+            process, n_asked = reading.start(ws, stub), len(stub.asked)
+            while len(stub.asked) < n_asked + 2 and process.poll() is None:
                 time.sleep(0.01)
             time.sleep(rng.uniform(0, 0.3))
             process.send_signal(signal.SIGINT)
             ended = world.end(process)
             assert ended.code in (0, 130) and len(ended.lines) <= 1, ended
-            hit += ended.code == 130
+            hits += ended.code == 130
         reading.finish(ws, stub)
-    ours, theirs = reading.contents(ws), reading.contents(calm)
-    assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
-    assert sum(n - 1 for n in meter.billed.values()) <= hit * reading.AT_ONCE  # what was in flight
-    injected("Ctrl-C while a model reads", hit)
+    tables, expected = reading.contents(ws), reading.contents(calm)
+    assert [name for name, frame in tables.items() if not frame.equals(expected[name])] == []
+    assert sum(n - 1 for n in meter.billed.values()) <= hits * reading.AT_ONCE  # requests in flight
+    injected("Ctrl-C while a model reads", hits)
 
 
 # ---- no room
@@ -95,7 +95,7 @@ def test_ctrl_c_while_a_model_reads(tmp_path: Path, injected: Injected) -> None:
 
 @contextmanager
 def small_disk(at: Path, megabytes: int = 64) -> Iterator[Path]:
-    """A disk of its own."""
+    """A separate small disk."""
     at.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(at)], check=True)
     try:
@@ -121,24 +121,24 @@ def test_a_full_disk_is_one_line_and_with_room_the_same_command_does_the_rest(
 ) -> None:
     if not mountable():
         pytest.skip("only root can make a small disk; the limit on files below stands for it")
-    rng, hit = random.Random(6), 0
+    rng, hits = random.Random(6), 0
     with small_disk(tmp_path / "disk") as disk:
         for step, folder in disturbed(calm, 1, disk):
-            grows = max(size(step.after) - size(folder), 40_000)
-            for n in range(ROUNDS):  # the first time there is no room at all
+            growth = max(size(step.after) - size(folder), 40_000)
+            for n in range(ROUNDS):  # in the first round there is no room at all
                 ballast = disk / "ballast"
-                left = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+                free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
                 with open(ballast, "wb") as file:
-                    os.posix_fallocate(file.fileno(), 0, left - int(grows * rng.random() * n / ROUNDS) or 1)
+                    os.posix_fallocate(file.fileno(), 0, free - int(growth * rng.random() * n / ROUNDS) or 1)
                 ended = world.run(step.words(folder))
                 ballast.unlink()
-                hit += world.refused(ended, "make room")
+                hits += world.refused(ended, "make room")
                 world.between(folder, step)
-    injected("disk full under a command", hit)
+    injected("disk full under a command", hits)
 
 
 def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
-    rng, hit = random.Random(7), 0
+    rng, hits = random.Random(7), 0
     for step, folder in disturbed(calm, 2, tmp_path):
         largest = max(path.stat().st_size for path in step.after.rglob("*") if path.is_file())
         for n in range(ROUNDS):
@@ -148,9 +148,9 @@ def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, 
                 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
             ended = world.run(step.words(folder), preexec_fn=limit)
-            hit += world.refused(ended, "ulimit", "make room", "put your copy")
+            hits += world.refused(ended, "ulimit", "make room", "put your copy")
             world.between(folder, step)
-    injected("files that may not grow under a command", hit)
+    injected("files that may not grow under a command", hits)
 
 
 # ---- not ours to write
@@ -158,7 +158,7 @@ def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, 
 
 @contextmanager
 def read_only(folder: Path) -> Iterator[None]:
-    """Nobody may write here: by its mode, or, as modes do not bind root, by the disk that it lies on."""
+    """Forbids writing by the modes of the files or, as modes do not bind root, by a read-only mount of the disk."""
     if ROOT:
         subprocess.run(["mount", "-o", "remount,ro", str(folder.parent)], check=True)
         yield
@@ -175,29 +175,29 @@ def read_only(folder: Path) -> Iterator[None]:
 def test_a_folder_that_may_not_be_written_to_is_one_line(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
     if ROOT and not mountable():
         pytest.skip("modes do not bind root, who may not mount a disk here")
-    hit = 0
+    hits = 0
     with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as disk:
         for step, folder in disturbed(calm, 0, disk):
             with read_only(folder):
                 assert world.refused(world.run(step.words(folder)), "let yourself write")
             world.between(folder, step)
-            hit += 1
-    injected("read-only folders under a command", hit)
+            hits += 1
+    injected("read-only folders under a command", hits)
 
 
 def test_what_a_workspace_holds_is_told_where_nobody_may_write(calm: list[Step], tmp_path: Path) -> None:
     if ROOT and not mountable():
         pytest.skip("modes do not bind root, who may not mount a disk here")
     with small_disk(tmp_path / "disk") if ROOT else nullcontext(tmp_path) as disk:
-        folder = disk / "what? 100%"  # no address of a file either
+        folder = disk / "what? 100%"  # must be escaped in the URL of a file
         shutil.copytree(calm[-1].after, folder)
         (empty := disk / "empty").mkdir()
         shutil.copy(folder / "saferec.toml", empty)
         for place in (folder, empty):
-            before = world.run(["status", "-C", str(place)])
+            status = world.run(["status", "-C", str(place)])
             files = tree(place)
             with read_only(place):
-                assert world.run(["status", "-C", str(place)]) == before and before.code == 0
+                assert world.run(["status", "-C", str(place)]) == status and status.code == 0
             assert tree(place) == files
 
 
@@ -242,49 +242,49 @@ JUMPS = (-40 * 365 * DAY, 30 * 365 * DAY, -DAY, 400 * DAY)  # a dead battery, fa
 
 @pytest.fixture(scope="session")
 def clock(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library that lets the clock of a process go wrong."""
+    """A library that shifts the clock of a process."""
     compiler = shutil.which("cc")
     if compiler is None or os.uname().sysname != "Linux":
         pytest.skip("part not run: a clock that jumps (install: a C compiler, `cc`, on Linux)")
-    home = tmp_path_factory.mktemp("clock")
-    (home / "clock.c").write_text(SHIM)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", home / "clock.so", home / "clock.c", "-ldl"], check=True)
-    return home / "clock.so"
+    folder = tmp_path_factory.mktemp("clock")
+    (folder / "clock.c").write_text(SHIM)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "clock.so", folder / "clock.c", "-ldl"], check=True)
+    return folder / "clock.so"
 
 
 def test_a_clock_that_jumps_loses_and_doubles_nothing(
     calm: list[Step], clock: Path, tmp_path: Path, injected: Injected
 ) -> None:
-    hit = 0
+    hits = 0
     for n, step in enumerate(some(calm, 4)):
         for jump in JUMPS if SOAK else JUMPS[n % len(JUMPS) :][:1]:
             folder = step.before(tmp_path / "ws")
-            at = max(0.0, time.time() + jump)
-            os.utime(folder / "input" / "conversations.jsonl", (at, at))
+            timestamp = max(0.0, time.time() + jump)
+            os.utime(folder / "input" / "conversations.jsonl", (timestamp, timestamp))
             ended = world.run(step.words(folder), env=os.environ | {"LD_PRELOAD": str(clock), "CLOCK_JUMP": str(jump)})
             assert ended.code == 0, ended
             world.same(folder, step.after)
-            assert "(0 added" in world.run(step.words(folder)).out  # by a clock that is right again
+            assert "(0 added" in world.run(step.words(folder)).out  # with the right clock again
             world.same(folder, step.after)
-            hit += 1
-    injected("clock jumps under a command", hit)
+            hits += 1
+    injected("clock jumps under a command", hits)
 
 
 # ---- two at once
 
 
 def test_one_command_twice_at_once_doubles_nothing(calm: list[Step], tmp_path: Path, injected: Injected) -> None:
-    """Both do their work, or one says that the other is at it; what they leave is what one would have left."""
-    hit = 0
+    """Both succeed, or one reports that the other is at work; the result is that of a single run."""
+    hits = 0
     for step in some(calm, 3):
         for _ in range(3 if SOAK else 1):
             folder = step.before(tmp_path / "ws")
-            both = [world.end(process) for process in [world.start(step.words(folder)) for _ in range(2)]]
-            assert sum(world.refused(ended, "is at work") for ended in both) < 2, both
+            endings = [world.end(process) for process in [world.start(step.words(folder)) for _ in range(2)]]
+            assert sum(world.refused(ended, "is at work") for ended in endings) < 2, endings
             world.same(folder, step.after)
-            hit += 1
+            hits += 1
         assert "(0 added" in world.run(step.words(folder)).out
-    injected("commands run twice at once", hit)
+    injected("commands run twice at once", hits)
 
 
 def test_the_words_of_an_ending() -> None:

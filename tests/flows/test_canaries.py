@@ -1,8 +1,8 @@
-"""Secrets stay where they were put: a canary in every secret place, every command run, every stream and file searched.
+"""Secrets do not leak: a canary is put in every secret place, every command runs, all output and files are searched.
 
-Three kinds. Keys and tokens stand in no stream and in no file but the one that their owner put them into. Who wrote a
-conversation stands in no stream and in no file that a command made. Who reviewed it, and notes, in nothing that leaves
-the workspace. The servers here are the worst: they say every key that they are given back, in their error messages.
+Three kinds. Keys and tokens are in no output and in no file but the one that their owner wrote. The authors of
+conversations are in no output and in no file that a command made. Reviewers and their notes are in nothing that leaves
+the workspace. The servers of this test are the worst case: their error messages repeat every key that they receive.
 """
 
 import json
@@ -43,30 +43,30 @@ def parrot() -> Iterator[str]:
         yield url.removeprefix("http://")
 
 
-WATCHED: set[Path] | None = None  # files that a command opened to write, wherever they lie
+WATCHED: set[Path] | None = None  # files that a command opened to write, in any folder
 WRITES = os.O_WRONLY | os.O_RDWR
 
 
 def watch(event: str, args: tuple[object, ...]) -> None:
     if WATCHED is not None and event in ("open", "os.rename", "sqlite3.connect"):
         place = args[1] if event == "os.rename" else args[0]
-        written = event != "open" or set(str(args[1] or "")) & set("wax+") or int(args[2] or 0) & WRITES  # type: ignore[call-overload]
-        if written and isinstance(place, str | bytes | os.PathLike):
+        is_write = event != "open" or set(str(args[1] or "")) & set("wax+") or int(args[2] or 0) & WRITES  # type: ignore[call-overload]
+        if is_write and isinstance(place, str | bytes | os.PathLike):
             WATCHED.add(Path(os.fsdecode(place)).absolute())
 
 
 @pytest.fixture
 def touched(tmp_path: Path, monkeypatch: Patch) -> Iterator[set[Path]]:
-    """What commands write to: home, the folder that one is in, temporary files and caches are in the test's folder,
-    where what their child processes write is found too; what they write elsewhere themselves is known by its opening.
+    """Files that commands write to. Home, working folder, temporary files and caches lie in the test's folder, where
+    the files of child processes are found too; an audit hook records what a command itself opens elsewhere.
     """
     for name in ("HOME", "PWD", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "HF_HOME"):
         (tmp_path / "machine" / name).mkdir(parents=True)
         monkeypatch.setenv(name, str(tmp_path / "machine" / name))
     monkeypatch.chdir(tmp_path / "machine" / "PWD")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # children are these programs too
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for child processes
     monkeypatch.setattr(tempfile, "tempdir", None)
-    sys.addaudithook(watch)  # nobody can take one away: it looks only while WATCHED is a set
+    sys.addaudithook(watch)  # a hook cannot be removed: it records only while WATCHED is a set
     monkeypatch.setattr(sys.modules[__name__], "WATCHED", set[Path]())
     yield sys.modules[__name__].WATCHED
     tempfile.tempdir = None
@@ -74,7 +74,7 @@ def touched(tmp_path: Path, monkeypatch: Patch) -> Iterator[set[Path]]:
 
 @pytest.fixture
 def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: Patch) -> Path:
-    """A workspace with every secret in its place, beside the conversations of people with names."""
+    """A workspace with every secret in its place, and conversations with personal data beside it."""
     for name, value in KEYS.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("HF_ENDPOINT", f"http://{parrot}")
@@ -98,12 +98,12 @@ def home(tmp_path: Path, workspace: store.Workspace, parrot: str, monkeypatch: P
         min_seekers = 1
     """
     (workspace.root / "saferec.toml").write_text(config)
-    name, mail, phone, user = PEOPLE
+    name, email, phone, user = PEOPLE
     lines = []
     for n, row in enumerate(world.requests(30)[0]):
-        made = world.messages(row) | {"user": f"{user}_{n}", "accepted": [world.film("D")]}
-        made["messages"][0]["content"] += f" My name is {name}, write to {mail} or call {phone}."
-        lines.append(json.dumps(made))
+        record = world.messages(row) | {"user": f"{user}_{n}", "accepted": [world.film("D")]}
+        record["messages"][0]["content"] += f" My name is {name}, write to {email} or call {phone}."
+        lines.append(json.dumps(record))
     (tmp_path / "talk.jsonl").write_text("\n".join(lines))
     (tmp_path / "lists.jsonl").write_text(json.dumps({"id": "one", "titles": [world.film("A"), world.film("D")]}))
     (tmp_path / "items.csv").write_text("domain,title,year\nfilm,Film M,2013\n")
@@ -117,7 +117,7 @@ def fill(path: Path) -> None:
 
 
 def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
-    """(exit code, command); None where either will do. `train` is python -m training.safecrs."""
+    """Yields (exit code, command), with None where any code is right. `train` is python -m training.safecrs."""
     a, b, c = REVIEWERS
     answers = home.parent / "answers.jsonl"
     push = ["review", "push", "--reviewer", a, "--reviewer", b, "--adjudicator", c]
@@ -153,7 +153,7 @@ def line(home: Path, parrot: str) -> Iterator[tuple[int | None, list[object]]]:
     yield 1, ["review", "serve", "--url", f"http://someone:{PASSWORD}@{parrot}/v1"]
     yield 1, ["review", "link", a]
     yield 0, ["review", "link", a, "--revoke"]
-    yield 0, ["review", "pull", "--tool", "files", *(home / "review" / f"{who}.csv" for who in (a, b))]
+    yield 0, ["review", "pull", "--tool", "files", *(home / "review" / f"{name}.csv" for name in (a, b))]
     yield 0, ["review", "status"]
     yield 0, ["review", "set-aside", a, "--reason", NOTE]
     yield 0, ["review", "set-aside", a, "--undo"]
@@ -185,23 +185,23 @@ def after_review(home: Path, answers: Path) -> Iterator[tuple[int | None, list[o
     yield 1, ["withdraw", "1.0.0", "--reason", "a test", "--hub"]
 
 
-ALONE = ("verify", "init", "demo")  # commands that are not told which workspace
+ALONE = ("verify", "init", "demo")  # commands without the option for the workspace
 
 
 def train(home: Path, words: list[object]) -> Ran:
-    """In a process of its own, with answers for every row of the test split."""
+    """Runs the training command in another process, with answers for every row of the test split."""
     rows = pl.read_parquet(home / "published/data/grpo/test.parquet", columns=["conversation"])["conversation"]
     lines = [json.dumps({"id": row, "text": f"1. {world.film('A')}"}) for row in rows]
     (home.parent / "answers.jsonl").write_text("\n".join(lines))
-    line = [sys.executable, "-m", "training.safecrs", *map(str, words[1:])]
-    ran = subprocess.run(line, capture_output=True, text=True, timeout=200, check=False)
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    command = [sys.executable, "-m", "training.safecrs", *map(str, words[1:])]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    return Ran(run.returncode, run.stdout, run.stderr)
 
 
 def test_every_command_is_among_them(tmp_path: Path) -> None:
-    run = {" ".join(map(str, words)) for _, words in line(tmp_path, "x")}
-    left = [name for name, _ in cli_doc.commands() if not any(one.startswith(name) for one in run)]
-    assert left == ["review up"]  # starts a real server: what it writes is checked in test_review_contract.py
+    commands = {" ".join(map(str, words)) for _, words in line(tmp_path, "x")}
+    missing = [name for name, _ in cli_doc.commands() if not any(command.startswith(name) for command in commands)]
+    assert missing == ["review up"]  # starts a real server: its files are checked in test_review_contract.py
 
 
 def found(text: bytes, canaries: tuple[str, ...]) -> list[str]:
@@ -214,37 +214,37 @@ def test_no_canary_sings(touched: set[Path], home: Path, parrot: str, cli: Cli, 
     for code, words in line(home, parrot):
         for path in (home / "review").glob("*.csv") if words[:2] == ["review", "pull"] else ():
             fill(path)
-        ran = train(home, words) if words[0] == "train" else cli(*words, *([] if words[0] in ALONE else ["-C", home]))
-        assert code in (None, ran.code), f"{words}: {ran.code}\n{ran.out}{ran.err}"
-        assert "Traceback" not in ran.err
-        assert not found((ran.out + ran.err).encode(), (*keys, *PEOPLE, store.Workspace.open(home).secret.hex())), words
+        run = train(home, words) if words[0] == "train" else cli(*words, *([] if words[0] in ALONE else ["-C", home]))
+        assert code in (None, run.code), f"{words}: {run.code}\n{run.out}{run.err}"
+        assert "Traceback" not in run.err
+        assert not found((run.out + run.err).encode(), (*keys, *PEOPLE, store.Workspace.open(home).secret.hex())), words
     secret = (home / ".secret").read_bytes()
     files = sorted(written(tmp_path, touched))
     assert len(files) > 30 and any(home / "workspace.db" == path for path in touched)
     for path in files:
-        held = path.read_bytes() + as_text(path)
-        assert secret not in held and not found(held, (*keys, *PEOPLE)), path
+        content = path.read_bytes() + as_text(path)
+        assert secret not in content and not found(content, (*keys, *PEOPLE)), path
         if {"releases", "published"} & set(path.parts) or path.name == "report.html":
-            assert not found(held, (*REVIEWERS, NOTE)), path
+            assert not found(content, (*REVIEWERS, NOTE)), path
 
 
 def written(folder: Path, touched: set[Path]) -> Iterator[Path]:
-    """Files in the test's folder and those touched elsewhere, but for those that hold the canaries by right."""
+    """Yields files in the test's folder and those touched elsewhere, except those that the canaries belong in."""
     for path in {*folder.rglob("*"), *touched}:
-        ours = path.name in ("saferec.toml", ".secret", "talk.jsonl")
-        if path.is_file() and not ours and not {"dev", "proc"} & set(path.parts[1:2]):
+        is_source = path.name in ("saferec.toml", ".secret", "talk.jsonl")
+        if path.is_file() and not is_source and not {"dev", "proc"} & set(path.parts[1:2]):
             yield path
 
 
 def test_what_a_child_process_writes_is_searched(touched: set[Path], tmp_path: Path) -> None:
-    """No audit hook of ours hears of it."""
-    line = 'for place in ~ . "$TMPDIR" "$HF_HOME"; do echo canary > $place/left; done'
-    subprocess.run(["sh", "-c", line], check=True)
+    """The audit hook does not see it."""
+    script = 'for place in ~ . "$TMPDIR" "$HF_HOME"; do echo canary > $place/left; done'
+    subprocess.run(["sh", "-c", script], check=True)
     assert not touched and [path.name for path in written(tmp_path, touched)] == ["left"] * 4
 
 
 def as_text(path: Path) -> bytes:
-    """A parquet file is compressed: its values, so that they can be searched."""
+    """Returns the values of a parquet file, which is compressed, so that they can be searched."""
     if path.suffix != ".parquet":
         return b""
     return json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
@@ -253,14 +253,14 @@ def as_text(path: Path) -> bytes:
 def test_a_password_of_the_database_is_not_in_its_errors(workspace: store.Workspace, cli: Cli) -> None:
     url = f"postgresql+psycopg://someone:{PASSWORD}@127.0.0.1:9/none"
     (workspace.root / "saferec.toml").write_text(f'[store]\nurl = "{url}"\n')
-    driver = find_spec("psycopg") is not None
-    for words in (["doctor"], *([["status"], ["adjudicate"]] if driver else [])):
-        ran = cli(*words, "-C", workspace.root)
-        assert ran.code == 1 and PASSWORD not in ran.out + ran.err
+    has_driver = find_spec("psycopg") is not None
+    for words in (["doctor"], *([["status"], ["adjudicate"]] if has_driver else [])):
+        run = cli(*words, "-C", workspace.root)
+        assert run.code == 1 and PASSWORD not in run.out + run.err
 
 
 def test_a_misplaced_password_is_not_repeated(workspace: store.Workspace, cli: Cli) -> None:
     for text in (f'[store]\npassword = "{PASSWORD}"', f'[propose.models.m]\nkey = "{PASSWORD}"'):
         (workspace.root / "saferec.toml").write_text(text)
-        ran = cli("status", "-C", workspace.root)
-        assert ran.code == 1 and "nothing here has this name" in ran.err and PASSWORD not in ran.err
+        run = cli("status", "-C", workspace.root)
+        assert run.code == 1 and "nothing here has this name" in run.err and PASSWORD not in run.err

@@ -1,4 +1,4 @@
-"""What docs/security.md promises and no other test proves: paths, markup, terminals, secrets, servers, foreign code."""
+"""Promises of docs/security.md that no other test checks: paths, markup, terminals, secrets, servers, foreign code."""
 
 import ast
 import json
@@ -35,31 +35,31 @@ OUT += ("-rf", "$(id)")
 
 @pytest.mark.slow
 def test_ids_and_names_of_strangers_make_no_path(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> None:
-    """Mined, reviewed in files and released: every file that was made lies where the commands put files."""
-    given, lines = tmp_path / "in", []
+    """Mined, proposed, reviewed in files and reported: every new file lies in the workspace."""
+    inputs, lines = tmp_path / "in", []
     for n, row in enumerate(world.requests(30)[0]):
         name = f"{OUT[n % len(OUT)]}{n}"
-        made = world.messages(row) | {"id": name, "user": name, "accepted": [f"demo:{name}"], "seen": [f"title:{name}"]}
-        lines.append(json.dumps(made))
-    given.mkdir()
-    (given / "talk.jsonl").write_text("\n".join(lines))
+        new = world.messages(row) | {"id": name, "user": name, "accepted": [f"demo:{name}"], "seen": [f"title:{name}"]}
+        lines.append(json.dumps(new))
+    inputs.mkdir()
+    (inputs / "talk.jsonl").write_text("\n".join(lines))
     items = [f'"{name}",film,"{name}",2001\n' for name in OUT if "\0" not in name]
-    (given / "items.csv").write_text("id,domain,title,year\n" + "".join(items))
+    (inputs / "items.csv").write_text("id,domain,title,year\n" + "".join(items))
     store.append(workspace, tables.CATALOG_ROWS, world.catalog())
     store.append(workspace, tables.WARNINGS, world.warnings())
-    before = every(tmp_path)
+    old = every(tmp_path)
     for words in (
-        ("mine", "messages", given / "talk.jsonl"),
-        ("catalog", "add", "csv", given / "items.csv"),
+        ("mine", "messages", inputs / "talk.jsonl"),
+        ("catalog", "add", "csv", inputs / "items.csv"),
         ("propose",),
         ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all"),
         ("report",),
     ):
         assert cli(*words, "-C", workspace.root).code == 0, words
-    made = every(tmp_path) - before
+    new = every(tmp_path) - old
     assert not list(Path("/tmp").glob("saferec-outside*"))
-    assert made and all(path.is_relative_to(workspace.root) for path in made)
-    assert not [path for path in made if any(part in str(path.name) for part in ("outside", "rf", "id)"))]
+    assert new and all(path.is_relative_to(workspace.root) for path in new)
+    assert not [path for path in new if any(part in str(path.name) for part in ("outside", "rf", "id)"))]
 
 
 def every(folder: Path) -> set[Path]:
@@ -71,13 +71,13 @@ def test_a_reviewers_name_is_a_name_or_refused(workspace: store.Workspace, cli: 
     world.fill(workspace, *world.requests(30))
     for name in (*OUT, "", "ann/../../bo", ".hidden"):
         people = ("--reviewer", name, "--reviewer", "bo", "--all", "-C", workspace.root)
-        ran = cli("review", "push", "--tool", "files", *people)
-        made = {path.name for path in workspace.root.glob("review/*")}
+        run = cli("review", "push", "--tool", "files", *people)
+        names = {path.name for path in workspace.root.glob("review/*")}
         if name == "-rf":  # a name like any other, and a file like any other
-            assert ran.code == 0 and made == {"-rf.csv", "bo.csv", "guidelines.md"}
+            assert run.code == 0 and names == {"-rf.csv", "bo.csv", "guidelines.md"}
             shutil.rmtree(workspace.root / "review")
         else:
-            assert ran.code == 1 and not made, (name, ran)
+            assert run.code == 1 and not names, (name, run)
 
 
 @pytest.fixture
@@ -88,11 +88,11 @@ def release(workspace: store.Workspace) -> Path:
 
 
 def forged(home: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """The release as a stranger would forge it: its manifest changed, its checksums right."""
-    facts = json.loads((home / write.MANIFEST).read_text())
-    change(facts)
-    (home / write.MANIFEST).write_text(json.dumps(facts))
-    sums = {path: write.sha256(home / path) for path in [*facts["files"], write.MANIFEST] if (home / path).is_file()}
+    """Changes the manifest of the release as a forger would, with right checksums."""
+    manifest = json.loads((home / write.MANIFEST).read_text())
+    change(manifest)
+    (home / write.MANIFEST).write_text(json.dumps(manifest))
+    sums = {path: write.sha256(home / path) for path in [*manifest["files"], write.MANIFEST] if (home / path).is_file()}
     (home / write.SUMS).write_text("".join(f"{digest}  {path}\n" for path, digest in sums.items()))
     return home
 
@@ -105,14 +105,14 @@ def test_a_forged_release_cannot_say_where_else_to_write(release: Path, name: st
         lambda facts: facts["counts"]["sft"].update({name: 0}),
         lambda facts: facts["row_digests"].update({name: {"train": "0"}}),
     ):
-        whole = (release / write.MANIFEST).read_bytes()
+        original = (release / write.MANIFEST).read_bytes()
         with pytest.raises(ReleaseError, match="no name of a config or split"):
             proof.verify(forged(release, change))
-        (release / write.MANIFEST).write_bytes(whole)
+        (release / write.MANIFEST).write_bytes(original)
 
 
 def test_a_link_in_a_release_is_no_file_of_it(release: Path) -> None:
-    """What it points at must not be read, copied or sent as if it were part of the release."""
+    """The target of the link must not be read, copied or sent as part of the release."""
     page = release / "README.md"
     shutil.move(page, release.parent.parent / "elsewhere.md")
     page.symlink_to(release.parent.parent / "elsewhere.md")
@@ -125,14 +125,14 @@ def test_a_link_in_a_release_is_no_file_of_it(release: Path) -> None:
 
 def test_a_taxonomy_of_somebody_else_adds_nothing_to_the_reviewers_page(tmp_path: Path) -> None:
     def page(name: str, words: list[str]) -> ElementTree.Element:
-        said = [(n, json.dumps(text, ensure_ascii=False)) for n, text in enumerate(words)]
-        rows = [f"[[trait]]\nslug = 't{n}'\nname = {t}\ndefinition = {t}\ntopics = ['x']\n" for n, t in said]
+        encoded = [(n, json.dumps(text, ensure_ascii=False)) for n, text in enumerate(words)]
+        rows = [f"[[trait]]\nslug = 't{n}'\nname = {t}\ndefinition = {t}\ntopics = ['x']\n" for n, t in encoded]
         (tmp_path / name).write_text("".join(rows))
         return ElementTree.fromstring(label_studio.interface(traits.load(tmp_path / name)))
 
     theirs, calm = page("theirs.toml", PAYLOADS), page("calm.toml", ["x"] * len(PAYLOADS))
-    shape = [[(node.tag, sorted(node.attrib)) for node in one.iter()] for one in (theirs, calm)]
-    assert shape[0] == shape[1]
+    shapes = [[(node.tag, sorted(node.attrib)) for node in root.iter()] for root in (theirs, calm)]
+    assert shapes[0] == shapes[1]
     words = [" ".join(f"{node.get('value')}: {node.get('hint')}".split()) for node in theirs.iter("Label")]
     assert words == [" ".join(f"{p}: {p}".split()) for p in PAYLOADS]
 
@@ -148,8 +148,8 @@ def test_a_name_is_plain_text_on_a_card(payload: str) -> None:
 
 def test_no_escape_sequence_reaches_a_terminal(workspace: store.Workspace, cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "\x1b]0;owned\x07.jsonl"
-    ran = cli("mine", "messages", path, "-C", workspace.root)
-    assert ran.code == 1 and "\x1b" not in ran.err and "owned" in ran.err
+    run = cli("mine", "messages", path, "-C", workspace.root)
+    assert run.code == 1 and "\x1b" not in run.err and "owned" in run.err
     assert plain("a\x1b[2J\u202eb\x07\nc é\xa0👩\u200d👧") == "a\ufffd[2J\ufffdb\ufffd\nc é\xa0👩\u200d👧"
 
 
@@ -167,9 +167,9 @@ def test_a_review_server_that_repeats_the_token_is_not_repeated(
     workspace: store.Workspace, cli: Cli, parrot: str, tool: str
 ) -> None:
     world.fill(workspace, *world.requests(30))
-    words = ("--reviewer", "ann", "--reviewer", "bo", "--url", parrot, "--token", "canary-token-7711", "--tool", tool)
-    ran = cli("review", "push", *words, "-C", workspace.root)
-    assert ran.code == 1 and "canary-token-7711" not in ran.out + ran.err
+    options = ("--reviewer", "ann", "--reviewer", "bo", "--url", parrot, "--token", "canary-token-7711", "--tool", tool)
+    run = cli("review", "push", *options, "-C", workspace.root)
+    assert run.code == 1 and "canary-token-7711" not in run.out + run.err
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated(
@@ -180,8 +180,8 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
     url = "https://someone:hunter2@reviews.invalid"
     push = ["review", "push", "--reviewer", "ann", "--reviewer", "bo", "--url", url, "--token", "t"]
     for words in (push, ["review", "pull", "--url", url, "--token", "t"], ["catalog", "fetch", "ddd", "--base", url]):
-        ran = cli(*words, "-C", workspace.root)
-        assert ran.code == 1 and "holds a user or password" in ran.err and "hunter2" not in ran.out + ran.err, ran
+        run = cli(*words, "-C", workspace.root)
+        assert run.code == 1 and "holds a user or password" in run.err and "hunter2" not in run.out + run.err, run
     from training import answers_from_server as server
 
     with pytest.raises(TrainingError, match="holds a user or password") as fault:
@@ -190,14 +190,14 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
 
 
 def test_what_only_the_owner_may_read(tmp_path: Path, workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
-    """Also where a careless umask would show everything."""
-    before = os.umask(0)
+    """Also with a umask that lets everybody read new files."""
+    old_umask = os.umask(0)
     try:
         assert len(workspace.secret) == 32
         assert cli("review", "opt-out", "ann", "gore", "-C", workspace.root).code == 0
         managed.save(tmp_path, {"password": "p"})
     finally:
-        os.umask(before)
+        os.umask(old_umask)
     for path in (workspace.root / ".secret", workspace.root / ".opt-outs.json", tmp_path / "server.json"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
 
@@ -206,24 +206,24 @@ def test_what_only_the_owner_may_read(tmp_path: Path, workspace: store.Workspace
 
 
 def test_our_own_servers_listen_on_this_machine_alone() -> None:
-    words = managed._command(Path("/x"), Path("/home"), 8123)
-    assert words[words.index("--internal-host") + 1] == "127.0.0.1"
-    facts = {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
-    env = managed._environment(Path("/home"), facts)
+    command = managed._command(Path("/x"), Path("/home"), 8123)
+    assert command[command.index("--internal-host") + 1] == "127.0.0.1"
+    state = {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
+    env = managed._environment(Path("/home"), state)
     assert env["COLLECT_ANALYTICS"] == env["LABEL_STUDIO_COLLECT_ANALYTICS"] == "false" and env["SENTRY_DSN"] == ""
-    assert "p" not in words and "t" not in words  # anybody may list the arguments of a process
+    assert "p" not in command and "t" not in command  # every user can list the arguments of a process
 
 
 def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monkeypatch: Patch) -> None:
-    made = []
+    states = []
     monkeypatch.setattr(managed, "install", lambda say: tmp_path)
-    monkeypatch.setattr(managed, "_copy_template", lambda home: made.append(managed.state(home)) or 1 / 0)
+    monkeypatch.setattr(managed, "_copy_template", lambda home: states.append(managed.state(home)) or 1 / 0)
     for name in ("one", "two"):
         with pytest.raises(ZeroDivisionError):  # before anything is started
             managed.up(tmp_path / name, lambda line: None)
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o700
-    one, two = made
-    assert all(one[key] != two[key] and len(one[key]) >= 24 for key in ("password", "token"))
+    first, second = states
+    assert all(first[key] != second[key] and len(first[key]) >= 24 for key in ("password", "token"))
 
 
 # ---- nothing of others is executed
@@ -237,17 +237,17 @@ CALLED |= {"os.system", "os.popen"}
 def test_no_file_runs_what_it_reads(path: Path) -> None:
     assert not {name.split(".")[0] for name in imports(path)} & NEVER
     for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
-        where = f"{path}:{call.lineno}"
-        assert ast.unparse(call.func) not in CALLED, where
-        given = {word.arg: word.value for word in call.keywords if isinstance(word.value, ast.Constant)}
-        risky = {"trust_remote_code", "shell", "allow_pickle"} & given.keys()
-        assert not any(given[one].value for one in risky), where
+        place = f"{path}:{call.lineno}"
+        assert ast.unparse(call.func) not in CALLED, place
+        constants = {word.arg: word.value for word in call.keywords if isinstance(word.value, ast.Constant)}
+        risky = {"trust_remote_code", "shell", "allow_pickle"} & constants.keys()
+        assert not any(constants[name].value for name in risky), place
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:
     text = (DOCS / "security.md").read_text(encoding="utf-8")
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text)
-    assert len(named) >= 15
-    for path, test in named:
+    references = re.findall(r"`(tests/[\w/]+\.py)(?:::(test_\w+))?`", text)
+    assert len(references) >= 15
+    for path, test in references:
         assert (ROOT / path).is_file(), path
         assert not test or f"def {test}(" in (ROOT / path).read_text(encoding="utf-8"), (path, test)
