@@ -1,6 +1,6 @@
-"""Files that people write or are sent, changed in any way: titles, saferec.toml, traits.toml, review CSVs, manifests.
+"""Files that people write or receive, changed at random: titles, saferec.toml, traits.toml, review CSVs, manifests.
 
-Never a traceback; what is left out is counted; what was read, written and read again is the same.
+There is never a traceback. Rows that are left out are counted. Settings that are written and read again stay the same.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.worlds import csv_rows, review_csv
 from tests.worlds.fuzz_strategies import CALM, TEXT, TOML, changed, toml, values
 from training import data
 
-pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+pytestmark = pytest.mark.slow  # each test tries many examples
 
 # ---- titles
 
@@ -51,8 +51,8 @@ def test_a_title_means_one_item_or_several_or_none(items: list[tuple[str, int | 
         match = titles.find(index, title, year)
         assert (match.item is not None) is (match.match == "found")
         assert match.match != "ambiguous" or len(match.candidates) > 1 or match.candidates
-        known = [n for n in (match.item, *match.candidates) if n is not None]
-        assert all(0 <= int(n) < len(items) for n in known)
+        ids = [n for n in (match.item, *match.candidates) if n is not None]
+        assert all(0 <= int(n) < len(items) for n in ids)
 
 
 # ---- saferec.toml
@@ -64,7 +64,7 @@ SETTINGS["review"]["accounts"] = {"ann": "ann@example.org"}
 
 @contextmanager
 def refused(kind: type[Exception]) -> Iterator[None]:
-    """All goes well, or the fault is one for people: as the command prints it, not a page, whatever was found."""
+    """Expects success or an error of this kind with a message for people: never longer than a page."""
     try:
         yield
     except kind as fault:
@@ -79,9 +79,9 @@ def test_settings_are_read_or_refused_in_a_line_and_written_again_they_are_the_s
     path = tmp_path / config.FILE
     path.write_text(toml(settings), encoding="utf-8")
     with refused(UsageError):
-        found = config.read(tmp_path)
-        path.write_text(toml(found.model_dump(mode="json")), encoding="utf-8")
-        assert config.read(tmp_path) == found
+        parsed = config.read(tmp_path)
+        path.write_text(toml(parsed.model_dump(mode="json")), encoding="utf-8")
+        assert config.read(tmp_path) == parsed
 
 
 @CALM
@@ -95,7 +95,7 @@ def test_no_bytes_of_a_settings_file_are_a_traceback(tmp_path: Path, junk: bytes
 
 
 def test_an_address_of_a_database_is_not_repeated(tmp_path: Path) -> None:
-    """One of the wrong type may hold the password all the same."""
+    """An address of the wrong type may still hold the password."""
     (tmp_path / config.FILE).write_text('[store]\nurl = ["postgresql://someone:hunter2@db/x"]\n')
     with pytest.raises(UsageError) as fault:
         config.read(tmp_path)
@@ -123,9 +123,9 @@ def test_a_taxonomy_is_whole_or_refused_in_a_line(tmp_path: Path, wording: dict[
     path = tmp_path / "traits.toml"
     path.write_text(toml(wording), encoding="utf-8")
     with refused(UsageError):
-        found = traits.load(path)
-        assert len(set(found.slugs)) == len(found.slugs) == len(wording["trait"]) > 0
-        for trait in found.traits:
+        taxonomy = traits.load(path)
+        assert len(set(taxonomy.slugs)) == len(taxonomy.slugs) == len(wording["trait"]) > 0
+        for trait in taxonomy.traits:
             assert trait.slug == trait.slug.lower() and trait.slug.replace("_", "").isalnum()
             weights = (*trait.guide, *trait.esrb.values())
             assert set(trait.core) <= set(trait.topics) and all(0 <= w <= 1 for w in weights)
@@ -173,8 +173,10 @@ RUNS = {
 def test_a_manifest_is_one_or_no_release(tmp_path: Path, manifest: Any) -> None:
     (tmp_path / write.MANIFEST).write_text(json.dumps(manifest))
     with refused(ReleaseError):
-        found = write.read_manifest(tmp_path)
-        assert not any(set("./\\\0") & set(name) for config in found.counts for name in (config, *found.counts[config]))
+        parsed = write.read_manifest(tmp_path)
+        assert not any(
+            set("./\\\0") & set(name) for config in parsed.counts for name in (config, *parsed.counts[config])
+        )
     with refused(TrainingError):
         data._manifest(tmp_path)
 
@@ -193,8 +195,8 @@ def test_lines_of_predictions_are_objects_or_refused(tmp_path: Path, rows: list[
     path = tmp_path / "answers.jsonl"
     path.write_bytes("".join(json.dumps(row) + "\n" for row in rows).encode() + junk)
     with refused(TrainingError):
-        found = list(data.jsonl(path))
-        assert [row for _, row in found[: len(rows)]] == json.loads(json.dumps(rows)) or any(r != r for r in rows)
+        parsed = list(data.jsonl(path))
+        assert [row for _, row in parsed[: len(rows)]] == json.loads(json.dumps(rows)) or any(r != r for r in rows)
 
 
 # ---- CSV files that reviewers send back
@@ -214,13 +216,13 @@ CELLS = (
 def test_every_row_that_a_reviewer_sends_is_an_answer_or_counted(tmp_path: Path, cells: list[dict[str, str]]) -> None:
     rows = csv_rows.rows_of(review_csv.anns(tmp_path / "ann.csv"))
     rows += [dict(rows[0]) for _ in cells[len(rows) :]]
-    rows = [row | more for row, more in zip(rows, [*cells, *({} for _ in rows)], strict=False)]
+    rows = [row | cell for row, cell in zip(rows, [*cells, *({} for _ in rows)], strict=False)]
     path = csv_rows.save(tmp_path / "ann.csv", rows)
     pulled = review_csv.back(path)
-    again = sum(reason == SAID_AGAIN for *_, reason, _ in pulled.drops)
-    taken = len(rows) - len(pulled.empty) - (len(pulled.drops) - again)
-    told = len(pulled.answers) + pulled.repeated + again  # a row gives one, the last may give several
-    assert 0 <= taken <= told and (taken == 0) is (told == 0)
+    repeats = sum(reason == SAID_AGAIN for *_, reason, _ in pulled.drops)
+    accepted = len(rows) - len(pulled.empty) - (len(pulled.drops) - repeats)
+    answered = len(pulled.answers) + pulled.repeated + repeats  # a row gives one answer, the last row may give several
+    assert 0 <= accepted <= answered and (accepted == 0) is (answered == 0)
     for answer in pulled.answers.values():
         assert answer["trait"] in (*review_csv.TAXONOMY.slugs, "*")
         assert answer["seconds"] is None or 0 <= answer["seconds"] < 1e10

@@ -1,6 +1,6 @@
-"""A key that comes twice in a JSON object: which value counts, every program decides for itself, so no reader takes it.
+"""A key that comes twice in a JSON object is refused by every reader, as programs differ on which value counts.
 
-The dumps of Reddit alone are read without this look: it would take too long.
+Only the dumps of Reddit are read without this check, which would take too long.
 """
 
 import io
@@ -44,41 +44,41 @@ def written(path: Path, text: str) -> Path:
 
 
 def test_a_line_of_a_source_is_dropped_with_its_key_named(cli, workspace, tmp_path) -> None:
-    """Of two seekers the last would count: a removal of the first would keep them in."""
+    """Of two users the last would count: removing the first would leave their conversation in."""
     lines = [
         f'{{"id": "a", "user": "ann", "user": "bo", "messages": {TALK}}}',
         f'{{"id": "b", "user": "bo", "messages": {TALK}}}',
         '{"id": "c", "messages": [{"role": "user", "content": "one", "content": "two"}]}',
     ]
     path = written(tmp_path / "chats.jsonl", "\n".join(lines))
-    ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
-    assert (ran["in"], ran["added"], ran["dropped"]) == (3, 1, {"key twice": 2})
-    found = dict(store.read(workspace, tables.DROPS).select("place", "detail").rows())
-    twice = "the key '{}' comes twice in one object".format
-    assert found == {"chats.jsonl:1": twice("user"), "chats.jsonl:3": twice("content")}
+    counts = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+    assert (counts["in"], counts["added"], counts["dropped"]) == (3, 1, {"key twice": 2})
+    details = dict(store.read(workspace, tables.DROPS).select("place", "detail").rows())
+    message = "the key '{}' comes twice in one object".format
+    assert details == {"chats.jsonl:1": message("user"), "chats.jsonl:3": message("content")}
 
 
 @pytest.mark.parametrize("reader", [messages, redial, saferec])
 def test_every_source_of_json_lines(tmp_path, reader) -> None:
     path = written(tmp_path / "x.jsonl", f'{{"prompt": "p", "prompt": "q", "messages": {TALK}}}\n')
-    read = reader.read(path)
-    assert read.rows.is_empty() and read.drops["reason"].to_list() == ["key twice"]
+    mined = reader.read(path)
+    assert mined.rows.is_empty() and mined.drops["reason"].to_list() == ["key twice"]
 
 
 def test_json_text_in_a_cell_of_a_table(tmp_path) -> None:
-    """`constraints` go to gold: of a trait that is true and false the last would count."""
+    """`constraints` become gold: for a trait that is both true and false the last value would count."""
     row = {"prompt": "A film?", "completion": "Heat", "constraints": '{"a": true, "a": false}'}
     pl.DataFrame([row, row | {"constraints": '{"a": true}'}]).write_parquet(tmp_path / "x.parquet")
-    read = saferec.read(tmp_path / "x.parquet")
-    assert (read.rows.height, read.drops["reason"].to_list()) == (1, ["key twice"])
+    mined = saferec.read(tmp_path / "x.parquet")
+    assert (mined.rows.height, mined.drops["reason"].to_list()) == (1, ["key twice"])
 
 
 def test_an_array_of_a_local_dataset(cli, workspace, tmp_path) -> None:
-    """The library refuses such lines itself, and takes the last value in an array."""
+    """The library itself refuses such lines, but in an array it takes the last value."""
     pytest.importorskip("datasets")
     path = written(tmp_path / "x.json", f'[{{"id": "a", "user": "ann", "user": "bo", "messages": {TALK}}}]')
-    ran = cli("mine", "hf", path, "-C", workspace.root)
-    assert ran.code == 1 and f"mine hf {path}: the key 'user' comes twice" in ran.err, ran.err
+    run = cli("mine", "hf", path, "-C", workspace.root)
+    assert run.code == 1 and f"mine hf {path}: the key 'user' comes twice" in run.err, run.err
     assert cli("mine", "hf", tmp_path, "-C", workspace.root).code == 1
 
 
@@ -88,14 +88,14 @@ def test_the_dumps_of_reddit_are_read_as_they_are(cli, workspace, tmp_path) -> N
 
 
 def test_an_answer_of_a_model_is_off_schema() -> None:
-    """`present` and `absent` at once: neither is a claim."""
-    talk = propose.Subject("sensitivity", "c1", "d1", (("seeker", "I hate blood."),))
+    """`present` and `absent` at once make no claim."""
+    subject = propose.Subject("sensitivity", "c1", "d1", (("seeker", "I hate blood."),))
     quote = '"evidence": [{"turn": 0, "quote": "hate blood"}], "form": "explicit", "confidence": 80'
     twice = f'{{"claims": [{{"trait": "gore", "verdict": "absent", "verdict": "present", {quote}}}]}}'
-    read = propose.read_reply(talk, twice, traits.load(), "m")
-    assert read.proposals == [] and read.error == "off schema: answer: the key 'verdict' comes twice in one object"
+    result = propose.read_reply(subject, twice, traits.load(), "m")
+    assert result.proposals == [] and result.error == "off schema: answer: the key 'verdict' comes twice in one object"
     once = twice.replace('"verdict": "absent", ', "")
-    assert len(propose.read_reply(talk, once, traits.load(), "m").proposals) == 1
+    assert len(propose.read_reply(subject, once, traits.load(), "m").proposals) == 1
 
 
 def test_the_reply_around_an_answer_is_broken() -> None:
@@ -106,18 +106,18 @@ def test_the_reply_around_an_answer_is_broken() -> None:
 
 
 def test_an_answer_to_a_test_request_names_nothing() -> None:
-    find = answers.finder(titles.index([("saw", "Saw", 2004, "film", ())]))
-    twice = answers.parse('{"title": "Alien (1979)", "title": "Saw (2004)"}', find)
-    assert (twice.entries, twice.problem) == ((), "key twice")
-    assert [entry.item for entry in answers.parse('{"title": "Saw (2004)"}', find).entries] == ["saw"]
+    finder = answers.finder(titles.index([("saw", "Saw", 2004, "film", ())]))
+    answer = answers.parse('{"title": "Alien (1979)", "title": "Saw (2004)"}', finder)
+    assert (answer.entries, answer.problem) == ((), "key twice")
+    assert [entry.item for entry in answers.parse('{"title": "Saw (2004)"}', finder).entries] == ["saw"]
 
 
 def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
     ws = world.fill(workspace, world.requests(4)[0], [])
     gold = written(tmp_path / "gold.jsonl", '{"conversation": "c001", "traits": ["gore"], "traits": []}\n')
     review_settings(ws.root, gold=str(gold))
-    ran = cli("review", "push", "--tool", "files", "--reviewer", "ann", "--all", "-C", ws.root)
-    assert ran.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: expected each once" in ran.err
+    run = cli("review", "push", "--tool", "files", "--reviewer", "ann", "--all", "-C", ws.root)
+    assert run.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: expected each once" in run.err
 
 
 READERS: dict[str, tuple[str, Any, type[Exception]]] = {
@@ -127,7 +127,7 @@ READERS: dict[str, tuple[str, Any, type[Exception]]] = {
     "the state of a server": ("server.json", lambda path: managed.state(path.parent), ReviewError),
     "films of ReDial": ("films.json", redial_items.read, SourceError),
     "predictions or gold": ("p.jsonl", lambda path: list(data.jsonl(path)), TrainingError),
-    # of two lists for one name the last would count: somebody would be shown what they cannot bear
+    # of two lists for one name the last would count: people would see traits that they opted out of
     "who opted out": (".opt-outs.json", lambda path: opt_outs.avoided(SimpleNamespace(root=path.parent)), StoreError),
 }
 GOOD = {
@@ -144,17 +144,17 @@ GOOD = {
 @pytest.mark.parametrize("what", READERS)
 def test_a_file_that_a_command_rests_on_is_refused(tmp_path, what) -> None:
     name, read, error = READERS[what]
-    whole = json.dumps(GOOD[name])
-    read(written(tmp_path / name, whole))
-    first = next(iter(GOOD[name]))
+    text = json.dumps(GOOD[name])
+    read(written(tmp_path / name, text))
+    key = next(iter(GOOD[name]))
     with pytest.raises(error):
-        read(written(tmp_path / name, f'{{"{first}": {json.dumps(GOOD[name][first])}, {whole[1:]}'))
+        read(written(tmp_path / name, f'{{"{key}": {json.dumps(GOOD[name][key])}, {text[1:]}'))
 
 
 def server(kind: type, **client: Any) -> Any:
-    made = kind.__new__(kind)
-    vars(made).update(url="http://127.0.0.1:1", token="t", client=SimpleNamespace(api=None, **client))
-    return made
+    instance = kind.__new__(kind)
+    vars(instance).update(url="http://127.0.0.1:1", token="t", client=SimpleNamespace(api=None, **client))
+    return instance
 
 
 def test_the_answer_of_argilla() -> None:
@@ -182,22 +182,22 @@ def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> No
 
 
 def test_nothing_else_parses_json() -> None:
-    """Who needs a reader takes errors.strict_json; after pydantic's own reader errors.fault_of has to look."""
-    own = re.compile(
+    """Other code uses errors.strict_json; after pydantic's own parser errors.fault_of has to check."""
+    parsers = re.compile(
         r"json\.loads?\b|json_decode|JSONDecoder|\.json\(\)|from_json|ndjson\(|read_json\b|(?:model_)?validate_json"
     )
-    found = {
+    calls = {
         f"{path.relative_to(ROOT)}: {match[0]}"
         for package in ("saferec_builder", "annotation", "exports", "training")
         for path in (ROOT / package).rglob("*.py")
-        for match in own.finditer(path.read_text(encoding="utf-8"))
+        for match in parsers.finditer(path.read_text(encoding="utf-8"))
     }
-    assert found == {
+    assert calls == {
         "saferec_builder/core/errors.py: json.loads",
         "saferec_builder/sources/reddit.py: ndjson(",  # Reddit's dumps
         "saferec_builder/sources/reddit.py: json.loads",
-        "saferec_builder/storage/database.py: json_decode",  # columns of our own database, as this program wrote them
-        "annotation/tools/task_conversion.py: json.loads",  # of what was parsed just before
+        "saferec_builder/storage/database.py: json_decode",  # columns of our own database, which this program wrote
+        "annotation/tools/task_conversion.py: json.loads",  # of text that was parsed just before
         "exports/report/page.py: model_validate_json",
         "saferec_builder/llm/requests_and_replies.py: validate_json",
     }

@@ -1,4 +1,4 @@
-"""A reviewing day as its people meet it: wishes that reach everybody, words taken back, no work in vain."""
+"""A day of reviewing: opt-outs that reach every tool, answers that are taken back, no work that is lost."""
 
 import shutil
 from dataclasses import replace
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow  # the whole way, command by command
 
 
 def tasks(memory: Memory, name: str) -> list[dict[str, Any]]:
-    return [task for _, task, who in memory.held.values() if who == name]
+    return [task for _, task, reviewer in memory.held.values() if reviewer == name]
 
 
 def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, memory: Memory) -> None:
@@ -41,20 +41,20 @@ def test_an_opt_out_reaches_the_server_also_where_others_are_named(review: Any, 
 
 def test_nobody_reads_a_text_in_its_former_words_too(ws: store.Workspace, review: Any, memory: Memory) -> None:
     review("push", *TWO)
-    before = {task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]}
+    old_keys = {task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]}
     rows = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
     store.append(ws, tables.CONVERSATIONS, rows.with_columns(digest=pl.lit("d2-c1")))
     review("push", *TWO)
-    left = [task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]]
-    assert len(left) == 1 and not before & set(left)
+    keys = [task["key"] for task in tasks(memory, "ann") if task["asked"] == ["gore"]]
+    assert len(keys) == 1 and not old_keys & set(keys)
 
 
 def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
     ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ann has answered c1 on the page before, and not c2; then a version comes whose page has other controls."""
+    """Ann answered c1 on the old page but not c2; then a new version has a page with other controls."""
     review("push", *TWO)
-    (done,) = [n for n, (_, task, who) in memory.held.items() if who == "ann" and task["asked"] == ["gore"]]
+    (done,) = [n for n, (_, task, name) in memory.held.items() if name == "ann" and task["asked"] == ["gore"]]
     memory.answers[done] = Verdict()
     monkeypatch.setattr(Memory, "place", lambda self, mark, role, cards: f"{mark} cards {role}")
     sent = review("push", *TWO)["sent"]
@@ -63,7 +63,7 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
         "bo": {"added": 2, "skipped": 0, "taken_back": 2},
     }
     assert sorted(task["asked"] for task in tasks(memory, "ann")) == [["accidents_disasters"], ["gore"]]
-    assert done in memory.held  # where it was
+    assert done in memory.held  # still in its place
     review("pull")
     assert store.read(ws, tables.REVIEWS).filter(reviewer="ann", subject="c1", trait="gore").height == 1
     assert review("push", *TWO)["added"] == 0
@@ -72,12 +72,12 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
 def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     ws: store.Workspace, review: Any, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Needles was nobody's proposal: ann marked it, and in a second answer left it out."""
+    """Nobody proposed needles: ann marked it, and left it out in a second answer."""
     review("push", *TWO)
     task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
-    words = {"needles": [review_world.span("c1", "blood")]}
-    both = [Response(place="1", present=["needles"], spans=words, **fixed), Response(place="2", **fixed)]
+    spans = {"needles": [review_world.span("c1", "blood")]}
+    both = [Response(place="1", present=["needles"], spans=spans, **fixed), Response(place="2", **fixed)]
     monkeypatch.setattr(memory, "responses", lambda project, *_: both if project.name == "ann" else [])
     review("pull")
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
@@ -98,9 +98,11 @@ def test_what_was_added_to_a_file_can_be_taken_back(
     rest(path, "none")
     review("pull", *FILES, older, path)
     last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
-    said = {(subject, trait): verdict for subject, trait, verdict in last.select("subject", "trait", "verdict").rows()}
-    assert (said["c1", "needles"], said["c1", "gore"], said["c1", "*"]) == ("absent", "present", "absent")
-    assert ("c2", "needles") not in said
+    verdicts = {
+        (subject, trait): verdict for subject, trait, verdict in last.select("subject", "trait", "verdict").rows()
+    }
+    assert (verdicts["c1", "needles"], verdicts["c1", "gore"], verdicts["c1", "*"]) == ("absent", "present", "absent")
+    assert ("c2", "needles") not in verdicts
     assert review("pull", *FILES, older, path)["added"] == 0
 
 
@@ -114,7 +116,7 @@ def test_a_wish_holds_for_what_gold_says(ws: store.Workspace, review: Any, tmp_p
 
 
 def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review: Any) -> None:
-    """Needles is in no proposal: ann finds them in c1. Bo has c1 open; cy would rule on gore there."""
+    """No proposal has needles: ann finds them in c1. Bo has c1 open and opts out of needles; di gets it instead."""
     review("push", *TWO, *FILES)
     rest(ws.root / "review" / "ann.csv", "needles", "blood")
     review("pull", *FILES, ws.root / "review" / "ann.csv")
@@ -125,17 +127,17 @@ def test_a_wish_holds_for_what_another_reader_found(ws: store.Workspace, review:
 
 
 def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> None:
-    """The dispute is about accidents; that gore is there is a proposal, and nobody disputes it."""
+    """The dispute is about accidents; gore is only proposed and not disputed."""
     world = texts(conversations("c1", "c2"))
-    both = ("c1", "gore", "present"), ("c1", "accidents", "present")
+    claims = ("c1", "gore", "present"), ("c1", "accidents", "present")
     due = pl.DataFrame([("sensitivity", c, "accidents") for c in ("c1", "c2")], schema=NO_DISPUTES.schema, orient="row")
-    plan, none = Plan(adjudicator="cy", audit=0), tables.ASSIGNMENTS.empty
-    before = route(world, proposals(*both), none, due, plan)
-    assert sorted(before["subject"]) == ["c1", "c2"]
+    plan, empty = Plan(adjudicator="cy", audit=0), tables.ASSIGNMENTS.empty
+    assigned = route(world, proposals(*claims), empty, due, plan)
+    assert sorted(assigned["subject"]) == ["c1", "c2"]
     avoid = frozenset({("cy", "gore")})
-    assert route(world, proposals(*both), none, due, replace(plan, avoid=avoid))["subject"].to_list() == ["c2"]
-    nobody = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
-    back = revoked(before, found_units(proposals(*both), nobody, tables.GOLD.empty), due, nobody, avoid)
+    assert route(world, proposals(*claims), empty, due, replace(plan, avoid=avoid))["subject"].to_list() == ["c2"]
+    unread = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
+    back = revoked(assigned, found_units(proposals(*claims), unread, tables.GOLD.empty), due, unread, avoid)
     assert back["subject"].to_list() == ["c1"]
 
 
@@ -151,15 +153,15 @@ def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: 
 
 
 def test_who_has_hard_tasks_only_gets_a_days_worth_every_day() -> None:
-    """Two in a row is for whom something else waits: where nothing does, the cap of the day holds, which is 30."""
-    world, hard = texts(conversations(*MANY[:70])), proposals(*((c, "torture", "present") for c in MANY[:70]))
-    had, told_out = tables.ASSIGNMENTS.empty, []
+    """The cap of two in a row applies where other tasks wait; where none does, the daily cap of 30 applies."""
+    world, claims = texts(conversations(*MANY[:70])), proposals(*((c, "torture", "present") for c in MANY[:70]))
+    assigned, counts = tables.ASSIGNMENTS.empty, []
     for day in ("mon", "mon", "tue", "wed"):
         caps = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 2}
-        new = route(world, hard, had, NO_DISPUTES, Plan(("ann", "bo"), audit=0, batch=day, **caps))
-        had = pl.concat([had, new])
-        told_out.append(new.height)
-    assert told_out == [60, 0, 60, 20]
+        new = route(world, claims, assigned, NO_DISPUTES, Plan(("ann", "bo"), audit=0, batch=day, **caps))
+        assigned = pl.concat([assigned, new])
+        counts.append(new.height)
+    assert counts == [60, 0, 60, 20]
 
 
 def test_gold_goes_to_those_who_join_later_too() -> None:
@@ -171,33 +173,33 @@ def test_gold_goes_to_those_who_join_later_too() -> None:
 
 def test_a_name_in_other_letters_is_no_second_reader(ws: store.Workspace, cli: Any, review: Any) -> None:
     review("push", *ANN, *FILES)
-    ran = cli("review", "push", "--reviewer", "Ann", *FILES, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "ann has tasks" in ran.err) == (1, 1, True)
+    run = cli("review", "push", "--reviewer", "Ann", *FILES, "-C", ws.root)
+    assert (run.code, run.err.count("\n"), "ann has tasks" in run.err) == (1, 1, True)
     assert "note" not in review("opt-out", "ann", "gore")
     assert "Ann has no tasks" in review("opt-out", "Ann", "gore")["note"]
 
 
 def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, review: Any) -> None:
-    """Gore goes: it was proposed in c1, and bo, who has c1 open, has said something of it. Nobody is asked again."""
+    """Gore leaves: it was proposed in c1, and bo, who has c1 open, answered on it. Nobody is asked about it again."""
     review("push", *TWO, *FILES)
     path = ws.root / "review" / "bo.csv"
     edit(path, lambda row: {"verdict": "absent" if row["trait"] == "gore" else ""})
     assert review("pull", *FILES, path)["added"] == 1
-    path.unlink()  # its answer about gore could not be read any more
+    path.unlink()  # its answer about gore can no longer be read
     taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
     review("push", *TWO, *FILES)
     for name in ("ann", "bo"):
-        shown = {
+        pairs = {
             (review_world.subject_of(row["text"]), row["trait"]) for row in rows_of(ws.root / "review" / f"{name}.csv")
         }
-        assert shown == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
+        assert pairs == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
     review("status")
 
 
 def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, review: Any) -> None:
-    """c1 has two claims. Ann needs 60 seconds for it, so 30 a unit: one minute is two units."""
-    more = tables.PROPOSALS.frame([review_world.claim("c1", "needles", "present", "blood")])
-    store.append(ws, tables.PROPOSALS, more)
+    """c1 has two claims. Ann needs 60 seconds for it, so 30 per unit: one minute is two units."""
+    extra = tables.PROPOSALS.frame([review_world.claim("c1", "needles", "present", "blood")])
+    store.append(ws, tables.PROPOSALS, extra)
     assert handing._units(gather(ws), 1) == 1  # nobody has answered: a minute each
     review("push", *ANN, *FILES)
     path = ws.root / "review" / "ann.csv"
@@ -208,7 +210,7 @@ def test_minutes_are_those_of_tasks_with_several_units(ws: store.Workspace, revi
 
 
 def test_a_decoy_is_planted_only_where_its_reader_sees_it(ws: store.Workspace, review: Any, memory: Memory) -> None:
-    """What lies on a server is not sent anew: a decoy in it nobody would see, and all would seem to refuse it."""
+    """Tasks on a server are not sent again: nobody would see a decoy in them, and all would seem to reject it."""
     review("push", *TWO)
     review_settings(ws.root, decoys=0.5)
     review("push", *TWO)
@@ -224,15 +226,15 @@ def test_gold_that_says_something_else_than_before_is_told(
     review("push", *TWO, *FILES)
     review("push", *TWO, *FILES)
     gold.write_text('{"conversation": "c3", "traits": ["needles"]}\n')
-    ran = cli("review", "push", *TWO, *FILES, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "c3 was gold for gore" in ran.err) == (1, 1, True)
+    run = cli("review", "push", *TWO, *FILES, "-C", ws.root)
+    assert (run.code, run.err.count("\n"), "c3 was gold for gore" in run.err) == (1, 1, True)
 
 
 def test_a_server_put_back_from_a_copy_gives_up_again_what_was_taken_back(review: Any, memory: Memory) -> None:
     review("push", *TWO)
-    copy = dict(memory.held)
+    backup = dict(memory.held)
     review("opt-out", "ann", "gore")
     for _ in range(2):
         review("push", *TWO)
         assert [task["asked"] for task in tasks(memory, "ann")] == [["accidents_disasters"]]
-        memory.held = dict(copy)
+        memory.held = dict(backup)

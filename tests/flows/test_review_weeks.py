@@ -1,4 +1,4 @@
-"""Three weeks of a team: texts are mined anew, tools are switched midway, people leave and are renamed."""
+"""Three weeks of a team: texts are mined again, the review tool changes midway, people leave and get new names."""
 
 import shutil
 from datetime import UTC, datetime
@@ -31,21 +31,21 @@ review = review_world.review
 
 
 def last_words(ws: store.Workspace, **of: str) -> list[str | None]:
-    """ann's on c1 as they count now."""
-    rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
-    return rows.filter(reviewer="ann", subject="c1", **of)["verdict"].to_list()
+    """Returns the verdicts of ann on c1 that count now."""
+    reviews = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
+    return reviews.filter(reviewer="ann", subject="c1", **of)["verdict"].to_list()
 
 
 def answered(memory: Memory, day: int, **said: Any) -> str:
-    """ann reads c1 on the server that day: what stands there from then on."""
-    number = next(n for n, (_, t, who) in memory.held.items() if who == "ann" and "gore" in t["asked"])
+    """Lets ann answer c1 on the server on that day; the answer stays there."""
+    number = next(n for n, (_, task, name) in memory.held.items() if name == "ann" and "gore" in task["asked"])
     memory.answers[number] = Verdict()
     memory.words[number] = {"time": datetime(2026, 11, day, 9, 30, 1, 123457, tzinfo=UTC)} | said
     return number
 
 
 def changed(ws: store.Workspace) -> None:
-    """c1 is mined anew, and the words that were marked are gone."""
+    """Mines c1 again with a text that lacks the marked words."""
     row = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1")
     turns = [{"role": "seeker", "text": f"{review_world.TRICKY} I feel faint.", "items": []}]
     new = row.with_columns(digest=pl.lit("d2"), turns=pl.Series([turns], dtype=row.schema["turns"]))
@@ -53,22 +53,22 @@ def changed(ws: store.Workspace) -> None:
 
 
 def test_what_is_asked_again_is_kept_from_who_would_rather_not_see_it(ws: store.Workspace, review: Any) -> None:
-    """Both marked blood in c1 and read it to its end; the word is gone since. Bo does not want to be asked again. Di is
-    asked of nothing by name, for no quote speaks for it any more: 1 row, the rest."""
+    """Both marked blood in c1 and finished it; then the word left the text. Bo opts out of gore. Di is asked about no
+    trait by name, because no quote supports one any more: 1 row, the `*`."""
     review("push", *TWO, *FILES)
     for name in ("ann", "bo"):
         rest(ws.root / "review" / f"{name}.csv", "none")
     review("pull", *FILES, ws.root / "review")
     changed(ws)
     review("opt-out", "bo", "gore")
-    told = review("push", *TWO, *DI, *FILES)
-    assert (told["rows"], given(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 1}, ["ann", "bo", "di"])
+    result = review("push", *TWO, *DI, *FILES)
+    assert (result["rows"], given(ws, "c1")) == ({"ann": 2, "bo": 0, "di": 1}, ["ann", "bo", "di"])
 
 
 def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
     ws: store.Workspace, review: Any, memory: Memory
 ) -> None:
-    """ann marked blood on the server; the text changed, and in her file of this week gore is absent."""
+    """ann marked blood on the server; then the text changed, and in her newer file gore is absent."""
     review("push", *TWO)
     answered(memory, 2, present=["gore"], spans={"gore": [review_world.span("c1", "blood")]})
     review("pull")
@@ -88,7 +88,7 @@ def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
 def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
     ws: store.Workspace, review: Any, memory: Memory, tmp_path: Path
 ) -> None:
-    """ann read c1 on the server on the 2nd; the copy of her file, which she sent later, adds accidents."""
+    """ann answered c1 on the server on the 2nd; the copy of her file, which she sends later, adds accidents."""
     review("push", *TWO, *FILES)
     path = shutil.copy(ws.root / "review" / "ann.csv", tmp_path / "ann.csv")
     review("push", *TWO)
@@ -99,7 +99,7 @@ def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
     assert last_words(ws, trait="accidents_disasters") == ["present"]
     assert review("pull")["added"] == 0
     assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["present"]
-    answered(memory, 9)  # and now she ticks nothing there
+    answered(memory, 9)  # now she ticks nothing on the server
     assert review("pull")["added"] == 2
     assert last_words(ws, trait="accidents_disasters") == last_words(ws, trait="gore") == ["absent"]
 
@@ -107,7 +107,7 @@ def test_what_a_file_added_is_not_left_out_by_the_server_of_last_week(
 def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
     ws: store.Workspace, review: Any, tmp_path: Path
 ) -> None:
-    """Three copies of ann's file: as first sent, of a list with needles, and of a text without the word blood."""
+    """Three copies of ann's file: the first, one with needles in the taxonomy, one whose text lacks the word blood."""
     files, path, verdicts = review_world.Files(ws), ws.root / "review" / "ann.csv", ("absent", "present", "unsure")
     for n, verdict in enumerate(verdicts):
         review("push", *TWO, *FILES)
@@ -126,14 +126,14 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
 
 
 def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store.Workspace, review: Any) -> None:
-    """Bo has answered c1 and left c2 open: nothing that bo says of it would count, so di takes over both."""
+    """Bo answered c1 and left c2 open: no answer of bo would count, so di gets both."""
     review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
     review("pull", *FILES, files.folder / "bo.csv")
     review("set-aside", "bo", "--reason", "left the team")
-    told = review("push", *ANN, *DI, *FILES)
-    assert (told["new"], told["rows"]["di"]) == ({"proposed": 2}, 4)
+    result = review("push", *ANN, *DI, *FILES)
+    assert (result["new"], result["rows"]["di"]) == ({"proposed": 2}, 4)
     assert review("status")["reviewers"]["bo"]["open"] == 0
     review("set-aside", "bo", "--undo")
     assert review("status")["reviewers"]["bo"]["open"] == 1
@@ -142,19 +142,19 @@ def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store
 def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
     ws: store.Workspace, review: Any, cli: Any
 ) -> None:
-    """Bo answers c1 and leaves c2 open: di gets that, and only that."""
+    """Bo answers c1 and leaves c2 open: di gets c2 and nothing else."""
     review("push", *TWO, *FILES)
     files = review_world.Files(ws)
     files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
     review("pull", *FILES, files.folder / "bo.csv")
-    before = review("status")["reviewers"]["bo"]
-    told = review("hand-back", "bo")
-    assert told["added"] == before["open"] > 0 and review("hand-back", "bo")["added"] == 0
-    assert review("status")["reviewers"]["bo"] == before | {"open": 0}
+    status = review("status")["reviewers"]["bo"]
+    result = review("hand-back", "bo")
+    assert result["added"] == status["open"] > 0 and review("hand-back", "bo")["added"] == 0
+    assert review("status")["reviewers"]["bo"] == status | {"open": 0}
     review("push", *ANN, *DI, *FILES)
     assert given(ws, "c1") == ["ann", "bo"] and given(ws, "c2") == ["ann", "bo", "di"]
-    ran = cli("review", "hand-back", "bob", "-C", ws.root)
-    assert ran.code == 1 and "bob has no tasks here: expected one of ann, bo" in ran.err
+    run = cli("review", "hand-back", "bob", "-C", ws.root)
+    assert run.code == 1 and "bob has no tasks here: expected one of ann, bo" in run.err
 
 
 def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store.Workspace, review: Any) -> None:
@@ -163,9 +163,9 @@ def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store
     review("hand-back", "bo")
     files.answer("bo", lambda subject, asked: review_world.Verdict())
     review("pull", *FILES, files.folder / "bo.csv")
-    rows = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
-    ends = rows.filter(reviewer="bo", trait="*")
-    assert ends.height > 0 and ends["verdict"].null_count() == 0
+    reviews = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
+    rests = reviews.filter(reviewer="bo", trait="*")
+    assert rests.height > 0 and rests["verdict"].null_count() == 0
 
 
 def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
@@ -175,45 +175,45 @@ def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: 
     review("pull", *FILES, files.folder / "bo.csv")
     review("set-aside", "bo", "--reason", "read nothing")
     for words in (TWO, ("--adjudicator", "bo")):
-        ran = cli("review", "push", *words, "--all", *FILES, "-C", ws.root)
-        assert (ran.code, ran.err.count("\n")) == (1, 1)
+        run = cli("review", "push", *words, "--all", *FILES, "-C", ws.root)
+        assert (run.code, run.err.count("\n")) == (1, 1)
     assert "bo: their work is set aside" in cli("review", "push", *TWO, *FILES, "-C", ws.root).err
 
 
 def test_no_decoy_is_planted_in_a_file_that_is_not_written(ws: store.Workspace, review: Any) -> None:
-    """Ann and bo have their files; this push writes di's, who gets nothing. What nobody is shown nobody refuses."""
+    """Ann and bo have their files; this push writes that of di, who gets nothing. Nobody can reject a decoy unseen."""
     review("push", *TWO, *FILES)
     review_settings(ws.root, decoys=0.5)
     review("push", *DI, *FILES)
     assert store.read(ws, tables.DECOYS).is_empty()
     review("push", *TWO, *FILES)
     (decoy,) = store.read(ws, tables.DECOYS).rows(named=True)
-    shown = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
-    assert decoy["trait"] in shown
+    traits = {row["trait"] for row in review_world.Files(ws)._rows(decoy["reviewer"])}
+    assert decoy["trait"] in traits
 
 
 @pytest.mark.parametrize("accounts", ['{ ann = "a@x.org", anna = "a@x.org" }', '{ anna = "ann" }'])
 def test_who_is_renamed_is_no_second_reader(
     ws: store.Workspace, review: Any, cli: Any, memory: Memory, accounts: str
 ) -> None:
-    """With ann's account behind two names it was chance whose the answers were, and two pulls could make it both's."""
+    """With ann's account under two names chance decided whose the answers were; two pulls could give them to both."""
     review("push", *TWO)
     toml = ws.root / "saferec.toml"
     lines = [f"accounts = {accounts}" if "accounts" in line else line for line in toml.read_text().splitlines()]
     toml.write_text("\n".join(lines))
     push = ("review", "push", "--reviewer", "anna", *DI, "-C", ws.root)
-    ran = cli(*push)
-    assert (ran.code, ran.err.count("\n"), "ann and anna are both" in ran.err) == (1, 1, True)
+    run = cli(*push)
+    assert (run.code, run.err.count("\n"), "ann and anna are both" in run.err) == (1, 1, True)
 
 
 def test_gold_has_one_line_for_a_conversation(ws: store.Workspace, review: Any, cli: Any, tmp_path: Path) -> None:
-    """A line per trait: the last one alone would be the truth, and could never be corrected."""
+    """With a line per trait only the last one would be the truth, and it could never be corrected."""
     gold = tmp_path / "gold.jsonl"
     lines = [f'{{"conversation": "c3", "traits": ["{slug}"]}}\n' for slug in OLD]
     gold.write_text("".join(lines))
     review_settings(ws.root, gold=str(gold))
-    ran = cli("review", "push", *TWO, *FILES, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "gold.jsonl:2: c3 has two lines" in ran.err) == (1, 1, True)
+    run = cli("review", "push", *TWO, *FILES, "-C", ws.root)
+    assert (run.code, run.err.count("\n"), "gold.jsonl:2: c3 has two lines" in run.err) == (1, 1, True)
     assert store.read(ws, tables.GOLD).is_empty() and store.read(ws, tables.ASSIGNMENTS).is_empty()
     gold.write_text(lines[0] + lines[0])
     assert review("push", *TWO, *FILES)["new"]["gold"] == 2
@@ -229,22 +229,22 @@ def test_a_wish_about_a_trait_that_has_left_can_be_forgotten(ws: store.Workspace
 def test_the_folder_of_last_week_has_no_word_on_what_was_said_on_a_server_since(
     ws: store.Workspace, review: Any, cli: Any, memory: Memory
 ) -> None:
-    """In ann's file gore was absent, and nothing else; on the server she finds gore and accidents."""
+    """In ann's file gore is absent and nothing is marked; on the server she marks gore and accidents."""
     push = ("push", *TWO)
-    review(*push)  # c1 lies on the server too
+    review(*push)  # c1 is on the server too
     review(*push, *FILES)
     files = review_world.Files(ws)
     files.answer("ann", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
     review("pull", *FILES, files.folder)
-    both = {slug: [review_world.span("c1", "blood")] for slug in OLD}
-    answered(memory, 9, present=list(both), spans=both)
+    spans = {slug: [review_world.span("c1", "blood")] for slug in OLD}
+    answered(memory, 9, present=list(spans), spans=spans)
     assert review("pull")["added"] == 2
     assert review("pull", *FILES, files.folder)["added"] == 0
     assert last_words(ws, trait="gore") == last_words(ws, trait="accidents_disasters") == ["present"]
-    review(*push, *FILES)  # and the file holds nothing that the workspace has never had
+    review(*push, *FILES)  # the file holds no answer that the workspace lacks
 
 
 def test_no_wish_is_passed_over(ws: store.Workspace, review: Any, cli: Any) -> None:
-    """Two units for each of two people: a minute each is one for both, however large the budget beside it."""
+    """Two units for two people each: a minute each allows one for both, however large the budget is."""
     assert review("push", *TWO, "--budget", 100, "--minutes", 1, *FILES)["added"] == 1
     assert review("push", *TWO, "--budget", 2, "--minutes", 100, *FILES)["added"] == 2
