@@ -1,6 +1,6 @@
-"""Damaged files: whatever is broken in a workspace or a release is named in one line, and putting it back is enough.
+"""Damaged files of a workspace or release are named in one line, and restoring the file is enough.
 
-`make soak` damages every file in every way; without it the files take turns.
+`make soak` damages every file in every way; without it each file is damaged in one way.
 """
 
 import json
@@ -36,46 +36,46 @@ def ws(workspace):
 
 
 def damages(files: list[Path]) -> list[tuple[Path, str]]:
-    """(file, way): all of them for `make soak`, else one way for each file."""
+    """Returns (file, way): all of them for `make soak`, else one way for each file."""
     ways, files = list(WAYS), sorted(p for p in files if p.is_file() and p.stat().st_size)
     return [(p, way) for n, p in enumerate(files) for way in (ways if SOAK else [ways[n % len(ways)]])]
 
 
 def test_verify_sees_every_damage_of_a_release(ws, cli, injected):
-    home = ws.releases / "1.0.0"
-    done = damages(list(home.rglob("*")))
-    for path, way in done:
-        whole = path.read_bytes()
-        path.write_bytes(WAYS[way](whole))
-        ran = cli("verify", home)
-        assert (ran.code, ran.err.strip().count("\n")) == (1, 0) and path.name in ran.err, (path, way, ran)
-        path.write_bytes(whole)
-    assert cli("verify", home).code == 0
-    injected("damaged files of a release", len(done))
+    release = ws.releases / "1.0.0"
+    cases = damages(list(release.rglob("*")))
+    for path, way in cases:
+        original = path.read_bytes()
+        path.write_bytes(WAYS[way](original))
+        run = cli("verify", release)
+        assert (run.code, run.err.strip().count("\n")) == (1, 0) and path.name in run.err, (path, way, run)
+        path.write_bytes(original)
+    assert cli("verify", release).code == 0
+    injected("damaged files of a release", len(cases))
 
 
 @pytest.mark.slow
 def test_a_damaged_workspace_is_one_line_and_putting_the_file_back_is_enough(ws, cli, injected):
-    """A bug would pass through `cli` as its exception. Whatever befalls a shard or a manifest is seen and named; of the
-    other files that which a command reads, and inside the database no bit of a value.
+    """A bug would show up in `cli` as its exception. All damage of a shard or manifest is seen and named; of the other
+    files only damage that a command reads, and not a changed bit of a value in the database.
     """
-    before = line.contents(ws.root)
-    done = damages([*ws.root.glob("*"), *(ws.root / "tables").rglob("*")])
+    expected = line.contents(ws.root)
+    cases = damages([*ws.root.glob("*"), *(ws.root / "tables").rglob("*")])
     stopped = 0
-    for path, way in done:
-        whole = path.read_bytes()
-        path.write_bytes(WAYS[way](whole))
-        before_this = stopped
+    for path, way in cases:
+        original = path.read_bytes()
+        path.write_bytes(WAYS[way](original))
+        earlier = stopped
         for command in ("status", "adjudicate", "report"):
-            ran = cli(command, "-C", ws.root)
-            assert ran.code == 0 or (ran.code, ran.err.strip().count("\n")) == (1, 0), (path, way, command, ran)
-            stopped += path.name in ran.err
-        assert stopped > before_this or "tables" not in path.parts, (path, way)
-        path.write_bytes(whole)
-    assert stopped >= len(done)
-    after = line.contents(ws.root)
-    assert {name for name, frame in after.items() if not frame.equals(before[name])} == set()
-    injected("damaged files of a workspace", len(done))
+            run = cli(command, "-C", ws.root)
+            assert run.code == 0 or (run.code, run.err.strip().count("\n")) == (1, 0), (path, way, command, run)
+            stopped += path.name in run.err
+        assert stopped > earlier or "tables" not in path.parts, (path, way)
+        path.write_bytes(original)
+    assert stopped >= len(cases)
+    restored = line.contents(ws.root)
+    assert {name for name, frame in restored.items() if not frame.equals(expected[name])} == set()
+    injected("damaged files of a workspace", len(cases))
 
 
 def test_an_old_revision_that_is_mined_again_is_not_the_newest(workspace: store.Workspace, cli: Cli) -> None:
@@ -85,12 +85,12 @@ def test_an_old_revision_that_is_mined_again_is_not_the_newest(workspace: store.
         talk = {"id": "a1", "messages": [{"role": "user", "content": text}]}
         files[-1].write_text(json.dumps(talk))
         assert cli("mine", "messages", files[-1], "-C", workspace.root).code == 0
-    before = store.read(workspace, tables.CONVERSATIONS)
+    conversations = store.read(workspace, tables.CONVERSATIONS)
     shard = min((workspace.root / "tables" / "conversations").glob("*.parquet"))
     shard.write_bytes(WAYS["a byte turned"](shard.read_bytes()))
     shard.with_suffix(".json").unlink()  # as the message says
     assert cli("mine", "messages", files[0], "-C", workspace.root).code == 0
-    assert store.read(workspace, tables.CONVERSATIONS).equals(before) and before.height == 2
+    assert store.read(workspace, tables.CONVERSATIONS).equals(conversations) and conversations.height == 2
 
 
 @pytest.mark.slow
@@ -98,26 +98,26 @@ def test_an_old_revision_that_is_mined_again_is_not_the_newest(workspace: store.
 def test_what_the_message_says_brings_a_damaged_table_back(
     calm: list[Step], tmp_path: Path, cli: Cli, way: str, injected: Injected
 ) -> None:
-    """Every shard is damaged; then only what the messages say is done, and the commands that they name."""
+    """Damages every shard; then does only what the messages say and runs the commands that they name."""
     folder = tmp_path / "ws"
     shutil.copytree(calm[-1].after, folder)
     shards = sorted((folder / "tables").rglob("*.parquet"))
     for path in shards:
         path.write_bytes(WAYS[way](path.read_bytes()))
-    again = set[str]()
-    while (ran := cli("status", "-C", folder)).code:
-        told = re.fullmatch(r"error: (\S+/tables/\w+)/\S+: .*: delete (\S+\.json) there, then (.*)\n", ran.err)
-        assert told, ran
-        (Path(told[1]) / told[2]).unlink()
-        if "delete the folder tables/readings too" in told[3]:
+    commands = set[str]()
+    while (run := cli("status", "-C", folder)).code:
+        advice = re.fullmatch(r"error: (\S+/tables/\w+)/\S+: .*: delete (\S+\.json) there, then (.*)\n", run.err)
+        assert advice, run
+        (Path(advice[1]) / advice[2]).unlink()
+        if "delete the folder tables/readings too" in advice[3]:
             shutil.rmtree(folder / "tables" / "readings", ignore_errors=True)
-        if told[1].endswith("/drops"):  # "every command that leaves something out names it again"
-            again |= {"mine", "catalog", "propose", "review", "release"}
-        again |= set(re.findall(r"`saferec-build (\w+)", told[3]))
-    assert again >= {"mine", "catalog", "propose", "adjudicate"}
+        if advice[1].endswith("/drops"):  # "every command that leaves something out names it again"
+            commands |= {"mine", "catalog", "propose", "review", "release"}
+        commands |= set(re.findall(r"`saferec-build (\w+)", advice[3]))
+    assert commands >= {"mine", "catalog", "propose", "adjudicate"}
     for step in calm:
         words = step.words(folder)
-        if words[0] in again and words[:2] != ["review", "push"]:
+        if words[0] in commands and words[:2] != ["review", "push"]:
             assert cli(*words).code == 0, words
     same(folder, calm[-1].after)
     injected("damaged shards brought back", len(shards))

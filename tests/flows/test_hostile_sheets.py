@@ -1,4 +1,4 @@
-"""What may come back for a CSV: nothing forged, no traceback, and no genuine answer goes unnamed."""
+"""Altered review CSVs: nothing forged is accepted, there is no traceback, and every lost answer is reported."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from tests.worlds.review_world import TEXTS, claim
 from tests.worlds.reviewing import TWO, yes
 
 Rows = list[dict[str, str]]
-SECRET = bytes(32)  # of another workspace
+SECRET = bytes(32)  # the secret of another workspace
 
 
 def task(who: str, subject: str = "c1", role: str = "reviewer") -> str:
@@ -27,11 +27,11 @@ def task(who: str, subject: str = "c1", role: str = "reviewer") -> str:
 
 
 def cell(name: str, value: str | Callable[[str], str], trait: str = "gore", **more: str) -> Callable[[Rows], Rows]:
-    """Another value there, of the row on this trait, or of all rows where it is empty."""
+    """Returns a change that sets a cell in the row of the trait, or in all rows if `trait` is empty."""
 
     def change(rows: Rows) -> Rows:
-        mine = [row for row in rows if not trait or row["trait"] == trait]
-        for row in mine:
+        selected = [row for row in rows if not trait or row["trait"] == trait]
+        for row in selected:
             row |= more | {name: value if isinstance(value, str) else value(row.get(name, ""))}
         return rows
 
@@ -39,26 +39,26 @@ def cell(name: str, value: str | Callable[[str], str], trait: str = "gore", **mo
 
 
 def column(name: str, value: str | None) -> Callable[[Rows], Rows]:
-    """A column more, or one less."""
+    """Returns a change that adds a column, or removes it if `value` is None."""
     if value is None:
         return lambda rows: [{k: v for k, v in row.items() if k != name} for row in rows]
     return lambda rows: [row | {name: value} for row in rows]
 
 
 def text(rows: Rows, **how: str) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]) if rows else ["task"], quoting=csv.QUOTE_ALL, **how)
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, list(rows[0]) if rows else ["task"], quoting=csv.QUOTE_ALL, **how)
     writer.writeheader()
     writer.writerows(rows)
-    return out.getvalue()
+    return buffer.getvalue()
 
 
-# Bo's four answers: gore in c1 and accidents in c2 are present, the rest of both is absent; and four on two films with
-# these very texts for plots. How many of them are taken, of either kind: where a row is lost, the `*` of its task waits
-# with it, so two are left.
+# Bo has four answers on conversations: gore in c1 and accidents in c2 are present, the rest of both is absent; and four
+# on two films whose plots are these texts. The number says how many of each four are accepted: where a row is lost, the
+# `*` of its task waits with it, so two are left.
 ROWS: dict[str, tuple[Callable[[Rows], Rows], int]] = {
     "nothing": (lambda rows: rows, 4),
-    # whose task it is
+    # who has the task
     "ann's id": (cell("task", task("ann"), ""), 0),
     "ann's id in one row": (cell("task", task("ann")), 2),
     "ann's id, no unit": (cell("task", task("ann"), unit=""), 2),
@@ -84,13 +84,13 @@ ROWS: dict[str, tuple[Callable[[Rows], Rows], int]] = {
     "no column shown": (column("shown", None), 4),
     "no column unit": (column("unit", None), 4),
     "another trait": (cell("trait", "needles"), 2),
-    "another trait, no unit": (cell("trait", "needles", unit="", quote="blood"), 3),  # that is bo's own word
+    "another trait, no unit": (cell("trait", "needles", unit="", quote="blood"), 3),  # counts as bo's own mark
     "a trait of nobody": (cell("trait", "mice", unit=""), 2),
     "a trait written backwards": (cell("trait", "\u202egore", unit=""), 2),
     "two rows for the rest": (cell("trait", "*"), 2),
     "the proposal is another": (cell("proposed_quote", "whatever"), 2),
     "the text is another": (cell("text", "I love blood", ""), 4),
-    # what is said
+    # what is answered
     "words of nobody": (cell("quote", "blod"), 2),
     "words of another text": (cell("quote", "crash"), 2),
     "a far turn": (cell("turn", "9" * 30, quote="blood"), 4),
@@ -148,39 +148,39 @@ def bo(ws: store.Workspace, review: Callable[..., object], monkeypatch: pytest.M
 
 @pytest.mark.slow
 def test_nothing_forged_nothing_lost_without_a_word(ws: store.Workspace, bo: Path) -> None:
-    rows, desk, failed = rows_of(bo), gather(ws), []
+    rows, state, failed = rows_of(bo), gather(ws), []
     cases = {name: (text(change([dict(row) for row in rows])).encode(), n) for name, (change, n) in ROWS.items()}
     cases |= {name: (change(text(rows)), n) for name, (change, n) in BYTES.items()}
     assert len(cases) >= 40
-    said = {(c, t): v for c, t, v in [("c1", "gore", "present"), ("c2", "accidents_disasters", "present")]}
-    said |= {("c1", "*"): "absent", ("c2", "*"): "absent", ("c1", "needles"): "present"}
-    for name, (content, taken) in cases.items():
+    expected = {(c, t): v for c, t, v in [("c1", "gore", "present"), ("c2", "accidents_disasters", "present")]}
+    expected |= {("c1", "*"): "absent", ("c2", "*"): "absent", ("c1", "needles"): "present"}
+    for name, (content, accepted) in cases.items():
         bo.write_bytes(content)
         try:
-            pulled = incoming.of_files(desk, [bo])
+            pulled = incoming.of_files(state, [bo])
         except SafeRecError as fault:
-            found, named = [], [str(fault)]
+            answers, details = [], [str(fault)]
         else:
-            found, named = list(pulled.answers.values()), [row[3] for row in pulled.drops]
-        for answer in found:
+            answers, details = list(pulled.answers.values()), [row[3] for row in pulled.drops]
+        for answer in answers:
             answer["subject"] = {film: c for c, film in FILMS.items()}.get(answer["subject"], answer["subject"])
             assert (answer["reviewer"], answer["role"], answer["tool"]) == ("bo", "reviewer", "files"), name
-            assert (answer["guideline"], answer["taxonomy"]) == (guideline(), desk.taxonomy.digest), name
-            assert said[answer["subject"], answer["trait"]] == answer["verdict"], name
+            assert (answer["guideline"], answer["taxonomy"]) == (guideline(), state.taxonomy.digest), name
+            assert expected[answer["subject"], answer["trait"]] == answer["verdict"], name
             for span in answer["spans"]:
                 assert TEXTS[answer["subject"]][span["start"] : span["end"]] == span["quote"], name
-        kinds = {kind: sum(answer["kind"] == kind for answer in found) for kind in ("sensitivity", "item_flag")}
-        if {*kinds.values()} != {taken} or (taken < 4 and name not in ("no rows", "empty") and not named):
-            failed.append((name, taken, kinds, named))
+        kinds = {kind: sum(answer["kind"] == kind for answer in answers) for kind in ("sensitivity", "item_flag")}
+        if {*kinds.values()} != {accepted} or (accepted < 4 and name not in ("no rows", "empty") and not details):
+            failed.append((name, accepted, kinds, details))
     assert not failed
 
 
 @pytest.mark.slow
 def test_a_sheet_of_the_version_before_is_taken_once_and_said_so(ws, review, monkeypatch):
-    """Its tasks had no key: their ids are hashes that anybody can make who has seen one on a server."""
-    with monkeypatch.context() as before:
-        before.setattr(handing, "sheet_id", lambda secret, task, asked: task)
-        before.setattr(handing, "_unkeyed", lambda desk: [])
+    """Its tasks had no key: anybody who has seen one on a server can compute their ids, which are hashes."""
+    with monkeypatch.context() as patch:
+        patch.setattr(handing, "sheet_id", lambda secret, task, asked: task)
+        patch.setattr(handing, "_unkeyed", lambda state: [])
         review("push", *TWO)
     ann, old = ws.root / "review" / "ann.csv", ws.root / "bo-old.csv"
     edit(ann, yes)
@@ -196,8 +196,8 @@ def test_a_sheet_of_the_version_before_is_taken_once_and_said_so(ws, review, mon
     new = ws.root / "review" / "bo.csv"
     assert rows_of(new)[0]["task"].endswith("-csv")
     edit(old, yes)
-    assert review("pull", old)["added"] == 4  # what was with bo all the while
-    forged = store.read(ws, tables.REVIEWS).height
+    assert review("pull", old)["added"] == 4  # bo's old sheet
+    height = store.read(ws, tables.REVIEWS).height
     edit(old, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
     review("pull", old)
-    assert store.read(ws, tables.REVIEWS).height == forged
+    assert store.read(ws, tables.REVIEWS).height == height

@@ -1,4 +1,4 @@
-"""A taxonomy that changes while people review: what they said of the new list stays, and nobody is asked in vain."""
+"""The taxonomy changes during review: answers on the new traits stay, and nobody is asked again without need."""
 
 import shutil
 from pathlib import Path
@@ -37,9 +37,9 @@ def nothing(subject: str, asked: list[str]) -> review_world.Verdict:
 
 
 def open_for(ws: store.Workspace, name: str) -> int:
-    """How many `*` of this person do not count for the list as it is."""
-    mine = gather(store.Workspace.open(ws.root)).standing.filter(reviewer=name, trait="*")
-    return mine["out"].count()
+    """Returns how many `*` answers of this person do not count for the current taxonomy."""
+    rests = gather(store.Workspace.open(ws.root)).standing.filter(reviewer=name, trait="*")
+    return rests["out"].count()
 
 
 def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
@@ -48,17 +48,17 @@ def test_an_older_file_pulled_again_does_not_undo_what_was_said_of_the_new_list(
     files, push, pull = review_world.Files(ws), ("push", "--tool", "files"), ("pull", "--tool", "files")
     review(*push, *TWO)
     files.answer("ann", nothing)
-    now = ws.root / "review" / "ann.csv"
+    path = ws.root / "review" / "ann.csv"
     old = tmp_path / "z-old.csv"
-    shutil.copy(now, old)
-    review(*pull, now)
+    shutil.copy(path, old)
+    review(*pull, path)
     taxonomy(ws, **OLD, needles="Injections.")
     review(*push, *TWO)
     assert review(*pull, old)["added"] == 0 and open_for(ws, "ann") == 2
     files.answer("ann", nothing)
-    assert review(*pull, now, old)["added"] == 2 and open_for(ws, "ann") == 0  # the last file is not the last word
+    assert review(*pull, path, old)["added"] == 2 and open_for(ws, "ann") == 0  # the last file is not the latest answer
     assert review(*pull, old)["added"] == 0 and open_for(ws, "ann") == 0
-    assert review(*pull, now)["added"] == 0
+    assert review(*pull, path)["added"] == 0
 
 
 def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Workspace, review: Any, cli: Any) -> None:
@@ -75,13 +75,13 @@ def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Worksp
 def test_what_was_said_of_a_trait_that_left_the_list_keeps_no_file_from_being_written_anew(
     ws: store.Workspace, review: Any, cli: Any
 ) -> None:
-    """All of it was pulled, and a pull could take no more of it: the push asked for one all the same."""
+    """Every answer was pulled and nothing was left to pull, yet push asked for a pull."""
     files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "-C", ws.root)
     taxonomy(ws, **OLD, needles="Injections.", torture="Torture.")
     assert cli(*push).code == 0
     file = ws.root / "review" / "ann.csv"
-    said = {"c1": Verdict({"needles": "blood", "torture": "faint"}), "c2": Verdict(unsure=["accidents_disasters"])}
-    files.answer("ann", lambda subject, asked: said[subject])
+    verdicts = {"c1": Verdict({"needles": "blood", "torture": "faint"}), "c2": Verdict(unsure=["accidents_disasters"])}
+    files.answer("ann", lambda subject, asked: verdicts[subject])
     assert review("pull", "--tool", "files", file)["added"] == 6
     taxonomy(ws, gore=OLD["gore"], torture="Torture.")
     again = review("pull", "--tool", "files", file)
@@ -90,7 +90,7 @@ def test_what_was_said_of_a_trait_that_left_the_list_keeps_no_file_from_being_wr
     refused = cli(*push)
     assert (
         refused.code == 1 and ": 2 answers in there are not in the workspace yet" in refused.err
-    )  # and the `*` behind it
+    )  # and the `*` after it
     edit(file, lambda row: {"verdict": "unsure"} if row["trait"] == "accidents_disasters" else {})
     assert cli(*push).code == 0
     assert {row["trait"] for row in rows_of(file)} == {"gore", "torture", "*"}
@@ -99,9 +99,9 @@ def test_what_was_said_of_a_trait_that_left_the_list_keeps_no_file_from_being_wr
 def test_who_answered_a_task_of_before_finds_it_no_second_time(
     ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
-    """Tasks were named without their taxonomy before: those that are open are replaced."""
-    with monkeypatch.context() as before:
-        before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: task)
+    """In older versions the name of a task did not depend on the taxonomy: open tasks are replaced."""
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "keyed_id", lambda secret, tool, task, asked: task)
         review("push", *TWO)
     first = {n for n, (_, _, name) in memory.held.items() if name == "ann"}
     memory.answers = {min(first): Verdict()}
@@ -110,8 +110,8 @@ def test_who_answered_a_task_of_before_finds_it_no_second_time(
     assert (sent["bo"]["added"], sent["bo"]["taken_back"]) == (2, 2)
     assert review("pull")["added"] == 2
     assert review("push", *TWO)["sent"]["ann"] == {"added": 0, "skipped": 1}
-    left = [n for n, (_, _, name) in memory.held.items() if name == "ann" and n not in memory.answers]
-    assert len(left) == 1
+    remaining = [n for n, (_, _, name) in memory.held.items() if name == "ann" and n not in memory.answers]
+    assert len(remaining) == 1
     assert store.read(ws, tables.REVIEWS).filter(trait="*").height == 1
 
 
@@ -129,30 +129,30 @@ def test_nobody_leaves_unticked_what_was_not_on_their_list(
     quote = review_world.span(*("c1", "blood") if "gore" in memory.held[new][1]["asked"] else ("c2", "crash"))
     memory.words[new] = {"present": ["needles"], "spans": {"needles": [quote]}}
     review("pull")
-    memory.words[new]["outcome"] = RATHER_NOT  # only what they said of the former list is left there
-    assert review("pull")["added"] == 2  # that they hand it back, and what they said of needles
-    said = store.read(ws, tables.REVIEWS).filter(trait="needles")
-    assert said["verdict"].to_list() == ["present", None]
+    memory.words[new]["outcome"] = RATHER_NOT  # only the answers on the old traits are left
+    assert review("pull")["added"] == 2  # that they hand it back, and the answer on needles
+    reviews = store.read(ws, tables.REVIEWS).filter(trait="needles")
+    assert reviews["verdict"].to_list() == ["present", None]
 
 
 def test_tasks_of_the_version_before_stay_and_are_answered_once(
     ws: store.Workspace, review: Any, monkeypatch: pytest.MonkeyPatch, memory: Memory
 ) -> None:
-    """It kept no record of what a task asked, and its keys need no secret: those that the ledger knows are taken."""
-    with monkeypatch.context() as before:
-        before.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked[:1]))
-        before.setattr(sent_pages, "keep", lambda *_: None)
+    """It did not record what a task asked, and its keys need no secret: keys that the ledger holds are accepted."""
+    with monkeypatch.context() as patch:
+        patch.setattr(servers, "keyed_id", lambda secret, tool, task, asked: asked_id(task, asked[:1]))
+        patch.setattr(sent_pages, "keep", lambda *_: None)
         review("push", *TWO)
     memory.answers = {n: Verdict() for n, (_, _, name) in memory.held.items() if name == "ann"}
     assert {(n["added"], n["skipped"]) for n in review("push", *TWO)["sent"].values()} == {(0, 2)}
-    told = review("pull")
-    assert (told["added"], told["tasks_of_the_version_before"]) == (4, 2)  # two tasks: a trait and `*` each
+    result = review("pull")
+    assert (result["added"], result["tasks_of_the_version_before"]) == (4, 2)  # two tasks: a trait and `*` each
     assert review("pull")["added"] == 0
 
 
 def test_other_words_for_a_trait_open_that_trait_and_no_other(ws: store.Workspace, review: Any, cli: Any) -> None:
-    """Two people read c1 (gore is asked) and c2 (crashes are asked), and find nothing: the other trait of each is
-    absent by their `*`. In other words gore is open where only a `*` spoke of it, in c2; a new trait closes nothing."""
+    """Two people read c1 (asked about gore) and c2 (asked about crashes) and find nothing: the other trait of each is
+    absent by `*`. A new wording reopens gore where only `*` covers it, in c2; a new trait closes nothing."""
     files, push, pull = review_world.Files(ws), ("push", "--tool", "files"), ("pull", "--tool", "files")
 
     def agreed() -> set[tuple[str, str]]:
@@ -164,13 +164,13 @@ def test_other_words_for_a_trait_open_that_trait_and_no_other(ws: store.Workspac
     for name in ("ann", "bo"):
         files.answer(name, nothing)
     review(*pull, ws.root / "review")
-    every = {(subject, trait) for subject in ("c1", "c2") for trait in OLD}
-    assert agreed() == every
+    expected = {(subject, trait) for subject in ("c1", "c2") for trait in OLD}
+    assert agreed() == expected
     taxonomy(ws, **(OLD | {"gore": "Blood, wounds and operations."}), needles="Injections.")
-    assert agreed() == every - {("c2", "gore")}
-    assert open_for(ws, "ann") == 2  # and is asked anew
+    assert agreed() == expected - {("c2", "gore")}
+    assert open_for(ws, "ann") == 2  # and is asked again
     review(*push, *TWO)
     for name in ("ann", "bo"):
         files.answer(name, nothing)
     review(*pull, ws.root / "review")
-    assert agreed() == every | {("c1", "needles"), ("c2", "needles")}
+    assert agreed() == expected | {("c1", "needles"), ("c2", "needles")}

@@ -1,4 +1,4 @@
-"""The line from Python, as docs/python.md has it: its statements are run as they stand on the page."""
+"""The pipeline from Python: the code blocks of docs/python.md run as they are printed there."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ MOST = 15  # statements from a new workspace to the report
 
 
 def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(code, who has answered by then) of the page's Python, in order."""
+    """Yields (code, people who answer before it) for each Python block of the page, in order."""
     for fence in FENCE.finditer(PAGE.read_text(encoding="utf-8")):
         if fence["info"].strip() == "python":
             yield fence["body"], tuple(fence["said"].split()) if fence["mark"] == "people" else ()
@@ -31,15 +31,15 @@ def blocks() -> Iterator[tuple[str, tuple[str, ...]]]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Any]]:
-    """The names that the page's statements left behind."""
-    home = tmp_path_factory.mktemp("python")
-    truth = inputs.write(home / "sample" / "input", taxonomy.load(), 300)
+    """The variables that the statements of the page define."""
+    folder = tmp_path_factory.mktemp("python")
+    truth = inputs.write(folder / "sample" / "input", taxonomy.load(), 300)
     names: dict[str, Any] = {}
-    with pytest.MonkeyPatch.context() as here:
-        here.chdir(home)
-        for code, who in blocks():
-            if who:
-                reviewing.answer(names["ws"], truth, who)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for code, people in blocks():
+            if people:
+                reviewing.answer(names["ws"], truth, people)
             exec(compile(code, PAGE.name, "exec"), names)
         yield names
 
@@ -48,7 +48,7 @@ def test_the_line_takes_few_statements() -> None:
     line = [code for code, _ in blocks()][:3]
     assert sum(len(ast.parse(code).body) for code in line) <= MOST
     calls = re.findall(r"sr\.(\w+)\(|release\.(\w+)\(", "".join(line))
-    steps = [one or other for one, other in calls if (one or other) != "Files"]
+    steps = [function or method for function, method in calls if (function or method) != "Files"]
     expected = "add_catalog add_catalog mine propose push pull push pull adjudicate release verify report"
     assert steps == expected.split() and "Workspace.create(" in line[0]
 
@@ -56,7 +56,7 @@ def test_the_line_takes_few_statements() -> None:
 def test_what_comes_in_is_counted(ran: Mapping[str, Any]) -> None:
     mined, proposed = ran["mined"], ran["proposed"]
     assert isinstance(mined, sr.MineResult) and isinstance(proposed, sr.ProposeResult)
-    # 260 written by hand and 300 generated; one of them is left out for each reason that the demo has
+    # 260 written by hand and 300 generated; the demo has one to drop for each reason
     assert mined.counts.came == 560 == mined.counts.added + sum(mined.counts.dropped.values())
     assert mined.drops.columns == ["file", "reason", "rows", "example"]
     assert mined.drops["rows"].sum() == sum(mined.counts.dropped.values()) and mined.fault is None
@@ -64,15 +64,15 @@ def test_what_comes_in_is_counted(ran: Mapping[str, Any]) -> None:
 
 
 def test_labels_come_with_agreement_and_a_bound(ran: Mapping[str, Any]) -> None:
-    made = ran["made"]
-    assert isinstance(made, sr.Adjudication)
-    methods = dict(made.labels["method"].value_counts().iter_rows())
-    assert methods == {name: made.counts.figures[name] for name in methods}
-    assert made.counts.added == made.labels.height == ran["ws"].table("labels").height
-    assert set(made.labels.filter(verdict="present")["method"]) == {"agreed", "adjudicated"}
-    assert {"trait", "alpha", "units"} <= {*made.agreement.columns}
-    assert set(made.bounds.traits) == set(ran["ws"].taxonomy.slugs)
-    assert 0 < made.bounds.pooled.share <= 1
+    result = ran["made"]
+    assert isinstance(result, sr.Adjudication)
+    methods = dict(result.labels["method"].value_counts().iter_rows())
+    assert methods == {name: result.counts.figures[name] for name in methods}
+    assert result.counts.added == result.labels.height == ran["ws"].table("labels").height
+    assert set(result.labels.filter(verdict="present")["method"]) == {"agreed", "adjudicated"}
+    assert {"trait", "alpha", "units"} <= {*result.agreement.columns}
+    assert set(result.bounds.traits) == set(ran["ws"].taxonomy.slugs)
+    assert 0 < result.bounds.pooled.share <= 1
 
 
 def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
@@ -94,19 +94,19 @@ def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
 
 def test_edits_are_seen_without_a_new_process(ran: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     ws = ran["ws"]
-    own = ws.root / "traits.toml"
+    path = ws.root / "traits.toml"
     text = taxonomy.EMBEDDED.read_text(encoding="utf-8")
-    before = ws.taxonomy
+    original = ws.taxonomy
     settings = ws.root / "saferec.toml"
     settings.write_text(settings.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
-    seen = []
+    taxonomies = []
     for words in ("first wording", "second wording"):
-        own.write_text(
+        path.write_text(
             re.sub(r'^definition = "[^"]*"', f'definition = "{words}"', text, count=1, flags=re.M), encoding="utf-8"
         )
-        seen.append(sr.Workspace.open(ws.root).taxonomy)
-    assert [one.traits[0].definition for one in seen] == ["first wording", "second wording"]
-    assert len({before.digest, *(one.digest for one in seen)}) == 3
+        taxonomies.append(sr.Workspace.open(ws.root).taxonomy)
+    assert [edited.traits[0].definition for edited in taxonomies] == ["first wording", "second wording"]
+    assert len({original.digest, *(edited.digest for edited in taxonomies)}) == 3
     prompt = ws.root / "prompt.md"
     versions = []
     for words in ("Read.", "Read with care."):

@@ -1,4 +1,4 @@
-"""One to ten readers through the whole line, on files and a real Label Studio, by worked sums and by crowd-kit."""
+"""One to ten readers in the whole pipeline, on files and Label Studio, checked by hand and against crowd-kit."""
 
 import re
 from typing import Any
@@ -20,7 +20,7 @@ QUOTE = "faint at the sight of blood"
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
-    """c1 and c3 of six conversations have a proposal; nothing else is read."""
+    """Six conversations, of which c001 and c003 have a proposal; nothing else is reviewed."""
     rows, _ = world.requests(6)
     world.fill(workspace, rows, [])
     turns = [[turn["text"] for turn in rows[n]["turns"]] for n in (1, 3)]
@@ -38,13 +38,13 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 
 
 def votes(readers: int) -> dict[str, tuple[int, int, int]]:
-    """conversation -> how many say present, absent, unsure: of c001 just over half, of c003 as many this as that."""
+    """Returns conversation -> counts of present, absent, unsure: present has just over half in c001, ties in c003."""
     most, half = readers // 2 + 1, readers // 2
     return {"c001": (most, readers - most, 0), "c003": (half, half, readers % 2)}
 
 
 class Files:
-    """Who says what in a CSV."""
+    """Answers in the CSV files of reviewers."""
 
     push_words: tuple[str, ...] = ("--tool", "files")
 
@@ -53,23 +53,23 @@ class Files:
         self.pull_words = (*self.push_words, ws.root / "review")
 
     def say(self, name: str, text: str, verdict: str) -> None:
-        what = {"gore": verdict, "*": "none"}
+        verdicts = {"gore": verdict, "*": "none"}
         edit(
             self.ws.root / "review" / f"{name}.csv",
-            lambda row: {"verdict": what[row["trait"]]} if text in row["text"] else {},
+            lambda row: {"verdict": verdicts[row["trait"]]} if text in row["text"] else {},
         )
 
 
 class LabelStudio(review_world.LabelStudio):
     def say(self, name: str, text: str, verdict: str) -> None:
-        """The card, and the words as they were proposed."""
+        """Posts the verdict of the card and the proposed spans."""
         (task,) = [task for task in self._tasks(name) if text in task["data"]["turns"][0]["text"]]
         card = {"id": "c", "from_name": "verdict_0", "to_name": "about_0", "type": "choices"}
-        marked = [row for made in task["predictions"] for row in made["result"]]
+        marked = [row for prediction in task["predictions"] for row in prediction["result"]]
         self.post(name, task["id"], {"result": [card | {"value": {"choices": [f"gore {verdict}"]}}, *marked]})
 
 
-# of the votes of both, 1 - Do / De: Do sums (m^2 - sum n^2) / (m - 1) over the two, De is (N^2 - sum N^2) / (N - 1)
+# 1 - Do / De for the votes on both: Do sums (m^2 - sum n^2) / (m - 1) over the two, De is (N^2 - sum N^2) / (N - 1)
 ALPHA = {
     1: None,
     2: 1 - 2 / 2,  # (2, 0) and (1, 1): 0 + 2; (16 - 9 - 1) / 3
@@ -80,17 +80,17 @@ ALPHA = {
 
 
 def line(readers: int, tool: str) -> Any:
-    soak = (pytest.mark.servers, *[pytest.mark.soak] * (readers not in (2, 5)))
-    return pytest.param(readers, tool, marks=soak if tool == "label-studio" else ())
+    marks = (pytest.mark.servers, *[pytest.mark.soak] * (readers not in (2, 5)))
+    return pytest.param(readers, tool, marks=marks if tool == "label-studio" else ())
 
 
 def released_as_voted(ws: store.Workspace, cli: Any, readers: int, soft: Any) -> None:
-    """The votes of each label and their share, as they were given and as crowd-kit has it."""
-    ran = cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root)
-    assert ran.code == 0, ran.err
-    found = [pl.read_parquet(path) for path in sorted((ws.releases / "1.0.0/data/labels").glob("*.parquet"))]
-    assert bool(found) == (readers > 1)  # a trait that no label says of anybody is withheld
-    rows = pl.concat([tables.LABELS.empty, *found], how="diagonal_relaxed")
+    """Checks the votes of each label against the answers, and the soft label against the answers and crowd-kit."""
+    run = cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root)
+    assert run.code == 0, run.err
+    frames = [pl.read_parquet(path) for path in sorted((ws.releases / "1.0.0/data/labels").glob("*.parquet"))]
+    assert bool(frames) == (readers > 1)  # a trait that is present in no label is withheld
+    rows = pl.concat([tables.LABELS.empty, *frames], how="diagonal_relaxed")
     ids = dict(zip(world.released(ws, "c001", "c003"), ("c001", "c003"), strict=True))
     for row in rows.filter(trait="gore").iter_rows(named=True):
         counts = votes(readers)[ids[row["conversation"]]]
@@ -109,57 +109,57 @@ def test_so_many_readers_through_the_line(request, ws, cli, readers, where):
 
     tool: Files | LabelStudio = Files(ws)
     if where == "label-studio":
-        home, facts = request.getfixturevalue("label_studio")
-        (ws.root / "label-studio").symlink_to(home)
-        tool = LabelStudio(ws, home, facts)
+        path, facts = request.getfixturevalue("label_studio")
+        (ws.root / "label-studio").symlink_to(path)
+        tool = LabelStudio(ws, path, facts)
 
     def review(verb: str, *words: object) -> dict[str, Any]:
-        ran = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        return ran.json
+        run = cli("review", verb, *words, *getattr(tool, f"{verb}_words"), "-C", ws.root, "--json")
+        assert run.code == 0, run.err
+        return run.json
 
     review_settings(ws.root, readers=readers)
     people = [f"p{n}" for n in range(readers + 1)]
-    named = [word for name in people for word in ("--reviewer", name)]
-    assert review("push", *named)["new"] == {"proposed": 2 * readers}
-    given = store.read(ws, tables.ASSIGNMENTS)
-    ask = dict(store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows())
+    options = [word for name in people for word in ("--reviewer", name)]
+    assert review("push", *options)["new"] == {"proposed": 2 * readers}
+    assignments = store.read(ws, tables.ASSIGNMENTS)
+    turns = dict(store.read(ws, tables.CONVERSATIONS).select("conversation", "turns").iter_rows())
     for subject, counts in votes(readers).items():
-        said = [v for v, n in zip(("present", "absent", "unsure"), counts, strict=True) for _ in range(n)]
-        text = ask[subject][0]["text"]
-        for name, verdict in zip(given.filter(subject=subject)["reviewer"], said, strict=True):
+        answers = [v for v, n in zip(("present", "absent", "unsure"), counts, strict=True) for _ in range(n)]
+        text = turns[subject][0]["text"]
+        for name, verdict in zip(assignments.filter(subject=subject)["reviewer"], answers, strict=True):
             tool.say(name, text, verdict)
     review("pull")
-    cast = store.read(ws, tables.REVIEWS).filter(trait="gore")
-    cast = cast.select(task="subject", worker="reviewer", label="verdict").to_pandas()
-    soft = MajorityVote().fit_predict_proba(cast)["present"]
-    told = cli("adjudicate", "-C", ws.root, "--json").json
-    # of c003 nobody has more than half: a dispute where two or more have read it; one reader makes no label of either
-    assert (told["agreed"] > 0, told["adjudicated"]) == (readers > 1, 0)
-    alpha = (told["alpha"].get("gore") or {}).get("alpha")
+    ballots = store.read(ws, tables.REVIEWS).filter(trait="gore")
+    ballots = ballots.select(task="subject", worker="reviewer", label="verdict").to_pandas()
+    soft = MajorityVote().fit_predict_proba(ballots)["present"]
+    report = cli("adjudicate", "-C", ws.root, "--json").json
+    # in c003 no verdict has more than half: a dispute if two or more read it; a single reader makes no label of either
+    assert (report["agreed"] > 0, report["adjudicated"]) == (readers > 1, 0)
+    alpha = (report["alpha"].get("gore") or {}).get("alpha")
     assert alpha == (None if ALPHA[readers] is None else pytest.approx(ALPHA[readers]))
-    assert alpha is None or alpha == pytest.approx(alpha_krippendorff(cast))
-    missed = told["missed"]["gore"]  # nothing is drawn: each conversation that is not known counts as missed
+    assert alpha is None or alpha == pytest.approx(alpha_krippendorff(ballots))
+    missed = report["missed"]["gore"]  # no audit is drawn: every unknown conversation counts as missed
     assert missed["share"] >= 5 / 6 and not missed["certified"]
     last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(trait="gore")
     verdicts = {subject: verdict for subject, verdict in last.select("subject", "verdict").iter_rows()}
     assert verdicts == {"c001": "present" if readers > 1 else None, "c003": None}
 
-    if readers > 1:  # nobody rules on what they have read; who has read another conversation may
-        read = given.filter(subject="c003")["reviewer"].to_list()
-        (free,) = {*people} - {*read}
-        assert free in given.filter(subject="c001")["reviewer"]
-        held = review("push", "--adjudicator", read[0])
+    if readers > 1:  # readers of a conversation cannot rule on it; readers of another one can
+        done = assignments.filter(subject="c003")["reviewer"].to_list()
+        (other,) = {*people} - {*done}
+        assert other in assignments.filter(subject="c001")["reviewer"]
+        waiting = review("push", "--adjudicator", done[0])
         assert (
-            held["new"] == {}
-            and f"1 wait for a ruling, and {read[0]} has read them: name somebody else" in held["next"]
+            waiting["new"] == {}
+            and f"1 wait for a ruling, and {done[0]} has read them: name somebody else" in waiting["next"]
         )
-        assert review("push", "--reviewer", free, "--adjudicator", free)["new"] == {"disagreement": 1}
-        tool.say(free, ask["c003"][0]["text"], "absent")
+        assert review("push", "--reviewer", other, "--adjudicator", other)["new"] == {"disagreement": 1}
+        tool.say(other, turns["c003"][0]["text"], "absent")
         review("pull")
         assert cli("adjudicate", "-C", ws.root, "--json").json["adjudicated"] == 1
 
     released_as_voted(ws, cli, readers, soft)
-    home = ws.releases / "1.0.0"
-    assert not any(name in (home / "README.md").read_text("utf-8") for name in people)
-    assert not any(bound["certified"] for bound in folder.facts_of(home)["missed"].values())
+    path = ws.releases / "1.0.0"
+    assert not any(name in (path / "README.md").read_text("utf-8") for name in people)
+    assert not any(bound["certified"] for bound in folder.facts_of(path)["missed"].values())

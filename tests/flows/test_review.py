@@ -1,4 +1,4 @@
-"""review push, pull, status and adjudicate as people use them: files in a folder, edited, pulled, pushed again."""
+"""review push, pull, status and adjudicate as people use them: files are edited, pulled and pushed again."""
 
 import polars as pl
 import pytest
@@ -19,21 +19,23 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert (sent["added"], sent["new"]) == (4, {"proposed": 4})
     assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
     folder = ws.root / "review"
-    assert (folder / "guidelines.md").read_text(encoding="utf-8") == page_for("In a file")  # of no other tool
+    assert (folder / "guidelines.md").read_text(encoding="utf-8") == page_for(
+        "In a file"
+    )  # without sections on other tools
     edit(folder / "ann.csv", yes)
     edit(folder / "bo.csv", lambda row: yes(row) if "blood" in row["text"] else no(row))
     assert review("pull", folder)["added"] == 8
 
-    told = adjudicate()
+    report = adjudicate()
     # c1 and c2, 20 traits each; accidents in c2 is disputed
-    assert (told["in"], told["added"]) == (40, 40)
-    assert (told["agreed"], told["adjudicated"], told["unresolved"]) == (39, 0, 1)
+    assert (report["in"], report["added"]) == (40, 40)
+    assert (report["agreed"], report["adjudicated"], report["unresolved"]) == (39, 0, 1)
     assert labels(ws)["c1", "gore"] == ("present", "agreed")
     assert labels(ws)["c2", "gore"] == ("absent", "agreed")
     # gore: pp, aa; accidents: aa, pa -> Do = 2, De = (16 - 9 - 1) / 3 = 2: no better than chance; needles: all absent
-    assert told["alpha"]["gore"]["alpha"] == 1.0
-    assert told["alpha"]["accidents_disasters"]["alpha"] == pytest.approx(0.0)
-    assert told["alpha"]["needles"]["alpha"] is None
+    assert report["alpha"]["gore"]["alpha"] == 1.0
+    assert report["alpha"]["accidents_disasters"]["alpha"] == pytest.approx(0.0)
+    assert report["alpha"]["needles"]["alpha"] is None
     assert adjudicate()["added"] == 0
     text = cli("adjudicate", "-C", ws.root).out
     assert "more: not to be told" in text and "alpha of needles" not in text
@@ -45,8 +47,8 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert row["said"].splitlines() == ["absent", "present: “crash”"]
     edit(folder / "cy.csv", lambda row: {"verdict": "present", "form": "implicit"})
     assert review("pull", folder / "cy.csv")["added"] == 1
-    told = adjudicate()
-    assert (told["added"], told["adjudicated"], told["unresolved"]) == (1, 1, 0)
+    report = adjudicate()
+    assert (report["added"], report["adjudicated"], report["unresolved"]) == (1, 1, 0)
     assert labels(ws)["c2", "accidents_disasters"] == ("present", "adjudicated")
     label = store.read(ws, tables.LABELS).row(-1, named=True)
     assert [s["quote"] for s in label["spans"]] == ["crash"]
@@ -64,9 +66,9 @@ def test_a_push_says_what_waits_and_for_whom(ws, review):
 def test_every_command_twice_adds_nothing(ws, review):
     assert review("push", *TWO)["added"] == review("push", *TWO)["skipped"] > 0
     file = ws.root / "review" / "ann.csv"
-    before = file.read_bytes()
+    content = file.read_bytes()
     review("push", *TWO)
-    assert file.read_bytes() == before
+    assert file.read_bytes() == content
     edit(file, yes)
     first, again = review("pull", file), review("pull", file)
     assert (again["added"], again["skipped"]) == (0, first["added"])
@@ -84,7 +86,7 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     review("push", *TWO)
     answer(ws, review)
     adjudicate()
-    newer = (
+    changed = (
         store.read(ws, tables.CONVERSATIONS)
         .filter(conversation="c1")
         .with_columns(
@@ -94,9 +96,9 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
             ),
         )
     )
-    store.append(ws, tables.CONVERSATIONS, newer)
-    told = adjudicate()
-    assert told["reviews_left_out"] == {"stale": 2}
+    store.append(ws, tables.CONVERSATIONS, changed)
+    report = adjudicate()
+    assert report["reviews_left_out"] == {"stale": 2}
     assert labels(ws)["c1", "gore"] == (None, "unresolved")
     assert labels(ws)["c2", "accidents_disasters"] == ("present", "agreed")
     again = review("push", *TWO)  # c1 alone: gore, and `*`
@@ -128,10 +130,10 @@ def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudic
     answer(ws, review)
     assert adjudicate()["warnings_from_item_labels"] == 1
     assert labels(ws)[item, "needles"] == ("present", "agreed")
-    assert (item, "gore") not in labels(ws)  # a plot cannot show that a film holds none
+    assert (item, "gore") not in labels(ws)  # a plot cannot show that a film has no gore
     assert adjudicate()["warnings_from_item_labels"] == 0
-    ran = cli("catalog", "check", "The Long Ward (1987)", "--trait", "needles", "-C", ws.root)
-    assert "violated" in ran.out
+    run = cli("catalog", "check", "The Long Ward (1987)", "--trait", "needles", "-C", ws.root)
+    assert "violated" in run.out
 
 
 def test_the_guidelines_name_every_column_that_people_fill_in():
@@ -140,11 +142,11 @@ def test_the_guidelines_name_every_column_that_people_fill_in():
         f"`{column}`" in page for column in ("verdict", "form", "quote", "turn", "note", "seconds", "unit", "*", "none")
     )
     assert all(len(page_for(heading).splitlines()) <= 60 for heading in TOOLS)  # one page for each reader
-    assert not [t.slug for t in traits.load().traits if f"`{t.slug}`" in page]  # the taxonomy stands in the file itself
+    assert not [t.slug for t in traits.load().traits if f"`{t.slug}`" in page]  # the taxonomy is in the file itself
 
 
 def test_the_report_and_review_status_count_the_same_tasks_open(ws, review):
-    """A task with one of its rows answered was open in one of them, and done in the other."""
+    """A task with only one row answered counted as open in one of them and as done in the other."""
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     edit(ws.root / "review" / "bo.csv", lambda row: yes(row) if row["trait"] == "gore" else {})

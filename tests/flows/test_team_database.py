@@ -1,6 +1,6 @@
-"""Five people at the keyboard at once, each in a process of their own: no row is lost, none is there twice.
+"""Five people work at once, each in a separate process: no row is lost and none is stored twice.
 
-On SQLite, which is the default, and on a real PostgreSQL that `[store] url` names.
+On SQLite, the default, and on a real PostgreSQL given by `[store] url`.
 """
 
 import random
@@ -30,7 +30,7 @@ UNIT = ("kind", "subject", "trait")
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest) -> Callable[[Path], store.Workspace]:
-    """Makes a workspace whose small tables lie in an empty database of this kind."""
+    """Returns a function that makes a workspace with its small tables in an empty database of this kind."""
     url = None if request.param == "sqlite" else request.getfixturevalue("postgres")
 
     def workspace(folder: Path) -> store.Workspace:
@@ -45,14 +45,14 @@ def database(request: pytest.FixtureRequest) -> Callable[[Path], store.Workspace
 
 
 def pushed(ws: store.Workspace) -> list[Path]:
-    """The answered files of five people, each of whom errs in a way of their own."""
+    """Returns the answered files of five people, each with different errors."""
     rows, _ = release_world.requests(60)
     release_world.fill(ws, rows, [])
     (ws.root / ".secret").write_bytes(b"the same for all: the draw hangs on it")
-    at = ["-C", str(ws.root)]
-    command("propose", *at)
+    options = ["-C", str(ws.root)]
+    command("propose", *options)
     people = [word for name in PEOPLE for word in ("--reviewer", name)]
-    command("review", "push", "--tool", "files", *people, "--all", *at)
+    command("review", "push", "--tool", "files", *people, "--all", *options)
     files = [ws.root / "review" / f"{name}.csv" for name in PEOPLE]
     for path in files:
         edit(path, as_proposed)
@@ -64,20 +64,20 @@ def pushed(ws: store.Workspace) -> list[Path]:
 
 
 def commands(ws: store.Workspace, path: Path) -> list[list[str]]:
-    """What one person types: their file, and what it comes to."""
-    at = ["-C", str(ws.root)]
-    return [["review", "pull", "--tool", "files", str(path), *at], ["adjudicate", *at]]
+    """Returns the commands of one person: pull their file, then adjudicate."""
+    options = ["-C", str(ws.root)]
+    return [["review", "pull", "--tool", "files", str(path), *options], ["adjudicate", *options]]
 
 
 def verdicts(ws: store.Workspace) -> pl.DataFrame:
-    """What counts: the last label of each unit; how it came to be is told by ids, which depend on who was first."""
+    """Returns the last label of each unit without its id, as ids depend on the order of the processes."""
     labels = tables.last(store.read(ws, tables.LABELS), *UNIT).drop("label")
     return labels.with_columns(pl.col("reviews").list.sort()).sort(UNIT)
 
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> store.Workspace:
-    """What one after the other leaves."""
+    """A workspace after the five people worked one after the other."""
     ws = store.Workspace.create(tmp_path_factory.mktemp("calm") / "ws")
     for path in pushed(ws):
         for words in commands(ws, path):
@@ -91,19 +91,19 @@ def test_five_pull_and_adjudicate_at_once(
     tmp_path: Path,
     injected: Callable[[str, int], None],
 ) -> None:
-    said = store.read(calm, tables.REVIEWS).sort("review")
-    assert said["reviewer"].n_unique() == len(PEOPLE) and said.height >= 60
+    expected = store.read(calm, tables.REVIEWS).sort("review")
+    assert expected["reviewer"].n_unique() == len(PEOPLE) and expected.height >= 60
 
     for n in range(ROUNDS):
         ws = database(tmp_path / f"team-{n}")
         files = pushed(ws)
         with ThreadPoolExecutor(len(files)) as pool:
             ended = list(pool.map(lambda path, ws=ws: [world.run(words) for words in commands(ws, path)], files))
-        assert [one for both in ended for one in both if one.code] == []
+        assert [result for results in ended for result in results if result.code] == []
         reviews, labels = store.read(ws, tables.REVIEWS), store.read(ws, tables.LABELS)
-        assert reviews.sort("review").equals(said)
+        assert reviews.sort("review").equals(expected)
         assert labels["label"].is_unique().all()
-        assert verdicts(ws).equals(verdicts(calm))  # the last to adjudicate had seen what everybody pulled
+        assert verdicts(ws).equals(verdicts(calm))  # the last adjudication saw what everybody pulled
         assert "(0 added" in world.run(["adjudicate", "-C", str(ws.root)]).out
     injected("processes at once on one database", ROUNDS * len(PEOPLE) * 2)
 
@@ -113,13 +113,13 @@ def test_a_note_with_a_character_that_no_database_keeps(
 ) -> None:
     ws = database(tmp_path / "ws")
     review_world.fill(ws)
-    at, file = ["--tool", "files", "-C", str(ws.root)], ws.root / "review" / "ann.csv"
-    command("review", "push", "--reviewer", "ann", "--reviewer", "bo", *at)
+    options, file = ["--tool", "files", "-C", str(ws.root)], ws.root / "review" / "ann.csv"
+    command("review", "push", "--reviewer", "ann", "--reviewer", "bo", *options)
     edit(file, lambda row: as_proposed(row) | {"note": "why\0not"})
     for _ in "ab":  # a second pull finds the same answers
-        command("review", "pull", str(file), *at)
-        found = store.read(ws, tables.REVIEWS)
-        assert found.height == 4 and set(found["note"]) == {"why\ufffdnot"}
+        command("review", "pull", str(file), *options)
+        reviews = store.read(ws, tables.REVIEWS)
+        assert reviews.height == 4 and set(reviews["note"]) == {"why\ufffdnot"}
 
 
 APPENDS = """
@@ -139,17 +139,19 @@ print(*(store.append(ws, t, rows(t, *range(n, n + 20))) for t in (tables.DROPS, 
 def test_five_append_the_same_rows_at_once(
     database: Callable[[Path], store.Workspace], tmp_path: Path, injected: Callable[[str, int], None]
 ) -> None:
-    """Each adds rows n .. n+110 in pieces that overlap with their own and everybody else's."""
+    """Each adds rows n .. n+110 in pieces that overlap with each other and with those of the others."""
     ws = database(tmp_path / "ws")
     words = [sys.executable, "-c", APPENDS, str(ws.root)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": ROOT}
-    five = [subprocess.Popen([*words, str(50 * n)], **pipes) for n in range(5)]
-    for process in five:
+    processes = [subprocess.Popen([*words, str(50 * n)], **pipes) for n in range(5)]
+    for process in processes:
         assert process.stdout and process.stdout.readline() == "ready\n"
-    told = [process.communicate("go\n", timeout=300)[0] for process in five]  # the first begins before the last is told
-    added = sum(int(word) for out in told for word in out.split())
+    outputs = [
+        process.communicate("go\n", timeout=300)[0] for process in processes
+    ]  # the first starts before the last gets its line
+    added = sum(int(word) for output in outputs for word in output.split())
     for table in (tables.DROPS, tables.REPLIES):
-        found = store.read(ws, table)
-        assert found.height == 4 * 50 + 110 and found.unique(list(table.key)).height == found.height
-    assert added == 2 * (4 * 50 + 110)  # and every process counted its own rows alone
+        rows = store.read(ws, table)
+        assert rows.height == 4 * 50 + 110 and rows.unique(list(table.key)).height == rows.height
+    assert added == 2 * (4 * 50 + 110)  # every process counted only its own rows
     injected("processes at once on one database", 5)
