@@ -1,4 +1,4 @@
-"""The command tree: each command is found, imported when it is called, and its line in `--help` is whole."""
+"""The command tree: each command exists, is imported when called, and has a complete line in `--help`."""
 
 import os
 import subprocess
@@ -10,21 +10,21 @@ from saferec_builder.cli import app
 
 
 def test_the_list_of_commands_is_whole_at_80_columns_and_each_is_there():
-    for name, where in app.COMMANDS.items():
+    for name, entry in app.COMMANDS.items():
         command = app._load(name)
         assert command.name == name and command.params is not None
-        assert len(where.help) <= 60 and where.help.endswith("."), name
-    words, narrow = [sys.executable, "-m", "saferec_builder.cli.app", "--help"], {**os.environ, "COLUMNS": "80"}
-    ran = subprocess.run(words, capture_output=True, text=True, env=narrow)
-    assert "..." not in ran.stdout.replace("COMMAND [ARGS]...", "") and ran.returncode == 0
-    assert [line.split()[0] for line in ran.stdout.split("Commands:\n")[1].splitlines()] == list(app.COMMANDS)
+        assert len(entry.help) <= 60 and entry.help.endswith("."), name
+    arguments, env = [sys.executable, "-m", "saferec_builder.cli.app", "--help"], {**os.environ, "COLUMNS": "80"}
+    run = subprocess.run(arguments, capture_output=True, text=True, env=env)
+    assert "..." not in run.stdout.replace("COMMAND [ARGS]...", "") and run.returncode == 0
+    assert [line.split()[0] for line in run.stdout.split("Commands:\n")[1].splitlines()] == list(app.COMMANDS)
 
 
 @pytest.mark.parametrize("words", [["relase"], ["catalog", "chek"], ["review", "serv"]])
 def test_a_mistyped_command_gets_a_suggestion(words, cli):
     meant = {"relase": "release", "chek": "check", "serv": "serve"}[words[-1]]
-    ran = cli(*words)
-    assert ran.code == 2 and f"Did you mean {meant!r}?" in ran.err
+    run = cli(*words)
+    assert run.code == 2 and f"Did you mean {meant!r}?" in run.err
 
 
 @pytest.mark.parametrize("group", ["catalog", "review"])
@@ -37,5 +37,5 @@ def test_help_imports_no_command():
     code = "import sys; from typer.testing import CliRunner; from saferec_builder.cli import app as a;"
     code += " CliRunner().invoke(a.app, ['--help']);"
     code += " print(*[m for m in sys.modules if m.startswith('saferec_builder.cli.')])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert set(ran.stdout.split()) == {f"saferec_builder.cli.{m}" for m in ("app", "interrupts", "output")}
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert set(run.stdout.split()) == {f"saferec_builder.cli.{m}" for m in ("app", "interrupts", "output")}

@@ -1,4 +1,4 @@
-"""The files that the catalog reads, and its two commands: what is odd in a file is counted, never guessed."""
+"""The files that the catalog reads, and its commands: odd rows of a file are counted, never guessed at."""
 
 import re
 
@@ -11,63 +11,64 @@ from tests.worlds.catalog_files import VOTES, file
 
 @pytest.fixture
 def catalogued(cli, workspace, tmp_path):
-    """A workspace with four films, two of one title and year, and votes on the first."""
-    own = "film,Alien,1979,tt0078748\nfilm,Emma,1996,tt0116191\nfilm,The Emma,1996,tt0118308\nfilm,Emma,1999,\n"
-    file(tmp_path, "own.csv", "domain,title,year,ids\n" + own)
+    """A workspace with four films, two of which share a title and year, and votes on the first."""
+    items = "film,Alien,1979,tt0078748\nfilm,Emma,1996,tt0116191\nfilm,The Emma,1996,tt0118308\nfilm,Emma,1999,\n"
+    file(tmp_path, "own.csv", "domain,title,year,ids\n" + items)
     votes = VOTES + "Alien,1979,,,Is there blood/gore?,40,1,https://example.org,2024-01-01\n"
     file(tmp_path, "votes.csv", votes + "Heat,1995,,,Is there blood/gore,1,1,,\n,,tt78748,,Is it in space,9,0,,\n")
     for source, name in (("csv", "own.csv"), ("warnings", "votes.csv")):
-        ran = cli("catalog", "add", source, tmp_path / name, "-C", workspace.root, "--json")
-        assert ran.code == 0, ran.err
+        run = cli("catalog", "add", source, tmp_path / name, "-C", workspace.root, "--json")
+        assert run.code == 0, run.err
     return workspace
 
 
 def test_add_counts_and_a_rerun_adds_nothing(cli, catalogued, tmp_path):
-    ran = cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root, "--json").json
+    result = cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root, "--json").json
     counts = {"command": "catalog add", "in": 3, "out": 3, "added": 0, "skipped": 3, "dropped": {}}
     counts |= {"rows_read": 3, "items": 4}
-    nobodys = {"on_no_item_here": 1, "such_items": ["title:Heat (1995)"]}
-    assert ran == counts | nobodys | {"on_what_no_trait_asks": 1, "such_topics": ["Is it in space"]}
-    assert store.read(catalogued, tables.WARNINGS).height == 3  # kept, so that a later taxonomy may ask
+    unmatched = {"on_no_item_here": 1, "such_items": ["title:Heat (1995)"]}
+    assert result == counts | unmatched | {"on_what_no_trait_asks": 1, "such_topics": ["Is it in space"]}
+    assert store.read(catalogued, tables.WARNINGS).height == 3  # kept, so that a later taxonomy can use them
 
 
 def test_a_statement_that_a_later_one_replaces_has_its_item(cli, catalogued, tmp_path):
-    """The same page counted twice, and two ids of one item: `on_no_item_here` is of those that name nobody."""
-    rows = "".join(f"{named},Does the dog die,0,{n},,\n" for n, named in ((8, "Alien,1979,,"), (9, ",,tt78748,")))
+    """One page counted twice and two ids of one item: `on_no_item_here` counts only statements without an item."""
+    rows = "".join(f"{columns},Does the dog die,0,{n},,\n" for n, columns in ((8, "Alien,1979,,"), (9, ",,tt78748,")))
     path = file(tmp_path, "again.csv", VOTES + rows + "Heat,1995,,,Does the dog die,1,1,,\n")
-    ran = cli("catalog", "add", "warnings", path, "-C", catalogued.root, "--json").json
-    assert (ran["added"], ran["on_no_item_here"]) == (3, 1)  # Heat
+    result = cli("catalog", "add", "warnings", path, "-C", catalogued.root, "--json").json
+    assert (result["added"], result["on_no_item_here"]) == (3, 1)  # Heat
 
 
 def test_a_misspelt_topic_and_a_title_of_two_items_are_told_as_what_they_are(cli, catalogued, tmp_path):
     topics = ("Does the dog dies", "Is it in space")
     rows = "".join(f"Emma,1996,,,{topic},1,1,,\n" for topic in topics)
-    ran = cli("catalog", "add", "warnings", file(tmp_path, "odd.csv", VOTES + rows), "-C", catalogued.root)
-    such = 'such topics: Does the dog dies (did you mean "Does the dog die"?), Is it in space\n'
-    assert "on what no trait asks: 2\n" in ran.out and such in ran.out
-    assert "on no one item here (none, or several of that title and year): 2\n" in ran.out
-    assert "catalog add: 2 statements in = " in ran.out
+    run = cli("catalog", "add", "warnings", file(tmp_path, "odd.csv", VOTES + rows), "-C", catalogued.root)
+    line = 'such topics: Does the dog dies (did you mean "Does the dog die"?), Is it in space\n'
+    assert "on what no trait asks: 2\n" in run.out and line in run.out
+    assert "on no one item here (none, or several of that title and year): 2\n" in run.out
+    assert "catalog add: 2 statements in = " in run.out
 
 
 def test_keywords_are_said_to_clear_nothing(cli, catalogued, tmp_path):
-    """Whoever added them alone thought the items were known; nothing could be recommended to anybody with a trait."""
+    """With keywords alone the items seemed known, yet nothing could be recommended to anybody with a trait."""
     path = file(tmp_path, "words.csv", "imdb,keywords\ntt0078748,gore|blood splatter\ntt0116191,love\n")
-    ran = cli("catalog", "add", "keywords", path, "-C", catalogued.root)
-    assert "clears: no item" in ran.out and " statements in = " in ran.out
+    run = cli("catalog", "add", "keywords", path, "-C", catalogued.root)
+    assert "clears: no item" in run.out and " statements in = " in run.out
     assert "clears" not in cli("catalog", "add", "warnings", tmp_path / "votes.csv", "-C", catalogued.root).out
 
 
 def test_a_table_under_the_name_of_another_source_is_sent_there(cli, workspace, tmp_path):
-    """Of 3,702 warnings 3,526 were dropped as `same id`, and the rest became items: nobody was warned of anything."""
+    """Of 3,702 warnings 3,526 were dropped as `same id` and the rest became items: no warning was stored."""
     votes = file(
         tmp_path, "w.csv", "domain,title,year,topic,yes,no\n" + "film,Alien,1979,Is there blood/gore,9,1\n" * 2
     )
-    ran = cli("catalog", "add", "csv", votes, "-C", workspace.root)
-    says = f"csv reads a row per item: this file has topic, yes, no: `saferec-build catalog add warnings {votes}`"
-    assert (ran.code, ran.err) == (1, f"error: {votes}: {says}\n")
+    run = cli("catalog", "add", "csv", votes, "-C", workspace.root)
+    message = f"csv reads a row per item: this file has topic, yes, no: `saferec-build catalog add warnings {votes}`"
+    assert (run.code, run.err) == (1, f"error: {votes}: {message}\n")
     assert store.read(workspace, tables.CATALOG_ROWS).is_empty()
-    ran = cli("catalog", "add", "keywords", votes, "-C", workspace.root)  # what lacks its own columns names the other
-    assert ran.code == 1 and ran.err.endswith(f"; {says.split(': ', 1)[1]}\n")
+    # a table without the columns of `keywords` is sent there too
+    run = cli("catalog", "add", "keywords", votes, "-C", workspace.root)
+    assert run.code == 1 and run.err.endswith(f"; {message.split(': ', 1)[1]}\n")
 
 
 @pytest.mark.parametrize(
@@ -80,26 +81,26 @@ def test_a_table_under_the_name_of_another_source_is_sent_there(cli, workspace, 
 def test_a_table_with_the_columns_of_two_sources_is_read_unless_its_items_repeat(
     cli, workspace, tmp_path, source, header, row
 ):
-    """A row per film, of which a tag is one more column, was refused as if it were a table of tags."""
+    """A table with a row per film and a column for a tag was refused as if it were a table of tags."""
     path = file(tmp_path, "own.csv", "\n".join((header, *(row.format(t, n) for n, t in enumerate(("Alien", "Emma"))))))
-    ran = cli("catalog", "add", source, path, "-C", workspace.root)
-    assert ran.code == 0, ran.err
-    assert " 2 rows in = 2 out + 0 dropped" in ran.out and "column not read: 1, such as own.csv:1: " in ran.out
-    assert f"; this file has movieId, tag: `saferec-build catalog add keywords {path}`\n" in ran.out
+    run = cli("catalog", "add", source, path, "-C", workspace.root)
+    assert run.code == 0, run.err
+    assert " 2 rows in = 2 out + 0 dropped" in run.out and "column not read: 1, such as own.csv:1: " in run.out
+    assert f"; this file has movieId, tag: `saferec-build catalog add keywords {path}`\n" in run.out
     path.write_text("\n".join((header, *([row.format("Alien", 7)] * 3))))
-    ran = cli("catalog", "add", source, path, "-C", workspace.root)
-    assert ran.code == 1 and f"{path}: {source} reads a row per item: this file has movieId, tag: " in ran.err
+    run = cli("catalog", "add", source, path, "-C", workspace.root)
+    assert run.code == 1 and f"{path}: {source} reads a row per item: this file has movieId, tag: " in run.err
 
 
 def test_a_remark_on_a_header_is_no_row(cli, workspace, tmp_path):
-    """3,703 rows were said to be in a file of 3,702. A table of films may have reasons, too, and is read as both."""
+    """A file of 3,702 rows was reported as 3,703. A table of films may also have reasons, and is read as both."""
     path = file(tmp_path, "own.csv", "domain,title,year,rating,reason\nfilm,Alien,1979,R,for gore\n")
-    ran = cli("catalog", "add", "csv", path, "-C", workspace.root, "--json").json
-    assert (ran["in"], ran["added"], ran["dropped"]) == (1, 1, {})
-    assert ran["column_not_read"] == 1  # it was prose, which no program can count
-    (told,) = re.findall(r"column not read: (1, .*)", cli("catalog", "add", "csv", path, "-C", workspace.root).out)
-    assert told.startswith("1, such as own.csv:1: rating, reason: expected one of ")
-    assert told.endswith(f"; this file has rating, reason: `saferec-build catalog add rating-reasons {path}`")
+    result = cli("catalog", "add", "csv", path, "-C", workspace.root, "--json").json
+    assert (result["in"], result["added"], result["dropped"]) == (1, 1, {})
+    assert result["column_not_read"] == 1  # it was prose, which a program cannot count
+    (message,) = re.findall(r"column not read: (1, .*)", cli("catalog", "add", "csv", path, "-C", workspace.root).out)
+    assert message.startswith("1, such as own.csv:1: rating, reason: expected one of ")
+    assert message.endswith(f"; this file has rating, reason: `saferec-build catalog add rating-reasons {path}`")
     assert store.read(workspace, tables.DROPS).is_empty()
     assert cli("catalog", "add", "rating-reasons", path, "-C", workspace.root, "--json").json["added"] == 1
 
@@ -107,38 +108,38 @@ def test_a_remark_on_a_header_is_no_row(cli, workspace, tmp_path):
 def test_rejected_rows_are_kept(cli, workspace, tmp_path):
     path = file(tmp_path, "votes.csv", VOTES + "Alien,1979,,,,1,1,,\nAlien,19,,,a,1,1,,\nAlien,1979,,,a,1,1,,\n")
     for again in range(2):
-        ran = cli("catalog", "add", "warnings", path, "-C", workspace.root, "--json").json
-        assert (ran["in"], ran["added"], ran["dropped"]) == (3, 1 - again, {"no topic": 1, "wrong year": 1})
+        result = cli("catalog", "add", "warnings", path, "-C", workspace.root, "--json").json
+        assert (result["in"], result["added"], result["dropped"]) == (3, 1 - again, {"no topic": 1, "wrong year": 1})
     drops = store.read(workspace, tables.DROPS).select("stage", "source", "place", "reason").rows()
     assert drops == [("catalog", "csv", "votes.csv:2", "no topic"), ("catalog", "csv", "votes.csv:3", "wrong year")]
 
 
 def test_check_tells_the_verdict_and_its_sources(cli, catalogued):
-    ran = cli("catalog", "check", "alien (1979)", "--trait", "gore", "-C", catalogued.root, "--json").json
-    told = {"title": "Alien (1979)", "match": "found", "candidates": [], "trait": "gore", "risk": 1.0}
-    told |= {"verdict": "violated", "item": tables.digest("item", "csv", "imdb:tt0078748")}
-    assert {k: ran[k] for k in told} == told
-    (said,) = ran["sources"]
-    assert (said["topic"], said["yes"], said["no"], said["source"]) == ("Is there blood/gore?", 40, 1, "csv")
+    result = cli("catalog", "check", "alien (1979)", "--trait", "gore", "-C", catalogued.root, "--json").json
+    expected = {"title": "Alien (1979)", "match": "found", "candidates": [], "trait": "gore", "risk": 1.0}
+    expected |= {"verdict": "violated", "item": tables.digest("item", "csv", "imdb:tt0078748")}
+    assert {k: result[k] for k in expected} == expected
+    (vote,) = result["sources"]
+    assert (vote["topic"], vote["yes"], vote["no"], vote["source"]) == ("Is there blood/gore?", 40, 1, "csv")
     text = cli("catalog", "check", "Alien (1979)", "--trait", "gore", "-C", catalogued.root).out
     assert "verdict  violated" in text and "  decides  Is there blood/gore [core]: 40 yes of 41" in text
     assert "\n    said   40 yes, 1 no · csv · https://example.org · 2024-01-01 · of title:Alien (1979)\n" in text
-    assert text.count("Is there blood/gore") == 1  # it was said twice, as a source and as a reason
-    (line,) = ran["decides"]
-    assert line in ran["why"] and line.startswith("Is there blood/gore [core]: 40 yes of 41")
+    assert text.count("Is there blood/gore") == 1  # it was printed twice, as a source and as a reason
+    (line,) = result["decides"]
+    assert line in result["why"] and line.startswith("Is there blood/gore [core]: 40 yes of 41")
     unknown = cli("catalog", "check", "Alien (1979)", "--trait", "needles", "-C", catalogued.root).out
     assert "verdict  unknown" in unknown and "[core]: no answer; without one votes cannot clear this item" in unknown
 
 
 def test_check_never_guesses(cli, catalogued):
     def check(title, *more):
-        ran = cli("catalog", "check", title, "--trait", "gore", "-C", catalogued.root, "--json", *more)
-        assert ran.code == 0, ran.err
-        return ran.json
+        run = cli("catalog", "check", title, "--trait", "gore", "-C", catalogued.root, "--json", *more)
+        assert run.code == 0, run.err
+        return run.json
 
     for title in ("Nowhere (1999)", "Alien (1999)", "Alien (1979) extended"):
-        found = check(title)
-        assert (found["match"], found["verdict"], found["risk"], found["item"]) == ("not_found", "unknown", None, None)
+        entry = check(title)
+        assert (entry["match"], entry["verdict"], entry["risk"], entry["item"]) == ("not_found", "unknown", None, None)
     assert check("Alien (1979)", "--domain", "game")["match"] == "not_found"
     emma = check("Emma (1996)")
     assert (emma["match"], emma["verdict"], emma["item"]) == ("ambiguous", "unknown", None)
@@ -157,7 +158,7 @@ def test_a_row_is_kept_apart_once(cli, catalogued):
 
 def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
     monkeypatch.delenv("DDD_API_KEY", raising=False)
-    for words, code, says in (
+    for words, code, message in (
         (("check", "Alien (1979)", "--trait", "gorre"), 1, "unknown trait 'gorre'"),
         (("check", "Alien (1979)"), 2, "--trait"),
         (
@@ -173,23 +174,23 @@ def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
         (("add", "demo", tmp_path / "own.csv"), 1, "demo workspace"),
         (("fetch", "ddd"), 1, "DDD_API_KEY is not set"),
     ):
-        ran = cli("catalog", *words, "-C", catalogued.root)
-        assert (ran.code, says in ran.err) == (code, True), ran.err
-        assert code == 2 or ran.err.count("\n") == 1
+        run = cli("catalog", *words, "-C", catalogued.root)
+        assert (run.code, message in run.err) == (code, True), run.err
+        assert code == 2 or run.err.count("\n") == 1
 
 
 def test_invented_items_go_into_demo_workspaces(cli, demo_workspace):
     paths = [world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl"]
-    ran = cli("catalog", "add", "demo", *paths, "-C", demo_workspace.root, "--json").json
-    assert (ran["dropped"], ran["without_year"]) == ({}, 0)
-    assert ran["added"] == ran["in"] == ran["items"] >= 360  # no two of them merge
+    result = cli("catalog", "add", "demo", *paths, "-C", demo_workspace.root, "--json").json
+    assert (result["dropped"], result["without_year"]) == ({}, 0)
+    assert result["added"] == result["in"] == result["items"] >= 360  # no two of them merge
 
 
 def test_a_work_without_a_year_is_not_said_to_be_several(cli, workspace, tmp_path):
     path = file(tmp_path, "own.csv", "domain,title,year\nfilm,South Park,\n")
     assert cli("catalog", "add", "csv", path, "-C", workspace.root).code == 0
-    told = cli("catalog", "check", "South Park (1999)", "--trait", "gore", "-C", workspace.root).out
+    text = cli("catalog", "check", "South Park (1999)", "--trait", "gore", "-C", workspace.root).out
     assert (
-        "match    one work has this title, and nobody says of which year it is\n" in told
-        and "  candidate  South" in told
+        "match    one work has this title, and nobody says of which year it is\n" in text
+        and "  candidate  South" in text
     )

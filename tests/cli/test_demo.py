@@ -1,4 +1,4 @@
-"""What the demo says at its end; tests/flows/test_line.py runs it."""
+"""The output at the end of the demo; tests/flows/test_line.py runs the demo itself."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +14,14 @@ def test_the_table_that_training_printed_is_not_printed_again(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "table.txt").write_text("guard  .560\n")
-    made = walkthrough.Demo(tmp_path / "releases", tmp_path / "report.html", tmp_path)
-    monkeypatch.setattr(walkthrough, "run", lambda *_, **__: made)
-    ran = cli("demo", "--to", tmp_path)
-    assert ran.out.split() == ["release", str(made.release), "report", str(made.report), "models", str(tmp_path)]
+    result = walkthrough.Demo(tmp_path / "releases", tmp_path / "report.html", tmp_path)
+    monkeypatch.setattr(walkthrough, "run", lambda *_, **__: result)
+    run = cli("demo", "--to", tmp_path)
+    assert run.out.split() == ["release", str(result.release), "report", str(result.report), "models", str(tmp_path)]
 
 
 def test_ctrl_c_in_a_step_ends_the_demo(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps that came behind it ran on, and the exit code was 0."""
+    """The later steps still ran, and the exit code was 0."""
     assert cli("init", tmp_path / "ws").code == 0
 
     def pressed(_ws: object) -> None:

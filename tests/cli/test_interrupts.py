@@ -1,4 +1,4 @@
-"""What a machine refuses becomes one line that says what to do; Ctrl-C is heard wherever it falls."""
+"""Ctrl-C is noticed and ends a command quietly, wherever it comes."""
 
 import logging
 import signal
@@ -26,7 +26,7 @@ def test_ctrl_c_that_a_library_turned_into_something_else_is_remembered() -> Non
 
 
 def test_what_a_library_logs_of_ctrl_c_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    """As SQLAlchemy does where it falls into the closing of a connection."""
+    """SQLAlchemy logs it when Ctrl-C comes while it closes a connection."""
     log = logging.getLogger("library")
     with ending.listening(), pytest.raises(KeyboardInterrupt):
         try:
@@ -40,7 +40,7 @@ def test_what_a_library_logs_of_ctrl_c_is_not_told(caplog: pytest.LogCaptureFixt
 
 
 class Falls:
-    """Ctrl-C while this is thrown away: Python drops the exception."""
+    """Raises Ctrl-C in its destructor, where Python drops the exception."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -71,9 +71,9 @@ def test_ctrl_c_while_polars_tells_its_types_comes_a_little_later(capfd: pytest.
 
 @pytest.mark.parametrize("pressed", [True, False])
 def test_what_ctrl_c_did_to_a_librarys_thread_is_not_told(pressed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As to the one that ends when a loop ends, and finds the loop closed; a thread that fails by itself is told."""
-    told = list[object]()
-    monkeypatch.setattr(threading, "excepthook", told.append)
+    """Such as a thread that ends with an event loop and finds it closed; a thread that fails by itself is reported."""
+    errors = list[object]()
+    monkeypatch.setattr(threading, "excepthook", errors.append)
     with ending.listening():
         if pressed:
             with pytest.raises(KeyboardInterrupt):
@@ -81,31 +81,31 @@ def test_what_ctrl_c_did_to_a_librarys_thread_is_not_told(pressed: bool, monkeyp
         thread = threading.Thread(target=lambda: [][0])
         thread.start()
         thread.join()
-    assert len(told) == (not pressed)
+    assert len(errors) == (not pressed)
 
 
 def test_a_thread_that_is_not_the_first_hears_nothing() -> None:
-    heard = list[bool]()
+    results = list[bool]()
 
     def work() -> None:
         with ending.listening() as pressed:
-            heard.append(pressed())
+            results.append(pressed())
 
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
-    assert heard == [False]
+    assert results == [False]
 
 
 def test_who_was_started_deaf_stays_deaf() -> None:
-    """As by nohup, or in the background of a script: Ctrl-C there is meant for others."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """As with nohup or in the background of a script, where Ctrl-C is meant for another process."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with ending.listening() as pressed:
             signal.raise_signal(signal.SIGINT)
             assert not pressed()
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, handler)
 
 
 def test_ctrl_c_while_the_commands_are_made_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What a file of others holds reaches the terminal as one harmless line, whichever command prints it."""
+"""Text from files of others reaches the terminal as one harmless line, whichever command prints it."""
 
 import json
 import shutil
@@ -31,8 +31,8 @@ def harmless(text: str) -> bool:
 
 @pytest.mark.parametrize("words", [("check", "--trait", "gore"), ("show",)], ids=["check", "show"])
 def test_a_title_cannot_steer_the_terminal(catalog, cli, words):
-    ran = cli("catalog", words[0], f"{EVIL} (2001)", *words[1:], "-C", catalog.root)
-    assert (ran.code, "Evil" in ran.out, harmless(ran.out)) == (0, True, True), ran.out + ran.err
+    run = cli("catalog", words[0], f"{EVIL} (2001)", *words[1:], "-C", catalog.root)
+    assert (run.code, "Evil" in run.out, harmless(run.out)) == (0, True, True), run.out + run.err
 
 
 def test_outside_text_begins_no_line_of_its_own():
@@ -46,24 +46,24 @@ def test_a_release_of_others_cannot_steer_the_terminal(workspace, cli, tmp_path)
     ours, theirs = ws.releases / "1.0.0", tmp_path / "theirs"
     shutil.copytree(ours, theirs)
     manifest = theirs / "manifest.json"
-    facts = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps(facts | {"agreement": {EVIL: {"alpha": 0.5, "units": 3}}}))
-    ran = cli("diff", ours, theirs)
-    assert (ran.code, "agreement on Evil" in ran.out, harmless(ran.out)) == (0, True, True)
+    fields = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(fields | {"agreement": {EVIL: {"alpha": 0.5, "units": 3}}}))
+    run = cli("diff", ours, theirs)
+    assert (run.code, "agreement on Evil" in run.out, harmless(run.out)) == (0, True, True)
     for path, content in (("data/sft/train.parquet", b"x"), ("data/labels/train.parquet", b"x"), ("traits.toml", None)):
-        harmed = tmp_path / path.replace("/", "-")
-        shutil.copytree(ours, harmed)
-        (harmed / path).write_bytes(content) if content else (harmed / path).unlink()
-        ran = cli("diff", ours, harmed)
-        assert (ran.code, ran.err.count("\n"), "run `saferec-build verify" in ran.err) == (1, 1, True), ran.err
-    for to in (".", "/", ".."):
-        ran = cli("publish", "1.0.0", "--to", to, "-C", ws.root)
-        assert (ran.code, ran.err.count("\n"), "by its name" in ran.err) == (1, 1, True), ran.err
+        damaged = tmp_path / path.replace("/", "-")
+        shutil.copytree(ours, damaged)
+        (damaged / path).write_bytes(content) if content else (damaged / path).unlink()
+        run = cli("diff", ours, damaged)
+        assert (run.code, run.err.count("\n"), "run `saferec-build verify" in run.err) == (1, 1, True), run.err
+    for target in (".", "/", ".."):
+        run = cli("publish", "1.0.0", "--to", target, "-C", ws.root)
+        assert (run.code, run.err.count("\n"), "by its name" in run.err) == (1, 1, True), run.err
     shutil.copytree(ours, ws.releases / "1.0.0-old")
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
     (ws.releases / "withdrawn.json").write_text("[1")
-    ran = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "withdrawn.json: damaged" in ran.err) == (1, 1, True)
+    run = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
+    assert (run.code, run.err.count("\n"), "withdrawn.json: damaged" in run.err) == (1, 1, True)
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,14 @@ def test_doctor_and_opt_out_name_what_is_damaged(workspace, cli, path, text):
     (workspace.root / path).parent.mkdir(exist_ok=True)
     (workspace.root / path).write_text(text)
     words = ("review", "opt-out", "ann", "gore") if path == ".opt-outs.json" else ("doctor",)
-    ran = cli(*words, "-C", workspace.root)
-    assert (ran.code, Path(path).name in ran.out + ran.err) == (1, True), ran.err
-    assert "opt-out" in words or "python: 3." in ran.out  # the machine was looked at all the same
+    run = cli(*words, "-C", workspace.root)
+    assert (run.code, Path(path).name in run.out + run.err) == (1, True), run.err
+    assert "opt-out" in words or "python: 3." in run.out  # the machine was checked anyway
 
 
 def test_one_page_is_no_pages(capsys):
     say(Counts("report", 1), False, "pages")
     say(Counts("mine", 1, 1), False, "conversations")
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "report: 1 page in = 1 out + 0 dropped (1 added, 0 already there)"
-    assert told[1].startswith("mine: 2 conversations in = 2 out")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "report: 1 page in = 1 out + 0 dropped (1 added, 0 already there)"
+    assert lines[1].startswith("mine: 2 conversations in = 2 out")

@@ -1,4 +1,4 @@
-"""Progress is on stderr: a bar on a terminal, lines in a log; a table or JSON on stdout stays what it is."""
+"""Progress is on stderr: a bar on a terminal, lines in a log; it changes no table or JSON on stdout."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Generated conversations: the same every time, with gold that holds."""
+"""Generated conversations are the same every time, and their gold is right."""
 
 import pytest
 
@@ -16,11 +16,11 @@ def made() -> list[generate.Made]:
 @pytest.mark.slow
 def test_the_generator_repeats_itself_and_its_gold_holds(made: list[generate.Made]) -> None:
     assert made == generate.conversations(TAXONOMY, counts=COUNTS)
-    for one in made:
-        for gold in one.gold:
-            turn = one.row["messages"][gold["turn"]]
-            assert turn["role"] == "user" and turn["content"].count(gold["quote"]) == 1, one.row["id"]
-        text = " ".join(t["content"] for t in one.row["messages"])
+    for conversation in made:
+        for gold in conversation.gold:
+            turn = conversation.row["messages"][gold["turn"]]
+            assert turn["role"] == "user" and turn["content"].count(gold["quote"]) == 1, conversation.row["id"]
+        text = " ".join(t["content"] for t in conversation.row["messages"])
         assert "{" not in text and all(f"{t.name.lower()}" not in text.lower() for t in TAXONOMY.traits)
 
 

@@ -1,4 +1,4 @@
-"""The demo's files."""
+"""The input files of the demo."""
 
 from pathlib import Path
 
@@ -16,4 +16,4 @@ def test_the_inputs_are_the_same_every_time(tmp_path: Path) -> None:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     assert (tmp_path / "a" / "conversations.jsonl").read_text().count("\n") == 260 + 41  # no more and no less
     with pytest.raises(UsageError, match="holds a demo of 301 conversations, and --generated 50 makes 310"):
-        inputs.write(tmp_path / "a", TAXONOMY, 50)  # what people were handed of 41 had no truth: a KeyError
+        inputs.write(tmp_path / "a", TAXONOMY, 50)  # tasks from the 41 had no truth, which was a KeyError

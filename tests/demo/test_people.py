@@ -1,4 +1,4 @@
-"""Simulated reviewers err as stated."""
+"""Simulated reviewers err at the stated rates."""
 
 import csv
 from pathlib import Path
@@ -17,8 +17,8 @@ def test_simulated_reviewers_err_at_the_stated_rate(tmp_path: Path) -> None:
     assert people.fill(path, {f"task-{n}": gold for n in range(2000)}) == 4000
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
-    asked = [r for r in rows if r["trait"] == "needles"]
-    missed = sum(r["verdict"] == "absent" for r in asked) / len(asked)
+    needles = [r for r in rows if r["trait"] == "needles"]
+    missed = sum(r["verdict"] == "absent" for r in needles) / len(needles)
     assert abs(missed - people.MISSED) < 4 * (0.06 * 0.94 / 2000) ** 0.5  # four standard errors
     added = sum(r["verdict"] != "none" for r in rows if r["trait"] == "*")
     assert 0 < added < 24  # 2,000 x .004 = 8, sd 2.8

@@ -1,4 +1,4 @@
-"""What the demo's authors know is known of the demo's own texts and of nothing else."""
+"""The authors' truth covers the demo's own texts and no others."""
 
 import pytest
 

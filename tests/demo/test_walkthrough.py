@@ -1,4 +1,4 @@
-"""The order of the demo's commands, and what it looks at before it makes anything."""
+"""The order of the demo's commands, and its checks before it makes anything."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from saferec_builder.storage.workspace import make
 
 @pytest.fixture
 def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The commands of a run in tmp_path/demo, whose simulated people write nothing but a file of their name."""
+    """Returns a function that runs the demo in tmp_path/demo, where simulated people only write an empty file."""
 
     def answer(ws: Any, truth: Any, names: Any) -> dict[Path, int]:
         for path in (paths := [reviewing.path_of(ws.root, name) for name in names]):
@@ -46,16 +46,16 @@ def test_people_answer_between_a_push_and_a_pull(ran: Any) -> None:
 
 def test_what_an_interrupted_run_left_unread_is_pulled_first(ran: Any) -> None:
     ran()
-    again = [words for words in ran()[0] if words.startswith("review")]
-    assert again[0] == "review pull --tool files ann.csv bo.csv cy.csv" and "push" in again[1]
+    commands = [words for words in ran()[0] if words.startswith("review")]
+    assert commands[0] == "review pull --tool files ann.csv bo.csv cy.csv" and "push" in commands[1]
 
 
 def test_a_workspace_of_yours_is_left_as_it_is(tmp_path: Path) -> None:
     make(tmp_path / "mine", demo=False)
-    before = sorted(tmp_path.rglob("*"))
+    files = sorted(tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="is a workspace, and no demo"):
         walkthrough.run(tmp_path / "mine", print, print, generated=4, training=False)
-    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(tmp_path.rglob("*")) == files
 
 
 def test_training_that_cannot_run_is_refused_before_anything_is_made(tmp_path: Path, monkeypatch) -> None:

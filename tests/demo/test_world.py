@@ -1,4 +1,4 @@
-"""What the demo promises of its own data: sizes, gold that holds, banks that do not leak, people who err as stated."""
+"""Promises about the data of the demo: its sizes, verbatim gold, hidden warnings, and phrase banks that do not leak."""
 
 import re
 import tomllib
@@ -29,10 +29,10 @@ def test_the_catalog_is_as_large_as_promised() -> None:
 
 
 def test_some_of_the_truth_is_not_told() -> None:
-    told = Counter(f"{r['title']} ({r['year']})" for r in world.warnings(TAXONOMY))
-    whole = max(told.values())
+    counts = Counter(f"{r['title']} ({r['year']})" for r in world.warnings(TAXONOMY))
+    most = max(counts.values())
     # 12 traits hidden at 12 % each: 1 - .88^12 = 78 % of items should have at least one silent trait
-    assert sum(told[i.name] < whole for i in world.items()) >= 0.2 * len(world.items())
+    assert sum(counts[i.name] < most for i in world.items()) >= 0.2 * len(world.items())
 
 
 def test_a_stray_vote_never_unsettles_an_answer() -> None:
@@ -53,8 +53,8 @@ def test_handwritten_gold_is_verbatim_and_balanced() -> None:
         assert bool(row["gold"]) == (row["kind"] in ("explicit", "implicit")), row["id"]
         assert (row["lookalike"] is not None) == (row["kind"] == "lookalike"), row["id"]
     assert len(rows) >= 200
-    full = [t for t in world.TRAITS if forms[t, "implicit"] + forms[t, "explicit"] >= 10]
-    assert len(full) >= 12 and all(forms[t, "implicit"] >= forms[t, "explicit"] for t in full)
+    covered = [t for t in world.TRAITS if forms[t, "implicit"] + forms[t, "explicit"] >= 10]
+    assert len(covered) >= 12 and all(forms[t, "implicit"] >= forms[t, "explicit"] for t in covered)
     assert Counter(r["kind"] for r in rows)["lookalike"] >= 40
 
 
@@ -63,16 +63,16 @@ def test_every_mention_stands_in_the_catalog() -> None:
     for row in world.read_lines(world.FOLDER / "conversations.jsonl"):
         for turn in row["turns"]:
             for year in re.finditer(r"\((?:19|20)\d\d\)", turn["text"]):
-                before = turn["text"][: year.end()]
-                assert any(before.endswith(n) for n in names) or row["kind"] == "none", (row["id"], before[-60:])
+                prefix = turn["text"][: year.end()]
+                assert any(prefix.endswith(n) for n in names) or row["kind"] == "none", (row["id"], prefix[-60:])
 
 
 def test_no_sentence_stands_in_two_splits() -> None:
-    seen: dict[str, str] = {}
+    splits: dict[str, str] = {}
     for split in SPLITS:
         for sentence in sentences(split):
             key = " ".join(re.findall(r"\w+", re.sub(r"\{\w+\}", "", sentence).lower()))
-            assert seen.setdefault(key, split) == split, sentence
+            assert splits.setdefault(key, split) == split, sentence
 
 
 def test_unseen_sentences_carry_words_that_no_other_bank_has() -> None:

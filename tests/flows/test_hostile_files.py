@@ -1,6 +1,6 @@
-"""Every kind of file that a command reads, damaged in every way: no traceback, nothing lost in silence, within bounds.
+"""Every kind of file that a command reads, damaged in every way: no traceback, no silent loss, bounded resources.
 
-`make soak` runs them all, 1,833; without it every 29th, in which each kind is.
+`make soak` runs all 1,833 cases; without it every 29th runs, which covers each kind.
 """
 
 import json
@@ -31,25 +31,27 @@ def faults(case: files.Case, done: Done) -> Iterator[str]:
     if code == 0 and case.words[0] in ("verify", "rebuild") and case.kind.path.startswith(f"{files.RELEASE}/"):
         yield "taken for a release"
     if code == 0 and case.least:
-        said = json.loads(done["out"])
-        told = said["dropped"].get(REMOVED, 0) if case.kind is files.KINDS["removals"] else said["in"]
-        if told < case.least or said["in"] != said["out"] + sum(said["dropped"].values()):
-            yield f"{case.least} rows, of which it says {said}"
+        counts = json.loads(done["out"])
+        n_rows = counts["dropped"].get(REMOVED, 0) if case.kind is files.KINDS["removals"] else counts["in"]
+        if n_rows < case.least or counts["in"] != counts["out"] + sum(counts["dropped"].values()):
+            yield f"{case.least} rows, of which it says {counts}"
 
 
 @pytest.mark.slow
 def test_no_damage_ends_in_a_traceback_or_loses_a_row_in_silence(tmp_path: Path, injected: Injected) -> None:
     template, guard = files.template(tmp_path / "template"), Guarded()
-    found, tried, before = list[str](), 0, ""
+    problems, tried, last_name = list[str](), 0, ""
     for name, damage in files.made()[::EVERY]:
-        if EVERY == 1 and name != before:  # threads of libraries stay, and each has a stack
+        if EVERY == 1 and name != last_name:  # threads of libraries stay alive, and each takes a stack
             guard.end()
-            guard, before = Guarded(), name
-        shutil.rmtree(at := tmp_path / "case", ignore_errors=True)
-        if case := files.prepared(at, template, name, damage):
+            guard, last_name = Guarded(), name
+        shutil.rmtree(folder := tmp_path / "case", ignore_errors=True)
+        if case := files.prepared(folder, template, name, damage):
             tried += 1
-            found += [f"{case.name}: {fault}" for fault in faults(case, guard.run(at, case.words))]
-            print(tried, case.name, found[-1:] if found and found[-1].startswith(case.name) else "", flush=True)
+            problems += [f"{case.name}: {fault}" for fault in faults(case, guard.run(folder, case.words))]
+            print(
+                tried, case.name, problems[-1:] if problems and problems[-1].startswith(case.name) else "", flush=True
+            )
     guard.end()
-    assert not found, "\n".join([f"{len(found)} of {tried}", *found])
+    assert not problems, "\n".join([f"{len(problems)} of {tried}", *problems])
     injected("hostile files", tried)

@@ -1,4 +1,4 @@
-"""Files that cost more than they are worth, or are not what a program expects: a line and exit 1, in bounded memory."""
+"""Files that unpack to too much, or are not what a program expects: one line and exit 1, in bounded memory."""
 
 import json
 import os
@@ -23,7 +23,7 @@ MEMORY = 2 << 30  # bytes that a command may have
 
 
 def packed(folder: Path) -> str:
-    """47 KB or so that hold 1.6 GB: one text, named two million times."""
+    """Writes about 47 KB that unpack to 1.6 GB: one text, repeated two million times."""
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 800]))
     pq.write_table(pa.table({"messages": texts, "prompt": texts}), folder / "p.parquet", compression="zstd")
     return "p.parquet"
@@ -59,21 +59,21 @@ CASES: dict[str, tuple[str, Callable[[Path], str], str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_a_hostile_file_is_one_line_in_bounded_time_and_memory(tmp_path: Path, case: str) -> None:
-    source, make, told = CASES[case]
+    source, make, message = CASES[case]
     ws = store.Workspace.create(tmp_path / "ws")
     tool = Path(sys.executable).with_name("saferec-build")
-    words = [tool, "mine", source, make(tmp_path), "-C", "ws", *(["--workers", "1"] if source == "reddit" else [])]
-    # of data, not of addresses: libraries reserve more of these than they touch
-    bound = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))}
-    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, **bound)  # type: ignore[call-overload]
-    assert "Traceback" not in ran.stderr, ran.stderr
-    last = ran.stderr.strip().splitlines()[-1:]
-    assert ran.returncode == (1 if told else 0) and all(told in one for one in last), ran.stderr
-    if case == "cut":  # what came before is there, and told
+    command = [tool, "mine", source, make(tmp_path), "-C", "ws", *(["--workers", "1"] if source == "reddit" else [])]
+    # limits data, not addresses: libraries reserve more addresses than they use
+    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))}
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, **limit)  # type: ignore[call-overload]
+    assert "Traceback" not in run.stderr, run.stderr
+    last = run.stderr.strip().splitlines()[-1:]
+    assert run.returncode == (1 if message else 0) and all(message in line for line in last), run.stderr
+    if case == "cut":  # rows before the cut are stored
         assert store.read(ws, tables.CONVERSATIONS).height > 0
     assert store.read(ws, tables.DROPS).height < 200_000
 
 
 def test_a_folder_whose_name_no_database_can_open_is_no_workspace(tmp_path: Path, cli: Cli) -> None:
-    ran = cli("init", tmp_path / os.fsdecode(b"ws\xff"))
-    assert ran.code == 1 and "not UTF-8" in ran.err and ran.err.count("\n") == 1
+    run = cli("init", tmp_path / os.fsdecode(b"ws\xff"))
+    assert run.code == 1 and "not UTF-8" in run.err and run.err.count("\n") == 1
