@@ -1,4 +1,4 @@
-"""`propose` with 31 kinds of servers: what is paid for is used, kept, and never paid for twice."""
+"""`propose` with 31 kinds of servers: answers that were paid for are used or kept, and never paid for twice."""
 
 import pytest
 
@@ -21,16 +21,16 @@ def asking(ws: store.Workspace, stub: Stub, at_once: int, budget: float) -> stor
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_what_is_paid_for_is_used_or_kept(workspace: store.Workspace, stub: Stub, kind: str) -> None:
-    ws = asking(workspace, stub, at_once=1, budget=1.4)  # what five answers without a bill reserve
+    ws = asking(workspace, stub, at_once=1, budget=1.4)  # reserved for five answers without a bill
     odd(stub, kind)
     fill(ws, *TEXTS)
-    found = sr.propose(ws, "openai:small").counts
+    counts = sr.propose(ws, "openai:small").counts
     usable = len(TEXTS) if kind in NAMES[:USABLE] else 0
-    assert (found.added, found.figures["proposals"], found.came) == (usable, usable, len(TEXTS))
-    before = len(stub.asked)
-    again = sr.propose(ws, "openai:small")
+    assert (counts.added, counts.figures["proposals"], counts.came) == (usable, usable, len(TEXTS))
+    n_asked = len(stub.asked)
+    second = sr.propose(ws, "openai:small")
     if kind not in NAMES[-UNPAID:]:
-        assert (again.spent, len(stub.asked)) == (0, before)
+        assert (second.spent, len(stub.asked)) == (0, n_asked)
     assert store.read(ws, tables.SPEND)["usd"].sum() <= 1.4
 
 
@@ -40,7 +40,7 @@ def test_a_server_that_gives_nothing_is_left_after_twenty(workspace: store.Works
     odd(stub, kind)
     fill(ws, *(f"blood, film {n}" for n in range(45)))
     sr.propose(ws, "openai:small")
-    # after the question at the start; who is only overloaded may have time later
+    # after the test request at the start; an overloaded server may have time later
     assert len(stub.asked) - 1 == (45 if kind == "is overloaded for ever" else 20)
 
 

@@ -1,4 +1,4 @@
-"""Killed at any moment and run again, every command leaves the tables of an undisturbed run."""
+"""Every command that is killed at any moment and run again leaves the tables of an undisturbed run."""
 
 import random
 import signal
@@ -23,5 +23,5 @@ def test_killing_any_command_changes_nothing(calm: list[world.Step], tmp_path: P
                 process.send_signal(signal.SIGKILL)
             killed += world.end(process).code == 128 + signal.SIGKILL
         step.completes(folder)
-    assert killed >= 5 * KILLS  # most of the thirteen times KILLS met a living process
+    assert killed >= 5 * KILLS  # most of the 13 * KILLS kills hit a living process
     injected("kills of a command", killed)

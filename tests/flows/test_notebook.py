@@ -1,4 +1,4 @@
-"""The notebooks of the docs run from top to bottom, and give what stands in them."""
+"""The notebooks of the docs run from top to bottom and give the outputs stored in them."""
 
 import copy
 import os
@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 
 def shown(notebook: Any) -> list[list[str]]:
-    """What each cell of code shows as text; warnings of libraries left out."""
+    """Returns the text outputs of each code cell, without the warnings of libraries."""
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return [
         [out.get("text") or out["data"]["text/plain"] for out in cell.outputs if out.get("name") != "stderr"]
@@ -30,9 +30,9 @@ def test_a_notebook_gives_what_it_shows(path: Path, tmp_path: Path, monkeypatch:
 
     stored = nbformat.read(path, as_version=4)
     nbformat.validate(stored)
-    ran = copy.deepcopy(stored)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # of its `!` lines
-    client = NotebookClient(ran, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
+    run = copy.deepcopy(stored)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # for its `!` lines
+    client = NotebookClient(run, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}})
     client.execute()
-    assert shown(ran) == shown(stored)
-    assert sum(map(len, shown(stored))) >= 8  # it shows something to read
+    assert shown(run) == shown(stored)
+    assert sum(map(len, shown(stored))) >= 8  # it has outputs to compare

@@ -1,4 +1,4 @@
-"""The loop of unsafe-item flags: plots are read, people decide, and only then does the catalog know."""
+"""Flags of unsafe items: plots are read, people decide, and only then the verdicts of the catalog change."""
 
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,17 @@ from tests.worlds.csv_rows import save
 
 @pytest.fixture
 def shelf(demo_workspace: store.Workspace, cli: Cli) -> store.Workspace:
-    """The demo's catalog, the warnings of sixty items held back."""
+    """The catalog of the demo, without the warnings of sixty items."""
     path = save(demo_workspace.root / "warnings.csv", flags.shown_warnings(world.warnings(traits.load())))
-    at = ("-C", demo_workspace.root)
-    assert cli("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl", *at).code == 0
-    assert cli("catalog", "add", "warnings", path, *at).code == 0
+    opts = ("-C", demo_workspace.root)
+    assert cli("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl", *opts).code == 0
+    assert cli("catalog", "add", "warnings", path, *opts).code == 0
     return demo_workspace
 
 
 def verdict(cli: Cli, ws: store.Workspace, item: world.Item, slug: str) -> str:
-    found = cli("catalog", "check", item.name, "--trait", slug, "--domain", item.domain, "--json", "-C", ws.root)
-    return str(found.json["verdict"])
+    result = cli("catalog", "check", item.name, "--trait", slug, "--domain", item.domain, "--json", "-C", ws.root)
+    return str(result.json["verdict"])
 
 
 def answer(ws: store.Workspace, names: tuple[str, ...]) -> list[Path]:
@@ -42,35 +42,35 @@ def answer(ws: store.Workspace, names: tuple[str, ...]) -> list[Path]:
 
 @pytest.mark.slow
 def test_flags_become_verdicts_only_when_people_agree(shelf: store.Workspace, cli: Cli) -> None:
-    at, taxonomy = ("-C", shelf.root), traits.load()
-    secret = [item for item in world.items() if (item.title, item.year) in flags.hidden()]
-    broken = [(item, slug) for item in secret for slug in item.breaks(taxonomy)]
-    assert len(secret) == 60 and len(broken) > 40
+    opts, taxonomy = ("-C", shelf.root), traits.load()
+    hidden = [item for item in world.items() if (item.title, item.year) in flags.hidden()]
+    broken = [(item, slug) for item in hidden for slug in item.breaks(taxonomy)]
+    assert len(hidden) == 60 and len(broken) > 40
     assert {verdict(cli, shelf, item, slug) for item, slug in broken[:5]} == {"unknown"}
-    assert cli("propose", "--items", *at).code == 0
+    assert cli("propose", "--items", *opts).code == 0
     assert {verdict(cli, shelf, item, slug) for item, slug in broken[:5]} == {"unknown"}  # a proposal changes nothing
-    score = cli("propose-score", "--items", "--gold", "demo", "--json", *at).json
+    score = cli("propose-score", "--items", "--gold", "demo", "--json", *opts).json
     print("flags from plots by the rules:", score["all"])
     assert score["all"]["claimed"] > 50 and score["all"]["precision"] > 0.5
-    push = ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy", *at)
+    push = ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy", *opts)
     for names in (("ann", "bo"), ("cy",)):
         assert cli(*push).code == 0
-        pulled = cli("review", "pull", "--tool", "files", *answer(shelf, names), *at)
+        pulled = cli("review", "pull", "--tool", "files", *answer(shelf, names), *opts)
         assert pulled.code == 0, pulled.err
-    done = cli("adjudicate", "--json", *at).json
-    assert done["warnings_from_item_labels"] > 50
+    adjudicated = cli("adjudicate", "--json", *opts).json
+    assert adjudicated["warnings_from_item_labels"] > 50
     labels = tables.last(store.read(shelf, tables.LABELS), "subject", "trait").filter(kind="item_flag")
-    word = {"present": "violated", "absent": "clear"}
-    settled = {(r["subject"], r["trait"]): r["verdict"] for r in labels.to_dicts() if r["verdict"] in word}
+    verdict_of = {"present": "violated", "absent": "clear"}
+    decided = {(r["subject"], r["trait"]): r["verdict"] for r in labels.to_dicts() if r["verdict"] in verdict_of}
     items, _ = catalog.merge(store.read(shelf, tables.CATALOG_ROWS))
     ids = {(r["title"], r["year"]): r["item"] for r in items.select("title", "year", "item").to_dicts()}
-    changed = [(i, s) for i in secret for s in world.TRAITS if (ids[i.title, i.year], s) in settled]
+    changed = [(i, s) for i in hidden for s in world.TRAITS if (ids[i.title, i.year], s) in decided]
     for item, slug in changed[:8]:
-        assert verdict(cli, shelf, item, slug) == word[settled[ids[item.title, item.year], slug]]
-    right = sum(
-        (slug in item.breaks(taxonomy)) == (settled[ids[item.title, item.year], slug] == "present")
+        assert verdict(cli, shelf, item, slug) == verdict_of[decided[ids[item.title, item.year], slug]]
+    n_right = sum(
+        (slug in item.breaks(taxonomy)) == (decided[ids[item.title, item.year], slug] == "present")
         for item, slug in changed
     )
-    print(f"{len(changed)} verdicts on sixty items, {right} as their authors know")
-    assert len(changed) > 40 and right / len(changed) > 0.9
-    assert cli("adjudicate", "--json", *at).json["warnings_from_item_labels"] == 0
+    print(f"{len(changed)} verdicts on sixty items, {n_right} as their authors know")
+    assert len(changed) > 40 and n_right / len(changed) > 0.9
+    assert cli("adjudicate", "--json", *opts).json["warnings_from_item_labels"] == 0

@@ -1,6 +1,6 @@
-"""SIGKILL while a model reads: the tables of an undisturbed run, and paid twice only what was in flight.
+"""SIGKILL while a model reads: the tables are those of an undisturbed run; only requests in flight are paid twice.
 
-The stub is overloaded on purpose: above a few requests at once it says 429. The long form is in `make soak`.
+The stub is overloaded on purpose: it answers 429 to more than a few requests at once. `make soak` has the long form.
 """
 
 import random
@@ -22,28 +22,28 @@ def test_kills_cost_what_was_in_flight_and_no_more(tmp_path: Path, many: int, ki
     with running() as stub:
         stub.usual = meter = Meter()
         calm = prepare(tmp_path / "calm", many)
-        before = time.monotonic()
+        began = time.monotonic()
         finish(calm, stub)
-        whole = time.monotonic() - before
+        seconds = time.monotonic() - began
         assert set(meter.billed.values()) == {1}
         meter.billed.clear()
-        loud = prepare(tmp_path / "loud", many)
+        disturbed = prepare(tmp_path / "loud", many)
         for _ in range(kills):
-            run = start(loud, stub)
-            asked = len(stub.asked)
-            while len(stub.asked) < asked + 2 and run.poll() is None:  # it has begun to ask
+            run = start(disturbed, stub)
+            n_asked = len(stub.asked)
+            while len(stub.asked) < n_asked + 2 and run.poll() is None:  # until it has sent requests
                 time.sleep(0.01)
-            time.sleep(rng.uniform(0, whole / kills))
+            time.sleep(rng.uniform(0, seconds / kills))
             run.send_signal(signal.SIGKILL)
             killed += run.wait() == -signal.SIGKILL
             assert run.stdout and run.stderr
             run.stdout.close()
             run.stderr.close()
-        finish(loud, stub)
+        finish(disturbed, stub)
     twice = sum(n - 1 for n in meter.billed.values())
     print(f"{killed} kills, {twice} of {many} requests billed twice, at most {killed * AT_ONCE} were in flight")
     assert len(meter.billed) == many and killed >= kills // 2
-    assert twice <= killed * AT_ONCE  # what a client may have in flight
-    ours, theirs = contents(loud), contents(calm)
-    assert [name for name, frame in ours.items() if not frame.equals(theirs[name])] == []
+    assert twice <= killed * AT_ONCE  # the most that a client has in flight
+    tables, expected = contents(disturbed), contents(calm)
+    assert [name for name, frame in tables.items() if not frame.equals(expected[name])] == []
     injected("kills while a model reads", killed)

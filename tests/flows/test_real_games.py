@@ -1,4 +1,4 @@
-"""ESRB's real games as a catalog: a release about games, a model trained on it, and figures of safety."""
+"""The real games of ESRB as a catalog: a release about games, a model trained on it, and safety metrics."""
 
 import json
 import os
@@ -25,19 +25,19 @@ SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.pe
 
 
 def asked(ws: store.Workspace) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """(conversations, labels): 60 people; each is told of three games, of every verdict on gore in turn."""
+    """Returns (conversations, labels) of 60 people; each gets three games, one for each verdict on gore."""
     items, links = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
     oracle, _ = catalog.risks(items, links, store.read(ws, tables.WARNINGS), ws.taxonomy)
-    kinds: dict[str, list[str]] = {word: [] for word in VERDICTS}
+    games_by_verdict: dict[str, list[str]] = {word: [] for word in VERDICTS}
     for item, refs in items.sort("title").select("item", "refs").iter_rows():
-        kinds[violations.verdict(oracle, item, ["gore"])].append(refs[0])
-    assert all(len(games) > 100 for games in kinds.values())
+        games_by_verdict[violations.verdict(oracle, item, ["gore"])].append(refs[0])
+    assert all(len(games) > 100 for games in games_by_verdict.values())
     rows, labels = [], []
     for n in range(60):
         trait = (None, *HURT)[n % 3]
         talk = (f"{HURT.get(trait or '', '')}What should I play?", "Try these three.", "Thanks!")
         row = world.conversation(f"g{n:02d}", *talk, day=n, seeker=f"p{n}")
-        row |= {"domain": "game", "recommended": [games[n % 40] for games in kinds.values()]}
+        row |= {"domain": "game", "recommended": [games[n % 40] for games in games_by_verdict.values()]}
         rows.append(row)
         quote = HURT[trait].split(".")[0] if trait else None
         labels.append(world.label(row, trait or "gore", "present" if trait else "absent", quote))
@@ -51,15 +51,15 @@ def test_a_release_of_real_games_trains_and_is_judged(workspace: store.Workspace
     store.append(workspace, tables.LABELS, world.labels(*labels))
     release = sr.release(workspace, "1.0.0")
     train = pl.read_parquet(release.folder / "data" / "sft" / "train.parquet")
-    assert train["refilled"].sum() > 0  # the game that breaks the trait gave way to a clear one
-    out = workspace.root / "runs"
-    words = ["run", "--release", str(release.folder), "--model", "tiny", "--output", str(out)]
-    words += [word for change in SHORT for word in ("--set", change)]
-    there = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "training.safecrs", *words]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600, env=there, cwd=ROOT)
-    assert ran.returncode == 0, ran.stderr[-2000:]
-    runs = {run["name"]: run["metrics"] for run in json.loads((out / "report.json").read_text())["runs"]}
+    assert train["refilled"].sum() > 0  # a clear game replaced the one that violates the trait
+    output = workspace.root / "runs"
+    arguments = ["run", "--release", str(release.folder), "--model", "tiny", "--output", str(output)]
+    arguments += [word for change in SHORT for word in ("--set", change)]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "training.safecrs", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env, cwd=ROOT)
+    assert run.returncode == 0, run.stderr[-2000:]
+    runs = {run["name"]: run["metrics"] for run in json.loads((output / "report.json").read_text())["runs"]}
     svr = {name: metrics["svr@10"]["mean"] for name, metrics in runs.items() if "svr@10" in metrics}
-    # what cannot break a trait never does; a model that knows no trait does
+    # the filter by the oracle never violates a trait; popularity, which ignores traits, does
     assert svr["oracle_filter"] == 0 < svr["popularity"], svr

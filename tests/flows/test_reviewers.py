@@ -1,4 +1,4 @@
-"""What the queue owes its people, and what it may know of them: opt-outs, caps, gold, decoys, work set aside."""
+"""The duties of the queue to reviewers, and what it may store about them: opt-outs, caps, gold, decoys, set-asides."""
 
 
 # ---- what is missed at most

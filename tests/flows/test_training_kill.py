@@ -1,4 +1,4 @@
-"""A run that is killed twice ends with the figures of one that was left alone; two processes train as one command."""
+"""A run that is killed twice ends with the metrics of an undisturbed one; two processes train as one command."""
 
 import json
 import os
@@ -18,7 +18,7 @@ SHORT = (
     "both.num_train_epochs=4 both.warmup_steps=0 both.per_device_train_batch_size=2 both.save_strategy=epoch"
     " gdpo.max_steps=12 gdpo.per_device_train_batch_size=8 gdpo.save_strategy=steps gdpo.save_steps=1"
 ).split()
-# one process imports torch, and each run is a fork of it: ours are killed as any other process is
+# one process imports torch, and each run is a fork of it, which is killed like any other process
 FORKS = """
 import contextlib, os, signal, sys, time
 from pathlib import Path
@@ -65,20 +65,20 @@ def words(folder: Path) -> list[str]:
 
 
 def ran(*command: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=environment, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return done
+    env = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=800, env=env, cwd=ROOT)
+    assert run.returncode == 0, run.stderr[-4000:]
+    return run
 
 
 def figures(folder: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((folder / "report.json").read_text())["runs"]
-    return found
+    runs: list[dict[str, Any]] = json.loads((folder / "report.json").read_text())["runs"]
+    return runs
 
 
 def test_killed_twice_and_gone_on_it_ends_with_the_same_figures(tmp_path: Path) -> None:
-    done = ran(sys.executable, "-c", FORKS, str(tmp_path), *words(tmp_path))
-    last = done.stdout.split("---")[-1]
+    resumed = ran(sys.executable, "-c", FORKS, str(tmp_path), *words(tmp_path))
+    last = resumed.stdout.split("---")[-1]
     assert "sft: finished before" in last and "safe_gdpo:\n  goes on from step" in last, last
     assert figures(tmp_path / "alone") == figures(tmp_path / "killed")
     for stage in ("sft", "safe_sft", "safe_gdpo"):
@@ -92,8 +92,8 @@ def test_killed_twice_and_gone_on_it_ends_with_the_same_figures(tmp_path: Path) 
 def test_two_processes_train_one_model(tmp_path: Path) -> None:
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     short = ["--set", "both.num_train_epochs=1", "--set", "gdpo.max_steps=1", "--output", str(tmp_path / "runs")]
-    done = ran(*launch, "-m", "training.safecrs", *words(tmp_path), *short)
-    assert done.stdout.count("safe_gdpo:") == 1, done.stdout  # one of them speaks and writes
+    run = ran(*launch, "-m", "training.safecrs", *words(tmp_path), *short)
+    assert run.stdout.count("safe_gdpo:") == 1, run.stdout  # only one of them prints and writes
     card = json.loads((tmp_path / "runs" / "sft" / "run.json").read_text())
-    assert card["steps"] == 1  # four rows, two a process and step: alone it would be two
+    assert card["steps"] == 1  # four rows, two per process and step: a single process would take two steps
     assert len(figures(tmp_path / "runs")) >= 5

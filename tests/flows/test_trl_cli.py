@@ -1,4 +1,4 @@
-"""A release is what TRL takes: its own commands, unchanged, on the configs `sft` and `grpo`, with rewards by name."""
+"""TRL trains on a release: its unchanged commands run on the configs `sft` and `grpo`, with rewards by name."""
 
 import json
 import os
@@ -39,17 +39,17 @@ def test_trl_trains_on_a_release(way: str, tmp_path: Path) -> None:
     command += ["--dataset_name", str(release.folder), "--dataset_config", way, "--output_dir", str(tmp_path / "out")]
     command += "--max_steps 2 --per_device_train_batch_size 2 --logging_steps 1".split() + WAYS[way]
     command += "--bf16 false --gradient_checkpointing false --use_cpu true --report_to none".split()
-    alone = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
-    alone |= {"SAFEREC_RELEASE": str(release.folder), "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=800, env=os.environ | alone, cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    settings = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1"}
+    settings |= {"SAFEREC_RELEASE": str(release.folder), "PYTHONPATH": str(ROOT)}
+    run = subprocess.run(command, capture_output=True, text=True, timeout=800, env=os.environ | settings, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr[-3000:]
     state = json.loads(next((tmp_path / "out").glob("checkpoint-*/trainer_state.json")).read_text())
     assert state["global_step"] == 2
     logs = [line for line in state["log_history"] if "loss" in line]
     if way == "sft":
         assert all(line["loss"] > 0 for line in logs)
-        before, after = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
-        assert any(not torch.equal(before[name], after[name]) for name in before)
+        start, end = (generate.load(str(tmp_path / name)).model.state_dict() for name in ("start", "out"))
+        assert any(not torch.equal(start[name], end[name]) for name in start)
     else:
         means = [line[f"rewards/{name}/mean"] for line in logs for name in NAMES]
         assert len(logs) == 2 and all(-9 < mean <= 1 for mean in means) and any(means)
