@@ -107,9 +107,9 @@ def test_a_remark_on_a_header_is_no_row(cli, workspace, tmp_path):
 
 def test_rejected_rows_are_kept(cli, workspace, tmp_path):
     path = file(tmp_path, "votes.csv", VOTES + "Alien,1979,,,,1,1,,\nAlien,19,,,a,1,1,,\nAlien,1979,,,a,1,1,,\n")
-    for again in range(2):
+    for attempt in range(2):
         result = cli("catalog", "add", "warnings", path, "-C", workspace.root, "--json").json
-        assert (result["in"], result["added"], result["dropped"]) == (3, 1 - again, {"no topic": 1, "wrong year": 1})
+        assert (result["in"], result["added"], result["dropped"]) == (3, 1 - attempt, {"no topic": 1, "wrong year": 1})
     drops = store.read(workspace, tables.DROPS).select("stage", "source", "place", "reason").rows()
     assert drops == [("catalog", "csv", "votes.csv:2", "no topic"), ("catalog", "csv", "votes.csv:3", "wrong year")]
 

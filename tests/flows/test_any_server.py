@@ -8,7 +8,7 @@ from tests.servers.llm_stub import Stub
 from tests.worlds.model_replies import fill, options, price
 from tests.worlds.odd_servers import KINDS, PAID_FOR_NOTHING, TEXTS, UNPAID, USABLE, odd
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 NAMES = list(KINDS)
 

@@ -153,7 +153,7 @@ def test_a_file_that_may_not_grow_is_one_line(calm: list[Step], tmp_path: Path, 
     injected("files that may not grow under a command", hits)
 
 
-# ---- not ours to write
+# ---- folders that may not be written to
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def test_a_clock_that_jumps_loses_and_doubles_nothing(
     injected("clock jumps under a command", hits)
 
 
-# ---- two at once
+# ---- two commands at once
 
 
 def test_one_command_twice_at_once_doubles_nothing(calm: list[Step], tmp_path: Path, injected: Injected) -> None:

@@ -188,8 +188,8 @@ def test_a_sheet_of_the_version_before_is_taken_once_and_said_so(ws, review, mon
     first = review("pull", ann)
     assert (first["added"], first["tasks_of_the_version_before"]) == (4, 2)
     edit(ann, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
-    again = review("pull", ann)
-    assert (again["added"], again["dropped"]) == (0, {"sheet of the version before": 1})
+    second = review("pull", ann)
+    assert (second["added"], second["dropped"]) == (0, {"sheet of the version before": 1})
     (ws.root / "review" / "bo.csv").rename(old)
     ann.unlink()
     review("push", *TWO)  # with keys

@@ -21,8 +21,8 @@ def test_the_demo_runs_and_a_second_run_adds_nothing(tmp_path: Path, cli: Cli) -
     assert first.code == 0, first.err
     assert str(folder / "releases" / "1.0.0") in first.out and str(folder / "report.html") in first.out
     expected = line.contents(folder)
-    again = cli("demo", "--to", folder, "--generated", "60", "--no-training")
-    assert again.code == 0, again.err
+    second = cli("demo", "--to", folder, "--generated", "60", "--no-training")
+    assert second.code == 0, second.err
     for name, frame in line.contents(folder).items():
         assert frame.equals(expected[name]), name
     labels = store.read(store.Workspace.open(folder), tables.LABELS)

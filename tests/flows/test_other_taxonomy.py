@@ -16,7 +16,7 @@ from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_memory import Memory
 from tests.worlds.review_world import Verdict, taxonomy
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 TWO = ("--reviewer", "ann", "--reviewer", "bo")
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
@@ -84,8 +84,8 @@ def test_what_was_said_of_a_trait_that_left_the_list_keeps_no_file_from_being_wr
     files.answer("ann", lambda subject, asked: verdicts[subject])
     assert review("pull", "--tool", "files", file)["added"] == 6
     taxonomy(ws, gore=OLD["gore"], torture="Torture.")
-    again = review("pull", "--tool", "files", file)
-    assert (again["added"], again["dropped"]) == (0, {})
+    second = review("pull", "--tool", "files", file)
+    assert (second["added"], second["dropped"]) == (0, {})
     edit(file, lambda row: {"verdict": "present"} if row["trait"] == "accidents_disasters" else {})
     refused = cli(*push)
     assert (

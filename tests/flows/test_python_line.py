@@ -16,7 +16,7 @@ from saferec_builder.demo import inputs, reviewing
 from saferec_builder.proposing import prompting
 from tests.doc_pages import DOCS, FENCE
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 PAGE = DOCS / "python.md"
 MOST = 15  # statements from a new workspace to the report
@@ -82,9 +82,9 @@ def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
     assert frame.height == release.rows["conversations"] > 100
     assert release.verify().rows == sum(release.rows.values())
     assert page.release == "1.0.0" and page.path.stat().st_size == page.bytes > 10_000
-    again = sr.Release.open(release.folder)
-    assert not again.new and again.rows == release.rows and again.manifest["files"]
-    assert not any(any(counts.values()) for counts in release.diff(again).rows.values())
+    reopened = sr.Release.open(release.folder)
+    assert not reopened.new and reopened.rows == release.rows and reopened.manifest["files"]
+    assert not any(any(counts.values()) for counts in release.diff(reopened).rows.values())
     shutil.copytree(release.folder, tmp_path / "copy")
     with next((tmp_path / "copy" / "data" / "sft").glob("*.parquet")).open("ab") as file:
         file.write(b"x")

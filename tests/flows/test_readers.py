@@ -13,7 +13,7 @@ from tests.worlds.csv_rows import edit
 from tests.worlds.opinions import span
 from tests.worlds.settings import review_settings
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 QUOTE = "faint at the sight of blood"
 

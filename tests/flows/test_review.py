@@ -11,7 +11,7 @@ from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_world import claim
 from tests.worlds.reviewing import TWO, answer, labels, no, yes
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 
 def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
@@ -57,9 +57,9 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
 
 
 def test_a_push_says_what_waits_and_for_whom(ws, review):
-    alone = review("push", "--reviewer", "ann")
-    assert (alone["new"], alone["waiting"]) == ({"proposed": 2}, {"conversations": 2})
-    assert alone["next"].startswith("2 lack some of their readers (2 each)")
+    sent = review("push", "--reviewer", "ann")
+    assert (sent["new"], sent["waiting"]) == ({"proposed": 2}, {"conversations": 2})
+    assert sent["next"].startswith("2 lack some of their readers (2 each)")
     assert "waiting" not in review("push", *TWO)
 
 
@@ -70,8 +70,8 @@ def test_every_command_twice_adds_nothing(ws, review):
     review("push", *TWO)
     assert file.read_bytes() == content
     edit(file, yes)
-    first, again = review("pull", file), review("pull", file)
-    assert (again["added"], again["skipped"]) == (0, first["added"])
+    first, second = review("pull", file), review("pull", file)
+    assert (second["added"], second["skipped"]) == (0, first["added"])
 
 
 def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws, review):
@@ -101,8 +101,8 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     assert report["reviews_left_out"] == {"stale": 2}
     assert labels(ws)["c1", "gore"] == (None, "unresolved")
     assert labels(ws)["c2", "accidents_disasters"] == ("present", "agreed")
-    again = review("push", *TWO)  # c1 alone: gore, and `*`
-    assert (again["added"], again["rows"]) == (0, {"ann": 2, "bo": 2})
+    second = review("push", *TWO)  # c1 alone: gore, and `*`
+    assert (second["added"], second["rows"]) == (0, {"ann": 2, "bo": 2})
     answer(ws, review, no)
     assert adjudicate()["reviews_left_out"] == {}
     assert labels(ws)["c1", "gore"] == ("absent", "agreed")

@@ -24,7 +24,7 @@ from tests.worlds.settings import review_settings
 
 review = review_world.review
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 
 def tasks(memory: Memory, name: str) -> list[dict[str, Any]]:
@@ -77,8 +77,8 @@ def test_of_two_answers_to_one_task_the_last_counts_at_the_first_pull(
     task = next(task for task in tasks(memory, "ann") if task["asked"] == ["gore"])
     fixed: dict[str, Any] = {"key": task["key"], "who": "ann", "outcome": READ, "asked": ["gore"]}
     spans = {"needles": [review_world.span("c1", "blood")]}
-    both = [Response(place="1", present=["needles"], spans=spans, **fixed), Response(place="2", **fixed)]
-    monkeypatch.setattr(memory, "responses", lambda project, *_: both if project.name == "ann" else [])
+    responses = [Response(place="1", present=["needles"], spans=spans, **fixed), Response(place="2", **fixed)]
+    monkeypatch.setattr(memory, "responses", lambda project, *_: responses if project.name == "ann" else [])
     review("pull")
     reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="needles")
     assert reviews["verdict"].to_list() == ["absent"]
@@ -137,8 +137,8 @@ def test_an_adjudicator_is_given_no_text_with_what_they_asked_not_to_see() -> No
     avoid = frozenset({("cy", "gore")})
     assert route(world, proposals(*claims), empty, due, replace(plan, avoid=avoid))["subject"].to_list() == ["c2"]
     unread = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
-    back = revoked(assigned, found_units(proposals(*claims), unread, tables.GOLD.empty), due, unread, avoid)
-    assert back["subject"].to_list() == ["c1"]
+    freed = revoked(assigned, found_units(proposals(*claims), unread, tables.GOLD.empty), due, unread, avoid)
+    assert freed["subject"].to_list() == ["c1"]
 
 
 def test_a_decoy_goes_with_an_opt_out_of_its_trait(ws: store.Workspace, review: Any) -> None:

@@ -15,7 +15,7 @@ from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
 from tests.worlds.review_world import Verdict, taxonomy
 from tests.worlds.settings import review_settings
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
 
@@ -80,8 +80,8 @@ def test_the_server_of_last_week_has_no_word_on_what_was_said_since(
     files._write("ann", [row | {"verdict": "none" if row["trait"] == "*" else "absent"} for row in rows])
     review("pull", *FILES, path)
     assert last_words(ws, trait="gore") == last_words(ws, trait="*") == ["absent"]
-    again = review("pull")
-    assert (again["added"], again["skipped"]) == (0, 2)
+    second = review("pull")
+    assert (second["added"], second["skipped"]) == (0, 2)
     assert last_words(ws, trait="gore", digest="d2") == ["absent"]
 
 

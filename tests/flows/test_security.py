@@ -226,7 +226,7 @@ def test_every_workspaces_server_has_credentials_of_its_own(tmp_path: Path, monk
     assert all(first[key] != second[key] and len(first[key]) >= 24 for key in ("password", "token"))
 
 
-# ---- nothing of others is executed
+# ---- no code of others is executed
 
 NEVER = {"pickle", "cPickle", "dill", "marshal", "shelve", "joblib", "cloudpickle"}
 CALLED = {"eval", "exec", "compile", "__import__", "yaml.load", "yaml.unsafe_load", "torch.load"}

@@ -21,7 +21,7 @@ from tests.worlds.before import HANDED_OUT, all_rows, are_as_they_were, unpacked
 from tests.worlds.csv_rows import edit
 from tests.worlds.settings import review_settings
 
-pytestmark = pytest.mark.slow  # the whole way, command by command
+pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
 ROWS = {"conversations": 271, "marks": 271, "catalog_rows": 397, "warnings": 18502, "proposals": 368, "readings": 668}
 ROWS |= {"asked": 20, "drops": 13, "assignments": 937, "reviews": 2328, "labels": 5955}
