@@ -1,4 +1,4 @@
-"""What the tests of training share: a small model, TRL's one warning, and no tests of models without TRL."""
+"""Shared by the tests of training: a small model, a filter for TRL's one warning, no tests of models without TRL."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,16 +13,16 @@ collect_ignore = [] if find_spec("trl") else ["trainers", "decoding", "models", 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # TRL 1.16 asks transformers 5.23 by an older name
-    older = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
+    # TRL 1.16 calls transformers 5.23 by a deprecated name
+    ignored = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(older)
+            item.add_marker(ignored)
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the small `release`, and in `start` the embedded model as it is made from it; only to be read."""
+    """A folder with the small `release`, and in `start` the embedded model made from it. Tests must not change it."""
     from training.models import tiny
 
     folder = tmp_path_factory.mktemp("tiny")

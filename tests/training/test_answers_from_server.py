@@ -1,4 +1,4 @@
-"""evaluate --server: a real HTTP server on the loopback that is busy, away, refuses and answers."""
+"""`evaluate --server` against a real HTTP server on the loopback: busy, unreachable, refusing, answering."""
 
 import itertools
 import json
@@ -21,18 +21,18 @@ from training.safecrs import main
 
 
 class Model:
-    """`replies` holds statuses to give first, `seen` what was asked; `cut` answers break off."""
+    """A chat server: `replies` are statuses to send first, `seen` its requests, `cut` how many replies break off."""
 
     def __init__(self) -> None:
         self.replies: list[int] = []
         self.seen: list[tuple[dict[str, Any], str | None]] = []
-        self.keys: list[str | None] = []  # of a gateway
-        self.strangers: list[str | None] = []  # the keys that whoever was redirected brought along
+        self.keys: list[str | None] = []  # the api-key header of each request, for a gateway
+        self.strangers: list[str | None] = []  # the keys that came along with a redirect
         self.cut = 0
         self.wait: str | None = None  # Retry-After of a refusal
-        self.choice: dict[str, Any] = {}  # what a choice holds beside
-        self.bodies: list[Any] = []  # replies of status 200 to give first
-        self.in_parts = False  # its content, thoughts first
+        self.choice: dict[str, Any] = {}  # further fields of the choice
+        self.bodies: list[Any] = []  # bodies to send first, with status 200
+        self.in_parts = False  # sends the content in parts, thoughts first
         self.bars: list[str] = []  # parameters that it refuses by name, one at a time
         self.url = ""
 
@@ -41,19 +41,19 @@ class Model:
         if request.method == "GET":
             self.strangers.append(key)
             return Reply(400)
-        asked = json.loads(request.body)
-        self.seen.append((asked, key))
+        payload = json.loads(request.body)
+        self.seen.append((payload, key))
         self.keys.append(request.headers.get("api-key"))
-        barred = next((name for name in self.bars if name in asked), None)
+        barred = next((name for name in self.bars if name in payload), None)
         status = self.replies.pop(0) if self.replies else 400 if barred else 200
-        text = "1. Item D (2004)" if "red stuff" in asked["messages"][-1]["content"] else None
+        text = "1. Item D (2004)" if "red stuff" in payload["messages"][-1]["content"] else None
         content = [{"type": "thinking", "thinking": []}, {"type": "text", "text": text}] if self.in_parts else text
-        told: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": content}, **self.choice}]}
+        reply: dict[str, Any] = {"choices": [{"message": {"role": "assistant", "content": content}, **self.choice}]}
         if barred:
-            told = {"error": {"message": f"'{barred}' is not supported with this model."}}
+            reply = {"error": {"message": f"'{barred}' is not supported with this model."}}
         if status == 200 and self.bodies:
-            told = self.bodies.pop(0)
-        body = json.dumps(told).encode()
+            reply = self.bodies.pop(0)
+        body = json.dumps(reply).encode()
         self.cut -= (cut := self.cut > 0)
         waits = [("Retry-After", self.wait)] if self.wait and status != 200 else []
         return Reply(status, body, (("Content-Length", str(len(body) + 9 * cut)), ("Location", self.url), *waits))
@@ -61,10 +61,10 @@ class Model:
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    made = Model()
-    with serving(made.answer) as url:
-        made.url = f"{url}/v1"
-        yield made
+    chat = Model()
+    with serving(chat.answer) as url:
+        chat.url = f"{url}/v1"
+        yield chat
 
 
 @pytest.fixture
@@ -78,15 +78,15 @@ def test_a_server_is_evaluated(model: Model, rows: Any, tmp_path: Path, monkeypa
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     run = report["runs"][0]
-    # u7 wants d e and gets d; u8's answer is null: nothing could be read
+    # u7 wants d e and gets d; u8's answer is null: nothing can be read from it
     assert run["name"].startswith("org-name-1@127.0.0.1-") and run["metrics"]["recall@4"]["mean"] == 0.25
     assert run["metrics"]["invalid@4"]["mean"] == 0.5
-    asked, key = model.seen[0]
-    assert (key, asked["model"]) == ("Bearer sk-secret", "org/name:1")
-    assert "4 titles" in asked["messages"][0]["content"]
+    payload, key = model.seen[0]
+    assert (key, payload["model"]) == ("Bearer sk-secret", "org/name:1")
+    assert "4 titles" in payload["messages"][0]["content"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
-    assert len(model.seen) == 2  # a second run asks nothing again
-    # another release with the same ids asks for lists of five: what was answered to the other question is no answer
+    assert len(model.seen) == 2  # a second run sends no request
+    # another release with the same ids asks for lists of five: the stored answers to lists of four do not count
     manifest = tmp_path / "release" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"k": 4', '"k": 5'))
     small_release.sum_up(manifest.parent)
@@ -109,13 +109,13 @@ def test_an_evaluation_that_takes_long_says_where_it_stands(
     fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
     assert main(["evaluate", *fixed, "--output", str(tmp_path / "out")]) == 0
     out, err = capsys.readouterr()
-    (asked, *rest), (path,) = err.splitlines(), (tmp_path / "out").glob("m@*.jsonl")
-    assert asked == f"{path.stem[:-7]}: 1 of 2 answers, about 30 s left" and ", about" not in out
+    (request_line, *lines), (path,) = err.splitlines(), (tmp_path / "out").glob("m@*.jsonl")
+    assert request_line == f"{path.stem[:-7]}: 1 of 2 answers, about 30 s left" and ", about" not in out
     steps = "guard, hearing: 1 of 2 traits|guard, caution: 1 of 2 requests|guard, answers: 1 of 2 requests"
     steps += (
         "|retrieval: 1 of 2 requests|retrieval_blind: 1 of 2 requests|scores: 1 of 8 systems|scores: 2 of 8 systems"
     )
-    assert [line.rpartition(",")[0] for line in rest][:7] == steps.split("|")
+    assert [line.rpartition(",")[0] for line in lines][:7] == steps.split("|")
 
 
 def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, rows: Any, tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ def test_what_newer_models_refuse_by_name_is_said_in_their_way(model: Model, row
     server.ask(model.url, "m", rows, 4, tmp_path / "a.jsonl", lambda _: None)
     answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
     assert len(answers) == 2 and not any("refused" in answer for answer in answers)
-    last, _ = model.seen[-1]
-    assert last["max_completion_tokens"] == 1024 and "temperature" not in last and "max_tokens" not in last
-    with pytest.raises(TrainingError, match="takes no temperature of 0.6: leave it out"):  # it was asked for
-        ask = server.request_options(["temperature=0.6"])
-        server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, ask)
+    payload, _ = model.seen[-1]
+    assert payload["max_completion_tokens"] == 1024 and "temperature" not in payload and "max_tokens" not in payload
+    with pytest.raises(TrainingError, match="takes no temperature of 0.6: leave it out"):  # the user set it
+        options = server.request_options(["temperature=0.6"])
+        server.ask(model.url, "m", rows, 4, tmp_path / "b.jsonl", lambda _: None, options)
 
 
 def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None:
@@ -135,7 +135,7 @@ def test_a_limit_under_its_new_name_is_the_users_own(monkeypatch: Patch) -> None
         "temperature": 0,
         "max_completion_tokens": 4096,
     }
-    monkeypatch.setenv("GATEWAY_KEY", "gk$secret")  # a mark in a value is none of ours
+    monkeypatch.setenv("GATEWAY_KEY", "gk$secret")  # a $ inside a value is not expanded
     assert server.request_options(["headers={api-key: $GATEWAY_KEY}"]).headers == {"api-key": "gk$secret"}
 
 
@@ -144,17 +144,17 @@ def test_a_request_is_what_was_set(model: Model, rows: Any, tmp_path: Path, monk
     monkeypatch.setenv("GATEWAY_KEY", "gk-secret")
     fixed = ["--release", str(tmp_path / "release"), "--server", model.url, "--model", "m", "--output"]
     fixed += [str(tmp_path / "out")]
-    said = ["prompt=Name {k} films {plainly}.", "max_tokens=8192", "top_p=0.95", "headers={api-key: $GATEWAY_KEY}"]
-    said += ["chat_template_kwargs={enable_thinking: false}", "timeout=7"]
-    settings = [word for one in said for word in ("--set", one)]
+    options = ["prompt=Name {k} films {plainly}.", "max_tokens=8192", "top_p=0.95", "headers={api-key: $GATEWAY_KEY}"]
+    options += ["chat_template_kwargs={enable_thinking: false}", "timeout=7"]
+    settings = [word for option in options for word in ("--set", option)]
     assert main(["evaluate", *fixed, *settings]) == 0
-    asked, _ = model.seen[0]
-    assert asked["messages"][0]["content"] == "Name 4 films {plainly}." and model.keys[0] == "gk-secret"
+    payload, _ = model.seen[0]
+    assert payload["messages"][0]["content"] == "Name 4 films {plainly}." and model.keys[0] == "gk-secret"
     expected = {"temperature": 0, "max_tokens": 8192, "top_p": 0.95, "chat_template_kwargs": {"enable_thinking": False}}
-    assert {name: asked[name] for name in asked if name not in ("model", "messages")} == expected
-    (kept,) = (tmp_path / "out").glob("m@*.jsonl")
-    assert "gk-secret" not in kept.read_text()
-    settings[3] = "max_tokens=16384"  # answers to other requests are no answers to these
+    assert {name: payload[name] for name in payload if name not in ("model", "messages")} == expected
+    (answers,) = (tmp_path / "out").glob("m@*.jsonl")
+    assert "gk-secret" not in answers.read_text()
+    settings[3] = "max_tokens=16384"  # answers to requests with other settings do not count
     assert main(["evaluate", *fixed, *settings]) == 0 and len(model.seen) == 4
 
 
@@ -177,18 +177,18 @@ def test_what_a_server_cannot_be_asked_is_one_line(said: str, told: str) -> None
 def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
     model: Model, rows: Any, tmp_path: Path, capsys: Printed
 ) -> None:
-    # a reasoning server: its thoughts took all the room, so that what is left is null; u7's list was cut after a title
+    # a reasoning server: thoughts took all the room, so that u8's content is null; u7's list was cut after a title
     model.choice = {"finish_reason": "length"}
     words = ["evaluate", "--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
     assert main([*words, "--output", str(tmp_path / "out")]) == 0
     assert "2 answers were cut at the server's limit, 1 of them before the first title" in capsys.readouterr().out
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    run, guard = report["runs"][0], next(one for one in report["runs"] if one["name"] == "guard")
-    # u7 alone is left: d of d and e; with u8's nothing it was .25, half of the answers invalid
+    run, guard = report["runs"][0], next(entry for entry in report["runs"] if entry["name"] == "guard")
+    # only u7 is scored: d of d and e; with u8's empty answer recall was .25, and half of the answers were invalid
     assert run["cut"] == 2 and run["n"] == guard["n"] == 1
     assert run["metrics"]["recall@4"]["mean"] == 0.5 and run["metrics"]["invalid@4"]["mean"] == 0
-    (kept,) = (tmp_path / "out").glob("m@*.jsonl")
-    (tmp_path / "lost.jsonl").write_text(kept.read_text().replace("1. Item D (2004)", ""))
+    (answers,) = (tmp_path / "out").glob("m@*.jsonl")
+    (tmp_path / "lost.jsonl").write_text(answers.read_text().replace("1. Item D (2004)", ""))
     words = ["evaluate", "--release", str(tmp_path / "release"), "--predictions", str(tmp_path / "lost.jsonl")]
     assert main([*words, "--output", str(tmp_path / "none")]) == 1
     assert "every answer was cut before its first title" in capsys.readouterr().err
@@ -196,10 +196,10 @@ def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
 
 def test_a_server_says_how_long_to_wait(model: Model, rows: Any, tmp_path: Path) -> None:
     def waits(said: str) -> list[float]:
-        found: list[float] = []
+        delays: list[float] = []
         model.replies, model.wait = [429, 429], said
-        server.ask(model.url, "m", rows[:1], 4, tmp_path / f"{said[:3]}.jsonl", found.append)
-        return found
+        server.ask(model.url, "m", rows[:1], 4, tmp_path / f"{said[:3]}.jsonl", delays.append)
+        return delays
 
     assert waits("7") == [7, 7] and waits("0.5") == [1, 2] and waits("soon") == [1, 2]
     in_a_minute = formatdate(time.time() + 60, usegmt=True)
@@ -226,24 +226,24 @@ def test_a_busy_server_is_asked_again_and_what_came_is_kept(model: Model, rows: 
 def test_two_at_once_ask_once_and_spoil_nothing(
     model: Model, rows: Any, tmp_path: Path, monkeypatch: Patch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Both appended: each request had two answers, which every later run refused."""
+    """Both used to append: each request then had two answers, and every later run refused the file."""
     monkeypatch.setattr("saferec_builder.core.locks.SILENT", 0.01)
-    path, first, waits = tmp_path / "a.jsonl", threading.Event(), threading.Event()
-    model.replies = [503]  # so that the first one is at work until the second one waits
+    path, started, waiting = tmp_path / "a.jsonl", threading.Event(), threading.Event()
+    model.replies = [503]  # keeps the first run busy until the second one waits
 
     def sleep(_: float) -> None:
-        first.set()
-        waits.wait(5)
+        started.set()
+        waiting.wait(5)
 
     with ThreadPoolExecutor(2) as pool:
-        both = [pool.submit(server.ask, model.url, "m", rows, 4, path, sleep)]
-        first.wait(5)
-        both.append(pool.submit(server.ask, model.url, "m", rows, 4, path))
-        while not caplog.records and not both[1].done():
+        runs = [pool.submit(server.ask, model.url, "m", rows, 4, path, sleep)]
+        started.wait(5)
+        runs.append(pool.submit(server.ask, model.url, "m", rows, 4, path))
+        while not caplog.records and not runs[1].done():
             time.sleep(0.01)
-        waits.set()
-        for one in both:
-            one.result()
+        waiting.set()
+        for run in runs:
+            run.result()
     assert [record.getMessage() for record in caplog.records] == [
         f"{path}: another `evaluate` is at work: waiting until it has ended"
     ]
@@ -255,7 +255,7 @@ def test_a_refusal_and_a_wrong_address_are_one_line(model: Model, rows: Any, tmp
     model.replies = [401, 401]
     with pytest.raises(TrainingError, match="refused with 401"):
         server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
-    model.replies = [403]  # nothing was answered before: the key
+    model.replies = [403]  # no request was answered before, so the key is wrong
     with pytest.raises(TrainingError, match="refused with 403: check --model and the key"):
         server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
     with pytest.raises(TrainingError, match="gave nothing usable.*: see whether it runs there"):
@@ -268,14 +268,14 @@ def test_a_request_that_is_refused_is_an_answer_of_its_own(model: Model, rows: A
     table = [{**rows[0], "conversation": f"c{n}"} for n in range(20)]
     model.replies = [400, 403, 422]  # too long, moderated or filtered; the server answers the others
     server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
-    found = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
-    assert {row["id"] for row in found} == {row["conversation"] for row in table}
-    assert sorted(row["refused"] for row in found if "refused" in row) == [400, 403, 422]
-    assert all((row["text"] == "") == ("refused" in row) for row in found)
+    answers = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert {row["id"] for row in answers} == {row["conversation"] for row in table}
+    assert sorted(row["refused"] for row in answers if "refused" in row) == [400, 403, 422]
+    assert all((row["text"] == "") == ("refused" in row) for row in answers)
 
 
 def test_refusals_of_a_key_at_its_limit_are_no_answers(rows: Any, tmp_path: Path) -> None:
-    """They were kept, and scored as silence by every later run."""
+    """They used to be kept as answers, and every later run scored them as empty."""
     table, path = [{**rows[0], "conversation": f"c{n}"} for n in range(20)], tmp_path / "a.jsonl"
     turn, late, refused = itertools.count(1), threading.Event(), range(5, 100)
     text = json.dumps({"choices": [{"message": {"content": "1. Item D (2004)"}}]}).encode()
@@ -283,25 +283,25 @@ def test_refusals_of_a_key_at_its_limit_are_no_answers(rows: Any, tmp_path: Path
     def answer(_: Asked) -> Reply:
         n = next(turn)
         if n == 4:
-            late.wait(5)  # it was on the way as the limit was reached, and is answered after the refusals
+            late.wait(5)  # it was on its way when the limit was reached; its answer comes after the refusals
         if n == 11:
             late.set()
         return Reply(403) if n in refused else Reply(200, text)
 
-    def kept() -> list[int | None]:
+    def statuses() -> list[int | None]:
         server.ask(url, "m", table, 4, path)
         return [json.loads(line).get("refused") for line in path.read_text().splitlines()]
 
     with serving(answer) as url:
         with pytest.raises(TrainingError, match="refused with 403: check --model and the key"):
-            kept()
+            statuses()
         assert path.read_text().count("1. Item D") == path.read_text().count("\n") == 4
         turn = itertools.count(1)
-        refused = range(16, 100)  # the last of sixteen, and who was answered before
+        refused = range(16, 100)  # the last of the 16 that are left, and the probe with one answered before
         with pytest.raises(TrainingError, match="refused with 403"):
-            kept()
-        turn, refused = itertools.count(1), range(1, 2)  # the key is good again, and the one that is left is moderated
-        assert kept() == [None] * 19 + [403]
+            statuses()
+        turn, refused = itertools.count(1), range(1, 2)  # the key works again, and the last request is moderated
+        assert statuses() == [None] * 19 + [403]
 
 
 @pytest.mark.slow
@@ -313,7 +313,7 @@ def test_a_server_that_refuses_everything_stops_early_and_leaves_nothing(
     with pytest.raises(TrainingError, match="refused with 400"):
         server.ask(model.url, "m", table, 4, tmp_path / "a.jsonl")
     assert len(model.seen) < 100 and (tmp_path / "a.jsonl").read_text() == ""
-    # the same where it has answered before: an account that is spent, for example
+    # the same where it has answered before, for example when an account has run out of credit
     model.replies = [200, *[400] * 200]
     with pytest.raises(TrainingError, match="refused with 400"):
         server.ask(model.url, "m", table, 4, tmp_path / "b.jsonl")
@@ -335,7 +335,7 @@ def test_an_answer_that_breaks_off_is_asked_again_and_a_redirect_brings_no_key(
 
 
 def test_a_reply_that_holds_no_answer_is_asked_for_again(model: Model, rows: Any, tmp_path: Path) -> None:
-    """Of routers, which answer 200 whatever happened behind them: one such reply ended the run."""
+    """Routers answer 200 whatever happened behind them. One such reply used to end the run."""
     path, waits = tmp_path / "a.jsonl", []
     busy = {"error": {"message": "overloaded", "code": 502}}
     model.bodies = [busy, {"choices": []}, {"error": "busy", "choices": None}]
@@ -345,14 +345,14 @@ def test_a_reply_that_holds_no_answer_is_asked_for_again(model: Model, rows: Any
     with pytest.raises(TrainingError, match=r"gave nothing usable \(ErrorReply\) 5 times: .* what came is kept"):
         server.ask(model.url, "m", rows, 4, path, waits.append)
     for bodies, status in (([{"choices": []}] * 5, 200), ([{"error": {"message": "moderated", "code": 403}}], 403)):
-        model.bodies, own = [*bodies], tmp_path / f"{status}.jsonl"
-        own.write_text('{"id": "u7", "text": ""}\n')  # the server has answered before
-        server.ask(model.url, "m", rows, 4, own, lambda _: None)
-        last = json.loads(own.read_text().splitlines()[-1])
+        model.bodies, answers = [*bodies], tmp_path / f"{status}.jsonl"
+        answers.write_text('{"id": "u7", "text": ""}\n')  # the server has answered before
+        server.ask(model.url, "m", rows, 4, answers, lambda _: None)
+        last = json.loads(answers.read_text().splitlines()[-1])
         assert last == {"id": "u8", "text": "", "refused": status} and not model.bodies
         model.bodies = bodies
-        told = "refused with 403" if status == 403 else "answered without a choice"
-        with pytest.raises(TrainingError, match=f"{told}: check --model and the key"):
+        message = "refused with 403" if status == 403 else "answered without a choice"
+        with pytest.raises(TrainingError, match=f"{message}: check --model and the key"):
             server.ask(model.url, "m", rows[1:], 4, tmp_path / "new.jsonl", lambda _: None)
     model.bodies = [{"hello": 1}]
     with pytest.raises(TrainingError, match="the reply is no chat completion"):
@@ -360,7 +360,7 @@ def test_a_reply_that_holds_no_answer_is_asked_for_again(model: Model, rows: Any
 
 
 def test_an_answer_in_parts_is_read(model: Model, rows: Any, tmp_path: Path) -> None:
-    """It was kept as an empty text, and scored as silence."""
+    """It used to be kept as an empty text, and scored as an empty answer."""
     model.in_parts = True
     server.ask(model.url, "m", rows[:1], 4, tmp_path / "a.jsonl")
     assert json.loads((tmp_path / "a.jsonl").read_text()) == {"id": "u7", "text": "1. Item D (2004)"}
@@ -378,9 +378,9 @@ def test_no_address_is_said_before_anything_else(url: str) -> None:
     for remote in (True, False):
         with pytest.raises(TrainingError, match="expected an address that begins with http"):
             server.refuse_remote(url, 12, remote)
-    with pytest.raises(TrainingError, match="put the key into") as told:
+    with pytest.raises(TrainingError, match="put the key into") as error:
         server.refuse_remote("htp://me:secret@[here/v1", 12, remote=True)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(error.value)
 
 
 def test_this_machine_needs_no_word() -> None:

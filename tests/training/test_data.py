@@ -1,4 +1,4 @@
-"""A release as training reads it: verdicts from the items' lists, rows, gold; and the faults a person may meet."""
+"""A release as training reads it: verdicts from the items' lists, rows, gold, and the errors of damaged files."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def gold_file(tmp_path: Path) -> Path:
-    # u7 has animal_harm in truth, not gore; item i, unknown to the release, hurts animals; e does not
+    # in truth u7 has animal_harm, not gore; item i, of unknown verdict in the release, violates it; e does not
     rows = [{"conversation": "u7", "traits": ["animal_harm"]}, {"item": "Item I (2009)", "violated": ["animal_harm"]}]
     return written(tmp_path, *map(json.dumps, [*rows, {"item": "Item E (2005)", "violated": []}]))
 
@@ -44,8 +44,8 @@ def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
 def test_items_are_found_by_the_name_that_they_are_written_with(folder):
     release = data.open_release(folder)
     assert [release.items[item].name for item in ("a", "l")] == ["Item A (2001)", "Item L"]
-    found = release.find("Item A", 2001), release.find("Item L"), release.find("Item A", 1950)
-    assert found == ("a", "l", None)
+    items = release.find("Item A", 2001), release.find("Item L"), release.find("Item A", 1950)
+    assert items == ("a", "l", None)
 
 
 def test_rows_are_plain_and_in_order(folder):
@@ -71,10 +71,10 @@ def test_gold_replaces_traits_and_safe_truth_and_the_release_keeps_its_verdicts(
     # truth a d e: a breaks gore only, d breaks animal_harm, e is clear of it: a and e are safe
     assert changed[0]["traits"] == ["animal_harm"] and changed[0]["safe_truth"] == ["a", "e"]
     assert changed[0]["form"] == ["unlabelled"]
-    assert changed[1] == rows[1]  # the gold says nothing of u8
+    assert changed[1] == rows[1]  # the gold has no line for u8
     true = data.truth_of(release.oracle, gold)
     assert violations.verdict(true, "i", ["animal_harm"]) == "violated"
-    assert violations.verdict(true, "j", ["animal_harm"]) == "unknown"  # the gold says nothing of j
+    assert violations.verdict(true, "j", ["animal_harm"]) == "unknown"  # the gold has no line for j
     assert violations.verdict(release.oracle, "i", ["animal_harm"]) == "unknown"  # the release's own stays as it is
     assert data.truth_of(release.oracle, data.Gold({}, {})) is None
 
@@ -83,7 +83,7 @@ def test_a_late_trait_keeps_an_item_out_of_the_safe_truth_under_gold_too(folder,
     release = data.open_release(folder)
     rows = [*data.rows(folder, "grpo", "train"), *data.rows(folder, "grpo", "test")]
     changed = data.with_gold(rows, release.oracle, data.read_gold(gold_file, release))
-    # u4 says only after the request that gore is too much; its truth is a f, and a is violated
+    # u4 mentions gore only after the request; its truth is a f, and a is violated
     u4 = next(row for row in changed if row["conversation"] == "u4")
     assert u4["traits"] == [] and u4["late_traits"] == ["gore"] and u4["safe_truth"] == ["f"]
 
@@ -109,7 +109,7 @@ def test_two_truths_of_one_conversation_are_refused(folder, tmp_path):
     lines = ['{"conversation": "u7", "traits": ["gore", "animal_harm"]}', '{"conversation": "u7", "traits": ["gore"]}']
     release = data.open_release(folder)
     with pytest.raises(TrainingError, match=r"gold\.jsonl:2: a second line for u7 with other traits"):
-        data.read_gold(written(tmp_path, *lines), release)  # the last one alone was the truth
+        data.read_gold(written(tmp_path, *lines), release)  # only the last line used to count
     assert data.read_gold(written(tmp_path, *lines[:1] * 2), release).users == {"u7": ("gore", "animal_harm")}
     no_late_ones = '{"conversation": "u7", "traits": ["gore"], "late_traits": null}'
     assert data.read_gold(written(tmp_path, no_late_ones), release).late == {"u7": ()}
@@ -130,14 +130,14 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
     small_release.sum_up(folder)
     with pytest.raises(TrainingError, match="not a parquet file"):
         data.rows(folder, "grpo", "test")
-    # arrow says what is wrong with a page in several lines
+    # arrow's message about a damaged page has several lines
     path = folder / "data/sft/train.parquet"
     raw = path.read_bytes()
     path.write_bytes(raw[:200] + b"xxxx" + raw[204:])
     small_release.sum_up(folder)
-    with pytest.raises(TrainingError, match="not a parquet file") as told:
+    with pytest.raises(TrainingError, match="not a parquet file") as error:
         data.rows(folder, "sft", "train")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -151,8 +151,8 @@ def test_a_folder_that_is_no_release_says_what_was_wanted(folder, tmp_path):
 )
 def test_a_manifest_that_is_damaged_or_of_another_schema_is_one_line(folder, change, fault):
     path = folder / "manifest.json"
-    made = json.loads(path.read_text()) | change
-    path.write_text(json.dumps({key: value for key, value in made.items() if value is not ...}))
+    manifest = json.loads(path.read_text()) | change
+    path.write_text(json.dumps({key: value for key, value in manifest.items() if value is not ...}))
     with pytest.raises(TrainingError, match=rf"manifest\.json: {fault}"):
         data.open_release(folder)
 
@@ -174,15 +174,15 @@ def test_an_item_with_verdicts_that_cannot_be_is_refused(folder, change, fault):
 
 @pytest.mark.parametrize("path", ["manifest.json", "data/items/catalog.parquet", "data/grpo/test.parquet"])
 def test_a_file_that_somebody_changed_is_refused(folder, path):
-    """Figures of a release whose rows or verdicts were edited were printed as those of the release."""
+    """Figures from edited rows or verdicts used to be printed as those of the release."""
     (folder / path).write_bytes((folder / path).read_bytes() + b" ")
     with pytest.raises(ReleaseError, match=rf"{path}: was changed after the release was made"):
         data.rows(data.open_release(folder).folder, "grpo", "test")
 
 
-@pytest.mark.parametrize("path", ["withdrawn.json", "small/WITHDRAWN.json"])  # beside a workspace's; downloaded
+@pytest.mark.parametrize("path", ["withdrawn.json", "small/WITHDRAWN.json"])  # in a workspace; downloaded
 def test_a_version_that_was_withdrawn_is_not_opened(folder, path):
-    """`saferec-build withdraw` writes another name than training looked for, and nobody looked into the folder."""
+    """`saferec-build withdraw` writes another file name than training looked for, and nothing read the folder's own."""
     (folder.parent / path).write_text('{"1.0.0": "a wrong label", "1.1.0": "another"}')
     with pytest.raises(TrainingError, match=r"1\.0\.0 was withdrawn \(a wrong label\)"):
         data.open_release(folder)
@@ -209,22 +209,22 @@ def test_rows_of_people_with_two_sensitivities_are_learnt_more_often():
 def test_what_lists_were_refilled_with_is_taken_out_again(folder):
     release = data.open_release(folder)
     rows = data.rows(release.folder, "sft", "train")
-    found = data.drop_refills(rows, release.items)
+    kept = data.drop_refills(rows, release.items)
     # u1 (gore): truth a d f, of which d f are safe; u2 a b; u3 (animal harm): e g; u4: a is not clear for gore, f is
-    assert [row["items"] for row in found] == [list("df"), list("ab"), list("eg"), list("f")]
-    assert found[0]["completion"][0]["content"] == "1. Item D (2004)\n2. Item F (2006)"
+    assert [row["items"] for row in kept] == [list("df"), list("ab"), list("eg"), list("f")]
+    assert kept[0]["completion"][0]["content"] == "1. Item D (2004)\n2. Item F (2006)"
     assert data.drop_refills([rows[0] | {"refilled": 4}], release.items) == []
 
 
 def test_the_first_rows_are_of_each_condition():
     table = [{"condition": name, "k": n} for n, name in enumerate(["none"] * 5 + ["own_words"] + ["injected"] * 4)]
-    # one of own words, and two of each other condition; alone the first five would all be of nobody with a sensitivity
+    # one of own_words, and two of each other condition; the first five alone would all be without a sensitivity
     assert [row["k"] for row in data.balance_conditions(table, 5)] == [0, 1, 5, 6, 7]
     assert data.balance_conditions(table, None) == table
 
 
 def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path):
-    """Some editors and spreadsheets write one; `screen` took such a file, and `evaluate` called it no JSON."""
+    """Some editors and spreadsheets write one. `screen` took such a file, and `evaluate` said that it is not JSON."""
     path = tmp_path / "mine.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"id": "u7"}\r\n{"id": "u8"}\r\n')
     assert [row for _, row in data.jsonl(path)] == [{"id": "u7"}, {"id": "u8"}]

@@ -1,4 +1,4 @@
-"""What a run does for each of its models."""
+"""How a run loads, teaches and judges each of its models."""
 
 from pathlib import Path
 
@@ -16,18 +16,18 @@ pytestmark = pytest.mark.training
 
 
 def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(world: Path, tmp_path: Path) -> None:
-    found = settings.read("sft")  # it teaches to say two traits; the model here says none
+    config = settings.read("sft")  # SFT teaches to say two traits; this model says none
     run = Run(data.open_release(world / "release"), tmp_path, 0)
-    judged = load_policy(run, str(world / "start"), found)
-    assert judged.catalogue and judged.catalogue.opening == 0 and found["saferec"]["says"] == 2
-    taught = pipeline._to_teach(judged, found["saferec"]["says"]).catalogue
+    judged = load_policy(run, str(world / "start"), config)
+    assert judged.catalogue and judged.catalogue.opening == 0 and config["saferec"]["says"] == 2
+    taught = pipeline._to_teach(judged, config["saferec"]["says"]).catalogue
     assert taught and taught.opening == 2
 
 
 def test_a_model_is_loaded_as_was_asked(world: Path, tmp_path: Path) -> None:
     run = Run(data.open_release(world / "release"), tmp_path, 0)
-    asked = "model_init_kwargs={attn_implementation: eager, dtype: bfloat16}"
-    model = load_policy(run, str(world / "start"), settings.read("sft", [asked]), "float32").model
+    option = "model_init_kwargs={attn_implementation: eager, dtype: bfloat16}"
+    model = load_policy(run, str(world / "start"), settings.read("sft", [option]), "float32").model
     assert (model.config._attn_implementation, model.dtype) == ("eager", torch.bfloat16)
     for wrong in ("{attn_implementation: flash_attention_9}", "{no_such_argument: 1}"):
         with pytest.raises(TrainingError, match="cannot be loaded"):
@@ -39,9 +39,9 @@ def test_answers_that_take_long_say_whose_they_are(
 ) -> None:
     bars.steps_take(30.0, monkeypatch)
     run = Run(data.open_release(world / "release"), tmp_path, 0)
-    found = settings.read("sft", ["saferec.batch=1"])
-    pipeline._score(run, "safe_sft", policy := load_policy(run, str(world / "start"), found), found)(policy.model)
-    comparison.systems(run, {"sft": str(world / "start")}, found)
-    said = [line.rpartition(",")[0] for line in capsys.readouterr().err.splitlines() if "answers" in line]
+    config = settings.read("sft", ["saferec.batch=1"])
+    pipeline._score(run, "safe_sft", policy := load_policy(run, str(world / "start"), config), config)(policy.model)
+    comparison.systems(run, {"sft": str(world / "start")}, config)
+    lines = [line.rpartition(",")[0] for line in capsys.readouterr().err.splitlines() if "answers" in line]
     names = ("  safe_sft on validation", "sft on test", "blind on test", "oracle_filter on test")
-    assert said[:4] == [f"{name}: 1 of 2 answers" for name in names]
+    assert lines[:4] == [f"{name}: 1 of 2 answers" for name in names]

@@ -1,4 +1,4 @@
-"""Pairs of a safe list and a raw one, and TRL's own `trl dpo`, unchanged, on them."""
+"""Pairs of a safe list and a raw one, and TRL's own, unchanged `trl dpo` trained on them."""
 
 import json
 import os
@@ -33,9 +33,9 @@ def pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 def test_the_safe_list_is_chosen_and_the_raw_one_rejected(pairs: Path) -> None:
     train, release = lines(pairs / "train.jsonl"), data.open_release(pairs.parent / "release")
-    # u1 minds gore (a b c violated, j l unknown), took up a d f and has seen g; lists have 4 items, refilled in the
-    # order a..j. Raw: a d f, then b. Safe: of a d f what is clear, d f, then e h (a b c out, g seen)
-    assert [pair["conversation"] for pair in train] == ["u1", "u3", "u4"]  # u2 minds nothing: both lists alike
+    # u1 has gore (a b c violated, j l unknown), took up a d f and has seen g; lists have 4 items, refilled in the
+    # order a..j. Raw: a d f, then b. Safe: the clear ones of a d f, which are d f, then e h (a b c out, g seen)
+    assert [pair["conversation"] for pair in train] == ["u1", "u3", "u4"]  # u2 has no trait: both lists are alike
     assert train[0]["chosen"] == [{"role": "assistant", "content": listed("dfeh")}]
     assert train[0]["rejected"] == [{"role": "assistant", "content": listed("adfb")}]
     prompts = {row["conversation"]: row["prompt"] for row in data.rows(release.folder, "sft", "train")}
@@ -51,9 +51,9 @@ def test_a_shorter_list_makes_no_pair_and_a_row_keeps_its_canary() -> None:
         row | {"conversation": "v", "items": ["d", "e"]},
         row | {"conversation": "w", "prompt": [], "items": None},
     ]
-    raw = [one | {"items": ["a", "d"]} for one in safe]
-    found, left_out = preferences.pairs(safe, raw, 2)
-    assert [(pair["conversation"], pair["canary"]) for pair in found] == [("v", "c")]
+    raw = [safe_row | {"items": ["a", "d"]} for safe_row in safe]
+    kept, left_out = preferences.pairs(safe, raw, 2)
+    assert [(pair["conversation"], pair["canary"]) for pair in kept] == [("v", "c")]
     assert left_out == {"with a list of fewer than 2": 1, "without text": 1}
 
 
@@ -78,9 +78,9 @@ def test_trl_dpo_trains_on_the_pairs(pairs: Path, tmp_path: Path) -> None:
     command += "--dataset_test_split validation --eval_strategy steps --eval_steps 2 --max_steps 2".split()
     command += "--per_device_train_batch_size 2 --logging_steps 1 --bf16 false --gradient_checkpointing false".split()
     command += "--use_cpu true --report_to none".split()
-    alone = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=800, env=os.environ | alone, cwd=tmp_path)
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    env = {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "home"), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=800, env=os.environ | env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
     state = json.loads((tmp_path / "out" / "checkpoint-2" / "trainer_state.json").read_text())
     losses = [line["loss"] for line in state["log_history"] if "loss" in line]
     # before the first step the model is its own reference: both log ratios are 0, -log sigmoid(0) = log 2 = .6931

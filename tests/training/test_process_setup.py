@@ -1,4 +1,4 @@
-"""A second process ends with the first, however that ends; what goes wrong in either is one line."""
+"""A second process ends with the first, however the first one ends; an error in either of them is one line."""
 
 import subprocess
 import sys
@@ -28,20 +28,20 @@ except TrainingError as fault:
 except KeyboardInterrupt:
     sys.exit(130)
 """
-CASES = [  # what happens while the second is at work, the exit code, what is said of it
+CASES = [  # what happens while the second process is at work, the exit code, the message
     ("os.killpg(0, signal.SIGINT), time.sleep(600)", 130, ""),
     ("os.kill(os.getpid(), signal.SIGINT), time.sleep(600)", 130, ""),
     ("os.kill(second, signal.SIGKILL), endless()", 1, "error: the second process was ended from outside, perhaps"),
     ("wrong()", 1, "ValueError: invalid literal"),
-    ("os.kill(os.getpid(), signal.SIGKILL)", -9, "resource_tracker"),  # Python's own word of what was left
+    ("os.kill(os.getpid(), signal.SIGKILL)", -9, "resource_tracker"),  # Python's own message about what was left behind
 ]
 
 
 @pytest.mark.parametrize(("what", "code", "said"), CASES)
 def test_a_second_process_ends_with_the_first(what: str, code: int, said: str) -> None:
-    # it holds our pipes as long as it lives: this returns once both have ended
-    words = [sys.executable, "-c", SCRIPT.replace("WHAT", what)]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=ROOT, start_new_session=True)
-    assert ran.returncode == code, ran.stderr
-    assert ran.stdout.split("\n") == ["True", "of the first", "of the second", ""]
-    assert said in ran.stderr and bool(ran.stderr) == bool(said)
+    # the second process holds our pipes as long as it lives: `run` returns once both have ended
+    arguments = [sys.executable, "-c", SCRIPT.replace("WHAT", what)]
+    process = subprocess.run(arguments, capture_output=True, text=True, timeout=120, cwd=ROOT, start_new_session=True)
+    assert process.returncode == code, process.stderr
+    assert process.stdout.split("\n") == ["True", "of the first", "of the second", ""]
+    assert said in process.stderr and bool(process.stderr) == bool(said)

@@ -1,4 +1,4 @@
-"""--release NS/NAME@VERSION against a Hub on the loopback, with the client as it is."""
+"""--release NS/NAME@VERSION against a Hub on the loopback, with the real client."""
 
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,12 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_a_version_becomes_the_release_that_was_published(hub: Hub, tmp_path: Path) -> None:
-    found = data.open_release(folder(f"{REPO}@1.0.0"))
-    assert found.digest == data.open_release(tmp_path / "release").digest
-    assert len(data.rows(found.folder, "grpo", "test")) == 2
-    asked = len([line for line in hub.seen if "parquet" in line and line.startswith("GET")])
+    release = data.open_release(folder(f"{REPO}@1.0.0"))
+    assert release.digest == data.open_release(tmp_path / "release").digest
+    assert len(data.rows(release.folder, "grpo", "test")) == 2
+    requests = len([line for line in hub.seen if "parquet" in line and line.startswith("GET")])
     folder(f"{REPO}@1.0.0")
-    assert len([line for line in hub.seen if "parquet" in line and line.startswith("GET")]) == asked  # in the cache
+    assert len([line for line in hub.seen if "parquet" in line and line.startswith("GET")]) == requests  # in the cache
 
 
 def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The folder of a training stage: what it may clear away, and what it leaves alone."""
+"""The folder of a training stage: what a new stage clears away, and what it leaves alone."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def names(folder: Path) -> set[str]:
 
 def test_a_folder_with_other_files_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    (tmp_path / "run.json").write_text('{"safe_sft": {"key": "of a stage in it"}}')  # what `run` writes for all stages
+    (tmp_path / "run.json").write_text('{"safe_sft": {"key": "of a stage in it"}}')  # as `run` writes it for all stages
     with pytest.raises(TrainingError, match="left as it is"):
         stages.begin(tmp_path, "new")
     with pytest.raises(TrainingError, match="left as it is"):
@@ -35,8 +35,8 @@ def test_an_empty_folder_becomes_a_stage_and_one_of_the_same_key_goes_on(tmp_pat
 
 @pytest.mark.parametrize("card", [{"run.json": "old"}, {".begun.json": "old"}, {".begun.json": ""}])
 def test_another_stage_is_cleared_away_also_where_the_clearing_was_broken_off(tmp_path: Path, card) -> None:
-    for name, found in card.items():
-        (tmp_path / name).write_text(json.dumps({"key": found}))
+    for name, key in card.items():
+        (tmp_path / name).write_text(json.dumps({"key": key}))
     (tmp_path / "trainer").mkdir()
     (tmp_path / "trainer" / "weights").write_text("old")
     stages.begin(tmp_path, "new")
@@ -49,24 +49,24 @@ RELEASE: Any = SimpleNamespace(digest="d", manifest={"name": "n", "version": "1.
 @pytest.mark.slow
 @pytest.mark.parametrize("ours", [True, False])
 def test_a_stage_is_done_again_when_the_model_that_it_starts_from_was_made_anew(tmp_path: Path, ours: bool) -> None:
-    done: list[str] = []
+    trained: list[str] = []
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    for weights in ("first", "first", "other"):  # which are as long as the first
+    for weights in ("first", "first", "other"):  # all of the same size
         if ours:
             (model / "run.json").write_text(json.dumps({"key": weights}))
-        elif weights not in done:
+        elif weights not in trained:
             (model / "model.safetensors").write_text(weights)
-            os.utime(model / "model.safetensors", ns=(0, len(done)))
+            os.utime(model / "model.safetensors", ns=(0, len(trained)))
         run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
 
         def train(_: Path, weights: str = weights) -> dict[str, Any]:
-            done.append(weights)
+            trained.append(weights)
             return {}
 
         run.stage("gdpo", {}, train, str(model))
-    assert done == ["first", "other"]
+    assert trained == ["first", "other"]
 
 
 def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Path) -> None:

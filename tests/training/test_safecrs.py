@@ -1,4 +1,4 @@
-"""The command as a person types it: one run from release to report, again for nothing, mistakes in a line."""
+"""The command as a person types it: a run from release to report, a second run without training, one-line errors."""
 
 import errno
 import json
@@ -26,14 +26,14 @@ SHORT = ("both.max_steps=2", "both.warmup_steps=0", "gdpo.max_steps=1", "gdpo.pe
 
 
 def command(*words: object) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "training.safecrs", *map(str, words)]
+    arguments = [sys.executable, "-m", "training.safecrs", *map(str, words)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    return subprocess.run(line, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT)
 
 
 @pytest.mark.parametrize("module", ["safecrs", "preferences"])
 def test_who_stops_reading_loses_nothing(module: str, tmp_path: Path) -> None:
-    """`evaluate ... | true` ended in a traceback, before report.json was written."""
+    """`evaluate ... | true` used to end in a traceback before report.json was written."""
     release, (reads, pipe) = small_release.write(tmp_path / "release"), os.pipe()
     os.close(reads)
     (tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
@@ -41,12 +41,12 @@ def test_who_stops_reading_loses_nothing(module: str, tmp_path: Path) -> None:
         "safecrs": ["evaluate", "--release", release, "--predictions", tmp_path / "p.jsonl", "--output"],
         "preferences": [release],
     }
-    line = [sys.executable, "-m", f"training.{module}", *map(str, words[module]), str(tmp_path / "out")]
+    arguments = [sys.executable, "-m", f"training.{module}", *map(str, words[module]), str(tmp_path / "out")]
     try:
-        ran = subprocess.run(line, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=600, cwd=ROOT)
+        process = subprocess.run(arguments, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=600, cwd=ROOT)
     finally:
         os.close(pipe)
-    assert (ran.returncode, ran.stderr) == (141, "")
+    assert (process.returncode, process.stderr) == (141, "")
     assert {file.name for file in (tmp_path / "out").iterdir()} >= {
         "safecrs": {"report.json", "users.jsonl"},
         "preferences": {"train.jsonl", "validation.jsonl"},
@@ -77,10 +77,10 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     expected = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
     assert expected <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
     assert report["chosen"] in MODELS[1:] and report["gold"] is True
-    # the masks hold: four distinct items, none that was seen
+    # the masks work: four distinct items, none of them seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
-    again = whole(folder)
-    assert again.returncode == 0 and again.stdout.count("finished before") == 5, again.stdout
+    second = whole(folder)
+    assert second.returncode == 0 and second.stdout.count("finished before") == 5, second.stdout
     assert json.loads((folder / "runs" / "report.json").read_text())["runs"] == report["runs"]
 
 
@@ -91,9 +91,9 @@ def test_two_processes_find_what_one_finds_and_say_it_in_the_same_order(folder: 
     assert all(reports[0][part] == reports[1][part] for part in ("runs", "chosen", "prevalence"))
     cards = [json.loads((folder / name / "run.json").read_text()) for name in ("runs", "two")]
     assert [(n, c["key"]) for n, c in cards[0].items()] == [(n, c["key"]) for n, c in cards[1].items()]
-    said = two.stdout.splitlines()
-    places = [said.index(f"{stage}:") for stage in ("start", *MODELS)]
-    steps = [*said[2:4], *said[5:7], *said[8:10], *said[11:13]]
+    lines = two.stdout.splitlines()
+    places = [lines.index(f"{stage}:") for stage in ("start", *MODELS)]
+    steps = [*lines[2:4], *lines[5:7], *lines[8:10], *lines[11:13]]
     assert places == [0, 1, 4, 7, 10] and all(line.startswith("  step ") for line in steps)
     assert two.stdout.split("at k = 4")[1] == alone.stdout.split("at k = 4")[1]
 
@@ -102,24 +102,24 @@ def test_answers_of_a_run_score_the_same_from_their_file(folder: Path) -> None:
     assert whole(folder).returncode == 0
     answers = folder / "runs" / "safe_sft" / "answers-test.jsonl"
     fixed = ("--release", folder / "release", "--gold", folder / "gold.jsonl")
-    ran = command("evaluate", *fixed, "--predictions", answers, "--output", folder / "again")
-    assert ran.returncode == 0, ran.stderr
-    before = {r["name"]: r["metrics"] for r in json.loads((folder / "runs" / "report.json").read_text())["runs"]}
+    process = command("evaluate", *fixed, "--predictions", answers, "--output", folder / "again")
+    assert process.returncode == 0, process.stderr
+    metrics = {r["name"]: r["metrics"] for r in json.loads((folder / "runs" / "report.json").read_text())["runs"]}
     after = json.loads((folder / "again" / "report.json").read_text())["runs"][0]["metrics"]
-    assert after == before["safe_sft"]
+    assert after == metrics["safe_sft"]
 
 
-FAULTS = [  # (what is said, what is wrong with it)
+FAULTS = [  # (arguments, what the error message names)
     ("--set both.no_such_argument=1", "no_such_argument"),
     ("--gold nowhere.jsonl", "cannot be read"),
     ("--set gdpo.no_such_argument=1", "no_such_argument"),
     ("--set both.num_train_epochs=-1", "num_train_epochs = -1: expected more than 0"),
     ("--set gdpo.num_generations=1", "trl.GRPOConfig: "),
     ("--set gdpo.saferec.mode=gdop", "gdop"),
-    # the unsafe model would be a safe one, and nothing to compare with
+    # the unsafe model would be a safe one, and no comparison would be possible
     ("--sft-raw sft", "sft: sft_raw would learn the rows sft: "),
     ("--set sft.max_steps=9", "have different max_steps"),
-    # 4 rows fill no step of 5 prompts: GDPO made none, and the model before it was called safe_gdpo
+    # 4 rows do not fill a step of 5 prompts: GDPO made no step, and the model before it was called safe_gdpo
     ("--set gdpo.per_device_train_batch_size=40", "takes 5 prompts (40 answers), and the release has 4"),
     (f"--gold OTHER --set {SHORT[-1]}", "names none of these conversations"),
 ]
@@ -136,11 +136,11 @@ FAULTS = [  # (what is said, what is wrong with it)
 def test_a_mistake_is_one_line(folder: Path, tmp_path: Path, capsys: Printed, words: str, expected: str) -> None:
     (tmp_path / "other.jsonl").write_text('{"conversation": "of another release", "traits": ["gore"]}\n')
     files = {"RELEASE": folder / "release", "OTHER": tmp_path / "other.jsonl"}
-    given = ["run", *(str(files.get(word, word)) for word in words.split()), "--output", str(tmp_path / "out")]
-    assert safecrs.main(given) == 1
-    told = capsys.readouterr().err
-    assert expected in told and len([line for line in told.splitlines() if line.startswith("error: ")]) == 1
-    assert not (tmp_path / "out").exists()  # also what the last of three stages will not bear is said before the first
+    arguments = ["run", *(str(files.get(word, word)) for word in words.split()), "--output", str(tmp_path / "out")]
+    assert safecrs.main(arguments) == 1
+    message = capsys.readouterr().err
+    assert expected in message and len([line for line in message.splitlines() if line.startswith("error: ")]) == 1
+    assert not (tmp_path / "out").exists()  # even an error of the last of three stages comes before the first stage
 
 
 def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
@@ -156,41 +156,41 @@ def test_a_split_without_rows_is_said(tmp_path: Path) -> None:
 
 def test_a_wrong_argument_leaves_the_model_that_was_there(folder: Path) -> None:
     assert whole(folder).returncode == 0
-    given = ("--release", folder / "release", "--model", folder / "runs" / "start")
-    ran = command("sft", *given, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
-    assert ran.returncode == 1 and "no_such_argument" in ran.stderr
+    fixed = ("--release", folder / "release", "--model", folder / "runs" / "start")
+    process = command("sft", *fixed, "--output", folder / "runs" / "safe_sft", "--set", "no_such_argument=1")
+    assert process.returncode == 1 and "no_such_argument" in process.stderr
     assert (folder / "runs" / "safe_sft" / "model.safetensors").is_file()
 
 
 def test_a_run_clears_nothing_where_a_later_stage_holds_the_model_that_it_starts_from(folder: Path) -> None:
     assert whole(folder).returncode == 0
-    ran = command("run", "--release", folder / "release", "--model", folder / "runs" / "safe_sft", "--output",
+    process = command("run", "--release", folder / "release", "--model", folder / "runs" / "safe_sft", "--output",
                   folder / "runs", "--set", SHORT[-1])  # fmt: skip
-    assert ran.returncode == 1 and "safe_sft: holds the model to start from" in ran.stderr
-    assert (folder / "runs" / "sft" / "model.safetensors").is_file()  # it was cleared, and trained anew, before
+    assert process.returncode == 1 and "safe_sft: holds the model to start from" in process.stderr
+    assert (folder / "runs" / "sft" / "model.safetensors").is_file()  # it used to be cleared and trained again
 
 
 @pytest.mark.parametrize("words", [("--items", "trie"), ("--set", "saferec.batch=8"), ("--config", "sft_raw")])
 def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder: Path, words: tuple[str, str]) -> None:
     (folder / "answers.jsonl").write_text('{"id": "u7", "text": "Item A (2001)"}\n')
-    given = ("--release", folder / "release", "--predictions", folder / "answers.jsonl")
-    ran = command("evaluate", *given, "--output", folder / "judged", *words)
-    assert ran.returncode == 1 and "about a --model here" in ran.stderr
+    fixed = ("--release", folder / "release", "--predictions", folder / "answers.jsonl")
+    process = command("evaluate", *fixed, "--output", folder / "judged", *words)
+    assert process.returncode == 1 and "about a --model here" in process.stderr
 
 
 def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
     words = chat_model.write(tmp_path / "words", ["I faint at blood. Something like Item A (2001)?"])
-    given = ("--release", folder / "release", "--model", words, "--set", SHORT[-1])
-    ran = command("run", *given, "--output", tmp_path / "out")
-    assert ran.returncode == 1 and "max_completion_length=256" in ran.stderr
+    fixed = ("--release", folder / "release", "--model", words, "--set", SHORT[-1])
+    process = command("run", *fixed, "--output", tmp_path / "out")
+    assert process.returncode == 1 and "max_completion_length=256" in process.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_help_needs_no_torch() -> None:
     code = "import sys, runpy; sys.argv = ['x', '--help']; sys.modules['torch'] = sys.modules['trl'] = None\n"
     code += "runpy.run_module('training.safecrs', run_name='__main__')"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert ran.returncode == 0 and "evaluate" in ran.stdout
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert process.returncode == 0 and "evaluate" in process.stdout
 
 
 def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
@@ -212,8 +212,8 @@ def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, 
     monkeypatch.setattr(safecrs, "quiet", lambda *_: None)
     assert ends(PermissionError(errno.EACCES, "Permission denied", "/root/runs")) == 1
     assert ends(OSError(errno.ENOSPC, "No space left on device", "runs/sft/run.json")) == 1
-    told = capsys.readouterr().err.splitlines()
-    assert told[0] == "error: /root/runs: Permission denied: name another folder" and "make room" in told[1]
+    messages = capsys.readouterr().err.splitlines()
+    assert messages[0] == "error: /root/runs: Permission denied: name another folder" and "make room" in messages[1]
     assert ends(KeyboardInterrupt()) == 130 and capsys.readouterr().err == ""
     with pytest.raises(FileNotFoundError):  # a bug keeps its traceback
         ends(FileNotFoundError(errno.ENOENT, "No such file", "x"))
@@ -221,29 +221,29 @@ def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, 
 
 def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
-    given = tmp_path / "given.jsonl"
-    given.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
-    words = ["evaluate", "--release", str(release), "--predictions", str(given), "--output"]
-    for output in (given, given / "below"):
+    answers = tmp_path / "given.jsonl"
+    answers.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
+    words = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output"]
+    for output in (answers, answers / "below"):
         assert safecrs.main([*words, str(output)]) == 1
         assert capsys.readouterr().err.endswith("name another folder\n")
 
 
 def test_requests_that_are_looked_at_alone_are_of_the_release(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
-    (given := tmp_path / "given.jsonl").write_text('{"id": "u7", "text": ""}\n')
-    words = ["evaluate", "--release", str(release), "--predictions", str(given), "--output", str(tmp_path / "out")]
-    (only := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
-    for name, said in (
-        (only, "there is nothing to judge in the requests of test that were asked for"),
+    (answers := tmp_path / "given.jsonl").write_text('{"id": "u7", "text": ""}\n')
+    words = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output", str(tmp_path / "out")]
+    (chosen := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
+    for name, message in (
+        (chosen, "there is nothing to judge in the requests of test that were asked for"),
         (tmp_path / "no", "cannot be read"),
     ):
         assert safecrs.main([*words, "--only", str(name)]) == 1
-        assert said in (told := capsys.readouterr().err) and told.count("\n") == 1
-    only.write_text('{"id": "u7"}\n')  # u8 has no answer, and none is asked for
-    assert safecrs.main([*words, "--only", str(only)]) == 0
+        assert message in (printed := capsys.readouterr().err) and printed.count("\n") == 1
+    chosen.write_text('{"id": "u7"}\n')  # u8 has no answer, and needs none
+    assert safecrs.main([*words, "--only", str(chosen)]) == 0
     words[words.index("--predictions") : words.index("--output")] = ["--model", "tiny"]
-    assert safecrs.main([*words, "--only", str(only)]) == 1
+    assert safecrs.main([*words, "--only", str(chosen)]) == 1
     assert "--only is about --predictions" in capsys.readouterr().err
 
 
@@ -256,6 +256,6 @@ def test_no_escape_sequence_of_a_file_reaches_the_terminal(tmp_path: Path, capsy
     answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": ""}\n')
     assert safecrs.main([*words, str(release)]) == 0
     assert safecrs.main([*words, str(tmp_path / "\x1b[2J\nerror: none")]) == 1
-    told = capsys.readouterr()
-    assert "\ufffd" in told.out and "\ufffd" in told.err and "\x1b" not in told.out + told.err
-    assert told.err.count("\n") == 2  # two refusals
+    printed = capsys.readouterr()
+    assert "\ufffd" in printed.out and "\ufffd" in printed.err and "\x1b" not in printed.out + printed.err
+    assert printed.err.count("\n") == 2  # two refusals

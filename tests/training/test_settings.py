@@ -1,4 +1,4 @@
-"""Settings of a training: kinds and values, wrong ones said before anything is done."""
+"""Settings of a training: types and values, and errors that come before anything is done."""
 
 from pathlib import Path
 
@@ -13,16 +13,16 @@ def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
     assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["caution"] == 10.0
 
 
-KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # what is no number, no word, no switch
-# -4 prompts at once answered none, so that every answer was empty; -1 traits said left out the last title
+KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # not a number, not a word, not a switch
+# a batch of -4 prompts answered none, so that every answer was empty; says=-1 left out the last title
 VALUES = "batch=0 batch=-4 validate=0 says=-1 lora=-1 thin=1.5 lam=-1 clip=.nan rows=grpo prefer=saef items=list"
 VALUES += " mode=gdop credit=token rewards=x"
 
 
 @pytest.mark.parametrize("said", [*KINDS.split(), *VALUES.split()])
 def test_a_setting_that_means_nothing_is_said_before_anything_is_done(said: str) -> None:
-    told = f"saferec.{said.split('=')[0]} = .*: expected" if said in VALUES.split() else "expected"
-    with pytest.raises(TrainingError, match=told):
+    message = f"saferec.{said.split('=')[0]} = .*: expected" if said in VALUES.split() else "expected"
+    with pytest.raises(TrainingError, match=message):
         settings.read("sft", [f"saferec.{said}"])
 
 
@@ -30,8 +30,8 @@ def test_a_change_is_a_key_and_a_value() -> None:
     for block in ("saferec=4", "saferec={lora: 4}", "=4", "lora"):
         with pytest.raises(TrainingError, match="expected key=value"):
             settings.read("sft", [block])
-    found = settings.read("gdpo", ["saferec.clip=0.5", "saferec.mode=grpo", "saferec.lam=2"])["saferec"]
-    assert (found["clip"], found["mode"], found["lam"]) == (0.5, "grpo", 2)
+    changed = settings.read("gdpo", ["saferec.clip=0.5", "saferec.mode=grpo", "saferec.lam=2"])["saferec"]
+    assert (changed["clip"], changed["mode"], changed["lam"]) == (0.5, "grpo", 2)
 
 
 @pytest.mark.training  # TRL takes seconds to load

@@ -1,4 +1,4 @@
-"""The rewards that `trl grpo` imports: those of GDPO, of the release that the environment names."""
+"""The rewards that `trl grpo` imports: those of GDPO, for the release that the environment names."""
 
 import pytest
 
@@ -16,9 +16,9 @@ def test_they_are_the_rewards_of_the_named_release(tmp_path, monkeypatch):
     release = data.open_release(small_release.write(tmp_path / "small"))
     monkeypatch.setenv(trl_rewards.RELEASE, str(release.folder))
     table = data.rows(release.folder, "grpo", "test")
-    given = {name: [row[name] for row in table] for name in table[0]}
-    given["completions"] = [[{"role": "assistant", "content": listed("daeh")}], [{"role": "assistant", "content": ""}]]
+    users = {name: [row[name] for row in table] for name in table[0]}
+    users["completions"] = [[{"role": "assistant", "content": listed("daeh")}], [{"role": "assistant", "content": ""}]]
     expected = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     ours = (trl_rewards.relevance, trl_rewards.safety, trl_rewards.count)
-    assert [one(**given) for one in ours] == [one(**given) for one in expected]
-    assert trl_rewards.count(**given) == [1, 0]  # four distinct items of four, and none
+    assert [reward(**users) for reward in ours] == [reward(**users) for reward in expected]
+    assert trl_rewards.count(**users) == [1, 0]  # four distinct items of four, and none

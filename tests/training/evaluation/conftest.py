@@ -1,4 +1,4 @@
-"""The small release and its rows, for tests of answers to it."""
+"""Fixtures with the small release and its rows, for tests of answers to it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""One answer is worth what `evaluate` says of it among others."""
+"""An answer that is scored alone has the figures that `evaluate` gives it among others."""
 
 import json
 from pathlib import Path
@@ -19,21 +19,21 @@ def test_an_answer_alone_is_worth_what_it_is_among_others(tmp_path: Path) -> Non
     texts = {"u7": listed("deaj"), "u8": "Sorry, I cannot."}
     answers = tmp_path / "mine.jsonl"
     answers.write_text("".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items()))
-    made = evaluate.evaluate(release, [answers], tmp_path / "out")
+    report = evaluate.evaluate(release, [answers], tmp_path / "out")
     lines = [json.loads(line) for line in (tmp_path / "out" / "users.jsonl").read_text().splitlines()]
     rows = data.rows(release.folder, "grpo", "test")
     alone = [score_one(row, texts[row["conversation"]], release) for row in rows]
-    read = ["deaj", ""]  # of each answer, for who wonders about a figure
+    letters = ["deaj", ""]  # the items read from each answer, which help to explain a figure
     assert lines == [
-        {"run": "mine", "id": n, "user": n, "items": [*items], **one}
-        for n, items, one in zip(texts, read, alone, strict=True)
+        {"run": "mine", "id": n, "user": n, "items": [*items], **figures}
+        for n, items, figures in zip(texts, letters, alone, strict=True)
     ]
     # u7 (gore): d e hit at once, a violated at rank 3 of 4, j unknown; sdcg 1/2 of 1 + .631 + 1/2 + .431
     assert (alone[0]["recall@4"], alone[0]["svr@4"], alone[0]["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
     assert alone[0]["sdcg@4"] == pytest.approx(0.19519, abs=1e-5) and alone[0]["recall_without@4"] is None
     assert alone[1]["svr@4"] is None and alone[1]["invalid@4"] == 1  # u8 has no sensitivity
-    # the report rounds the mean of what stands here in full
-    assert made["runs"][0]["metrics"]["sdcg@4"]["mean"] == round(alone[0]["sdcg@4"], 6) != alone[0]["sdcg@4"]
+    # the report rounds the mean; score_one does not round
+    assert report["runs"][0]["metrics"]["sdcg@4"]["mean"] == round(alone[0]["sdcg@4"], 6) != alone[0]["sdcg@4"]
 
 
 @pytest.mark.parametrize("slip", [["Item A (2001)"], [{"role": "assistant", "content": "Item A (2001)"}], None])
