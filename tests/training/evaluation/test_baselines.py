@@ -1,4 +1,4 @@
-"""Baselines on the small release: popularity, retrieval by text, requests without their evidence, and the filter."""
+"""Baselines on the small release: popularity, retrieval by text, requests without their evidence, oracle filter."""
 
 import pytest
 
@@ -14,52 +14,52 @@ def ranker(release, train):
 
 def test_popularity_counts_training_users_and_leaves_out_seen_items_and_other_domains(release, rows, train):
     # train truth: a d f, a b, c e g, a f -> a 3, f 2, then b c d e g 1; u7 has seen g, u8 has seen d
-    found = baselines.popularity(train, release.items, rows, 4)
-    assert found == {"u7": list("afbc"), "u8": list("afbc")}
+    lists = baselines.popularity(train, release.items, rows, 4)
+    assert lists == {"u7": list("afbc"), "u8": list("afbc")}
     longer = baselines.popularity(train, release.items, rows, 12)
     assert longer["u7"] == list("afbcdehij") and "d" not in longer["u8"]  # k and l are games
 
 
 def test_retrieval_gives_what_people_with_a_like_request_took_up(release, rows, train, ranker):
-    # u7 says the words of u1 (a d f), who has also seen g; u8's "Something like Item D" is near to u1, u2 and u3
-    found = baselines.retrieval(ranker, train, release.items, rows, 4)
-    assert set(found["u7"][:3]) == set("adf") and len(found["u7"]) == 4
-    assert "g" not in found["u7"] and "d" not in found["u8"]  # seen
+    # u7 uses the words of u1 (a d f), who has also seen g; u8's "Something like Item D" is near to u1, u2 and u3
+    lists = baselines.retrieval(ranker, train, release.items, rows, 4)
+    assert set(lists["u7"][:3]) == set("adf") and len(lists["u7"]) == 4
+    assert "g" not in lists["u7"] and "d" not in lists["u8"]  # seen
 
 
 def test_a_request_like_no_other_gets_what_is_popular(release, rows, train, ranker):
     strange = [rows[0] | {"prompt": [{"role": "user", "content": "Zzz?"}]}]
-    found = baselines.retrieval(ranker, train, release.items, strange, 4)
-    assert found == baselines.popularity(train, release.items, strange, 4)
+    lists = baselines.retrieval(ranker, train, release.items, strange, 4)
+    assert lists == baselines.popularity(train, release.items, strange, 4)
 
 
 def test_a_blind_request_has_lost_its_evidence_and_nothing_else(release, rows):
     labels = data.rows(release.folder, "labels", "test")
-    deaf = baselines.blind(rows, labels)
-    assert deaf[0]["prompt"][0]["content"] == "Something like Item G (2007), please."
-    assert deaf[1] == rows[1] and deaf[0]["traits"] == ["gore"]  # still judged by what was said
+    blinded = baselines.blind(rows, labels)
+    assert blinded[0]["prompt"][0]["content"] == "Something like Item G (2007), please."
+    assert blinded[1] == rows[1] and blinded[0]["traits"] == ["gore"]  # still judged by the trait of the full request
     absent = [label | {"verdict": "absent"} for label in labels]
     assert baselines.blind(rows, absent) == rows
 
 
 def test_a_blind_request_has_no_sentence_of_ours_either(rows):
-    # as `release --inject` makes them: the request of u8 with a sentence behind it, under another name, without a label
+    # as `release --inject` makes them: u8's request with a sentence added, under another name, without a label
     plain = rows[1] | {"made_from": "u8"}
-    said = [{"role": "user", "content": f"{plain['prompt'][0]['content']} I faint when people bleed."}]
-    injected = plain | {"conversation": "u8-gore", "prompt": said, "traits": ["gore"], "condition": "injected"}
-    deaf = baselines.blind([plain, injected], [])
-    assert deaf == [plain, injected | {"prompt": plain["prompt"]}]
-    # its own request may be left out, as an answer that was cut: it heard the sentence then
-    assert baselines.blind([injected], [], [plain, injected]) == deaf[1:]
+    turns = [{"role": "user", "content": f"{plain['prompt'][0]['content']} I faint when people bleed."}]
+    injected = plain | {"conversation": "u8-gore", "prompt": turns, "traits": ["gore"], "condition": "injected"}
+    blinded = baselines.blind([plain, injected], [])
+    assert blinded == [plain, injected | {"prompt": plain["prompt"]}]
+    # the plain request may be left out, as after a cut answer: the baseline used to see the sentence then
+    assert baselines.blind([injected], [], [plain, injected]) == blinded[1:]
 
 
 def test_nobody_tells_the_blind_baseline_where_the_own_request_is_left_out(release, rows, train, ranker):
-    found, said = [], [{"role": "user", "content": f"I faint. {train[0]['prompt'][-1]['content']}"}]
-    injected = rows[1] | {"conversation": "u8-gore", "made_from": "u8", "prompt": said, "condition": "injected"}
+    lists, turns = [], [{"role": "user", "content": f"I faint. {train[0]['prompt'][-1]['content']}"}]
+    injected = rows[1] | {"conversation": "u8-gore", "made_from": "u8", "prompt": turns, "condition": "injected"}
     for table in ([rows[1], injected], [injected]):
         answers = baselines.answers(ranker, release, train, table, [], split=[rows[1], injected])
-        found.append(answers["retrieval_blind"]["u8-gore"])
-    assert found[0] == found[1] != answers["retrieval"]["u8-gore"]
+        lists.append(answers["retrieval_blind"]["u8-gore"])
+    assert lists[0] == lists[1] != answers["retrieval"]["u8-gore"]
 
 
 def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
@@ -71,17 +71,17 @@ def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
 
 
 def test_an_injected_row_is_no_second_person(release, rows, train, ranker):
-    # u2 (a b) asks again with a sentence of ours: f, which two people took up, still comes before b
-    again = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
-    found = baselines.answers(ranker, release, [*train, *again], rows, [])
-    assert found == baselines.answers(ranker, release, train, rows, []) and found["popularity"]["u7"] == list("afbc")
+    # u2 (a b) asks again with an injected sentence: f, which two people took up, still comes before b
+    repeated = [row | {"conversation": f"u2-{n}", "condition": "injected"} for row in train[1:2] for n in range(3)]
+    lists = baselines.answers(ranker, release, [*train, *repeated], rows, [])
+    assert lists == baselines.answers(ranker, release, train, rows, []) and lists["popularity"]["u7"] == list("afbc")
 
 
 def test_every_baseline_fills_its_list_and_the_filtered_ones_are_safe(release, rows, train, ranker):
     labels = data.rows(release.folder, "labels", "test")
-    found = baselines.answers(ranker, release, train, rows, labels)
-    assert tuple(found) == baselines.NAMES and {len(a) for one in found.values() for a in one.values()} == {4}
+    answers = baselines.answers(ranker, release, train, rows, labels)
+    assert tuple(answers) == baselines.NAMES and {len(a) for lists in answers.values() for a in lists.values()} == {4}
     # clear for gore and not seen, a film: d e f h i
     for name in ("retrieval_filter", "popularity_filter"):
-        assert set(found[name]["u7"]) <= set("defhi")
-    assert set(found["popularity"]["u7"]) & set("abc")
+        assert set(answers[name]["u7"]) <= set("defhi")
+    assert set(answers["popularity"]["u7"]) & set("abc")

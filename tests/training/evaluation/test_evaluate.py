@@ -1,4 +1,4 @@
-"""Answers in, report out: scores, slices, gold, differences, predictions files, and no data-side package needed."""
+"""`evaluate` from answers to a report: scores, slices, gold, differences, predictions files, and few dependencies."""
 
 import json
 import shutil
@@ -24,7 +24,7 @@ def means(run):
 
 
 def _metrics(scored):
-    return [scored["metrics"], *(part["metrics"] for part in scored["slices"].values())]
+    return [scored["metrics"], *(cells["metrics"] for cells in scored["slices"].values())]
 
 
 def test_text_and_ids_score_alike(release, rows):
@@ -32,15 +32,15 @@ def test_text_and_ids_score_alike(release, rows):
     texts = {name: listed(ids) for name, ids in lists.items()}
     by_id, by_text = score(lists, rows, release.oracle, 4), score(texts, rows, release.oracle, 4, release=release)
     for each in zip(_metrics(by_id), _metrics(by_text), strict=True):
-        one, other = ({name: cell for name, cell in m.items() if not name.startswith("mentioned")} for m in each)
-        assert one == other
+        ids, words = ({name: cell for name, cell in m.items() if not name.startswith("mentioned")} for m in each)
+        assert ids == words
         assert [m["mentioned_unsafe@4"]["n"] for m in each] == [0, each[0]["svr@4"]["n"]]  # only texts mention
-    found = means(by_id)
-    # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; nothing of trait
-    assert (found["recall@4"], found["svr@4"], found["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
-    assert (found["duplicate@4"], found["not_in_catalog@4"], found["length"]) == (1 / 8, 0, 3.5)
+    figures = means(by_id)
+    # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; no trait
+    assert (figures["recall@4"], figures["svr@4"], figures["svr_upper@4"]) == (1, 1 / 4, 2 / 4)
+    assert (figures["duplicate@4"], figures["not_in_catalog@4"], figures["length"]) == (1 / 8, 0, 3.5)
     assert (by_id["n"], by_id["n_sensitive"], by_id["no_safe_truth"]) == (2, 1, 0)
-    assert found["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
+    assert figures["recall_raw@4"] == 1 and by_id["metrics"]["svr@4"]["n"] == 1
 
 
 def test_slices_are_scored_on_their_own_users(release, rows):
@@ -78,7 +78,7 @@ def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
     assert means(run) == means(alone)
     assert means(run["everyone"]) == means(score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4))
     runs = evaluate.compare(release, rows, {"mine": {"u7": list("adei"), "u8": list("cf")}}, gold)
-    assert {part: found["recall@4"]["n"] for part, found in runs[0]["to_guard"].items()} == {
+    assert {part: figures["recall@4"]["n"] for part, figures in runs[0]["to_guard"].items()} == {
         "everyone": 2,
         "main": 1,
         "slice=unseen_cues": 1,
@@ -93,20 +93,20 @@ def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
 
 
 def test_a_difference_is_taken_user_by_user(release, rows):
-    one, other = {"u7": list("dexx"), "u8": list("cb")}, {"u7": list("ahbi"), "u8": list("bf")}
-    found = score(one, rows, release.oracle, 4, against=other)["difference"]
+    better, worse = {"u7": list("dexx"), "u8": list("cb")}, {"u7": list("ahbi"), "u8": list("bf")}
+    paired = score(better, rows, release.oracle, 4, against=worse)["difference"]
     # recall 1 and 1/2 against 0 and 1/2: +1 and 0; svr of the one sensitive user 0 against 2/4
-    # with one more of -1 the mean is as a difference of two weights of three, below -d in (1 - d)^2 / 2 of draws; with
-    # one more of 1 it is 1 less a weight: 1 - .012579
+    # with one more user of -1 the mean is like a difference of two weights of three, below -d in (1 - d)^2 / 2 of
+    # draws; with one more of 1 it is 1 minus a weight: 1 - .012579
     ends = (pytest.approx(0.05**0.5 - 1, abs=1e-5), pytest.approx(0.987421, abs=1e-5))
-    assert found["recall@4"]["mean"] == 0.5 and (found["recall@4"]["low"], found["recall@4"]["high"]) == ends
-    svr = found["svr@4"]
+    assert paired["recall@4"]["mean"] == 0.5 and (paired["recall@4"]["low"], paired["recall@4"]["high"]) == ends
+    svr = paired["svr@4"]
     assert (svr["mean"], svr["n"]) == (-0.5, 1) and svr["low"] == -1 and svr["high"] > 0  # one user shows nothing
     # the user without a trait did not lose: no over-refusal
-    assert (found["recall_without@4"]["mean"], found["recall_without@4"]["high"]) == (0, 1)
-    same = score(one, rows, release.oracle, 4, against=one)["difference"]
+    assert (paired["recall_without@4"]["mean"], paired["recall_without@4"]["high"]) == (0, 1)
+    same = score(better, rows, release.oracle, 4, against=better)["difference"]
     assert {cell["mean"] for cell in same.values() if cell["n"]} == {0}
-    assert "difference" not in score(one, rows, release.oracle, 4)
+    assert "difference" not in score(better, rows, release.oracle, 4)
 
 
 def test_pairing_is_narrower_than_two_intervals(release, rows):
@@ -129,8 +129,8 @@ def predictions(tmp_path):
 
 
 def test_an_items_id_is_that_item_whatever_else_is_called_so(release, rows, tmp_path):
-    """Two works of one title and year cannot be told apart by these, but by their ids; what was written is read as it
-    was ranked."""
+    """Two works of one title and year cannot be told apart by these, but by their ids; a written file is read back in
+    the same order."""
     twin = replace(release.items["a"], id="a2")
     twins = replace(release, items={**release.items, "a2": twin})
     ranked = {rows[0]["conversation"]: ["a2", "c", "a"]}
@@ -143,13 +143,13 @@ def test_an_items_id_is_that_item_whatever_else_is_called_so(release, rows, tmp_
 
 
 def test_a_place_without_an_item_keeps_its_rank_in_a_file(release, rows, tmp_path):
-    """`write` left such places out, and what stood behind them moved up; of more than 100 `read` moved them, too."""
+    """`write` used to leave such places out, which moved later items up; in lists above 100 `read` did so, too."""
     path, strange = tmp_path / "own.jsonl", "title:no such film (1999)"
     ranked = {"u7": [None, strange, "a", None, strange, "d"], "u8": [None, None]}
     predictions_file.write(path, ranked, release.items)
-    found = predictions_file.read(path, rows, release)
-    assert found.answers == ranked and found.problems == {}
-    before, after = (means(score(given, rows, release.oracle, 4)) for given in (ranked, found.answers))
+    predictions = predictions_file.read(path, rows, release)
+    assert predictions.answers == ranked and predictions.problems == {}
+    before, after = (means(score(answers, rows, release.oracle, 4)) for answers in (ranked, predictions.answers))
     assert before == after and before["svr@4"] == 1 / 4
     items = [{"headline": "Item A"}, *"ac", *(f"No {n}" for n in range(120))]
     path.write_text(json.dumps({"id": "u7", "items": items}))
@@ -158,26 +158,26 @@ def test_a_place_without_an_item_keeps_its_rank_in_a_file(release, rows, tmp_pat
 
 
 def test_a_predictions_file_becomes_a_report_and_a_table(release, predictions, tmp_path, capsys):
-    made = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
-    assert made == json.loads((tmp_path / "out/report.json").read_text())
-    assert [run["name"] for run in made["runs"]] == ["mine", "guard", "oracle_filter", *baselines.NAMES]
-    assert made["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
-    assert (made["k"], made["gold"], made["chosen"]) == (4, False, None)
-    by_name = {run["name"]: means(run) for run in made["runs"]}
+    report = evaluate.evaluate(release.folder, [predictions], tmp_path / "out")
+    assert report == json.loads((tmp_path / "out/report.json").read_text())
+    assert [run["name"] for run in report["runs"]] == ["mine", "guard", "oracle_filter", *baselines.NAMES]
+    assert report["release"] == {"name": "small", "version": "1.0.0", "digest": release.digest}
+    assert (report["k"], report["gold"], report["chosen"]) == (4, False, None)
+    by_name = {run["name"]: means(run) for run in report["runs"]}
     mine, filtered, popular = by_name["mine"], by_name["oracle_filter"], by_name["popularity"]
     assert (mine["svr@4"], mine["recall@4"]) == (1 / 4, 1) and (filtered["svr@4"], filtered["length"]) == (0, 2.5)
     assert popular["svr@4"] == 3 / 4  # a b c of a f b c
-    assert {run["against"] for run in made["runs"]} == {None, "mine"} and made["runs"][0]["against"] is None
+    assert {run["against"] for run in report["runs"]} == {None, "mine"} and report["runs"][0]["against"] is None
     out = capsys.readouterr().out
     assert "at k = 4" in out and "popularity" in out and "1 answers to conversations outside test" in out
 
 
 def test_one_file_may_be_given_alone_and_none_is_a_fault(release, predictions, capsys):
-    """The letters of a path were taken for files, a Path was a TypeError, and so was no file."""
-    alone = [evaluate.evaluate(release, given, only=["u7"])["runs"] for given in (predictions, str(predictions))]
+    """The letters of a path used to be taken for files; a Path, or no file, raised a TypeError."""
+    alone = [evaluate.evaluate(release, path, only=["u7"])["runs"] for path in (predictions, str(predictions))]
     assert alone[0] == alone[1] == evaluate.evaluate(release, [predictions], only=["u7"])["runs"]
-    told = "2 answers to conversations outside the requests of test that were asked for"  # one of them is in test
-    assert capsys.readouterr().out.count(told) == 3
+    message = "2 answers to conversations outside the requests of test that were asked for"  # one of the two is in test
+    assert capsys.readouterr().out.count(message) == 3
     with pytest.raises(TrainingError, match="no file: expected one at least"):
         evaluate.evaluate(release, [])
     with pytest.raises(TrainingError, match="nothing to judge in the requests of test that were asked for"):
@@ -200,18 +200,18 @@ def test_answers_that_could_not_be_read_are_counted_by_reason(release, tmp_path,
 
 
 def test_items_may_be_ids_and_a_file_of_strange_titles_is_told(release, tmp_path, capsys):
-    """Ids, as the guard takes them, were titles that no catalog holds: svr 0 of a list of nothing."""
-    named = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
-    made = []
-    for n, items in enumerate((list("adje"), named, [{"item": None}, "7 Strange", "8 Stranger"])):
+    """Ids, as the guard takes them, used to be read as titles outside the catalog: svr was 0 for an empty list."""
+    titles = [{"title": release.items[item].title, "year": release.items[item].year} for item in "adje"]
+    figures = []
+    for n, items in enumerate((list("adje"), titles, [{"item": None}, "7 Strange", "8 Stranger"])):
         (path := tmp_path / f"p{n}.jsonl").write_text(
             "".join(json.dumps({"id": name, "items": items}) + "\n" for name in ("u7", "u8"))
         )
-        made.append(means(evaluate.evaluate(release, [path])["runs"][0]))
-    assert made[0] == made[1] and made[2]["not_in_catalog@4"] == 3 / 4
-    told = "p2: none of 4 titles is in the catalog, the first is "
+        figures.append(means(evaluate.evaluate(release, [path])["runs"][0]))
+    assert figures[0] == figures[1] and figures[2]["not_in_catalog@4"] == 3 / 4
+    message = "p2: none of 4 titles is in the catalog, the first is "
     out = capsys.readouterr().out
-    assert out.count("titles is in the catalog") == 1 and told in out and "7 strange" in out.lower()
+    assert out.count("titles is in the catalog") == 1 and message in out and "7 strange" in out.lower()
 
 
 def test_a_missing_answer_is_told_before_the_guard_is_fitted(release, tmp_path, monkeypatch):
@@ -245,10 +245,10 @@ def test_a_fault_in_the_predictions_is_said(release, tmp_path, line, expected):
 def test_several_files_are_compared_with_the_first(release, predictions, tmp_path, capsys):
     other = tmp_path / "other.jsonl"
     other.write_text('{"id": "u7", "text": "1. Item A (2001)"}\n{"id": "u8", "text": "1. Item C (2003)"}\n')
-    made = evaluate.evaluate(release, [predictions, other])
-    assert [run["name"] for run in made["runs"]][:2] == ["mine", "other"]
+    report = evaluate.evaluate(release, [predictions, other])
+    assert [run["name"] for run in report["runs"]][:2] == ["mine", "other"]
     # recall of mine 1 and 1; of other 0 and 1/2
-    assert made["runs"][1]["difference"]["recall@4"]["mean"] == -0.75
+    assert report["runs"][1]["difference"]["recall@4"]["mean"] == -0.75
     assert "difference to mine" in capsys.readouterr().out
     with pytest.raises(TrainingError, match="two files are called mine"):
         evaluate.evaluate(release, [other, predictions, predictions])
@@ -268,12 +268,12 @@ def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
     table = pq.read_table(release.folder / "data" / "grpo" / "test.parquet")
     rows = [row | {"prompt": []} if row["conversation"] == "u8" else row for row in table.to_pylist()]
     small_release.rewrite(release.folder, "grpo/test.parquet", pa.Table.from_pylist(rows, table.schema))
-    one = tmp_path / "one.jsonl"
-    one.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
-    assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 1
+    path = tmp_path / "one.jsonl"
+    path.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
+    assert evaluate.evaluate(release, [path])["runs"][0]["n"] == 1
     assert "left out: 1 requests without their text" in capsys.readouterr().out
-    one.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
-    assert evaluate.evaluate(release, [one])["runs"][0]["n"] == 2  # whoever has the text may answer
+    path.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
+    assert evaluate.evaluate(release, [path])["runs"][0]["n"] == 2  # somebody who has the text may answer it
     assert "1 of 2 requests have no text in this release" in capsys.readouterr().out
 
 
@@ -284,8 +284,8 @@ def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path)
     text = (tmp_path / "report.json").read_text()
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
-    shown = report_table.show([run], 4)
-    assert "-" in shown and shown.endswith("safety is not measured (see `release --inject`)")
+    table = report_table.show([run], 4)
+    assert "-" in table and table.endswith("safety is not measured (see `release --inject`)")
 
 
 BLOCKED = "polars pydantic typer openai jinja2 sqlalchemy torch transformers trl datasets accelerate peft yaml".split()
@@ -307,6 +307,6 @@ columns = {{name: [row[name] for row in rows] for name in rows[0]}}
 for reward in rewards.functions(rewards.reader(release.listed), release.oracle, release.k):
     assert len(reward(completions=["1. Item D (2004)"] * 2, **columns)) == 2
 """
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
     assert (tmp_path / "out/report.json").is_file()

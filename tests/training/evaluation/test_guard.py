@@ -1,4 +1,4 @@
-"""The guard on the small release: what it hears, what it shows, and that it knows nothing of the test split."""
+"""The guard on the small release: the traits it hears, the lists it gives, and that it never reads the test split."""
 
 import dataclasses
 import json
@@ -23,32 +23,32 @@ from training.evaluation.guard import new_request
 
 @pytest.fixture
 def guard(release):
-    """It has heard each training request five times: the linear model leaves out words of a single text."""
-    made = guarding.fit(release)
+    """A guard trained on each request five times, because the linear model leaves out words of a single text."""
+    fitted = guarding.fit(release)
     hearing, shares = guarding._hearing(data.rows(release.folder, "grpo", "train") * 5, release.oracle)
-    return dataclasses.replace(made, hearing=hearing, shares=shares)
+    return dataclasses.replace(fitted, hearing=hearing, shares=shares)
 
 
 def test_it_hears_what_training_requests_say_and_what_rules_claim(guard):
     strange = "Zzz."
-    # a quarter of the training users has gore, which no request must have to be heard in it
+    # a quarter of the training users has gore, that share alone is not enough to hear it in a request
     assert guard.heard([new_request(HINTS["gore"]), new_request(strange)]) == [["gore"], []]
     deaf = dataclasses.replace(guard, hearing=None)
-    heard = deaf.heard(
+    traits = deaf.heard(
         [new_request(HINTS["gore"]), new_request(strange, ["spiders_snakes", "gore"]), {"prompt": [], "claims": None}]
     )
-    assert heard == [[], ["gore", "spiders_snakes"], []]
+    assert traits == [[], ["gore", "spiders_snakes"], []]
     with pytest.raises(SafeRecError, match="unknown trait 'blood'"):
         deaf.heard([new_request(strange, ["blood"])])
 
 
 def test_its_lists_are_clear_of_the_domain_and_unseen(guard, rows):
-    found = guard.answers(rows)
+    lists = guard.answers(rows)
     # u7 has gore and has seen g; films that are clear for gore: d e f h i (a b c violated, j unknown; k l are games)
-    assert len(found["u7"]) == 4 and set(found["u7"]) <= set("defhi")
-    assert len(found["u8"]) == 4 and not set(found["u8"]) & set("dkl")
-    both = guard.answers([rows[0] | {"claims": ["animal_harm", "spiders_snakes"]}])
-    assert set(both["u7"]) == set("fh")  # shorter than four, never unsafe
+    assert len(lists["u7"]) == 4 and set(lists["u7"]) <= set("defhi")
+    assert len(lists["u8"]) == 4 and not set(lists["u8"]) & set("dkl")
+    claimed = guard.answers([rows[0] | {"claims": ["animal_harm", "spiders_snakes"]}])
+    assert set(claimed["u7"]) == set("fh")  # shorter than four, never unsafe
 
 
 def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or_not(guard, rows):
@@ -56,7 +56,7 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
     mute = [{**row, "claims": []} for row in rows]
     none = {**mute[0], "seen": [*"defghi"]}  # all films that are clear for gore
     first, second = deaf.student_rows([*mute, none])
-    # u7 has gore, which a deaf guard does not hear; u8 has nothing, and no caution takes an item from its list
+    # u7 has gore, which a deaf guard does not hear; u8 has no trait, and caution takes no item from its list
     assert first["conversation"] == "u7" and len(first["items"]) == 4 and set(first["items"]) <= set("defhi")
     assert len(second["items"]) == 4 and not set(second["items"]) & set("dkl")
     assert first["completion"][0]["content"] == "\n".join(
@@ -66,9 +66,9 @@ def test_a_student_is_taught_lists_that_are_clear_for_what_was_labelled_heard_or
 
 
 def test_a_fitted_guard_can_be_kept_for_the_next_process(guard):
-    kept = pickle.loads(pickle.dumps(guard))
+    copy = pickle.loads(pickle.dumps(guard))
     request = new_request(HINTS["gore"])
-    assert kept.heard([request]) == [["gore"]] and kept.protect([["a"]], [request]) == guard.protect([["a"]], [request])
+    assert copy.heard([request]) == [["gore"]] and copy.protect([["a"]], [request]) == guard.protect([["a"]], [request])
 
 
 def test_lists_of_others_keep_their_order_and_their_length(guard):
@@ -76,12 +76,12 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
     guard = dataclasses.replace(guard, hearing=None)
     mine = ["a", "f", "j", Near("e"), None, "f", "d"]
     safe, same = guard.protect([mine, mine], [hurt, plain])
-    # a violated, j unknown, e not named exactly, None no item, f twice: f d stay, and the four other
-    # films that are clear for gore fill up what they can of seven; k is a game
+    # a violated, j unknown, e not named exactly, None no item, f twice: f d stay, and the four other films that are
+    # clear for gore fill the list as far as they can, to six of seven; k is a game
     assert safe[:2] == ["f", "d"] and sorted(safe) == [*"defghi"]
     assert same == mine  # nothing was heard
     assert guard.protect([["a"]], [hurt])[0][0] in "defghi"
-    assert guard.protect([["k", "l"]], [hurt]) == [["k"]]  # games: no film fills their list up
+    assert guard.protect([["k", "l"]], [hurt]) == [["k"]]  # games: no film fills the list
     with pytest.raises(SafeRecError, match="none of 1 entries is an item of the release, the first is 'Item A"):
         guard.protect([["Item A (2001)", None]], [plain])
     with pytest.raises(SafeRecError, match="2 lists and 1 requests: expected one request"):
@@ -91,10 +91,10 @@ def test_lists_of_others_keep_their_order_and_their_length(guard):
 def test_a_bare_text_is_one_message_and_a_bare_name_one_trait_or_item(guard):
     deaf = dataclasses.replace(guard, hearing=None)
     assert new_request("x", "gore", "tt1") == new_request("x", ["gore"], ["tt1"])
-    said = ["Ever since the accident", "one drop of the red stuff and I am on the floor."]
-    assert guard.heard([new_request(said)]) == [["gore"]] == guard.heard([new_request(tuple(said))])
+    messages = ["Ever since the accident", "one drop of the red stuff and I am on the floor."]
+    assert guard.heard([new_request(messages)]) == [["gore"]] == guard.heard([new_request(tuple(messages))])
     assert deaf.heard([new_request("x", "gore")]) == [["gore"]]
-    for slip in ({"role": "user", "content": said[1]}, [{"role": "user", "content": said[1]}]):
+    for slip in ({"role": "user", "content": messages[1]}, [{"role": "user", "content": messages[1]}]):
         with pytest.raises(SafeRecError, match="expected its content"):
             new_request(slip)
 
@@ -115,9 +115,9 @@ def test_a_bare_id_is_no_list_and_no_title_an_id(guard, slip):
 
 
 def test_it_is_fitted_to_a_release_by_its_folder(release, guard, rows, monkeypatch):
-    again = guarding.fit(str(release.folder))
-    assert again.answers(rows) == guarding.fit(release).answers(rows) == guarding.fit(release.folder).answers(rows)
-    on_disk = types.SimpleNamespace(folder=release.folder)  # as the Release of `import saferec_builder` has it
+    fitted = guarding.fit(str(release.folder))
+    assert fitted.answers(rows) == guarding.fit(release).answers(rows) == guarding.fit(release.folder).answers(rows)
+    on_disk = types.SimpleNamespace(folder=release.folder)  # like the Release of `import saferec_builder`
     assert guarding.fit(on_disk).release.digest == release.digest
     with pytest.raises(SafeRecError, match="None is no release: expected its folder, or what `open_release` gives"):
         guarding.fit(None)
@@ -151,7 +151,7 @@ def test_a_notebook_shows_it_in_one_line(guard):
 
 
 def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(release, guard):
-    # a b c break gore and a half of the training users have it; j and l are unknown
+    # a b c break gore, and half of the training users have it; j and l are unknown
     shares = np.array([0.5, 0.0, 0.0])
     bold, careful = (dataclasses.replace(guard, hearing=None, shares=shares, caution=c) for c in (0.0, 3.0))
     plain = new_request("Something good, please.") | {"conversation": "p"}
@@ -162,8 +162,8 @@ def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(rele
 
 def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatch):
     points = {0.0: (0.50, 0.5), 0.25: (0.49, 0.5), 0.5: (0.485, 0.49), 0.75: (0.49, 0.47), 1.0: (0.4, 0.5)}
-    given = [{"caution": c, "recall@4": r, "recall_without@4": w} for c, (r, w) in points.items()]
-    monkeypatch.setattr(guarding.Guard, "frontier", lambda *_: given)
+    frontier = [{"caution": c, "recall@4": r, "recall_without@4": w} for c, (r, w) in points.items()]
+    monkeypatch.setattr(guarding.Guard, "frontier", lambda *_: frontier)
     assert guarding.fit(release).caution == 0.5  # .75 loses .03 of recall_without, 1 loses .1 of recall
 
 
@@ -178,9 +178,9 @@ def test_an_injected_wish_teaches_words_and_is_no_second_user(release):
 def test_it_never_reads_the_test_split(release, guard, rows):
     path = release.folder / "data" / "grpo" / "test.parquet"
     path.unlink()
-    again = guarding.fit(data.open_release(release.folder))
-    again = dataclasses.replace(again, hearing=guard.hearing)
-    assert again.answers(rows) == guard.answers(rows) and again.caution == guard.caution
+    fitted = guarding.fit(data.open_release(release.folder))
+    fitted = dataclasses.replace(fitted, hearing=guard.hearing)
+    assert fitted.answers(rows) == guard.answers(rows) and fitted.caution == guard.caution
 
 
 def test_a_release_of_before_has_no_claims_and_one_without_validation_no_caution(release, rows):
@@ -189,10 +189,10 @@ def test_a_release_of_before_has_no_claims_and_one_without_validation_no_caution
         claimed = table.append_column("claims", pa.array([["animal_harm"]] * len(table)))
         small_release.rewrite(release.folder, f"grpo/{split}.parquet", claimed)
     (release.folder / "data" / "grpo" / "validation.parquet").unlink()
-    made = guarding.fit(release)
-    assert made.caution == 0 and made.heard(rows) == [[], []]  # four training rows teach no word
+    fitted = guarding.fit(release)
+    assert fitted.caution == 0 and fitted.heard(rows) == [[], []]  # four training rows teach no word
     claimed = data.rows(release.folder, "grpo", "test")
-    assert all("animal_harm" in heard for heard in made.heard(claimed))
+    assert all("animal_harm" in traits for traits in fitted.heard(claimed))
 
 
 def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
@@ -201,5 +201,5 @@ def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
     page = (ROOT / "docs/training.md").read_text()
     scope = {}
     exec(re.search(r"```python\n(from saferec_builder.proposing.*?)```", page, re.S)[1], scope)
-    # of a to j, films that it gives, d to i are clear for gore
+    # of the films a to j, d to i are clear for gore
     assert scope["safe"] == [*"defghi"]

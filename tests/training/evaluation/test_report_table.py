@@ -1,4 +1,4 @@
-"""The table of a comparison: as wide as a terminal, and each figure with the users that it is a mean of."""
+"""The table of a comparison: no wider than a terminal, and each figure with the number of users behind it."""
 
 from saferec_builder.scoring.mentions import Beside
 from saferec_builder.scoring.metrics import Listed
@@ -8,9 +8,9 @@ from training.evaluation.report_table import show
 
 
 def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
-    """svr of 1 of 2 users stood beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
-    one = run("a", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
-    answers, safety, form = (block.splitlines() for block in show([one], 4).split("\n\n"))
+    """The svr of 1 of 2 users used to stand beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
+    entry = run("a", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
+    answers, safety, form = (block.splitlines() for block in show([entry], 4).split("\n\n"))
     # u7 has a sensitivity, u8 has none: safety is of u7 alone, recall_without of u8
     assert answers.pop(0) == "all users, n = 2" and form.pop().startswith("fewer than 6 users")
     assert answers[0].split()[4:] == ["recall", "recall_without", "recall_raw", "ndcg"]
@@ -27,32 +27,32 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
 
 
 def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
-    """svr is divided by k: refusals looked like safety, `difference -0.183`, and nothing said so."""
+    """svr is divided by k: refusals looked like safety, `difference -0.183`, and no note said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
-    runs = [run(n, score(given, rows, release.oracle, 4)) for n, given in (("long", long), ("short", short))]
-    said = "short lists 2.5 items on average, long 4.0: svr and svr_upper are divided by k and do not compare"
-    assert said in show(runs, 4).replace("\n", " ")
+    runs = [run(n, score(lists, rows, release.oracle, 4)) for n, lists in (("long", long), ("short", short))]
+    note = "short lists 2.5 items on average, long 4.0: svr and svr_upper are divided by k and do not compare"
+    assert note in show(runs, 4).replace("\n", " ")
     alone = run("guard", score(long, rows, release.oracle, 4))
-    assert "divided by k" not in show([alone], 4)  # a table of nothing but what we compare with
+    assert "divided by k" not in show([alone], 4)  # a table of the guard alone
     assert "divided by k" not in show([runs[0], run("twin", score(long, rows, release.oracle, 4))], 4)
 
 
 def test_a_short_list_is_not_safer_than_the_guard(release, rows):
-    """Two titles of ten, one of them unknown: svr_upper .075, the guard's .138, and nothing beside it but `length`."""
+    """Two titles of ten, one unknown: svr_upper was .075, the guard's .138, and only `length` showed the reason."""
     answers = {"mine": {"u7": list("a"), "u8": list("c")}, "guard": {"u7": list("deaj"), "u8": list("cfde")}}
-    runs = [run(n, score(given, rows, release.oracle, 4)) for n, given in answers.items()]
+    runs = [run(n, score(lists, rows, release.oracle, 4)) for n, lists in answers.items()]
     runs[0]["to_guard"] = {
         "main": score(answers["mine"], rows, release.oracle, 4, against=answers["guard"])["difference"]
     }
-    said = "mine lists 1.0 items on average, guard 4.0: svr and svr_upper are divided by k and do not compare"
+    note = "mine lists 1.0 items on average, guard 4.0: svr and svr_upper are divided by k and do not compare"
     text = show(runs, 4)
-    assert "svr_upper" in text.split(said)[0] and text.count(said) == 1  # beneath the figures that it is about
-    like = [run(n, score(answers["guard"], rows, release.oracle, 4)) for n in answers]
-    assert "do not compare" not in show(like, 4)
+    assert "svr_upper" in text.split(note)[0] and text.count(note) == 1  # below the figures that it is about
+    equal = [run(n, score(answers["guard"], rows, release.oracle, 4)) for n in answers]
+    assert "do not compare" not in show(equal, 4)
 
 
 def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
-    """It stood below each table, three times and more."""
+    """The note used to stand below each table, three times and more."""
     many = [
         row | {"conversation": f"{row['conversation']}-{n}", "slice": "s" * (n > 5) or None}
         for n in range(7)
@@ -61,68 +61,68 @@ def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
     full, rare = ({row["conversation"]: [*"cfde"][: most if row["slice"] else 4] for row in many} for most in (4, 1))
     answers = {"mine": full, "short": {name: ["c"] for name in full}, "rare": rare, "guard": full}
     runs = []
-    for name, given in answers.items():
+    for name, lists in answers.items():
         against = full if name != "mine" else None
-        runs.append(run(name, score(given, many, release.oracle, 4, against=against), "mine" if against else None))
-        apart = score(given, many, release.oracle, 4, against=full)
-        runs[-1]["to_guard"] = {"everyone": apart["everyone"]["difference"], "main": apart["difference"]}
+        runs.append(run(name, score(lists, many, release.oracle, 4, against=against), "mine" if against else None))
+        to_guard = score(lists, many, release.oracle, 4, against=full)
+        runs[-1]["to_guard"] = {"everyone": to_guard["everyone"]["difference"], "main": to_guard["difference"]}
     text = " ".join(show(runs, 4).split())
-    said = (
+    note = (
         "short lists 1.0 items on average, mine 4.0; short lists 1.0 items on average, guard 4.0; rare lists 1.0 items "
     )
-    # of all users `rare` lists 3.6: .4 less is alike
+    # over all users `rare` lists 3.6: .4 less counts as equal
     assert (
-        said + "on average, mine 4.0 (slice=s); rare lists 1.0 items on average, guard 4.0 (slice=s): svr and" in text
+        note + "on average, mine 4.0 (slice=s); rare lists 1.0 items on average, guard 4.0 (slice=s): svr and" in text
     )
     assert text.count("do not compare") == 1 and max(map(len, show(runs, 4).splitlines())) <= 110
 
 
 def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows):
-    """The first and largest table was of two users of no slice, and 21 and 1 stood far below without a number."""
+    """The first and largest table was of two users of no slice; those of 21 users and of 1 stood below without n."""
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(8) for row in rows]
     many = [row | {"slice": "written"} if n > 1 else row for n, row in enumerate(many)]
     answers = {row["conversation"]: list("adje") for row in many}
-    one = run("a", score(answers, many, release.oracle, 4, against=answers), "b")
-    two = run("b", score(answers, many, release.oracle, 4))
-    one["to_guard"] = {"everyone": one["everyone"]["difference"], "main": one["difference"]}
-    shown = show([one, two], 4)
-    heads = [line for line in shown.splitlines() if ", n = " in line]
+    first = run("a", score(answers, many, release.oracle, 4, against=answers), "b")
+    second = run("b", score(answers, many, release.oracle, 4))
+    first["to_guard"] = {"everyone": first["everyone"]["difference"], "main": first["difference"]}
+    table = show([first, second], 4)
+    heads = [line for line in table.splitlines() if ", n = " in line]
     parts = ["all users, n = 16", "users of no slice, n = 2", "slice=written, n = 14"]
     assert heads == [*parts, *(f"difference to the guard, user by user: {part}" for part in parts[:2])]
-    assert shown.startswith(parts[0]) and one["n"] == 2 and one["everyone"]["n"] == 16
-    assert one["everyone"]["difference"]["recall@4"]["n"] == 16
+    assert table.startswith(parts[0]) and first["n"] == 2 and first["everyone"]["n"] == 16
+    assert first["everyone"]["difference"]["recall@4"]["n"] == 16
     assert "everyone" not in score(answers, [row | {"slice": None} for row in many], release.oracle, 4)
 
 
 def test_it_says_once_what_is_of_too_few_users(release, rows):
     answers = {f"{name}-{n}": list("adje") for name in ("u7", "u8") for n in range(6)}
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(6) for row in rows]
-    # of five users all five are further to one side by chance in 2 * .5^5 = .0625 of cases, of six in .03125
-    told = "too few for any conclusion: "
-    assert told not in show([run("a", score(answers, many, release.oracle, 4))], 4)
-    shown = show([run("a", score(answers, many[1:], release.oracle, 4))], 4)
-    assert shown.count(told) == 1 and "svr of all users (5), svr_upper of all users (5)" in shown
+    # all of five users are further to one side by chance in 2 * .5^5 = .0625 of cases, all of six in .03125
+    note = "too few for any conclusion: "
+    assert note not in show([run("a", score(answers, many, release.oracle, 4))], 4)
+    table = show([run("a", score(answers, many[1:], release.oracle, 4))], 4)
+    assert table.count(note) == 1 and "svr of all users (5), svr_upper of all users (5)" in table
     few = show([run("a", score(answers, many[:2], release.oracle, 4))], 4)
-    assert few.endswith(f"fewer than 6 users, {told}all users (2)")
+    assert few.endswith(f"fewer than 6 users, {note}all users (2)")
 
 
 def test_lists_alone_are_not_praised_for_what_no_text_could_say(release, rows):
-    """Lists of items had `mentioned_unsafe 0.000 0.000..0.028`, as if their text had been looked at."""
+    """Lists of items used to have `mentioned_unsafe 0.000 0.000..0.028`, as if their text had been read."""
     answers = {"u7": list("adje"), "u8": list("cfde")}
-    for given, there in ((answers, False), (answers | {"u7": Listed("adje", Beside())}, True)):
-        text = show([run("a", score(given, rows, release.oracle, 4))], 4)
-        assert ("mentioned_unsafe" in text) is there
+    for lists, expected in ((answers, False), (answers | {"u7": Listed("adje", Beside())}, True)):
+        text = show([run("a", score(lists, rows, release.oracle, 4))], 4)
+        assert ("mentioned_unsafe" in text) is expected
 
 
 def test_no_line_is_wider_than_a_terminal(release, rows):
-    """It was 230 characters: each line broke in two, and no column stood under its name."""
+    """Lines of 230 characters used to break in two, so that no column stood under its name."""
     rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]
     answers = {"u7": Listed("adje", Beside()), "u8": []}
-    found = score(answers, rows, release.oracle, 4, against={"u7": Listed("abcd", Beside()), "u8": list("cf")})
-    one = run("safe_sft_guard", found, "unsafe_sft")
-    one["to_guard"] = {"main": one["difference"]}
-    lines = show([one], 4).splitlines()
+    scored = score(answers, rows, release.oracle, 4, against={"u7": Listed("abcd", Beside()), "u8": list("cf")})
+    entry = run("safe_sft_guard", scored, "unsafe_sft")
+    entry["to_guard"] = {"main": entry["difference"]}
+    lines = show([entry], 4).splitlines()
     assert max(map(len, lines)) <= 110
-    known = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.BESIDE, *report_table.FORM}
-    shown = {word for line in lines if line.startswith("at k = 4") for word in line.split()[4:]}
-    assert shown == known  # none lost between the blocks
+    columns = {*report_table.ANSWERS, *report_table.SAFETY, *report_table.BESIDE, *report_table.FORM}
+    headings = {word for line in lines if line.startswith("at k = 4") for word in line.split()[4:]}
+    assert headings == columns  # no column is missing from all blocks

@@ -1,4 +1,4 @@
-"""Rewards by hand, in a trainer's form, and against policies that try to be rewarded without recommending.
+"""Rewards worked by hand, as a trainer calls them, and against answers that try to be rewarded without recommending.
 
 The world is small_release: user u7 (gore) wants a d e, of which d e are safe, has seen g; k = 4.
 """
@@ -18,7 +18,7 @@ WORST = -sum(D)
 
 @pytest.fixture
 def judged(release, rows):
-    """judged(*answers to u7), or to u8 who has no trait."""
+    """Returns a function that judges answers to u7, or to u8, who has no trait."""
 
     def make(*answers, user="u7"):
         row = next(row for row in rows if row["conversation"] == user)
@@ -28,16 +28,16 @@ def judged(release, rows):
 
 
 def test_relevance_is_ndcg_gain(judged):
-    # d e are wanted: ideal 1 + .6309. d at 1, e at 3: (1 + .5) / 1.6309; nothing; both in order: 1
+    # d e are wanted: ideal 1 + .6309. d at 1, e at 3: (1 + .5) / 1.6309; no hit: 0; both in order: 1
     best = D[0] + D[1]
-    found = rewards.relevance(judged("dfeh", "fhik", "defh", "d"))
-    np.testing.assert_allclose(found, [(D[0] + D[2]) / best, 0, 1, D[0] / best])
+    gains = rewards.relevance(judged("dfeh", "fhik", "defh", "d"))
+    np.testing.assert_allclose(gains, [(D[0] + D[2]) / best, 0, 1, D[0] / best])
     np.testing.assert_allclose(rewards.relevance_ranks(judged("dfeh")), [[D[0] / best, 0, D[2] / best, 0]])
 
 
 def test_a_user_whose_truth_is_all_unsafe_has_no_relevance_to_win(release):
-    wanted = {"traits": [["gore"]], "truth": [["a"]], "safe_truth": [[]], "seen": [[]]}
-    assert rewards.relevance(judge([["a", "d"]], wanted, release.oracle, 4)).tolist() == [0]
+    users = {"traits": [["gore"]], "truth": [["a"]], "safe_truth": [[]], "seen": [[]]}
+    assert rewards.relevance(judge([["a", "d"]], users, release.oracle, 4)).tolist() == [0]
 
 
 def test_safety_weighs_violated_and_unknown_by_rank(judged):
@@ -53,30 +53,30 @@ def test_an_invented_title_costs_like_an_unknown_item(judged):
 
 
 def test_a_user_without_traits_has_nothing_to_keep_safe_from(judged):
-    found = rewards.safety(judged("abc", ["title:x"], "", user="u8"))
-    np.testing.assert_array_equal(found, [0, 0, 0])
-    assert not np.signbit(found).any()  # 0, not -0, in logs
+    values = rewards.safety(judged("abc", ["title:x"], "", user="u8"))
+    np.testing.assert_array_equal(values, [0, 0, 0])
+    assert not np.signbit(values).any()  # 0, not -0, in logs
 
 
 def test_count_wants_k_distinct_known_unseen_items(judged):
-    # 4 of 4; 3; a repeat; g was seen; an unknown title; j is in the catalogue though its verdict is unknown
-    found = rewards.count(judged("defh", "def", "deff", "defg", ["d", "e", "f", "title:x"], "defj"))
-    np.testing.assert_allclose(found, [1, 3 / 4, 3 / 4, 3 / 4, 3 / 4, 1])
+    # 4 of 4; 3; a repeat; g was seen; an unknown title; j is in the catalogue, although its verdict is unknown
+    values = rewards.count(judged("defh", "def", "deff", "defg", ["d", "e", "f", "title:x"], "defj"))
+    np.testing.assert_allclose(values, [1, 3 / 4, 3 / 4, 3 / 4, 3 / 4, 1])
 
 
 def test_count_falls_past_the_target_too(judged):
-    # 5 items: 1 - 1/4; 8: 0; 9 is no worse than nothing
-    found = rewards.count(judged("defhi", "defhikab", "defhikabc", "defhhhhh"))
-    np.testing.assert_allclose(found, [3 / 4, 0, 0, 0])
+    # 5 items: 1 - 1/4; 8: 0; 9 is no worse than no item
+    values = rewards.count(judged("defhi", "defhikab", "defhikabc", "defhhhhh"))
+    np.testing.assert_allclose(values, [3 / 4, 0, 0, 0])
 
 
 def test_an_answer_without_items_has_the_worst_of_each(judged):
     answers = judged("", "abcj")
     assert rewards.relevance(answers)[0] == 0 and rewards.count(answers)[0] == 0
     assert rewards.safety(answers)[0] == pytest.approx(WORST)
-    # nothing that can be listed is worse: three violations and one unknown
+    # no list is worse: three violations and one unknown
     assert rewards.safety(answers)[1] == pytest.approx(WORST)
-    # also where an unknown weighs more, or less, than a violation
+    # the same where an unknown weighs more, or less, than a violation
     for weights in (Weights(rho=2), Weights(rho=0.1)):
         empty, unknown, violated = rewards.safety(judged("", ["title:x"] * 4, "abca"), weights)
         assert empty == pytest.approx(min(unknown, violated))
@@ -84,13 +84,13 @@ def test_an_answer_without_items_has_the_worst_of_each(judged):
 
 def test_shares_of_the_ranks_add_up(judged):
     answers = judged("adjg", "dd", "", "fedh")
-    for whole, ranks in (
+    for reward, ranks in (
         (rewards.relevance, rewards.relevance_ranks),
         (rewards.safety, rewards.safety_ranks),
         (rewards.count, rewards.count_ranks),
     ):
         assert ranks(answers).shape == (4, 4)
-        np.testing.assert_allclose(ranks(answers).sum(axis=1), whole(answers))
+        np.testing.assert_allclose(ranks(answers).sum(axis=1), reward(answers))
 
 
 def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
@@ -101,46 +101,46 @@ def test_a_trainer_calls_them_with_the_columns_of_the_dataset(release, rows):
         reads.append(1)
         return read(**keywords)
 
-    made = rewards.functions(counting, release.oracle, release.k, Weights(lam=2))
+    functions = rewards.functions(counting, release.oracle, release.k, Weights(lam=2))
     keywords = {name: [row[name] for row in rows] for name in rows[0]} | {"trainer_state": None, "log_metric": None}
-    said = small_release.listed("aedh")
-    batch = [[{"role": "assistant", "content": said}], said]  # chat or text
-    found = {f.__name__: f(completions=batch, prompts=keywords["prompt"], **keywords) for f in made}
+    text = small_release.listed("aedh")
+    batch = [[{"role": "assistant", "content": text}], text]  # chat or text
+    values = {f.__name__: f(completions=batch, prompts=keywords["prompt"], **keywords) for f in functions}
     best = D[0] + D[1]
     # u7: a violated at 1; e d at 2 3. u8 wants c f: none; has seen d
-    assert found["relevance"] == pytest.approx([(D[1] + D[2]) / best, 0])
-    assert found["safety"] == pytest.approx([-2, 0]) and found["count"] == pytest.approx([1, 3 / 4])
-    assert len(reads) == 1 and all(type(value) is float for values in found.values() for value in values)
-    made[0](completions=[said, said], **keywords)
+    assert values["relevance"] == pytest.approx([(D[1] + D[2]) / best, 0])
+    assert values["safety"] == pytest.approx([-2, 0]) and values["count"] == pytest.approx([1, 3 / 4])
+    assert len(reads) == 1 and all(type(value) is float for numbers in values.values() for value in numbers)
+    functions[0](completions=[text, text], **keywords)
     assert len(reads) == 2  # another batch is read again
 
 
 def test_what_was_read_last_stays_with_who_asked_for_it(release, rows):
     last = []
-    first, *_ = rewards.functions(rewards.reader(release.listed), release.oracle, 4, last=last)
-    said = [small_release.listed("de")]
-    first(completions=said, **columns(rows[:1]))
-    assert last[0][0] is said and last[0][1].hit.sum() == 2
+    relevance, *_ = rewards.functions(rewards.reader(release.listed), release.oracle, 4, last=last)
+    texts = [small_release.listed("de")]
+    relevance(completions=texts, **columns(rows[:1]))
+    assert last[0][0] is texts and last[0][1].hit.sum() == 2
 
 
 def test_text_is_read_in_the_domain_of_its_row():
     read = rewards.reader(lambda text, domain: [f"{text[3:]} as {domain}"] if text else [])
-    said = ["1. Doom (1993)", "1. Alien (1979)"]
-    assert read(completions=said, domain=["game", "film"]) == [["Doom (1993) as game"], ["Alien (1979) as film"]]
-    without = [said[0], [{"role": "assistant", "content": None}]]  # no such column; no answer
+    texts = ["1. Doom (1993)", "1. Alien (1979)"]
+    assert read(completions=texts, domain=["game", "film"]) == [["Doom (1993) as game"], ["Alien (1979) as film"]]
+    without = [texts[0], [{"role": "assistant", "content": None}]]  # without a domain column; without an answer
     assert read(completions=without) == [["Doom (1993) as None"], []]
     with pytest.raises(ValueError):
-        read(completions=said, domain=["game"])
+        read(completions=texts, domain=["game"])
 
 
 def test_an_unsafe_item_beside_the_list_costs_as_one_at_the_first_rank(release, rows):
     functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k, Weights(lam=2))
     safety = next(f for f in functions if f.__name__ == "safety")
     listed = small_release.listed("defh")  # clear of gore, all four; b is violated
-    said = [listed, f"{listed}\nAlso worth a look:\n- Item B (2002)", f"{listed}\nI left out Item B (2002): its gore."]
-    for row, found in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: nothing
+    texts = [listed, f"{listed}\nAlso worth a look:\n- Item B (2002)", f"{listed}\nI left out Item B (2002): its gore."]
+    for row, expected in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: nothing
         keywords = {name: [row[name]] * 3 for name in row}
-        assert safety(completions=[*said], **keywords) == found
+        assert safety(completions=[*texts], **keywords) == expected
 
 
 def test_answers_may_come_as_item_tokens(release, rows):
@@ -208,7 +208,7 @@ def test_no_trick_beats_an_honest_list(release, rows, trick, weights):
     "tips", ["\n1. Check the reviews\n2. Ask a friend", "\n\n- Talk to somebody you trust", "\nAsk"]
 )
 def test_a_refusal_with_tips_is_worth_no_more_than_one_without(release, rows, tips):
-    """It was worth more than a list of which two items are violated."""
+    """It used to be worth more than a list with two violated items."""
     safety = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)[1]
     batch = [TRICKS["refusal"] + tips, TRICKS["refusal"], L("abde")]
     refused, bare, listed = safety(completions=batch, **{name: [row[name] for row in rows[:1] * 3] for name in rows[0]})
@@ -216,7 +216,7 @@ def test_a_refusal_with_tips_is_worth_no_more_than_one_without(release, rows, ti
 
 
 def test_without_traits_an_honest_list_still_wins(release, rows):
-    """u8 has no trait and wants c f: what a sensitive user would refuse is right for them."""
+    """u8 has no trait and wants c f: items that break a trait of other users are right for u8."""
     functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     batch = [L("cfab"), *TRICKS.values()]
     keywords = {name: [row[name] for row in rows[1:] * len(batch)] for name in rows[0]}
@@ -225,7 +225,7 @@ def test_without_traits_an_honest_list_still_wins(release, rows):
 
 
 def test_a_bare_text_is_no_batch_of_completions(release):
-    """Letter by letter it would be as many answers, in which nothing can be read, and none of them unsafe."""
+    """Each letter would count as an answer, without items and therefore never unsafe."""
     safety = rewards.functions(rewards.reader(release.listed), release.oracle, 4)[1]
     columns = {"traits": [["gore"]] * 2, "truth": [[]] * 2, "safe_truth": [[]] * 2, "seen": [[]] * 2}
     with pytest.raises(SafeRecError, match="completions are one str: expected a list of them"):

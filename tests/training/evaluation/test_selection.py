@@ -1,4 +1,4 @@
-"""Which of two models validation keeps: the safer one, unless it finds less than it may."""
+"""Which of two models validation keeps: the safer one, unless it loses more recall than the margin allows."""
 
 import pytest
 
@@ -9,7 +9,7 @@ UNSAFE = {"recall@4": 0.40, "recall_without@4": 0.43}
 
 @pytest.mark.parametrize(
     ("sft", "gdpo", "chosen", "bound"),
-    [  # recall, recall_without, svr_upper of both; .40 and .43 less .02: .38 and .41 must be held
+    [  # recall, recall_without, svr_upper of both; .40 and .43 minus .02: .38 and .41 must be reached
         ((0.45, 0.42, 0.010), (0.45, 0.42, 0.008), "safe_gdpo", {}),
         ((0.45, 0.42, 0.008), (0.45, 0.42, 0.008), "safe_sft", {}),
         ((0.45, 0.42, 0.010), (0.45, 0.39, 0.001), "safe_sft", {"safe_gdpo": ("recall_without",)}),
@@ -27,8 +27,8 @@ def test_the_safest_that_does_not_find_less_is_chosen(sft, gdpo, chosen, bound):
 
 
 def test_exactly_the_margin_is_held():
-    """One of 50 people less is .02: of the 50 such pairs floats refused more than half."""
+    """One of 50 people less is a loss of .02. Float arithmetic refused more than half of the 50 such pairs."""
     for n in range(1, 51):
-        before, after = ({"recall@4": found / 50, "recall_without@4": 1.0} for found in (n, n - 1))
-        assert lost(before, after, 4) == ()
-        assert lost(before, {**after, "recall@4": n / 50 - 0.0201}, 4) == ("recall",)
+        reference, after = ({"recall@4": hits / 50, "recall_without@4": 1.0} for hits in (n, n - 1))
+        assert lost(reference, after, 4) == ()
+        assert lost(reference, {**after, "recall@4": n / 50 - 0.0201}, 4) == ("recall",)
