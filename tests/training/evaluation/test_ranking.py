@@ -1,4 +1,4 @@
-"""The ranker of the guard: its three parts by hand, on the small release and on rows made for one of them."""
+"""The ranker of the guard: its three parts worked by hand on small rows."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ from training.evaluation import ranking
 
 
 def row(text, seen="", truth="", condition="none"):
-    asked = [{"role": "user", "content": text}]
-    return {"prompt": asked, "seen": list(seen), "truth": list(truth), "condition": condition}
+    prompt = [{"role": "user", "content": text}]
+    return {"prompt": prompt, "seen": list(seen), "truth": list(truth), "condition": condition}
 
 
 ITEMS = {"a": 0, "b": 1, "c": 2}
@@ -26,7 +26,7 @@ def test_the_ridge_is_the_least_squares_solution_over_all_blocks(monkeypatch):
 
 
 def test_items_taken_up_beside_the_seen_ones_count_less_where_everybody_takes_them():
-    # who had seen c took a twice and b once; popularity a 4, b 1: 2 / 1^.3 against 1 / .25^.3 = 1.52
+    # users who had seen c took a twice and b once; popularity a 4, b 1: 2 / 1^.3 against 1 / .25^.3 = 1.52
     train = [row("x", "c", "a"), row("x", "c", "ab"), row("x", "", "a"), row("x", "", "a")]
     ranker = ranking.fit(train, ITEMS)
     np.testing.assert_allclose(ranker._co_occurrence(row("", "c")), [1, 0.25**-0.3 / 2, 0])
@@ -36,8 +36,8 @@ def test_items_taken_up_beside_the_seen_ones_count_less_where_everybody_takes_th
 def test_relevance_is_the_mean_of_three_shares_and_popularity_decides_ties():
     train = [row("red", "c", "a"), row("blue", "", "b"), row("blue", "", "b")]
     ranker = ranking.fit(train, ITEMS)
-    found = ranker.relevance(row("red", "c"))
-    assert found[0] == found.max() and 0.66 < found[0] <= 1 + 1e-6  # first of "red", and beside c
+    relevance = ranker.relevance(row("red", "c"))
+    assert relevance[0] == relevance.max() and 0.66 < relevance[0] <= 1 + 1e-6  # first for "red", and taken up beside c
     unlike = ranker.relevance(row("zzz"))
     np.testing.assert_allclose(unlike, 1e-6 * np.array([0.5, 1, 0]))
 
@@ -45,15 +45,15 @@ def test_relevance_is_the_mean_of_three_shares_and_popularity_decides_ties():
 def test_an_injected_row_is_no_second_person_and_one_without_text_teaches_nothing():
     train = [row("red", "c", "a"), row("red", "c", "b")]
     ours = [row("red I faint", "c", "b", "injected"), row("red", "c", "b") | {"prompt": []}]
-    one, other = ranking.fit(train, ITEMS), ranking.fit([*train, *ours], ITEMS)
-    np.testing.assert_array_equal(one.relevance(train[0]), other.relevance(train[0]))
+    ranker, with_extra_rows = ranking.fit(train, ITEMS), ranking.fit([*train, *ours], ITEMS)
+    np.testing.assert_array_equal(ranker.relevance(train[0]), with_extra_rows.relevance(train[0]))
 
 
 def test_bm25_by_hand():
-    # three texts of 2, 1 and 3 words (mean 2); idf of "red", in two: log(1 + 1.5/2.5); of "cat": log(1 + 2.5/1.5)
+    # three texts of 2, 1 and 3 words (mean 2); idf of "red", in two texts: log(1 + 1.5/2.5); "cat": log(1 + 2.5/1.5)
     index = ranking.Index(["Red cat", "red", "a blue dog"])
     red, cat = np.log(1 + 1.5 / 2.5), np.log(1 + 2.5 / 1.5)
     long = [1.2 * (0.25 + 0.75 * length / 2) for length in (2, 1, 3)]
     np.testing.assert_allclose(index.scores("red red?"), [red * 2.2 / (1 + long[0]), red * 2.2 / (1 + long[1]), 0])
     np.testing.assert_allclose(index.scores("cat")[0], cat * 2.2 / (1 + long[0]))
-    assert ranking.nearest(index.scores("red cat"), 5) == [0, 1]  # none that shares no word
+    assert ranking.nearest(index.scores("red cat"), 5) == [0, 1]  # without the text that shares no word

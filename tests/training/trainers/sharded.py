@@ -1,4 +1,4 @@
-"""A model that FSDP2 spreads over two processes answers and is kept: test_fit.py beside it runs this with torchrun."""
+"""A model that FSDP2 shards over two processes answers and is saved; test_fit.py runs this script with torchrun."""
 
 import os
 import sys
@@ -32,8 +32,8 @@ def main(folder: Path) -> None:
     processes.barrier()
     processes.destroy_process_group()
     sys.stdout.flush()
-    # Python's own end may meet a thread of gloo that still frees a tensor, and abort after all is done
-    # (https://github.com/pytorch/pytorch/pull/179291): of a run on CI one of two processes did
+    # Python's own exit may meet a thread of gloo that still frees a tensor, and abort after all is done
+    # (https://github.com/pytorch/pytorch/pull/179291): in a run on CI one of the two processes did
     os._exit(0)
 
 

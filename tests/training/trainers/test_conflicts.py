@@ -1,4 +1,4 @@
-"""Settings that do not go together are one line each, before anything is loaded."""
+"""Settings that do not go together are refused in one line each, before anything is loaded."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from training import settings
 from training.trainers.conflicts import refuse
 
 TOKENS, TEXT = True, False
-CASES = [  # command, item tokens, what is set, what is said; most of these were passed over, or failed after hours
+CASES = [  # command, item tokens, settings, message; most of these used to be ignored, or failed after hours
     ("gdpo", TEXT, "chat_template_kwargs={enable_thinking: false}", "expected saferec.chat_template_kwargs"),
     ("sft", TEXT, "chat_template_path=other.jinja", "which validation goes by too"),
     ("sft", TEXT, "model_init_kwargs={dtype: bfloat16}", "bfloat16: small steps are lost"),
@@ -39,11 +39,11 @@ CASES = [  # command, item tokens, what is set, what is said; most of these were
 
 @pytest.mark.parametrize(("verb", "tokens", "said", "told"), CASES)
 def test_settings_that_do_not_go_together_are_refused(verb: str, tokens: bool, said: str, told: str) -> None:
-    refuse(verb, settings.read(verb), tokens)  # as they come they do
+    refuse(verb, settings.read(verb), tokens)  # the defaults go together
     changes = said.replace(", ", ",").replace(": ", ":").split()
-    found = settings.read(verb, [one.replace(":", ": ") for one in changes])
+    config = settings.read(verb, [change.replace(":", ": ") for change in changes])
     with pytest.raises(TrainingError, match=told):
-        refuse(verb, found, tokens)
+        refuse(verb, config, tokens)
 
 
 def test_documents_are_packed_where_the_attention_keeps_them_apart() -> None:

@@ -1,4 +1,4 @@
-"""SFT and GDPO in this process: LoRA and what it is measured against, words that stay, checkpoints."""
+"""SFT and GDPO in this process: LoRA and its KL reference, word embeddings that stay fixed, sharded models."""
 
 import subprocess
 import sys
@@ -42,9 +42,9 @@ def test_words_stay_where_they_are_while_items_and_traits_learn(world: Path, tmp
 
 
 def item_rows(folder: Path) -> list[int]:
-    found = constrained.load(folder)
-    assert found is not None
-    return [*found.tokens.values(), *found.traits.values(), found.nothing]
+    catalogue = constrained.load(folder)
+    assert catalogue is not None
+    return [*catalogue.tokens.values(), *catalogue.traits.values(), catalogue.nothing]
 
 
 def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
@@ -61,7 +61,7 @@ def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
     assert torch.equal(start["lm_head.weight"][words], taught["lm_head.weight"][words])
     assert not (tmp_path / "sft" / "adapter_config.json").exists()
 
-    held: dict[str, Any] = {}
+    caught: dict[str, Any] = {}
     scored = GRPOTrainer._generate_and_score_completions
 
     def watch(self: Any, inputs: Any) -> Any:
@@ -71,28 +71,28 @@ def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
         policy = generate.load(str(tmp_path / "sft"))
         keep = output["completion_ids"].size(1)
         with torch.no_grad():
-            found, _, _ = self._get_per_token_logps_and_entropies(policy.model, ids, mask, keep)
-        held.setdefault("differences", []).append(float((found - output["ref_per_token_logps"]).abs().max()))
+            expected, _, _ = self._get_per_token_logps_and_entropies(policy.model, ids, mask, keep)
+        caught.setdefault("differences", []).append(float((expected - output["ref_per_token_logps"]).abs().max()))
         return output
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
     practise(world, tmp_path / "sft", tmp_path / "gdpo", "saferec.lora=4")
     # at the first step and after the policy has moved away
-    assert len(held["differences"]) == 2 and max(held["differences"]) < 1e-4
+    assert len(caught["differences"]) == 2 and max(caught["differences"]) < 1e-4
 
 
-# --- going on ---------------------------------------------------------------------------------------------------------
+# --- several processes, and progress ----------------------------------------------------------------------------------
 
 
 def test_a_model_spread_over_two_processes_is_kept_whole(tmp_path: Path) -> None:
-    """FSDP2: both ask it for answers, both give their half of the weights, the first writes what one alone would."""
+    """FSDP2: both processes generate, both give their half of the weights, the first writes what one alone would."""
     from transformers import AutoModelForCausalLM
 
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = subprocess.run(
+    process = subprocess.run(
         [*launch, "-m", "tests.training.trainers.sharded", str(tmp_path)], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode == 0 and done.stdout.count("score 1.000") == 1, done.stderr
+    assert process.returncode == 0 and process.stdout.count("score 1.000") == 1, process.stderr
     alone, kept = (AutoModelForCausalLM.from_pretrained(tmp_path / name).state_dict() for name in ("alone", "kept"))
     assert alone.keys() == kept.keys() and all(torch.equal(alone[name], kept[name]) for name in alone)
 
@@ -125,10 +125,10 @@ def test_rank_zero_is_no_adapter() -> None:
 def test_a_long_training_says_where_it_stands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of 100 steps 60 were done before; the next takes 30 s, and so will 39 more."""
+    """Of 100 steps 60 were done earlier; the next takes 30 s, and so will 39 more."""
     steps_take(30.0, monkeypatch)
-    tells, nothing = fit.ProgressLines("sft"), SimpleNamespace()
+    lines, nothing = fit.ProgressLines("sft"), SimpleNamespace()
     state = SimpleNamespace(global_step=60, max_steps=100)
-    for told in (tells.on_train_begin, tells.on_step_end):
-        told(nothing, state, nothing)  # type: ignore[arg-type]
+    for callback in (lines.on_train_begin, lines.on_step_end):
+        callback(nothing, state, nothing)  # type: ignore[arg-type]
     assert capsys.readouterr().err == "  sft: 61 of 100 steps, about 20 min left\n"

@@ -1,4 +1,4 @@
-"""GDPO: rank credit in the loss, adapters, and the model that it is held to."""
+"""GDPO: rank credit in the loss, adapters, and the reference model of the KL term."""
 
 import math
 import re
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.training
 
 
 def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[str, Any]:
-    """One GDPO run of two steps from the model in `start`; what TRL made of its rewards, and the trainer."""
+    """Runs two GDPO steps from the model in `start`; returns the trainer, TRL's outputs, and its rewards."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
     caught: dict[str, Any] = {"outputs": [], "rewards": []}
@@ -43,10 +43,10 @@ def run(world: Path, monkeypatch: Patch, tmp_path: Path, *changes: str) -> dict[
     monkeypatch.setattr(GRPOTrainer, "_calculate_rewards", watched)
     release = data.open_release(world / "release")
     fixed = "per_device_train_batch_size=8 num_generations=4 max_steps=2 saferec.checks=1 learning_rate=0.1".split()
-    found = settings.read("gdpo", [*fixed, *changes])
+    config = settings.read("gdpo", [*fixed, *changes])
     rows = data.rows(release.folder, "grpo", "train")
-    policy = replace(generate.load(str(world / "start")), masked=found["saferec"]["mask"])
-    caught["done"] = gdpo.train(policy, rows, release, found, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
+    policy = replace(generate.load(str(world / "start")), masked=config["saferec"]["mask"])
+    caught["done"] = gdpo.train(policy, rows, release, config, tmp_path / "out", lambda _: {"score": 0.0}, seed=3)
     return caught
 
 
@@ -62,17 +62,17 @@ def test_our_advantages_are_trls(world: Path, monkeypatch: Patch, tmp_path: Path
 def test_rank_credit_reaches_the_loss_and_is_sequence_credit_where_ranks_agree(
     world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    whole = run(world, monkeypatch, tmp_path / "whole", "saferec.credit=sequence")
+    by_sequence = run(world, monkeypatch, tmp_path / "whole", "saferec.credit=sequence")
     with monkeypatch.context() as patch:
         # every rank has the answer's reward
         for name, reward in rewards.OURS.items():
             same = lambda judged, weights, reward=reward: reward(judged, weights)[:, None].repeat(4, 1)  # noqa: E731
             patch.setitem(rewards.RANKS, name, same)  # type: ignore[arg-type]
         ranks = run(world, patch, tmp_path / "ranks", "saferec.credit=rank")
-    one, other = weights_of(whole), weights_of(ranks)
-    assert all(torch.allclose(one[name], other[name], atol=1e-5) for name in one)
+    expected, equal = weights_of(by_sequence), weights_of(ranks)
+    assert all(torch.allclose(expected[name], equal[name], atol=1e-5) for name in expected)
     apart = weights_of(run(world, monkeypatch, tmp_path / "apart", "saferec.credit=rank"))
-    assert any(not torch.allclose(one[name], apart[name], atol=1e-5) for name in one)
+    assert any(not torch.allclose(expected[name], apart[name], atol=1e-5) for name in expected)
 
 
 def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
@@ -82,29 +82,29 @@ def weights_of(caught: dict[str, Any]) -> dict[str, Any]:
 def test_an_adapter_with_rows_of_items_learns_without_masks_too(
     world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
-    # TRL asks the head for its bias, and peft's wrapper of a head whose rows are trained did not know of any
+    # TRL reads the bias of the head, which peft's wrapper of a head with trained rows did not have
     free = ("saferec.lora=2", "saferec.mask=false", "saferec.credit=sequence", "logging_steps=1")
-    # what an untrained model writes freely names no item, and would be worth the same each time
+    # an untrained model without masks names no item, so that all its answers would have the same reward
     worth = lambda completion_ids, **_: [float(sum(ids) % 7) for ids in completion_ids]  # noqa: E731
     monkeypatch.setattr(rewards, "functions", lambda *_: [worth])
-    done = run(world, monkeypatch, tmp_path, *free)["done"]
-    assert done["steps"] == 2 and max(line.get("grad_norm", 0) for line in done["log"]) > 0
+    result = run(world, monkeypatch, tmp_path, *free)["done"]
+    assert result["steps"] == 2 and max(line.get("grad_norm", 0) for line in result["log"]) > 0
 
 
 def test_the_reference_of_the_kl_term_is_the_model_that_was_given(
     world: Path, monkeypatch: Patch, tmp_path: Path
 ) -> None:
     caught = run(world, monkeypatch, tmp_path, "beta=0.1")
-    given = generate.load(str(world / "start")).model.state_dict()
-    kept = caught["trainer"].ref_model.state_dict()
-    assert all(torch.equal(kept[name], given[name]) for name in given)
-    assert any(not torch.equal(value, given[name]) for name, value in weights_of(caught).items())
+    start = generate.load(str(world / "start")).model.state_dict()
+    reference = caught["trainer"].ref_model.state_dict()
+    assert all(torch.equal(reference[name], start[name]) for name in start)
+    assert any(not torch.equal(value, start[name]) for name, value in weights_of(caught).items())
     kl = [line["kl"] for line in caught["trainer"].state.log_history if "kl" in line]
     assert kl and all(math.isfinite(value) for value in kl)
 
 
 def test_what_we_override_of_trl_is_listed_and_there() -> None:
-    """Red where TRL moves a method: see gdpo.PRIVATE for what takes its place."""
+    """Fails where TRL moves a method: see gdpo.PRIVATE for what takes its place."""
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
     gdpo.refuse_another_trl()
@@ -118,13 +118,13 @@ def test_what_we_override_of_trl_is_listed_and_there() -> None:
     class Changed(GRPOTrainer):
         def _calculate_rewards(self, inputs: Any) -> None: ...
 
-    for other, name in ((Renamed, "_generate_single_turn"), (Changed, "_calculate_rewards")):
+    for trainer, name in ((Renamed, "_generate_single_turn"), (Changed, "_calculate_rewards")):
         with pytest.raises(TrainingError, match=rf"GRPOTrainer\.{name}\(.*is not there: expected a version"):
-            gdpo.refuse_another_trl(other)
+            gdpo.refuse_another_trl(trainer)
 
 
 def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path: Path) -> None:
-    # b violates by our verdict (votes) and has a risk of .5 at most; a has .7 (a weak guide alone) and is unknown to us
+    # b is violated by our verdict (votes), with a risk of .5 at most; a has .7 (a weak guide alone), verdict unknown
     folder = small_release.write(tmp_path / "small")
     release = data.open_release(folder)
     risks = {item: {"gore": {"a": 0.7, "b": 0.5, "c": 0.66}.get(item, 0.0)} for item in release.items} | {"j": {}}
@@ -134,4 +134,4 @@ def test_the_papers_rewards_go_by_risk_and_not_by_our_verdict(tmp_path: Path) ->
     row = data.rows(folder, "grpo", "test")[0]
     texts = [small_release.listed(letters) for letters in ("a", "b", "c", "j")] + ["1. Invented (1999)"]
     users = {name: [row[name]] * len(texts) for name in ("traits", "truth", "safe_truth", "seen", "domain")}
-    assert safety(texts, **users) == [-1, 0, -1, 0, 0]  # j has no risk, and an invented title is safe too
+    assert safety(texts, **users) == [-1, 0, -1, 0, 0]  # j has no risk; an invented title is safe, too

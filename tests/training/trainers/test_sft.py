@@ -1,4 +1,4 @@
-"""The trainer of models with item tokens: the same loss and gradients as TRL's, from the answers' places alone."""
+"""The SFT trainer of lists: the same loss and gradients as TRL's, computed at the answers' positions alone."""
 
 from pathlib import Path
 from typing import Any
@@ -30,11 +30,11 @@ def test_the_loss_of_the_answers_places_is_trls_loss(world: Path, tmp_path: Path
         )
         trainer = kind(policy.model, args=args, train_dataset=examples, processing_class=policy.tokenizer)
         batch = trainer.data_collator(list(trainer.train_dataset))
-        # prompts of several lengths: the answers stand at different places
+        # prompts of several lengths: the answers stand at different positions
         assert len({tuple(row.nonzero().flatten().tolist()) for row in batch["labels"] != -100}) > 1
-        found = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=counted)
-        found.backward()
-        return found.item(), policy.model.get_input_embeddings().weight.grad
+        value = trainer.compute_loss(trainer.model, dict(batch), num_items_in_batch=counted)
+        value.backward()
+        return value.item(), policy.model.get_input_embeddings().weight.grad
 
     for how in ((None, True), (torch.tensor(40), True), (None, False)):
         (ours, slope), (theirs, expected) = loss(sft.ListTrainer, *how), loss(SFTTrainer, *how)
@@ -53,14 +53,14 @@ def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pyte
         assert short < long
         for most in (None, 1000):
             assert sft.too_long(taught, most, True) == {"cut": 0, "left_out": 0}
-        # behind the shortest prompt one token of its list is left, behind the longest none
-        gone = sum(len(prompt) > short for prompt in sizes)
-        assert sft.too_long(taught, short + 1, True) == {"cut": 4, "left_out": gone} and 0 < gone < 4
+        # after the shortest prompt one token of its list remains, after the longest none
+        lost = sum(len(prompt) > short for prompt in sizes)
+        assert sft.too_long(taught, short + 1, True) == {"cut": 4, "left_out": lost} and 0 < lost < 4
         assert (
             capsys.readouterr().out
-            == f"  4 of 4 rows are cut to max_length = {short + 1}; {gone} of them teach nothing\n"
+            == f"  4 of 4 rows are cut to max_length = {short + 1}; {lost} of them teach nothing\n"
         )
-        assert sft.too_long(taught, short + 1, False)["left_out"] == 0  # their beginning goes
+        assert sft.too_long(taught, short + 1, False)["left_out"] == 0  # cut at their beginning
         assert capsys.readouterr().out
         with pytest.raises(TrainingError, match="no request leaves room for its list"):
             sft.too_long(taught, short, True)
