@@ -1,4 +1,4 @@
-"""The masks: only items, none twice, none that was seen, exactly k, then the end; and log-probabilities under them."""
+"""The masks: only items, none twice, none seen before, exactly k, then the end; and log-probabilities under them."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def test_only_unseen_items_then_the_end() -> None:
 
 
 def test_nothing_twice() -> None:
-    # after c (5), c is out; the third place is the end's
+    # after c (5), c is out; the third place takes only the end
     shut = blocked(CATALOGUE, [["b"]], SIZE)
     steps = permitted_along(CATALOGUE, shut, torch.tensor([[5, 3, 1]]))
     assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
@@ -50,10 +50,10 @@ TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 
 def test_an_answer_may_begin_with_predicted_traits() -> None:
     shut = blocked(TALKING, [["b"], ["b"]], 10)
     steps = permitted_along(TALKING, shut, torch.tensor([[8, 9, 5, 3, 1], [9, 9, 6, 3, 1]]))
-    there = [[[token for token in range(10) if step[token]] for step in row] for row in steps]
+    allowed_tokens = [[[token for token in range(10) if step[token]] for step in row] for row in steps]
     # no trait twice, nothing as often as one likes; then unseen items, never a trait; then the end
-    assert there[0] == [[7, 8, 9], [7, 9], [3, 5, 6], [3, 6], [1]]
-    assert there[1] == [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]
+    assert allowed_tokens[0] == [[7, 8, 9], [7, 9], [3, 5, 6], [3, 6], [1]]
+    assert allowed_tokens[1] == [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]
 
 
 def test_what_is_learnt_is_what_may_be_said() -> None:
@@ -65,7 +65,7 @@ def test_what_is_learnt_is_what_may_be_said() -> None:
     shut = blocked(TALKING, [[]], 10)
     answer = torch.tensor([TALKING.answer("cd", ["needles"])])
     logs, _ = log_probabilities(TALKING, shut, answer, torch.zeros(1, 5, 10))
-    # all alike likely: 3 may be said; gore and nothing after needles; 4 items, then 3; the end
+    # equal logits: one of 3 trait tokens; gore or nothing after needles; 4 items, then 3; the end
     expected = [1 / 3, 1 / 2, 1 / 4, 1 / 3, 1]
     assert logs[0].exp().tolist() == pytest.approx(expected)
 
@@ -97,7 +97,7 @@ def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
 
 
 def test_sampling_and_log_probabilities_allow_the_same() -> None:
-    # what may be drawn at each place is what has a probability there, whatever the prompt before it
+    # at each place exactly the tokens with a probability may be drawn, whatever the prompt before it
     shut = blocked(CATALOGUE, [["b"], ["d"]], SIZE)
     answers = torch.tensor([[5, 3, 1], [4, 5, 1]])
     along = permitted_along(CATALOGUE, shut, answers)
@@ -109,12 +109,12 @@ def test_sampling_and_log_probabilities_allow_the_same() -> None:
 
 def test_items_come_back_in_order_without_words() -> None:
     assert CATALOGUE.items([5, 2, 3, 1]) == ["c", "a"]
-    # two items of one written name share a token: the first is meant
+    # two items with the same written name share a token: it stands for the first
     assert Catalogue({"x": 9, "y": 9}, 2, 1).items([9]) == ["x"]
 
 
 def test_a_large_catalogue_is_turned_round_once(tmp_path: Path) -> None:
-    # each prompt and answer of a step of GDPO asks: 24,000 items were turned round 400 times a step, 1.5 seconds
+    # each prompt and answer of a GDPO step looks items up: 24,000 items were inverted 400 times a step, 1.5 seconds
     class Counted(dict[str, int]):
         times = 0
 

@@ -1,4 +1,4 @@
-"""Answers of a model: its template, its files, and as many unseen items as were asked for."""
+"""Answers of a model: its chat template, its files, and k unseen items for each request."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +15,17 @@ pytestmark = pytest.mark.training
 
 
 def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Gemma and others want the user to begin; a recommender may have said hello first
+    # Gemma and others require the user's turn first; a recommender may have said hello before it
     refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
     monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
     words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
-    asked = {"role": "user", "content": "Something like Item A (2001)?"}
-    assert len(generate.prompt_tokens(words, [{"prompt": [asked]}])) == 1
+    turn = {"role": "user", "content": "Something like Item A (2001)?"}
+    assert len(generate.prompt_tokens(words, [{"prompt": [turn]}])) == 1
     with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
-        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, asked]}])
-    for template, told in (("{{ raise_exception('none') }}", "refuses a conversation"), ("a", "changes the words")):
+        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, turn]}])
+    for template, message in (("{{ raise_exception('none') }}", "refuses a conversation"), ("a", "changes the words")):
         words.chat_template = template
-        with pytest.raises(TrainingError, match=told):  # of what ends an answer, asked for as a model is loaded
+        with pytest.raises(TrainingError, match=message):  # for the end of an answer, on loading a model
             generate.answer_tokens(words, ["1. Item B (2002)"])
 
 
@@ -42,13 +42,13 @@ def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path:
         words = policy.tokenizer
         (prompt,) = generate.prompt_tokens(words, [row])  # validation, rollouts that we draw
         assert words.decode(prompt).endswith(f"?<|end|>\n{begins}")
-        # rollouts and servers render it themselves, after it was saved and loaded
+        # rollouts and servers render the saved and loaded template themselves
         words.save_pretrained(tmp_path / "saved")
-        again = generate.AutoTokenizer.from_pretrained(tmp_path / "saved")
-        assert again.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] == prompt
+        loaded = generate.AutoTokenizer.from_pretrained(tmp_path / "saved")
+        assert loaded.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] == prompt
         (taught,) = sft.examples(policy, [row])
         assert taught["input_ids"][: len(prompt)] == prompt
-        learnt = [i for i, own in zip(taught["input_ids"], taught["completion_mask"], strict=True) if own]
+        learnt = [i for i, is_learnt in zip(taught["input_ids"], taught["completion_mask"], strict=True) if is_learnt]
         assert words.decode(learnt) == "1. Item B (2002)<|end|>\n"  # no thoughts, whatever the template puts there
     for name in ("enable_thoughts", "not a name"):
         with pytest.raises(TrainingError, match=f"chat template knows no '{name}'"):

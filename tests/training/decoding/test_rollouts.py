@@ -1,4 +1,4 @@
-"""Answers of a training: a prompt is read once for its group, TRL's own draws come out."""
+"""Rollouts of a training: each prompt is read once for its group, and the draws are the same as TRL's."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,23 +15,23 @@ pytestmark = pytest.mark.training
 
 
 def trained(folder: Path, **changed: Any) -> tuple[list[list[int]], dict[str, Any], Any]:
-    """(completions, weights, trainer's class) after two steps from the model in `folder`; the seed is fixed."""
+    """Returns (completions, weights, trainer's class) after two steps from the model in `folder`; the seed is fixed."""
     from datasets import Dataset
     from trl import GRPOConfig  # type: ignore[attr-defined]
 
     policy = generate.load(str(folder))
     with_theirs, rank = changed.pop("theirs", False), changed.pop("rank", 0)
-    # ends of answers are made likelier, or none of these short ones would have any
+    # ends of answers are made likelier, or no answer this short would have one
     likelier = {"sequence_bias": [[[policy.tokenizer.eos_token_id], 3.0]]}
     fixed = {"per_device_train_batch_size": 8, "num_generations": 4, "max_steps": 2, "learning_rate": 0.05, "seed": 5}
     fixed |= {"max_completion_length": 12, "temperature": 0.9, "generation_kwargs": likelier, "bf16": False}
     fixed |= {"use_cpu": True, "activation_checkpointing": False, "report_to": "none", "save_strategy": "no"}
     args = GRPOConfig(output_dir=str(folder.parent / "trainer"), **fixed | changed)
     rows = [{"prompt": [{"role": "user", "content": " ".join(["a film"] * (n + 1))}]} for n in range(4)]
-    seen: list[list[int]] = []
+    completions: list[list[int]] = []
 
     def length(completion_ids: list[list[int]], **_: Any) -> list[float]:
-        seen.extend(completion_ids)
+        completions.extend(completion_ids)
         return [float(sum(ids) % 7) for ids in completion_ids]
 
     from trl import GRPOTrainer  # type: ignore[attr-defined]
@@ -46,7 +46,7 @@ def trained(folder: Path, **changed: Any) -> tuple[list[list[int]], dict[str, An
         peft_config=lora(rank),
     )
     trainer.train()
-    return seen, {name: value.clone() for name, value in trainer.model.state_dict().items()}, kind
+    return completions, {name: value.clone() for name, value in trainer.model.state_dict().items()}, kind
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +68,12 @@ def test_who_draws_otherwise_is_left_to_trl(chat: Path) -> None:
     from trl import GRPOTrainer  # type: ignore[attr-defined]
 
     policy = generate.load(str(chat))
-    given = {"use_vllm": False, "use_transformers_continuous_batching": False, "cache_implementation": None}
-    given |= {"generation_kwargs": None}
+    settings = {"use_vllm": False, "use_transformers_continuous_batching": False, "cache_implementation": None}
+    settings |= {"generation_kwargs": None}
     others = [("use_vllm", True), ("cache_implementation", "offloaded"), ("cache_implementation", "static")]
-    # beams had no rows in our cache (a traceback); without a cache other tokens were drawn; the third was passed over
+    # beams had no rows in our cache (a traceback); without a cache other tokens were drawn; the third was ignored
     for kwargs in ({"num_beams": 2}, {"use_cache": False}, {"cache_implementation": "offloaded"}):
         others.append(("generation_kwargs", kwargs))
     for name, value in others:
-        assert rollouts.trainer(policy, [], SimpleNamespace(**given | {name: value})) is GRPOTrainer
-    assert rollouts.trainer(policy, [], SimpleNamespace(**given)) is not GRPOTrainer
+        assert rollouts.trainer(policy, [], SimpleNamespace(**settings | {name: value})) is GRPOTrainer
+    assert rollouts.trainer(policy, [], SimpleNamespace(**settings)) is not GRPOTrainer

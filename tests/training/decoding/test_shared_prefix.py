@@ -1,4 +1,4 @@
-"""A prompt is read once for its group, and the answers are those of prompts read one by one."""
+"""A prompt is read once for its group, and the answers are the same as for prompts that are read one by one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,15 +17,15 @@ MARKS = {"vocab_size": 120, "num_key_value_heads": 2, "pad_token_id": 0, "eos_to
 MIXED = {"sliding_window": 4, "head_dim": 16, "layer_types": ["sliding_attention", "full_attention"]}
 
 
-# how a model remembers what it read -> (what is added to SHAPE, is a prompt read once)
+# model config, by how it stores its past -> (what is added to SHAPE, is a prompt read once)
 KINDS: dict[str, tuple[dict[str, Any], bool]] = {
     "LlamaConfig": ({}, True),
-    "GPT2Config": ({"n_layer": 2, "n_head": 2, "n_embd": 32}, True),  # positions are learnt
-    "BloomConfig": ({"n_layer": 2, "n_head": 2}, True),  # takes no positions
+    "GPT2Config": ({"n_layer": 2, "n_head": 2, "n_embd": 32}, True),  # learnt positions
+    "BloomConfig": ({"n_layer": 2, "n_head": 2}, True),  # no positions as input
     "MistralConfig": ({"sliding_window": 4}, True),
     "Gemma3TextConfig": (MIXED, True),
-    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False),  # a state that no token owns
-    "RwkvConfig": ({"attention_hidden_size": 32}, False),  # a state, and no word of it in its configuration
+    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, False),  # a state without a dimension for tokens
+    "RwkvConfig": ({"attention_hidden_size": 32}, False),  # a state that its configuration does not mention
 }
 
 PROMPTS = [[5, 6, 7, 8, 9, 10, 11], [12, 13, 14]]
@@ -42,7 +42,7 @@ def model_of(kind: str) -> Any:
 
 @contextmanager
 def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
-    """(rows, tokens) of each time that the model reads."""
+    """Yields a list that gets the (rows, tokens) of each forward pass."""
     shapes: list[tuple[int, ...]] = []
     hook = model.register_forward_pre_hook(lambda _, __, by: shapes.append((*by["input_ids"].shape,)), with_kwargs=True)
     yield shapes
@@ -63,7 +63,7 @@ def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     torch.manual_seed(1)
     with read_by(model) as shapes:
         assert generate.draw_padded(policy, ids, None, **how) == expected
-    # two prompts without their last tokens, then six rows of one token, nine times
+    # once two prompts without their last tokens, then nine times six rows of one token
     assert shapes == ([(2, 6), *[(6, 1)] * 9] if once else [(6, 7), *[(6, 1)] * 8])
 
 
@@ -80,5 +80,5 @@ def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:
 
 
 def test_a_prompt_of_one_token_is_read_as_ever() -> None:
-    # nothing would be left to begin the answer with
+    # no token would remain to begin the answer with
     assert len(generate.draw_padded(llama(2), [[5], [5]], None)) == 2

@@ -1,4 +1,4 @@
-"""Text held to the catalogue: every line a name, none twice, none that was seen; and log-probabilities alike."""
+"""Text restricted to the catalogue: every line a name, none twice, none seen before; with matching probabilities."""
 
 import json
 import math
@@ -31,7 +31,7 @@ def states(*excluded: list[str], of: Trie = NAMES) -> States:
 
 
 def may(found: States) -> list[int]:
-    """What may come next in the one row that there is; nothing after the end."""
+    """Returns the tokens that may come next in the only row; none after the end."""
     _, token, free = found.allowed()
     return [] if found.node[0] == found.nodes.done else token[free].tolist()
 
@@ -44,13 +44,13 @@ def along(found: States, *tokens: int) -> list[int]:
 
 
 def test_a_line_is_a_number_and_a_name_and_two_lines_are_a_list() -> None:
-    one = states([])
-    assert may(one) == [7] and along(one, 7) == [3, 5] and along(one, 3) == [4, 9]
-    assert along(one, 9) == [8]  # "a" is named
-    assert along(one, 8, 3) == [4]  # of the names that begin with 3 only "ab" is left
-    assert along(one, 4, 9) == [0] and along(one, 0) == []
-    one.advance(np.array([5]))  # padding
-    assert may(one) == []
+    state = states([])
+    assert may(state) == [7] and along(state, 7) == [3, 5] and along(state, 3) == [4, 9]
+    assert along(state, 9) == [8]  # "a" is named
+    assert along(state, 8, 3) == [4]  # of the names that begin with 3 only "ab" is still free
+    assert along(state, 4, 9) == [0] and along(state, 0) == []
+    state.advance(np.array([5]))  # padding
+    assert may(state) == []
 
 
 def test_what_was_seen_is_out_by_every_item_that_shares_its_name() -> None:
@@ -64,20 +64,20 @@ def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
 
 
 def by_the_rules(of: Trie, excluded: list[str], answer: list[int]) -> list[int]:
-    """What may follow on `answer`, from the names alone: no trie, no state."""
-    out, answer = {of.places[item] for item in excluded}, list(answer)
+    """Returns the tokens that may follow `answer`, from the names alone: no trie, no state."""
+    excluded_names, answer = {of.places[item] for item in excluded}, list(answer)
     for number in of.numbers:
-        left = [name for n, name in enumerate(of.names) if n not in out]
-        if not left:
+        free = [name for n, name in enumerate(of.names) if n not in excluded_names]
+        if not free:
             break
         if len(answer) < len(number):
             return [number[len(answer)]]
         answer = answer[len(number) :]
-        if (whole := next((name for name in left if name == tuple(answer[: len(name)])), None)) is None:
-            begun = [name for name in left if name[: len(answer)] == tuple(answer)]
-            return sorted({name[len(answer)] for name in begun})
-        out.add(of.names.index(whole))
-        answer = answer[len(whole) :]
+        if (complete := next((name for name in free if name == tuple(answer[: len(name)])), None)) is None:
+            possible = [name for name in free if name[: len(answer)] == tuple(answer)]
+            return sorted({name[len(answer)] for name in possible})
+        excluded_names.add(of.names.index(complete))
+        answer = answer[len(complete) :]
     return [] if answer else [of.end]
 
 
@@ -87,22 +87,22 @@ def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
     names = sorted(spelt)
     many = Trie(names, {str(n): n for n in range(len(names))}, [(2, 7), (3, 7), (4,), (5,)], end=0)
     few = Trie(names[:3], {str(n): n for n in range(3)}, many.numbers, end=0)
-    for of in (many, few):  # the second is used up before the list is whole
+    for of in (many, few):  # the second has too few names for a whole list
         shut = [chance.sample(sorted(of.places), chance.randint(0, len(of.names))) for _ in range(20)]
-        found, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
+        state, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
         (process,), ids, scores = trie.mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
         while any(answer[-1:] != [0] for answer in answers):
-            row, token, free = found.allowed()
+            row, token, free = state.allowed()
             masked = process(ids, scores)
             drawn = []
             for n, answer in enumerate(answers):
-                open_now = token[free & (row == n)].tolist()
-                assert open_now == (by_the_rules(of, shut[n], answer) or [0])
-                expected = [float(scores[n, t]) if t in open_now else -math.inf for t in range(16)]
+                allowed = token[free & (row == n)].tolist()
+                assert allowed == (by_the_rules(of, shut[n], answer) or [0])
+                expected = [float(scores[n, t]) if t in allowed else -math.inf for t in range(16)]
                 assert masked[n].tolist() == expected  # to the bit
-                drawn.append(chance.choice(open_now))
+                drawn.append(chance.choice(allowed))
                 answer.append(drawn[-1]) if answer[-1:] != [0] else None
-            found.advance(np.array(drawn))
+            state.advance(np.array(drawn))
             ids = torch.cat([ids, torch.tensor(drawn).unsqueeze(1)], dim=1)
         assert len({len(answer) for answer in answers}) > 3  # rows end at different steps
 
@@ -123,7 +123,7 @@ def test_log_probabilities_by_hand() -> None:
 
 
 def test_sampling_and_log_probabilities_allow_the_same() -> None:
-    # what may be drawn at each place is what the log-probabilities are normalised over
+    # at each place the log-probabilities are normalised over the tokens that may be drawn
     answers = torch.tensor([[7, 3, 9, 8, 5], [7, 5, 9, 8, 3]])
     logits = torch.randn(2, 5, 10)
     shut: list[list[str]] = [[], ["a"]]
@@ -158,14 +158,14 @@ def test_an_untrained_model_writes_whole_lists_of_unseen_items(world: Path) -> N
 
 
 def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -> None:
-    # but for the last line break, a list of the release is a walk: ")\n" is one token here, and so it is in the trie
+    # a list of the release plus a last line break is a walk: ")\n" is one token here, and also in the trie
     _, policy = held(world)
     assert policy.trie is not None
     words = policy.tokenizer
     text = small_release.listed("gael")
-    one = states(["k"], of=policy.trie)
-    along(one, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
-    assert not may(one) and len(words.encode(")\n")) == 1
+    state = states(["k"], of=policy.trie)
+    along(state, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
+    assert not may(state) and len(words.encode(")\n")) == 1
 
 
 def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_path: Path, monkeypatch: Patch) -> None:
@@ -183,19 +183,19 @@ def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_p
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", watch)
     fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=2", "learning_rate=0.01", "beta=0.1"]
-    found = settings.read("gdpo", [*fixed, "warmup_steps=0", "saferec.checks=1", "saferec.credit=rank"])
+    config = settings.read("gdpo", [*fixed, "warmup_steps=0", "saferec.checks=1", "saferec.credit=rank"])
     table = data.rows(release.folder, "grpo", "train")
     before = {name: value.clone() for name, value in policy.model.state_dict().items()}
-    done = gdpo.train(policy, table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    info = gdpo.train(policy, table, release, config, tmp_path / "gdpo", lambda _: {"score": 0.0})
     for row, text in drawn:
         items = [entry.item for entry in answers.parse(text, release.find).entries]
         assert len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
     after = policy.model.state_dict()
-    assert done["steps"] == 2 and any(not torch.equal(before[name], after[name]) for name in before)
+    assert info["steps"] == 2 and any(not torch.equal(before[name], after[name]) for name in before)
 
 
 def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> None:
-    # TRL adds .001 of the experts' balance to the loss; nothing was handed back for it to multiply
+    # TRL adds .001 of the experts' balance to the loss; our output used to lack that balance
     from transformers import MixtralConfig, MixtralForCausalLM
 
     release, policy = held(world)
@@ -205,32 +205,32 @@ def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> No
     model = MixtralForCausalLM(MixtralConfig(**facts))
     model.generation_config.eos_token_id = policy.tokenizer.eos_token_id
     fixed = ["per_device_train_batch_size=4", "num_generations=4", "max_steps=1", "logging_steps=1", "saferec.checks=1"]
-    found, table = settings.read("gdpo", [*fixed, "warmup_steps=0"]), data.rows(release.folder, "grpo", "train")
-    done = gdpo.train(replace(policy, model=model), table, release, found, tmp_path / "gdpo", lambda _: {"score": 0.0})
-    assert done["steps"] == 1
-    # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used alike, else more (arXiv 2101.03961)
-    assert 2 - 1e-3 <= done["log"][0]["aux_loss"] <= 4
+    config, table = settings.read("gdpo", [*fixed, "warmup_steps=0"]), data.rows(release.folder, "grpo", "train")
+    info = gdpo.train(replace(policy, model=model), table, release, config, tmp_path / "gdpo", lambda _: {"score": 0.0})
+    assert info["steps"] == 1
+    # 4 experts, 2 of them for a token: Switch's balance is 2 where all are used equally, else more (arXiv 2101.03961)
+    assert 2 - 1e-3 <= info["log"][0]["aux_loss"] <= 4
 
 
 def test_evaluate_holds_a_model_to_names_where_it_is_asked_to(world: Path, tmp_path: Path) -> None:
     words = ["evaluate", "--release", world / "release", "--model", world / "chat", "--output"]
-    for items, length in (("trie", 4.0), ("text", 0.0)):  # left alone, an untrained model names nothing
+    for items, length in (("trie", 4.0), ("text", 0.0)):  # without a trie an untrained model names nothing
         more = [tmp_path / items, "--items", items, "--set", "saferec.new_tokens=8"]
         assert safecrs.main([*map(str, words), *map(str, more)]) == 0
         report = json.loads((tmp_path / items / "report.json").read_text())
-        (found,) = [run for run in report["runs"] if run["name"] == "model"]
-        assert found["metrics"]["length"]["mean"] == length
+        (scored,) = [run for run in report["runs"] if run["name"] == "model"]
+        assert scored["metrics"]["length"]["mean"] == length
 
 
 def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> None:
     release, policy = held(world)
     assert policy.trie is not None and len(policy.trie.names) == 12
-    # "Item A (2001)" twice, in other letters: nobody could tell which of them a list means
+    # "Item A (2001)" twice, in other case: a list cannot say which of them it means
     twin = data.Item("twin", "film", "ITEM A", 2001)
-    both = {**release.items, "twin": twin}
-    index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in both.values())
-    found = trie.over(replace(release, items=both, index=index), policy.tokenizer)
-    assert len(found.names) == 11 and not {"a", "twin"} & set(found.places)
+    items = {**release.items, "twin": twin}
+    index = titles.index((i.id, i.title, i.year, i.domain or "", ()) for i in items.values())
+    tree = trie.over(replace(release, items=items, index=index), policy.tokenizer)
+    assert len(tree.names) == 11 and not {"a", "twin"} & set(tree.places)
 
 
 def test_what_either_of_two_who_ask_alike_has_seen_is_out_for_both(world: Path) -> None:

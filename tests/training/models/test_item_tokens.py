@@ -1,4 +1,4 @@
-"""A model of words is given a token for each item: it starts from the name's words, is learnt, and is held to."""
+"""A model of words gets a token for each item: it starts from the name's words, is trained, and restricts answers."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def said(capsys: Printed, *words: object) -> str:
-    """What the command says is wrong."""
+    """Returns the error message of a command that fails."""
     assert safecrs.main([str(word) for word in words]) == 1
     return capsys.readouterr().err
 
@@ -45,7 +45,7 @@ def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, 
     for table in ("get_input_embeddings", "get_output_embeddings"):
         before, after = getattr(old.model, table)().weight, getattr(new.model, table)().weight
         assert torch.allclose(after[new.catalogue.tokens["b"]], before[spelling].mean(dim=0), atol=1e-6)
-        assert torch.equal(after[: len(old.tokenizer)], before[: len(old.tokenizer)])  # its words are what they were
+        assert torch.equal(after[: len(old.tokenizer)], before[: len(old.tokenizer)])  # the words are unchanged
 
 
 def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: Path, capsys: Printed) -> None:
@@ -55,34 +55,34 @@ def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: P
     words += ["--items", "tokens", *(word for change in changes.split() for word in ("--set", change))]
     assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
     report = json.loads((tmp_path / "runs" / "report.json").read_text())
-    found = {run["name"]: run["metrics"] for run in report["runs"]}
-    assert "oracle_filter" in found and all(found[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
+    metrics = {run["name"]: run["metrics"] for run in report["runs"]}
+    assert "oracle_filter" in metrics and all(metrics[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
     start, taught = (generate.load(str(tmp_path / "runs" / name)) for name in ("start", "safe_sft"))
     assert isinstance(taught.catalogue, Catalogue)
-    named = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
+    new_rows = {*taught.catalogue.tokens.values(), *taught.catalogue.traits.values(), taught.catalogue.nothing}
     for table in ("get_input_embeddings", "get_output_embeddings"):
         before, after = getattr(start.model, table)().weight, getattr(taught.model, table)().weight
         moved = (before != after).any(dim=1).nonzero().squeeze(1).tolist()
-        assert moved and set(moved) <= named  # beside the adapter only the rows that are new
+        assert moved and set(moved) <= new_rows  # apart from the adapter only the new rows
 
 
 @pytest.mark.parametrize("items", ["trie", "tokens", "text"])
 def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(
     world: Path, tmp_path: Path, capsys: Printed, items: str
 ) -> None:
-    # a trie looked the rollouts' prompts up by those of validation (KeyError); as text the two differed
+    # a trie looked up the rollouts' prompts among those of validation (KeyError); as text the two differed
     texts = [m["content"] for row in data.rows(world / "release", "grpo", "train") for m in row["prompt"]]
     chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
     words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", tmp_path / "model"]
     changes = "all.max_steps=1 all.warmup_steps=0 all.saferec.validate=1 all.saferec.checks=1 all.saferec.new_tokens=16"
     changes += " gdpo.num_generations=2 gdpo.per_device_train_batch_size=2 gdpo.max_completion_length=32 gdpo.beta=0.1"
-    said = [*changes.split(), "all.saferec.chat_template_kwargs={enable_thinking: false}"]
-    said += ["all.model_init_kwargs={attn_implementation: eager}"]
-    words += ["--items", items, *(word for change in said for word in ("--set", change))]
+    settings = [*changes.split(), "all.saferec.chat_template_kwargs={enable_thinking: false}"]
+    settings += ["all.model_init_kwargs={attn_implementation: eager}"]
+    words += ["--items", items, *(word for change in settings for word in ("--set", change))]
     assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
-    kept = generate.load(str(tmp_path / "runs" / "safe_gdpo")).tokenizer  # as a server would load it
-    (prompt,) = generate.prompt_tokens(kept, data.rows(world / "release", "grpo", "test")[:1])
-    assert kept.decode(prompt).endswith("<think>\n\n</think>\n\n")
+    tokenizer = generate.load(str(tmp_path / "runs" / "safe_gdpo")).tokenizer  # as a server would load it
+    (prompt,) = generate.prompt_tokens(tokenizer, data.rows(world / "release", "grpo", "test")[:1])
+    assert tokenizer.decode(prompt).endswith("<think>\n\n</think>\n\n")
 
 
 def test_stages_that_would_be_asked_otherwise_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
@@ -109,18 +109,18 @@ def test_item_tokens_of_another_release_are_refused(world: Path, tmp_path: Path,
 
 
 def test_answers_end_where_the_template_ends_a_turn(world: Path, tmp_path: Path) -> None:
-    """A base model's own end is that of a text, which SFT on turns never teaches."""
+    """The end token of a base model is that of a text, which SFT on turns never teaches."""
     shutil.copytree(world / "tied", tmp_path / "base")
     facts = json.loads((tmp_path / "base" / "tokenizer_config.json").read_text())
     (tmp_path / "base" / "tokenizer_config.json").write_text(json.dumps(facts | {"eos_token": "<|pad|>"}))
     base, chat = generate.load(str(tmp_path / "base")), generate.load(str(world / "tied"))
     assert base.tokenizer.eos_token == chat.tokenizer.eos_token == "<|end|>"
     assert base.tokenizer.eos_token_id in base.model.generation_config.eos_token_id
-    assert chat.model.generation_config.eos_token_id == chat.tokenizer.eos_token_id  # nothing to be mended
+    assert chat.model.generation_config.eos_token_id == chat.tokenizer.eos_token_id  # no change needed
 
 
 def test_a_line_break_that_is_a_token_ends_no_answer(world: Path, tmp_path: Path) -> None:
-    """As Gemma's: its template ends a turn with <end_of_turn> and a line break, both added to the vocabulary."""
+    """Gemma's template ends a turn with <end_of_turn> and a line break, both added to the vocabulary."""
     from transformers import AutoTokenizer
 
     shutil.copytree(world / "tied", tmp_path / "model")

@@ -1,4 +1,4 @@
-"""What the embedded model starts from: words weighed by the traits they tell, items by what they break."""
+"""Initial weights of the embedded model: words weighted by the traits they indicate, items by those they violate."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.training
 
 def test_a_word_that_tells_a_trait_weighs_and_one_that_stands_everywhere_does_not() -> None:
     # word 0 stands in every text, 1 in those of trait 0 alone, 2 in those without it
-    found = tiny_init.weights([[0, 1], [0, 1, 1, 1], [0, 2], [0, 2]] * 50, [[0], [0], [], []] * 50, words=4, kinds=1)
-    weights = found[:, 0].tolist()
+    table = tiny_init.weights([[0, 1], [0, 1, 1, 1], [0, 2], [0, 2]] * 50, [[0], [0], [], []] * 50, words=4, kinds=1)
+    weights = table[:, 0].tolist()
     assert weights[1] > 2 and weights[2] < -2 and abs(weights[0]) < 0.5
     assert weights[3] == 0  # never seen
 
@@ -41,25 +41,25 @@ def test_an_item_begins_with_what_it_breaks_or_may_break(tmp_path: Path) -> None
     # a and b break gore alone, d breaks animal_harm alone; j is unknown for both
     assert torch.equal(table[0], table[1]) and table[0].norm().item() == pytest.approx(tiny_init.ITEM)
     assert torch.allclose(table[3], table[0] + table[2])
-    # a word of weight 2 for gore points where gore's token points, and not where gore's items do
+    # a word of weight 2 for gore points in the direction of gore's token, and not in that of gore's items
     assert torch.allclose(table[6], 2.0 * tiny_init.WORD / tiny_init.TRAIT * table[4])
     assert abs(torch.cosine_similarity(table[6], table[0], dim=0).item()) < 1e-5
-    # where a prompt begins weighs for nothing, and for no trait
+    # the token that begins a prompt has the direction of "nothing", and of no trait
     assert torch.cosine_similarity(table[8], table[7], dim=0).item() == pytest.approx(1.0)
     assert (table[4:6] @ table[8]).abs().max() < 1e-5
 
 
 def test_an_untrained_model_predicts_what_a_linear_model_does(tmp_path: Path) -> None:
-    # one word in five tells: the traits are not learnt, they are there from the start
+    # one word in five indicates a trait: the traits are not learnt, the initial weights know them
     release = open_release(small_release.write(tmp_path / "release"))
     table = rows(release.folder, "grpo", "train") * 10
     tiny.make(tmp_path, release, table)
     policy = generate.load(str(tmp_path))
     assert policy.catalogue
     policy = replace(policy, catalogue=replace(policy.catalogue, opening=1))
-    found = generate.tokens(policy, table[:4], [[]] * 4)
+    answers = generate.tokens(policy, table[:4], [[]] * 4)
     traits = {token: [trait] for trait, token in policy.catalogue.traits.items()} | {policy.catalogue.nothing: []}
-    assert [traits[answer[0]] for answer in found] == [row["traits"] for row in table[:4]]
+    assert [traits[answer[0]] for answer in answers] == [row["traits"] for row in table[:4]]
 
 
 def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:
@@ -67,12 +67,12 @@ def test_the_first_layer_begins_as_an_average_of_what_came_before() -> None:
 
     torch.manual_seed(2)
     llama = LlamaModel(LlamaConfig(vocab_size=9, hidden_size=64, intermediate_size=64, num_hidden_layers=1))
-    heard: list = []
+    caught: list = []
     attention = llama.layers[0].self_attn
     tiny_init.average(llama.layers)
-    keep = lambda _, __, given, out: heard.append((given["hidden_states"], out[0]))  # noqa: E731
+    keep = lambda _, __, given, out: caught.append((given["hidden_states"], out[0]))  # noqa: E731
     attention.register_forward_hook(keep, with_kwargs=True)
     llama(input_ids=torch.tensor([[1, 2, 3, 4, 5]]))
-    taken, handed = heard[0]
-    # the last of five places: nearly a fifth of each, for where it looks must be free to change
-    assert torch.cosine_similarity(handed[0, -1], taken[0].mean(0), dim=0) > 0.98
+    inputs, outputs = caught[0]
+    # the last of five places: nearly a fifth of each, because training must be able to change the attention
+    assert torch.cosine_similarity(outputs[0, -1], inputs[0].mean(0), dim=0) > 0.98
