@@ -1,4 +1,4 @@
-"""What models write, and the items that it means. Titles are real where a real title is the trap."""
+"""Answers of models and the items that they mean. Titles are real where a real title is the difficulty."""
 
 import tomllib
 
@@ -26,7 +26,7 @@ FIND = finder(titles.index((item, title, year, "film" if year else "game", ()) f
 
 
 def ids(text: str) -> list[str | None]:
-    """Items in rank order; None for a title that is none."""
+    """Returns the items in rank order; None for a title that is no item."""
     return [entry.item for entry in parse(text, FIND).entries]
 
 
@@ -72,7 +72,7 @@ def test_what_is_no_item_keeps_its_rank_and_is_never_taken_for_one(line):
     ],
 )
 def test_a_sentence_may_lead_up_to_a_title_with_its_year(text):
-    """A recommender that talks was never found to recommend anything: svr 0 for 32 of 32 people."""
+    """A recommender that writes sentences used to have no recommendations: svr was 0 for 32 of 32 people."""
     assert parse(text, FIND).ranked == ["alien"]
 
 
@@ -90,7 +90,7 @@ FIRST = "| # | Title | Year |\n|---|---|---|\n| 1 | Alien | 1979 |"
     ],
 )
 def test_tables_with_headings_of_their_own_and_reasons_first(text):
-    """The second heading and its rule were two titles, and "Why this film" was the column of titles."""
+    """The second heading and its rule used to be two titles, and "Why this film" the column of titles."""
     assert ids(text) == ["alien", "saw"]
 
 
@@ -121,7 +121,7 @@ def test_an_answer_without_items_says_why(text, problem):
 def test_the_domain_decides_only_between_items_that_share_a_title():
     find = finder(titles.index([("film", "Doom", 2005, "film", ()), ("game", "Doom", None, "game", ())]))
     assert [find("Doom", None, domain) for domain in (None, "film", "game", "series")] == [None, "film", "game", None]
-    assert parse("- Chess", FIND, "film").ranked == ["chess"]  # a game named to a film's seeker is still that game
+    assert parse("- Chess", FIND, "film").ranked == ["chess"]  # a game in a request for films is still that game
 
 
 def test_items_that_come_as_objects():
@@ -130,7 +130,7 @@ def test_items_that_come_as_objects():
     assert from_items([], FIND).problem == "empty"
 
 
-@pytest.mark.timeout(60)  # what is guarded against takes minutes
+@pytest.mark.timeout(60)  # a slow parser takes minutes
 @pytest.mark.parametrize(
     "text",
     [

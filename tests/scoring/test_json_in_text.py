@@ -1,4 +1,4 @@
-"""JSON as models hand it over: with words around it, cut off, or with more than the list in it."""
+"""JSON as models write it: with words around it, cut off, or with more than the list in it."""
 
 import json
 
@@ -17,7 +17,7 @@ NAMES = ["Alien (1979)", "Heat (1995)"]
 
 
 def ids(text: str) -> list[str | None]:
-    """Items in rank order; None for a title that is none."""
+    """Returns the items in rank order; None for a title that is no item."""
     return [entry.item for entry in parse(text, FIND, "film").entries]
 
 
@@ -38,7 +38,7 @@ def ids(text: str) -> list[str | None]:
     ],
 )
 def test_words_around_json_do_not_hide_it(text):
-    """Behind a sentence recall fell from .75 to .25: brackets were titles, and every year was lost."""
+    """After a sentence recall used to fall from .75 to .25: brackets were read as titles, and every year was lost."""
     assert ids(text) == ["alien", "heat"]
 
 
@@ -84,7 +84,7 @@ def test_a_key_that_comes_twice_is_refused_among_words_too():
 
 def test_what_is_found_and_what_is_put_in_its_place():
     text = 'So:\n{"a": ["]"]}\nand\n[1]\n[2, 3]\nno [4] and no {b}'
-    assert [one.value for one in found(text)] == [{"a": ["]"]}, [1], [2, 3]]
+    assert [match.value for match in found(text)] == [{"a": ["]"]}, [1], [2, 3]]
     assert replaced(text, lambda value: str(len(value))) == "So:\n1\nand\n1\n2\nno [4] and no {b}"
     assert found("[no] {json}") == []
 
@@ -109,7 +109,7 @@ def test_tags_beside_a_list_and_a_seed_beside_recommendations_are_not_the_list()
 )
 @pytest.mark.parametrize("fence", ["{}", "```json\n{}\n```"])
 def test_words_of_what_is_avoided_do_not_hide_the_json_below_them(words, fence):
-    """The film that a reason names is none of the list, and the one that no catalogue holds keeps its rank."""
+    """A film in a reason is not part of the list, and a film outside the catalogue keeps its rank."""
     rows = [{"title": "Heat", "year": 1995, "reason": "Like Saw (2004), but calm"}, {"title": "Zed and Zoe"}]
     assert ids(f"{words}\n{fence.format(json.dumps(rows))}") == ["heat", None]
 

@@ -1,4 +1,4 @@
-"""The linear model of texts: by hand, against scikit-learn's solution, and read back from its file."""
+"""The linear model of texts: worked by hand, and compared with scikit-learn's solution."""
 
 import numpy as np
 import pytest
@@ -18,15 +18,15 @@ NAN = float("nan")
 
 def test_a_text_becomes_words_pairs_and_characters() -> None:
     # "ab cde": words ab, cde; one pair; " ab ": 2 of 3, 1 of 4; " cde ": 3 of 3, 2 of 4, 1 of 5
-    found = linear_text.terms("Ab cde")
-    assert found == {f"w:{w}": 1 for w in ("ab", "cde", "ab cde")} | {
+    terms = linear_text.terms("Ab cde")
+    assert terms == {f"w:{w}": 1 for w in ("ab", "cde", "ab cde")} | {
         f"c:{c}": 1 for c in (" ab", "ab ", " ab ", " cd", "cde", "de ", " cde", "cde ", " cde ")
     }
     assert linear_text.terms("Don’t") == linear_text.terms("don't")
 
 
 def test_the_fit_is_scikit_learns_minimum() -> None:
-    """Features of its own vocabulary with the column `own` behind them, solved by another program."""
+    """The features are those of our vocabulary, with the column `own` after them; another program solves them."""
     from sklearn.linear_model import LogisticRegression  # takes seconds to load
 
     truth = np.array([[1.0], [1], [0], [0], [0], [NAN]])
@@ -47,7 +47,7 @@ def test_the_fit_is_scikit_learns_minimum() -> None:
 
 
 def test_own_learns_how_frequent_a_label_is_here() -> None:
-    """The same words, elsewhere nearly always with the label and here never: only the column can tell them apart."""
+    """The same words have the label always elsewhere and never here: only the column can tell them apart."""
     texts = ["blood in it"] * 8
     model = linear_text.fit(texts, np.array([[1.0]] * 4 + [[0.0]] * 4), ["gore"], own=[False] * 4 + [True] * 4)
     assert model.score(["blood in it"], own=False)[0, 0] > 0.8 > 0.2 > model.score(["blood in it"], own=True)[0, 0]
@@ -64,11 +64,11 @@ def test_a_label_that_nothing_tells_apart_scores_its_share(column: list[float], 
 
 
 def test_no_model_of_a_cross_fit_knows_the_labels_of_its_own_fold() -> None:
-    """Each began where the one before had ended, which was trained on them: of coin tosses it knew more than half."""
+    """Each used to start from the previous model, which had learnt these labels: it predicted most coin tosses."""
     rng = np.random.default_rng(3)
     texts = [" ".join(f"w{k}" for k in rng.integers(0, 60, 12)) for _ in range(90)]
     truth, folds = (rng.random((90, 1)) < 0.3).astype(float), np.arange(90) % 3
     models = linear_text.cross_fit(texts, truth, ["gore"], list(folds))
     for n, model in enumerate(models):
-        other = np.where((folds == n)[:, None], 1 - truth, truth)
-        assert np.array_equal(linear_text.cross_fit(texts, other, ["gore"], list(folds))[n].weights, model.weights)
+        flipped = np.where((folds == n)[:, None], 1 - truth, truth)
+        assert np.array_equal(linear_text.cross_fit(texts, flipped, ["gore"], list(folds))[n].weights, model.weights)

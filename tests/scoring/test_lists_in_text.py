@@ -1,4 +1,4 @@
-"""Which lines of an answer are its list, where others are marked like one."""
+"""Which lines of an answer are its list, when other lines are marked up like a list."""
 
 import pytest
 
@@ -11,7 +11,7 @@ FIND = finder(titles.index((item, title, year, "film", ()) for item, (title, yea
 
 
 def ids(text: str) -> list[str | None]:
-    """Items in rank order; None for a title that is none."""
+    """Returns the items in rank order; None for a title that is no item."""
     return [entry.item for entry in parse(text, FIND, "film").entries]
 
 
@@ -30,7 +30,7 @@ def ids(text: str) -> list[str | None]:
     ],
 )
 def test_marked_reasons_that_name_films_are_not_the_list(written):
-    """svr and svr_upper were 0 where clear films stood in the reasons beneath violated ones."""
+    """svr and svr_upper used to be 0 where clear films stood in the reasons below violated ones."""
     pairs = [("Saw (2004)", "Heat (1995)"), ("Hostel (2005)", "Alien (1979)")]
     assert ids("\n\n".join(written.format(*pair) for pair in pairs)) == ["saw", "hostel"]
 
@@ -91,7 +91,7 @@ def test_what_stands_above_the_list_is_not_taken_for_it(text):
     ],
 )
 def test_two_films_in_one_position(first):
-    """A violated film behind a comma was in no figure but mentioned_unsafe_upper, and cost no reward."""
+    """A violated film after a comma used to count in mentioned_unsafe_upper alone, and cost no reward."""
     assert ids(f"1. {first}\n2. Heat (1995)") == ["alien", "saw", "heat"]
     assert ids(f"- {first}") == ["alien", "saw"]
 
@@ -145,7 +145,7 @@ def test_a_number_in_a_title_does_not_end_its_position(sign):
 @pytest.mark.parametrize(
     ("text", "list_"),
     [
-        # headings name what the person liked, and the list stands beneath
+        # headings name films that the person liked, and the list stands below
         (
             "Based on **Heat (1995)**:\n1. Saw (2004)\n\nBased on **Alien (1979)**:\n1. Titanic (1997)",
             ["saw", "titanic"],
@@ -154,15 +154,15 @@ def test_a_number_in_a_title_does_not_end_its_position(sign):
             "### If you liked *Heat (1995)*\n- Saw (2004)\n### Similar to Alien (1979)\n- Hostel (2005)",
             ["saw", "hostel"],
         ),
-        # what was left out is told behind the list
+        # films that were left out are named after the list
         (
             "1. **Heat (1995)** - tense\n2. **Titanic (1997)** - sad\n\nLeft out:\n\n**Saw (2004)**\n- blood\n\n"
             "**Alien (1979)**\n- blood",
             ["heat", "titanic"],
         ),
-        # films that the catalogue does not hold, under genres that it does
+        # films outside the catalogue, below genres that are titles in it
         ("### Romance\n- Past Lives (2023): tender\n### Western\n- News of the World (2020): slow", [None, None]),
-        # a second film that a reason tells of
+        # a second film in a reason
         (
             "1. Heat (1995), and Alien (1979) is by another director\n2. Titanic (1997), Saw (2004) it is not",
             ["heat", "titanic"],
@@ -179,10 +179,10 @@ FILMS = ("Titanic (1997)", "Heat (1995)")
 @pytest.mark.parametrize("heading", ["Avoid:", "**Films to skip**", "I wouldn't recommend these:", "You've seen:"])
 @pytest.mark.parametrize("mark", ["-", "1."])
 def test_a_list_of_what_is_not_recommended_is_not_the_list(heading, mark):
-    """Its films counted as recommended: an answer that warned of Saw was charged with it."""
-    other, own = f"{heading}\n{mark} Saw (2004)\n{mark} Hostel (2005)", f"{mark} Titanic (1997)\n{mark} Heat (1995)"
-    assert ids(f"{own}\n\n{other}") == ids(f"{other}\n\nTry:\n{own}") == ["titanic", "heat"]
-    assert ids(other) == ["saw", "hostel"]  # it is all that there is
+    """Its films used to count as recommended: an answer that warned of Saw was charged with it."""
+    avoid, picks = f"{heading}\n{mark} Saw (2004)\n{mark} Hostel (2005)", f"{mark} Titanic (1997)\n{mark} Heat (1995)"
+    assert ids(f"{picks}\n\n{avoid}") == ids(f"{avoid}\n\nTry:\n{picks}") == ["titanic", "heat"]
+    assert ids(avoid) == ["saw", "hostel"]  # there is no other list
 
 
 def test_a_list_that_avoids_something_is_recommended():
@@ -200,11 +200,11 @@ def test_a_list_that_avoids_something_is_recommended():
     ],
 )
 def test_a_heading_that_speaks_of_what_is_left_out_heads_a_list_all_the_same(heading):
-    """Titanic stands below it, and Heat below another one: no heading but that of a list to avoid takes a list away."""
+    """Titanic stands below it, and Heat below another one: only the heading of a list to avoid removes a list."""
     assert ids(f"{heading}\n- Titanic (1997)\n\nAnd:\n- Heat (1995)") == ["titanic", "heat"]
 
 
 def test_a_note_below_a_title_does_not_end_the_list():
-    """What is to be skipped are scenes, and the list goes on behind them."""
+    """The note names scenes to skip, and the list goes on after them."""
     lines = [f"{n}. **{film}**\n   Scenes to skip:\n   - the drowning" for n, film in enumerate(FILMS, 1)]
     assert ids("\n".join(lines)) == ["titanic", "heat"]

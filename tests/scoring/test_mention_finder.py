@@ -1,4 +1,4 @@
-"""Titles in free text: what counts as one, where it begins and ends, and that nobody is guessed."""
+"""Titles in free text: what counts as a title, where it begins and ends, and that none is guessed."""
 
 from random import Random
 
@@ -42,14 +42,14 @@ def shelf():
         ("have you seen the shining", [("the shining", "The Shining (1980)")]),
         ("I liked Zodiac's ending", [("Zodiac", "Zodiac (2007)")]),
         ("I loved 8½'s ending", [("8½", "8½ (1963)")]),
-        # a year decides: one within two is the film, another one is another film
+        # the year decides: within two years it is the film, otherwise another film
         ("not Suspiria [2017]", [("Suspiria [2017]", "Suspiria (2018)")]),
         ("Zodiac (1949)", []),
         ("I saw Suspiria! (2018)", [("Suspiria! (2018)", "Suspiria (2018)")]),
         ("It (2017) was good", [("It (2017)", "It (2017)")]),
         ("'71 (2014)", [("'71 (2014)", "'71 (2014)")]),
         ("#Alive (2020)", [("#Alive (2020)", "#Alive (2020)")]),
-        # small words are no titles, unless they stand in quotes
+        # short common words are no titles, unless they are in quotes
         ("it was good, up there with the best movie", []),
         ('I liked "Up" a lot', [("Up", "Up (2009)")]),
         # the longer title
@@ -63,7 +63,7 @@ def shelf():
         ("Have you seen Rocky 2?", [("Rocky 2", "Rocky II (1979)")]),
         ("I like Amelie", [("Amelie", "Amélie (2001)")]),
         ("- tetris\n- zodiac", [("tetris", "Tetris (None)"), ("zodiac", "Zodiac (2007)")]),
-        # the year of another film, a genre, a part of a longer name that the catalog lacks
+        # the year of another film, a genre, part of a longer name that is not in the catalog
         ("Have you seen Men in Black 3 (2012)? It was released in 2012.", []),
         ("Have you heard of 2012?", [("2012", "2012 (2009)")]),
         ("It is Young-Adult fiction, and an adventure.", []),
@@ -74,15 +74,15 @@ def shelf():
         ("I saw Zodiac 2 times", [("Zodiac", "Zodiac (2007)")]),
         ("", []),
         ("🧑‍🚀 I saw Zodiac", [("Zodiac", "Zodiac (2007)")]),
-        # the end of a longer title, before its year, is no film of its own
+        # the end of a longer title, before its year, is not a separate film
         ("Try Saw (2004), Shaun of the Dead (2008)", [("Saw (2004)", "Saw (2004)")]),
         ("try shaun of the dead (2008)", []),
         ("Shaun of the Dead (2010)", []),  # the year of The Dead, and the title of another
         ("Shaun of the Dead (2005)", [("Shaun of the Dead (2005)", "Shaun of the Dead (2004)")]),
         ("[US] Black Mirror (2011)", []),
         ("Black Mirror (2011) and Dawn of the Dead (2009)", []),
-        ("Black Mirror (2013)", [("Mirror (2013)", "The Mirror (2013)")]),  # the catalog has no other that is meant
-        # a sentence that leads up to a title is no part of it
+        ("Black Mirror (2013)", [("Mirror (2013)", "The Mirror (2013)")]),  # the only candidate in the catalog
+        # a sentence before a title is no part of it
         ("Loved The Dead (2009). Try Saw (2003)", [_DEAD, _SAW]),
         ('I like "The Dead (2009)"\nMore of Them\nSaw (2003)', [_DEAD, _SAW]),
     ],
@@ -100,7 +100,7 @@ def test_two_films_of_one_title_are_both_candidates_and_none_is_chosen(shelf):
 
 
 def test_a_year_that_the_catalog_does_not_know_names_another_film(shelf):
-    """In brackets it is one; without them it may be a number, and the title still stands there: nobody is chosen."""
+    """In brackets it is a year; without them it may be a number, and the title still matches: no item is chosen."""
     finder, names = shelf
     for text in ("I loved Zodiac 1949", "I loved Zodiac, 1949!"):
         (mention,) = catalog.in_text(finder, text)
@@ -116,7 +116,7 @@ def test_an_empty_catalog_names_nothing():
 
 @pytest.mark.slow
 def test_real_turns_half_that_no_weight_was_fitted_on(real_data):
-    """The figures that `make bench ONLY=linking` prints, on 7k titles: precision .90 and recall .85 at least."""
+    """The figures that `make bench ONLY=linking` prints for 7k titles: at least precision .90 and recall .85."""
     from tests.bench import bench_linking, linking_gold
 
     turns = [t for t in linking_gold.redial_turns(real_data) if t.half == linking_gold.REPORTED]

@@ -30,7 +30,7 @@ def read(text: str, found: Finder, k: int = 10) -> Beside:
 @pytest.mark.slow
 def test_the_list_itself_is_not_beside_it(found: Finder) -> None:
     text = "Here are two:\n1. **Toy Story (1995)** - gentle\n2. Heat (1995): Toy Story (1995) for grown-ups"
-    assert read(text, found).named <= {"toy"}  # named once more, in a reason: judged already, which metrics takes off
+    assert read(text, found).named <= {"toy"}  # named again in a reason: already judged, so that metrics removes it
     assert read("1. Toy Story (1995)\n2. Heat (1995)", found) == Beside()
 
 
@@ -69,18 +69,18 @@ def test_a_word_that_is_a_title_by_chance_is_at_most_perhaps_named(found: Finder
 
 
 def test_what_stands_behind_the_kth_place_is_read_as_text(found: Finder) -> None:
-    # k = 1: metrics takes the second entry from the ranked list itself, this from the words
+    # k = 1: metrics takes the second entry from the ranked list itself, `beside` from the text
     assert "heat" in read("1. Toy Story (1995)\n2. Heat (1995)", found, k=1).named
 
 
 def test_what_may_be_offered_is_named(found: Finder) -> None:
-    # a model of 800 sentences is not sure of this one (.36), and unknown is not safe
+    # a model of 800 sentences is unsure about this sentence (.36), and unknown is not safe
     text = "1. Toy Story (1995)\n\nIf you feel up to it, watch Night of the Living Dead (1968) too."
     assert read(text, found) == Beside(NONE, frozenset({"dead"}))
 
 
 def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
-    """1,400 titles in 20,000 characters without an end took 17 s: each was read with all of them around it."""
+    """1,400 titles in a sentence of 20,000 characters took 17 s: each was read together with all of them."""
     model, texts = mentions.model(), list[str]()
 
     def score(given: list[str]) -> Floats:

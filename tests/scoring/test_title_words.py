@@ -7,14 +7,14 @@ from saferec_builder.core import titles
 from saferec_builder.scoring import title_words as words
 
 
-@example("a''b a'’b")  # two marks part a word, one does not
-@example("Oʻahu ʻ and so on")  # a letter that no normal form keeps is no word
+@example("a''b a'’b")  # two marks split a word, one does not
+@example("Oʻahu ʻ and so on")  # a letter that no normal form keeps is not a word
 @given(st.text(st.sampled_from("aBz09II  '`’‘“”…–—´ʻ#&+_-.,\n\t\x00é½ı🙂"), max_size=30))
 def test_words_at_once_are_the_words_one_by_one(text):
     one_by_one = [words._plain(word) for word in words._WORD.findall(text)]
     assert words._at_once(text) in (None, [word for word in one_by_one if word])
-    read = words.as_words(text)
-    assert titles.counted([words._plain(text[start:end]) for start, end in read.spans]) == read.words
+    parsed = words.as_words(text)
+    assert titles.counted([words._plain(text[start:end]) for start, end in parsed.spans]) == parsed.words
 
 
 @pytest.mark.parametrize(
