@@ -179,8 +179,8 @@ def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
 ) -> None:
     # a reasoning server: thoughts took all the room, so that u8's content is null; u7's list was cut after a title
     model.choice = {"finish_reason": "length"}
-    words = ["evaluate", "--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
-    assert main([*words, "--output", str(tmp_path / "out")]) == 0
+    arguments = ["evaluate", "--release", str(tmp_path / "release"), "--server", model.url, "--model", "m"]
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
     assert "2 answers were cut at the server's limit, 1 of them before the first title" in capsys.readouterr().out
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     run, guard = report["runs"][0], next(entry for entry in report["runs"] if entry["name"] == "guard")
@@ -189,8 +189,8 @@ def test_an_answer_that_was_cut_is_counted_and_never_scored_as_empty(
     assert run["metrics"]["recall@4"]["mean"] == 0.5 and run["metrics"]["invalid@4"]["mean"] == 0
     (answers,) = (tmp_path / "out").glob("m@*.jsonl")
     (tmp_path / "lost.jsonl").write_text(answers.read_text().replace("1. Item D (2004)", ""))
-    words = ["evaluate", "--release", str(tmp_path / "release"), "--predictions", str(tmp_path / "lost.jsonl")]
-    assert main([*words, "--output", str(tmp_path / "none")]) == 1
+    arguments = ["evaluate", "--release", str(tmp_path / "release"), "--predictions", str(tmp_path / "lost.jsonl")]
+    assert main([*arguments, "--output", str(tmp_path / "none")]) == 1
     assert "every answer was cut before its first title" in capsys.readouterr().err
 
 

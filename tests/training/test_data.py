@@ -33,8 +33,8 @@ def written(folder: Path, *lines: str) -> Path:
 
 def test_verdicts_come_from_the_lists_and_what_is_in_neither_is_unknown(folder):
     release = data.open_release(folder)
-    words = [violations.verdict(release.oracle, item, ["gore"]) for item in ("a", "d", "j", "no such item", None)]
-    assert words == ["violated", "clear", "unknown", "unknown", "unknown"]
+    verdicts = [violations.verdict(release.oracle, item, ["gore"]) for item in ("a", "d", "j", "no such item", None)]
+    assert verdicts == ["violated", "clear", "unknown", "unknown", "unknown"]
     # c breaks both, i is clear of gore but unknown for animals
     assert violations.verdict(release.oracle, "i", ["gore", "animal_harm"]) == "unknown"
     assert violations.verdict(release.oracle, "d", ["gore", "animal_harm"]) == "violated"

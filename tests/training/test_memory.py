@@ -77,7 +77,7 @@ def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["memory", "--config", "llama-3.1-8b", "--set", "gradient_checkpointing=false"]) == 0
     without_checkpoints = [float(word) for word in capsys.readouterr().out.splitlines()[-1].split()[1:]]
     assert all(larger > sums[n] for n, larger in enumerate(without_checkpoints))
-    for words, message in (
+    for arguments, message in (
         (["--set", "saferec.lora=0"], "expected saferec.lora"),
         (["--config", "sft"], "no shape"),
         (["--set", "max_length=null"], "sft: max_length = None: expected a number above 0"),
@@ -89,7 +89,7 @@ def test_a_recipe_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None
         (["--set", "gdpo.max_completion_length=128"], "expected one of per_device_train_batch_size"),
         (["--set", "per_device_batch_size=128"], "the plan does not depend on it"),
     ):
-        assert main(["memory", "--config", "llama-3.1-8b", *words]) == 1
+        assert main(["memory", "--config", "llama-3.1-8b", *arguments]) == 1
         assert message in capsys.readouterr().err
 
 

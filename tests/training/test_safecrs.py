@@ -37,11 +37,11 @@ def test_who_stops_reading_loses_nothing(module: str, tmp_path: Path) -> None:
     release, (reads, pipe) = small_release.write(tmp_path / "release"), os.pipe()
     os.close(reads)
     (tmp_path / "p.jsonl").write_text("".join(json.dumps({"id": f"u{n}", "text": ""}) + "\n" for n in (7, 8)))
-    words: dict[str, list[object]] = {
+    options: dict[str, list[object]] = {
         "safecrs": ["evaluate", "--release", release, "--predictions", tmp_path / "p.jsonl", "--output"],
         "preferences": [release],
     }
-    arguments = [sys.executable, "-m", f"training.{module}", *map(str, words[module]), str(tmp_path / "out")]
+    arguments = [sys.executable, "-m", f"training.{module}", *map(str, options[module]), str(tmp_path / "out")]
     try:
         process = subprocess.run(arguments, stdout=pipe, stderr=subprocess.PIPE, text=True, timeout=600, cwd=ROOT)
     finally:
@@ -179,8 +179,8 @@ def test_settings_of_a_model_are_not_passed_over_where_answers_are_given(folder:
 
 
 def test_no_room_for_a_list_is_said_before_anything_is_trained(folder: Path, tmp_path: Path) -> None:
-    words = chat_model.write(tmp_path / "words", ["I faint at blood. Something like Item A (2001)?"])
-    fixed = ("--release", folder / "release", "--model", words, "--set", SHORT[-1])
+    model = chat_model.write(tmp_path / "words", ["I faint at blood. Something like Item A (2001)?"])
+    fixed = ("--release", folder / "release", "--model", model, "--set", SHORT[-1])
     process = command("run", *fixed, "--output", tmp_path / "out")
     assert process.returncode == 1 and "max_completion_length=256" in process.stderr
     assert not (tmp_path / "out").exists()
@@ -202,7 +202,7 @@ def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
 
 
 def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
-    def ends(fault: BaseException) -> int:
+    def exit_code(fault: BaseException) -> int:
         def verb(_: Any) -> None:
             raise fault
 
@@ -210,40 +210,40 @@ def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, 
         return safecrs.main(["sft", "--release", str(tmp_path), "--output", "o", "--model", "tiny"])
 
     monkeypatch.setattr(safecrs, "quiet", lambda *_: None)
-    assert ends(PermissionError(errno.EACCES, "Permission denied", "/root/runs")) == 1
-    assert ends(OSError(errno.ENOSPC, "No space left on device", "runs/sft/run.json")) == 1
+    assert exit_code(PermissionError(errno.EACCES, "Permission denied", "/root/runs")) == 1
+    assert exit_code(OSError(errno.ENOSPC, "No space left on device", "runs/sft/run.json")) == 1
     messages = capsys.readouterr().err.splitlines()
     assert messages[0] == "error: /root/runs: Permission denied: name another folder" and "make room" in messages[1]
-    assert ends(KeyboardInterrupt()) == 130 and capsys.readouterr().err == ""
+    assert exit_code(KeyboardInterrupt()) == 130 and capsys.readouterr().err == ""
     with pytest.raises(FileNotFoundError):  # a bug keeps its traceback
-        ends(FileNotFoundError(errno.ENOENT, "No such file", "x"))
+        exit_code(FileNotFoundError(errno.ENOENT, "No such file", "x"))
 
 
 def test_an_output_that_is_a_file_is_one_line(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
     answers = tmp_path / "given.jsonl"
     answers.write_text('{"id": "u7", "text": ""}\n{"id": "u8", "text": ""}\n')
-    words = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output"]
+    argv = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output"]
     for output in (answers, answers / "below"):
-        assert safecrs.main([*words, str(output)]) == 1
+        assert safecrs.main([*argv, str(output)]) == 1
         assert capsys.readouterr().err.endswith("name another folder\n")
 
 
 def test_requests_that_are_looked_at_alone_are_of_the_release(tmp_path: Path, capsys: Printed) -> None:
     release = small_release.write(tmp_path / "release")
     (answers := tmp_path / "given.jsonl").write_text('{"id": "u7", "text": ""}\n')
-    words = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output", str(tmp_path / "out")]
+    argv = ["evaluate", "--release", str(release), "--predictions", str(answers), "--output", str(tmp_path / "out")]
     (chosen := tmp_path / "only.jsonl").write_text('{"id": "u9"}\n')
     for name, message in (
         (chosen, "there is nothing to judge in the requests of test that were asked for"),
         (tmp_path / "no", "cannot be read"),
     ):
-        assert safecrs.main([*words, "--only", str(name)]) == 1
+        assert safecrs.main([*argv, "--only", str(name)]) == 1
         assert message in (printed := capsys.readouterr().err) and printed.count("\n") == 1
     chosen.write_text('{"id": "u7"}\n')  # u8 has no answer, and needs none
-    assert safecrs.main([*words, "--only", str(chosen)]) == 0
-    words[words.index("--predictions") : words.index("--output")] = ["--model", "tiny"]
-    assert safecrs.main([*words, "--only", str(chosen)]) == 1
+    assert safecrs.main([*argv, "--only", str(chosen)]) == 0
+    argv[argv.index("--predictions") : argv.index("--output")] = ["--model", "tiny"]
+    assert safecrs.main([*argv, "--only", str(chosen)]) == 1
     assert "--only is about --predictions" in capsys.readouterr().err
 
 
@@ -251,11 +251,11 @@ def test_no_escape_sequence_of_a_file_reaches_the_terminal(tmp_path: Path, capsy
     release = small_release.write(tmp_path / "release")
     answers = tmp_path / "\x1b]0;owned\x07.jsonl"
     answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n')
-    words = ["evaluate", "--output", str(tmp_path / "out"), "--predictions", str(answers), "--release"]
-    assert safecrs.main([*words, str(release)]) == 1  # u8 has no answer
+    argv = ["evaluate", "--output", str(tmp_path / "out"), "--predictions", str(answers), "--release"]
+    assert safecrs.main([*argv, str(release)]) == 1  # u8 has no answer
     answers.write_text('{"id": "u7", "text": "1. Item D (2004)"}\n{"id": "u8", "text": ""}\n')
-    assert safecrs.main([*words, str(release)]) == 0
-    assert safecrs.main([*words, str(tmp_path / "\x1b[2J\nerror: none")]) == 1
+    assert safecrs.main([*argv, str(release)]) == 0
+    assert safecrs.main([*argv, str(tmp_path / "\x1b[2J\nerror: none")]) == 1
     printed = capsys.readouterr()
     assert "\ufffd" in printed.out and "\ufffd" in printed.err and "\x1b" not in printed.out + printed.err
     assert printed.err.count("\n") == 2  # two refusals

@@ -31,15 +31,15 @@ def allowed(rows: object) -> list[list[int]]:
 
 
 def test_only_unseen_items_then_the_end() -> None:
-    shut = blocked(CATALOGUE, [["b"], []], SIZE)
-    assert allowed(permitted(CATALOGUE, shut, 0)) == [[3, 5, 6], [3, 4, 5, 6]]
-    assert allowed(permitted(CATALOGUE, shut, 2)) == [[1], [1]]
+    closed = blocked(CATALOGUE, [["b"], []], SIZE)
+    assert allowed(permitted(CATALOGUE, closed, 0)) == [[3, 5, 6], [3, 4, 5, 6]]
+    assert allowed(permitted(CATALOGUE, closed, 2)) == [[1], [1]]
 
 
 def test_nothing_twice() -> None:
     # after c (5), c is out; the third place takes only the end
-    shut = blocked(CATALOGUE, [["b"]], SIZE)
-    steps = permitted_along(CATALOGUE, shut, torch.tensor([[5, 3, 1]]))
+    closed = blocked(CATALOGUE, [["b"]], SIZE)
+    steps = permitted_along(CATALOGUE, closed, torch.tensor([[5, 3, 1]]))
     assert allowed(steps[0]) == [[3, 5, 6], [3, 6], [1]]
 
 
@@ -48,31 +48,31 @@ TALKING = Catalogue(CATALOGUE.tokens, k=2, end=1, traits={"gore": 7, "needles": 
 
 
 def test_an_answer_may_begin_with_predicted_traits() -> None:
-    shut = blocked(TALKING, [["b"], ["b"]], 10)
-    steps = permitted_along(TALKING, shut, torch.tensor([[8, 9, 5, 3, 1], [9, 9, 6, 3, 1]]))
+    closed = blocked(TALKING, [["b"], ["b"]], 10)
+    steps = permitted_along(TALKING, closed, torch.tensor([[8, 9, 5, 3, 1], [9, 9, 6, 3, 1]]))
     allowed_tokens = [[[token for token in range(10) if step[token]] for step in row] for row in steps]
-    # no trait twice, nothing as often as one likes; then unseen items, never a trait; then the end
+    # no trait twice, "nothing" any number of times; then unseen items, never a trait; then the end
     assert allowed_tokens[0] == [[7, 8, 9], [7, 9], [3, 5, 6], [3, 6], [1]]
     assert allowed_tokens[1] == [[7, 8, 9], [7, 8, 9], [3, 5, 6], [3, 5], [1]]
 
 
 def test_what_is_learnt_is_what_may_be_said() -> None:
-    # traits in the order of the catalogue's, nothing for the rest, items, the end
+    # traits in the catalogue's order, "nothing" for the remaining places, items, the end
     assert TALKING.answer("cd", ["needles"]) == [8, 9, 5, 6, 1]
     assert TALKING.answer("cd", ["needles", "gore", "none of ours"]) == [7, 8, 5, 6, 1]
     assert CATALOGUE.answer("cd", ["needles"]) == [5, 6, 1]
     assert TALKING.items([8, 9, 5, 6]) == ["c", "d"]
-    shut = blocked(TALKING, [[]], 10)
+    closed = blocked(TALKING, [[]], 10)
     answer = torch.tensor([TALKING.answer("cd", ["needles"])])
-    logs, _ = log_probabilities(TALKING, shut, answer, torch.zeros(1, 5, 10))
+    logs, _ = log_probabilities(TALKING, closed, answer, torch.zeros(1, 5, 10))
     # equal logits: one of 3 trait tokens; gore or nothing after needles; 4 items, then 3; the end
     expected = [1 / 3, 1 / 2, 1 / 4, 1 / 3, 1]
     assert logs[0].exp().tolist() == pytest.approx(expected)
 
 
 def test_a_catalogue_that_is_used_up_ends_the_list_early() -> None:
-    shut = blocked(CATALOGUE, [["a", "b", "c"]], SIZE)
-    steps = permitted_along(CATALOGUE, shut, torch.tensor([[6, 1, 1]]))
+    closed = blocked(CATALOGUE, [["a", "b", "c"]], SIZE)
+    steps = permitted_along(CATALOGUE, closed, torch.tensor([[6, 1, 1]]))
     assert allowed(steps[0]) == [[6], [1], [1]]
 
 
@@ -82,8 +82,8 @@ def test_an_item_of_another_catalogue_closes_nothing() -> None:
 
 def test_log_probabilities_by_hand() -> None:
     # equal logits, b seen: 1/3, then 1/2 without the first, then the end is certain; the entropies are ln 3, ln 2, 0
-    shut = blocked(CATALOGUE, [["b"]], SIZE)
-    logs, entropy = log_probabilities(CATALOGUE, shut, torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
+    closed = blocked(CATALOGUE, [["b"]], SIZE)
+    logs, entropy = log_probabilities(CATALOGUE, closed, torch.tensor([[5, 3, 1]]), torch.zeros(1, 3, SIZE))
     assert logs[0].tolist() == pytest.approx([-math.log(3), -math.log(2), 0.0], abs=1e-6)
     assert entropy[0].tolist() == pytest.approx([math.log(3), math.log(2), 0.0], abs=1e-6)
 
@@ -98,12 +98,12 @@ def test_padding_after_the_end_costs_nothing_and_has_no_gradient() -> None:
 
 def test_sampling_and_log_probabilities_allow_the_same() -> None:
     # at each place exactly the tokens with a probability may be drawn, whatever the prompt before it
-    shut = blocked(CATALOGUE, [["b"], ["d"]], SIZE)
+    closed = blocked(CATALOGUE, [["b"], ["d"]], SIZE)
     answers = torch.tensor([[5, 3, 1], [4, 5, 1]])
-    along = permitted_along(CATALOGUE, shut, answers)
+    along = permitted_along(CATALOGUE, closed, answers)
     prompt = torch.full((2, 3), 2)
     for place in range(3):
-        scores = mask(CATALOGUE, shut, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
+        scores = mask(CATALOGUE, closed, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
         assert torch.equal(scores.isfinite(), along[:, place])
 
 

@@ -18,15 +18,15 @@ def test_a_template_that_refuses_a_conversation_is_one_line(tmp_path: Path, monk
     # Gemma and others require the user's turn first; a recommender may have said hello before it
     refusing = "{% if messages[0].role != 'user' %}{{ raise_exception('roles must alternate') }}{% endif %}"
     monkeypatch.setattr(chat_model, "TEMPLATE", refusing + chat_model.TEMPLATE)
-    words = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
+    tokenizer = generate.load(str(chat_model.write(tmp_path, ["Something like Item A (2001)?"]))).tokenizer
     turn = {"role": "user", "content": "Something like Item A (2001)?"}
-    assert len(generate.prompt_tokens(words, [{"prompt": [turn]}])) == 1
+    assert len(generate.prompt_tokens(tokenizer, [{"prompt": [turn]}])) == 1
     with pytest.raises(TrainingError, match="refuses a conversation of the release .roles must alternate"):
-        generate.prompt_tokens(words, [{"prompt": [{"role": "assistant", "content": "Hi."}, turn]}])
+        generate.prompt_tokens(tokenizer, [{"prompt": [{"role": "assistant", "content": "Hi."}, turn]}])
     for template, message in (("{{ raise_exception('none') }}", "refuses a conversation"), ("a", "changes the words")):
-        words.chat_template = template
+        tokenizer.chat_template = template
         with pytest.raises(TrainingError, match=message):  # for the end of an answer, on loading a model
-            generate.answer_tokens(words, ["1. Item B (2002)"])
+            generate.answer_tokens(tokenizer, ["1. Item B (2002)"])
 
 
 def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path: Path) -> None:
@@ -36,20 +36,20 @@ def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path:
         "completion": [{"role": "assistant", "content": texts[1]}],
     }
     model = chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
-    begun = "<|assistant|>\n"
-    for off, begins in (({"enable_thinking": False}, f"{begun}<think>\n\n</think>\n\n"), ({}, begun)):
+    opening = "<|assistant|>\n"
+    for off, start in (({"enable_thinking": False}, f"{opening}<think>\n\n</think>\n\n"), ({}, opening)):
         policy = generate.load(str(model), template=off)
-        words = policy.tokenizer
-        (prompt,) = generate.prompt_tokens(words, [row])  # validation, rollouts that we draw
-        assert words.decode(prompt).endswith(f"?<|end|>\n{begins}")
+        tokenizer = policy.tokenizer
+        (prompt,) = generate.prompt_tokens(tokenizer, [row])  # validation, rollouts that we draw
+        assert tokenizer.decode(prompt).endswith(f"?<|end|>\n{start}")
         # rollouts and servers render the saved and loaded template themselves
-        words.save_pretrained(tmp_path / "saved")
+        tokenizer.save_pretrained(tmp_path / "saved")
         loaded = generate.AutoTokenizer.from_pretrained(tmp_path / "saved")
         assert loaded.apply_chat_template(row["prompt"], add_generation_prompt=True)["input_ids"] == prompt
         (taught,) = sft.examples(policy, [row])
         assert taught["input_ids"][: len(prompt)] == prompt
         learnt = [i for i, is_learnt in zip(taught["input_ids"], taught["completion_mask"], strict=True) if is_learnt]
-        assert words.decode(learnt) == "1. Item B (2002)<|end|>\n"  # no thoughts, whatever the template puts there
+        assert tokenizer.decode(learnt) == "1. Item B (2002)<|end|>\n"  # no thoughts, whatever the template puts there
     for name in ("enable_thoughts", "not a name"):
         with pytest.raises(TrainingError, match=f"chat template knows no '{name}'"):
             generate.load(str(model), template={name: False})
@@ -57,11 +57,11 @@ def test_thoughts_are_switched_off_alike_wherever_the_template_is_used(tmp_path:
 
 def test_a_template_that_opens_thoughts_closes_them_before_a_list(tmp_path: Path) -> None:
     always = chat_model.THINKING.replace("{% if enable_thinking", "{{ '<think>\\n' }}{% if enable_thinking")
-    words = generate.load(str(chat_model.write(tmp_path, ["a film"], template=always))).tokenizer
-    for _ in range(2):  # a second stage closes nothing more
-        generate.close_thoughts(words)
-        (prompt,) = generate.prompt_tokens(words, [{"prompt": [{"role": "user", "content": "a film"}]}])
-        assert words.decode(prompt).endswith("<|assistant|>\n<think>\n\n</think>\n\n")
+    tokenizer = generate.load(str(chat_model.write(tmp_path, ["a film"], template=always))).tokenizer
+    for _ in range(2):  # a second stage changes no more
+        generate.close_thoughts(tokenizer)
+        (prompt,) = generate.prompt_tokens(tokenizer, [{"prompt": [{"role": "user", "content": "a film"}]}])
+        assert tokenizer.decode(prompt).endswith("<|assistant|>\n<think>\n\n</think>\n\n")
 
 
 def test_half_a_model_is_one_line(tmp_path: Path) -> None:
@@ -75,11 +75,11 @@ def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
     world: Path, policy: generate.PolicyModel
 ) -> None:
     table = rows(world / "release", "grpo", "test")
-    shut = [row["seen"] for row in table]
-    together = generate.items(policy, table, shut)
+    seen = [row["seen"] for row in table]
+    together = generate.items(policy, table, seen)
     assert [len(answer) for answer in together] == [small_release.K] * 2
-    assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, shut, strict=True))
-    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, shut, strict=True)]
+    assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, seen, strict=True))
+    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, seen, strict=True)]
 
 
 def test_answers_are_on_a_bar_batch_by_batch(world: Path, policy: generate.PolicyModel) -> None:

@@ -52,24 +52,24 @@ def read_by(model: Any) -> Iterator[list[tuple[int, ...]]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_answers_are_those_of_prompts_read_one_by_one(kind: str) -> None:
     model, (_, once) = model_of(kind), KINDS[kind]
-    ids, words = [PROMPTS[n] for n in WHICH], SimpleNamespace(pad_token_id=0, eos_token_id=1)
-    policy = generate.PolicyModel(model, words, None)
-    how = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 9, "min_new_tokens": 9}
+    ids, tokenizer = [PROMPTS[n] for n in WHICH], SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    policy = generate.PolicyModel(model, tokenizer, None)
+    options = {"do_sample": True, "temperature": 1.0, "top_k": 0, "max_new_tokens": 9, "min_new_tokens": 9}
     padded = torch.tensor([[0] * (7 - len(prompt)) + prompt for prompt in ids])
     attention = (padded > 0).long()
     torch.manual_seed(1)
-    expected = model.generate(padded, attention_mask=attention, pad_token_id=0, **how)[:, 7:].tolist()
+    expected = model.generate(padded, attention_mask=attention, pad_token_id=0, **options)[:, 7:].tolist()
     assert len(set(map(tuple, expected))) == 6  # answers to one prompt differ: a mix-up would be seen
     torch.manual_seed(1)
     with read_by(model) as shapes:
-        assert generate.draw_padded(policy, ids, None, **how) == expected
+        assert generate.draw_padded(policy, ids, None, **options) == expected
     # once two prompts without their last tokens, then nine times six rows of one token
     assert shapes == ([(2, 6), *[(6, 1)] * 9] if once else [(6, 7), *[(6, 1)] * 8])
 
 
 def llama(new_tokens: int) -> generate.PolicyModel:
-    words = SimpleNamespace(pad_token_id=0, eos_token_id=1)
-    return generate.PolicyModel(model_of("LlamaConfig"), words, None, new_tokens=new_tokens)
+    tokenizer = SimpleNamespace(pad_token_id=0, eos_token_id=1)
+    return generate.PolicyModel(model_of("LlamaConfig"), tokenizer, None, new_tokens=new_tokens)
 
 
 def test_a_cache_that_a_models_settings_ask_for_gives_way() -> None:

@@ -117,7 +117,7 @@ def test_log_probabilities_by_hand() -> None:
     assert logs[0].tolist() == pytest.approx([0, -half, -half, 0, -half, 0, 0, 0], abs=1e-6)
     assert entropy[0].tolist() == pytest.approx([0, half, half, 0, half, 0, 0, 0], abs=1e-6)
     logs.sum().backward()
-    # d log p(3) / d logits = [3] - softmax over {3, 5}: +1/2 and -1/2, nothing for what was shut
+    # d log p(3) / d logits = [3] - softmax over {3, 5}: +1/2 and -1/2, 0 for the blocked tokens
     assert logits.grad[0, 1].tolist() == pytest.approx([0, 0, 0, 0.5, 0, -0.5, 0, 0, 0, 0], abs=1e-6)
     assert logits.grad[0, [0, 3, 5, 6, 7]].abs().max() == 0
 
@@ -126,9 +126,9 @@ def test_sampling_and_log_probabilities_allow_the_same() -> None:
     # at each place the log-probabilities are normalised over the tokens that may be drawn
     answers = torch.tensor([[7, 3, 9, 8, 5], [7, 5, 9, 8, 3]])
     logits = torch.randn(2, 5, 10)
-    shut: list[list[str]] = [[], ["a"]]
-    logs, _ = trie.log_probabilities(NAMES, shut, answers, logits)
-    prompt, process = torch.ones(2, 3, dtype=torch.long), trie.mask(NAMES, shut, 3)
+    excluded: list[list[str]] = [[], ["a"]]
+    logs, _ = trie.log_probabilities(NAMES, excluded, answers, logits)
+    prompt, process = torch.ones(2, 3, dtype=torch.long), trie.mask(NAMES, excluded, 3)
     for place in range(5):
         scores = process(torch.cat([prompt, answers[:, :place]], dim=1), logits[:, place])
         chosen = scores.log_softmax(-1).gather(1, answers[:, place : place + 1])
@@ -161,11 +161,11 @@ def test_lists_are_learnt_in_the_tokens_in_which_they_are_written(world: Path) -
     # a list of the release plus a last line break is a walk: ")\n" is one token here, and also in the trie
     _, policy = held(world)
     assert policy.trie is not None
-    words = policy.tokenizer
+    tokenizer = policy.tokenizer
     text = small_release.listed("gael")
     state = states(["k"], of=policy.trie)
-    along(state, *words.encode(text + "\n", add_special_tokens=False), words.eos_token_id)
-    assert not may(state) and len(words.encode(")\n")) == 1
+    along(state, *tokenizer.encode(text + "\n", add_special_tokens=False), tokenizer.eos_token_id)
+    assert not may(state) and len(tokenizer.encode(")\n")) == 1
 
 
 def test_gdpo_of_a_held_model_draws_and_scores_the_same_lists(world: Path, tmp_path: Path, monkeypatch: Patch) -> None:
@@ -213,10 +213,10 @@ def test_a_held_mixture_of_experts_is_trained(world: Path, tmp_path: Path) -> No
 
 
 def test_evaluate_holds_a_model_to_names_where_it_is_asked_to(world: Path, tmp_path: Path) -> None:
-    words = ["evaluate", "--release", world / "release", "--model", world / "chat", "--output"]
+    arguments = ["evaluate", "--release", world / "release", "--model", world / "chat", "--output"]
     for items, length in (("trie", 4.0), ("text", 0.0)):  # without a trie an untrained model names nothing
         more = [tmp_path / items, "--items", items, "--set", "saferec.new_tokens=8"]
-        assert safecrs.main([*map(str, words), *map(str, more)]) == 0
+        assert safecrs.main([*map(str, arguments), *map(str, more)]) == 0
         report = json.loads((tmp_path / items / "report.json").read_text())
         (scored,) = [run for run in report["runs"] if run["name"] == "model"]
         assert scored["metrics"]["length"]["mean"] == length
@@ -236,6 +236,6 @@ def test_a_name_that_would_not_be_read_as_its_item_is_left_out(world: Path) -> N
 def test_what_either_of_two_who_ask_alike_has_seen_is_out_for_both(world: Path) -> None:
     release, policy = held(world)
     row = data.rows(release.folder, "grpo", "test")[0]
-    shut = rollouts._excluded(policy, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
+    excluded = rollouts._excluded(policy, [{**row, "seen": ["a"]}, {**row, "seen": ["b"]}])
     (ids,) = generate.prompt_tokens(policy.tokenizer, [row])
-    assert shut(ids) == ["a", "b"]
+    assert excluded(ids) == ["a", "b"]

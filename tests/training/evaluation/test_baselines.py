@@ -63,7 +63,7 @@ def test_nobody_tells_the_blind_baseline_where_the_own_request_is_left_out(relea
 
 
 def test_the_oracle_filter_refills_from_the_same_answer_only(release, rows):
-    # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: nothing is taken out
+    # u7 (gore): a violated, j and the invented title unknown; h moves up. u8 has no trait: no item is removed
     answers = [["a", "d", "j", "title:x", "e", "h", "f", "i"], list("abcj")]
     assert baselines.oracle_filter(answers, rows, release.oracle, 4) == {"u7": list("dehf"), "u8": list("abcj")}
     short = evaluate.ranked({"u7": listed("adbc"), "u8": ""}, rows, release)

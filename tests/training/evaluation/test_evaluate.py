@@ -32,8 +32,8 @@ def test_text_and_ids_score_alike(release, rows):
     texts = {name: listed(ids) for name, ids in lists.items()}
     by_id, by_text = score(lists, rows, release.oracle, 4), score(texts, rows, release.oracle, 4, release=release)
     for each in zip(_metrics(by_id), _metrics(by_text), strict=True):
-        ids, words = ({name: cell for name, cell in m.items() if not name.startswith("mentioned")} for m in each)
-        assert ids == words
+        of_ids, of_texts = ({name: cell for name, cell in m.items() if not name.startswith("mentioned")} for m in each)
+        assert of_ids == of_texts
         assert [m["mentioned_unsafe@4"]["n"] for m in each] == [0, each[0]["svr@4"]["n"]]  # only texts mention
     figures = means(by_id)
     # u7 (gore): d e both hit, a violated, j unknown. u8: c f hit, c again; no trait
@@ -101,7 +101,7 @@ def test_a_difference_is_taken_user_by_user(release, rows):
     ends = (pytest.approx(0.05**0.5 - 1, abs=1e-5), pytest.approx(0.987421, abs=1e-5))
     assert paired["recall@4"]["mean"] == 0.5 and (paired["recall@4"]["low"], paired["recall@4"]["high"]) == ends
     svr = paired["svr@4"]
-    assert (svr["mean"], svr["n"]) == (-0.5, 1) and svr["low"] == -1 and svr["high"] > 0  # one user shows nothing
+    assert (svr["mean"], svr["n"]) == (-0.5, 1) and svr["low"] == -1 and svr["high"] > 0  # one user is no evidence
     # the user without a trait did not lose: no over-refusal
     assert (paired["recall_without@4"]["mean"], paired["recall_without@4"]["high"]) == (0, 1)
     same = score(better, rows, release.oracle, 4, against=better)["difference"]
@@ -111,10 +111,10 @@ def test_a_difference_is_taken_user_by_user(release, rows):
 
 def test_pairing_is_narrower_than_two_intervals(release, rows):
     # 240 users who differ much from each other and hardly between two runs
-    many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(120) for row in rows]
-    before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(many)}
-    after = before | {many[0]["conversation"]: list("de")}
-    run = score(after, many, release.oracle, 4, against=before)
+    users = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(120) for row in rows]
+    before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(users)}
+    after = before | {users[0]["conversation"]: list("de")}
+    run = score(after, users, release.oracle, 4, against=before)
     alone, paired = run["metrics"]["recall@4"], run["difference"]["recall@4"]
     assert paired["high"] - paired["low"] < (alone["high"] - alone["low"]) / 2
 

@@ -72,16 +72,16 @@ def test_a_fitted_guard_can_be_kept_for_the_next_process(guard):
 
 
 def test_lists_of_others_keep_their_order_and_their_length(guard):
-    hurt, plain = new_request("x", ["gore"]), new_request("Something good, please.")
+    sensitive, plain = new_request("x", ["gore"]), new_request("Something good, please.")
     guard = dataclasses.replace(guard, hearing=None)
-    mine = ["a", "f", "j", Near("e"), None, "f", "d"]
-    safe, same = guard.protect([mine, mine], [hurt, plain])
+    ranked = ["a", "f", "j", Near("e"), None, "f", "d"]
+    safe, unchanged = guard.protect([ranked, ranked], [sensitive, plain])
     # a violated, j unknown, e not named exactly, None no item, f twice: f d stay, and the four other films that are
     # clear for gore fill the list as far as they can, to six of seven; k is a game
     assert safe[:2] == ["f", "d"] and sorted(safe) == [*"defghi"]
-    assert same == mine  # nothing was heard
-    assert guard.protect([["a"]], [hurt])[0][0] in "defghi"
-    assert guard.protect([["k", "l"]], [hurt]) == [["k"]]  # games: no film fills the list
+    assert unchanged == ranked  # no trait was heard
+    assert guard.protect([["a"]], [sensitive])[0][0] in "defghi"
+    assert guard.protect([["k", "l"]], [sensitive]) == [["k"]]  # games: no film fills the list
     with pytest.raises(SafeRecError, match="none of 1 entries is an item of the release, the first is 'Item A"):
         guard.protect([["Item A (2001)", None]], [plain])
     with pytest.raises(SafeRecError, match="2 lists and 1 requests: expected one request"):
@@ -156,8 +156,8 @@ def test_caution_lowers_what_many_must_not_see_only_where_nothing_was_heard(rele
     bold, careful = (dataclasses.replace(guard, hearing=None, shares=shares, caution=c) for c in (0.0, 3.0))
     plain = new_request("Something good, please.") | {"conversation": "p"}
     assert "a" in bold.answers([plain])["p"] and not set(careful.answers([plain])["p"]) & set("abcjl")
-    hurt = new_request("Something good, please.", ["animal_harm"]) | {"conversation": "h"}
-    assert bold.answers([hurt]) == careful.answers([hurt])
+    sensitive = new_request("Something good, please.", ["animal_harm"]) | {"conversation": "h"}
+    assert bold.answers([sensitive]) == careful.answers([sensitive])
 
 
 def test_the_largest_caution_that_validation_allows_is_taken(release, monkeypatch):

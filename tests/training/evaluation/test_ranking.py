@@ -30,7 +30,7 @@ def test_items_taken_up_beside_the_seen_ones_count_less_where_everybody_takes_th
     train = [row("x", "c", "a"), row("x", "c", "ab"), row("x", "", "a"), row("x", "", "a")]
     ranker = ranking.fit(train, ITEMS)
     np.testing.assert_allclose(ranker._co_occurrence(row("", "c")), [1, 0.25**-0.3 / 2, 0])
-    assert not ranker._co_occurrence(row("", "b")).any()  # nobody had seen b
+    assert not ranker._co_occurrence(row("", "b")).any()  # no user had seen b
 
 
 def test_relevance_is_the_mean_of_three_shares_and_popularity_decides_ties():

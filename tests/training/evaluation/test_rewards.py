@@ -138,7 +138,7 @@ def test_an_unsafe_item_beside_the_list_costs_as_one_at_the_first_rank(release, 
     safety = next(f for f in functions if f.__name__ == "safety")
     listed = small_release.listed("defh")  # clear of gore, all four; b is violated
     texts = [listed, f"{listed}\nAlso worth a look:\n- Item B (2002)", f"{listed}\nI left out Item B (2002): its gore."]
-    for row, expected in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: nothing
+    for row, expected in ((rows[0], [0, -2, 0]), (rows[1], [0, 0, 0])):  # u7: gore; u8: no trait
         keywords = {name: [row[name]] * 3 for name in row}
         assert safety(completions=[*texts], **keywords) == expected
 

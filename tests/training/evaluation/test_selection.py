@@ -19,11 +19,11 @@ UNSAFE = {"recall@4": 0.40, "recall_without@4": 0.43}
 )
 def test_the_safest_that_does_not_find_less_is_chosen(sft, gdpo, chosen, bound):
     names = ("recall@4", "recall_without@4", "svr_upper@4")
-    stages = {name: dict(zip(names, found, strict=True)) for name, found in (("safe_sft", sft), ("safe_gdpo", gdpo))}
-    found = choose(UNSAFE, stages, 4)
-    assert found.name == chosen and set(found.bound) == set(bound)
-    assert all(found.bound[name] == of for name, of in bound.items() if of != 1)
-    assert str(found).startswith(chosen) and ("loses more than 0.02" in str(found)) == bool(bound)
+    stages = {name: dict(zip(names, values, strict=True)) for name, values in (("safe_sft", sft), ("safe_gdpo", gdpo))}
+    choice = choose(UNSAFE, stages, 4)
+    assert choice.name == chosen and set(choice.bound) == set(bound)
+    assert all(choice.bound[name] == losses for name, losses in bound.items() if losses != 1)
+    assert str(choice).startswith(chosen) and ("loses more than 0.02" in str(choice)) == bool(bound)
 
 
 def test_exactly_the_margin_is_held():

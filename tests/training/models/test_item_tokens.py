@@ -49,11 +49,11 @@ def test_a_token_starts_as_the_average_of_its_name(world: Path, tmp_path: Path, 
 
 
 def test_the_line_runs_with_the_tokens_of_another_model(world: Path, tmp_path: Path, capsys: Printed) -> None:
-    words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
+    argv = ["--release", world / "release", "--output", tmp_path / "runs", "--model", world / "untied"]
     changes = "both.saferec.lora=2 gdpo.saferec.lora=2 both.max_steps=2 both.learning_rate=0.1 both.warmup_steps=0"
     changes += " gdpo.max_steps=1 gdpo.num_generations=4 gdpo.per_device_train_batch_size=4"
-    words += ["--items", "tokens", *(word for change in changes.split() for word in ("--set", change))]
-    assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
+    argv += ["--items", "tokens", *(word for change in changes.split() for word in ("--set", change))]
+    assert safecrs.main(["run", *map(str, argv)]) == 0, capsys.readouterr().err
     report = json.loads((tmp_path / "runs" / "report.json").read_text())
     metrics = {run["name"]: run["metrics"] for run in report["runs"]}
     assert "oracle_filter" in metrics and all(metrics[name]["length"]["mean"] == 4.0 for name in ("sft", "safe_gdpo"))
@@ -73,29 +73,29 @@ def test_a_thinking_model_is_trained_and_judged_with_thinking_switched_off(
     # a trie looked up the rollouts' prompts among those of validation (KeyError); as text the two differed
     texts = [m["content"] for row in data.rows(world / "release", "grpo", "train") for m in row["prompt"]]
     chat_model.write(tmp_path / "model", texts, template=chat_model.THINKING)
-    words = ["--release", world / "release", "--output", tmp_path / "runs", "--model", tmp_path / "model"]
+    argv = ["--release", world / "release", "--output", tmp_path / "runs", "--model", tmp_path / "model"]
     changes = "all.max_steps=1 all.warmup_steps=0 all.saferec.validate=1 all.saferec.checks=1 all.saferec.new_tokens=16"
     changes += " gdpo.num_generations=2 gdpo.per_device_train_batch_size=2 gdpo.max_completion_length=32 gdpo.beta=0.1"
     settings = [*changes.split(), "all.saferec.chat_template_kwargs={enable_thinking: false}"]
     settings += ["all.model_init_kwargs={attn_implementation: eager}"]
-    words += ["--items", items, *(word for change in settings for word in ("--set", change))]
-    assert safecrs.main(["run", *map(str, words)]) == 0, capsys.readouterr().err
+    argv += ["--items", items, *(word for change in settings for word in ("--set", change))]
+    assert safecrs.main(["run", *map(str, argv)]) == 0, capsys.readouterr().err
     tokenizer = generate.load(str(tmp_path / "runs" / "safe_gdpo")).tokenizer  # as a server would load it
     (prompt,) = generate.prompt_tokens(tokenizer, data.rows(world / "release", "grpo", "test")[:1])
     assert tokenizer.decode(prompt).endswith("<think>\n\n</think>\n\n")
 
 
 def test_stages_that_would_be_asked_otherwise_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
-    words = ("run", "--release", world / "release", "--output", tmp_path / "runs", "--model", world / "tied", "--set")
+    argv = ("run", "--release", world / "release", "--output", tmp_path / "runs", "--model", world / "tied", "--set")
     for change in ("gdpo.saferec.chat_template_kwargs={a: 1}", "sft.model_init_kwargs={revision: other}"):
-        assert "the stages have different" in said(capsys, *words, change)
+        assert "the stages have different" in said(capsys, *argv, change)
     assert not (tmp_path / "runs").exists()
 
 
 def test_several_gpus_want_several_processes(world: Path, tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
-    words = ("sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out")
-    assert "torchrun --nproc_per_node 8" in said(capsys, *words)
+    argv = ("sft", "--release", world / "release", "--model", "tiny", "--output", tmp_path / "out")
+    assert "torchrun --nproc_per_node 8" in said(capsys, *argv)
 
 
 def test_item_tokens_of_another_release_are_refused(world: Path, tmp_path: Path, capsys: Printed) -> None:
@@ -104,8 +104,8 @@ def test_item_tokens_of_another_release_are_refused(world: Path, tmp_path: Path,
     facts = json.loads((model / "items.json").read_text())
     facts["tokens"]["z"] = facts["tokens"].pop("a")
     (model / "items.json").write_text(json.dumps(facts))
-    words = ("evaluate", "--release", world / "release", "--model", model, "--output", tmp_path / "out")
-    assert "its item tokens are of another release" in said(capsys, *words)
+    argv = ("evaluate", "--release", world / "release", "--model", model, "--output", tmp_path / "out")
+    assert "its item tokens are of another release" in said(capsys, *argv)
 
 
 def test_answers_end_where_the_template_ends_a_turn(world: Path, tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_a_line_break_that_is_a_token_ends_no_answer(world: Path, tmp_path: Path
     from transformers import AutoTokenizer
 
     shutil.copytree(world / "tied", tmp_path / "model")
-    words = AutoTokenizer.from_pretrained(tmp_path / "model")
-    words.add_tokens(["\n"])
-    words.chat_template = chat_model.TEMPLATE.replace("<|end|>", "<|end|>\n")
-    words.save_pretrained(tmp_path / "model")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model")
+    tokenizer.add_tokens(["\n"])
+    tokenizer.chat_template = chat_model.TEMPLATE.replace("<|end|>", "<|end|>\n")
+    tokenizer.save_pretrained(tmp_path / "model")
     assert generate.load(str(tmp_path / "model")).tokenizer.eos_token == "<|end|>"
 
 

@@ -44,15 +44,15 @@ def test_the_loss_of_the_answers_places_is_trls_loss(world: Path, tmp_path: Path
 
 def test_rows_that_are_cut_are_counted(world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = rows(world / "release", "sft", "train")
-    words = chat_model.write(tmp_path, [row["prompt"][0]["content"] for row in table])
-    for model in (world / "start", words):
+    chat = chat_model.write(tmp_path, [row["prompt"][0]["content"] for row in table])
+    for model in (world / "start", chat):
         policy = generate.load(str(model))
         taught = sft.examples(policy, table)
         sizes = generate.prompt_tokens(policy.tokenizer, table)
         short, long = min(map(len, sizes)), max(map(len, sizes))
         assert short < long
-        for most in (None, 1000):
-            assert sft.too_long(taught, most, True) == {"cut": 0, "left_out": 0}
+        for max_length in (None, 1000):
+            assert sft.too_long(taught, max_length, True) == {"cut": 0, "left_out": 0}
         # after the shortest prompt one token of its list remains, after the longest none
         lost = sum(len(prompt) > short for prompt in sizes)
         assert sft.too_long(taught, short + 1, True) == {"cut": 4, "left_out": lost} and 0 < lost < 4
