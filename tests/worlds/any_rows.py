@@ -11,7 +11,7 @@ SAMPLE = {
     pl.Int32: 3,
     pl.Int64: 2**40,
     pl.Float64: 0.25,
-    pl.Boolean: True,  # of even numbers
+    pl.Boolean: True,  # for even numbers
 }
 
 
@@ -22,15 +22,15 @@ def value(kind: pl.DataType, n: int) -> object:
         return {f.name: value(f.dtype, n) for f in kind.fields}
     if isinstance(kind, pl.Datetime):
         return datetime(2024, 1, 1, 12, 0, n, 5 * (n % 2), UTC)
-    made = SAMPLE[kind.base_type()]
-    if isinstance(made, bool):
+    sample = SAMPLE[kind.base_type()]
+    if isinstance(sample, bool):
         return n % 2 == 0
-    return f"{made}{n}" if isinstance(made, str) else made + n
+    return f"{sample}{n}" if isinstance(sample, str) else sample + n
 
 
 def rows(table: tables.Table, *numbers: int) -> pl.DataFrame:
     data = [{c: value(kind, n) for c, kind in table.schema.items()} for n in numbers]
-    made = pl.DataFrame(data, schema=table.schema)
-    if table in (tables.PROPOSALS, tables.REVIEWS):  # their spans stand in no text: these rows claim nothing
-        made = made.with_columns(verdict=pl.lit(None, pl.String))
-    return made
+    frame = pl.DataFrame(data, schema=table.schema)
+    if table in (tables.PROPOSALS, tables.REVIEWS):  # no text has their spans, so these rows make no claim
+        frame = frame.with_columns(verdict=pl.lit(None, pl.String))
+    return frame

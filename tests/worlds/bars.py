@@ -1,4 +1,4 @@
-"""What a program may hand in to show progress; and a clock by which steps take long."""
+"""Progress bars as a program may pass them in, and a clock on which each step takes long."""
 
 import itertools
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from saferec_builder.core import progress as lines
 class Bar:
     def __init__(self, total: int) -> None:
         self.total, self.done = total, 0
-        self.steps: list[int] = []  # done at once
+        self.steps: list[int] = []  # size of each update
 
     def __enter__(self) -> "Bar":
         return self
@@ -25,7 +25,7 @@ class Bar:
 
 
 def drawn(bars: list[Bar]) -> Callable[[int], Bar]:
-    """Each bar that is asked for is noted in `bars`."""
+    """A function that makes a bar and adds it to `bars`."""
 
     def progress(total: int) -> Bar:
         bars.append(Bar(total))
@@ -35,5 +35,5 @@ def drawn(bars: list[Bar]) -> Callable[[int], Bar]:
 
 
 def steps_take(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each look at the clock that lines in a log go by is so much later than the one before."""
+    """Each reading of the clock that the progress lines of a log use is `seconds` after the one before."""
     monkeypatch.setattr(lines, "monotonic", partial(next, itertools.count(0.0, seconds)))

@@ -1,4 +1,4 @@
-"""What a batch is about, how a double of the Batch endpoints answers it, and a run that is killed at a step."""
+"""Texts of a batch, the answers of a double of the Batch endpoints, and a run that is killed at a step."""
 
 from collections.abc import Callable
 
@@ -23,11 +23,11 @@ def model(text: str) -> str | None:
 
 
 def killed_at(step: str, ask: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that is killed where it would take this step."""
+    """A run that is killed when it is about to take this step."""
 
-    def dying(*_: object) -> None:
+    def die(*_: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        patch.setattr(stage._Batches, step, dying)
+        patch.setattr(stage._Batches, step, die)
         ask()

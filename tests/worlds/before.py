@@ -1,4 +1,4 @@
-"""Workspaces of earlier programs."""
+"""Workspaces that earlier versions of the program wrote."""
 
 import tarfile
 from pathlib import Path
@@ -22,7 +22,7 @@ def all_rows(ws: store.Workspace) -> dict[str, pl.DataFrame]:
 
 
 def are_as_they_were(ws: store.Workspace, before: dict[str, pl.DataFrame]) -> set[str]:
-    """Not a row changed or went; gives the tables that have more."""
-    now = all_rows(ws)
-    assert [name for name, frame in before.items() if not now[name].head(frame.height).equals(frame)] == []
-    return {name for name, frame in before.items() if now[name].height > frame.height}
+    """Asserts that no row changed or disappeared; returns the tables that have more rows."""
+    current = all_rows(ws)
+    assert [name for name, frame in before.items() if not current[name].head(frame.height).equals(frame)] == []
+    return {name for name, frame in before.items() if current[name].height > frame.height}

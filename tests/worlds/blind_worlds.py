@@ -1,7 +1,8 @@
-"""Invented worlds of people who read with and without suggestions: who is flagged, and what two readers miss.
+"""Simulated worlds of people who read with and without suggestions: who is flagged, and what two readers miss.
 
 In a world of careless readers everybody reads the same number of decoys and controls. In a world of labels four people
-read what a proposer claims, and a part of the rest blind; what two of them found unsuggested goes to the other two.
+read the claims of a proposer and, without suggestions, a part of the rest; positives that two of them found without a
+suggestion go to the other two as controls.
 """
 
 from collections.abc import Iterator
@@ -20,31 +21,31 @@ from saferec_builder.storage import tables
 PEOPLE = ("ann", "bo", "di", "el")
 UNITS = 4_000
 PREVALENCE = 0.1
-RECALL = 0.5  # of the proposer: what people find by themselves is what controls are made of
+RECALL = 0.5  # of the proposer; controls are made of the positives that people find by themselves
 AUDITED = 0.9
-BOTH = 0.06  # chance that two readers both miss a control; by themselves each misses a fifth, so 0.04 is by chance
-ONE = 0.28  # that one of them does
+BOTH = 0.06  # chance that two readers both miss a control; each misses a fifth, so independent readers would have 0.04
+ONE = 0.28  # chance that exactly one of them misses it
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Chance to accept a decoy, and to miss what is there and not suggested."""
+    """Chance to accept a decoy, and chance to miss a trait that is present and not suggested."""
 
     accepts: float
     misses: float
 
 
-HONEST = Reader(0.15, 0.3)  # blind recall 0.7, the least that is still honest
-PASTES = Reader(0.05, 0.95)  # of what people found and the pasted model did not, a twentieth
-CLICKS = Reader(0.95, 1.0)  # accepts what is shown, and nothing else
+HONEST = Reader(0.15, 0.3)  # blind recall 0.7, the lowest that counts as honest
+PASTES = Reader(0.05, 0.95)  # finds a twentieth of what people found and the pasted model did not
+CLICKS = Reader(0.95, 1.0)  # accepts what is shown, and adds nothing
 
 
 def ever_flagged(reader: Reader, seed: int, asked: int = 20) -> bool:
-    """Whether somebody who looks after every answer ever sees this reader flagged."""
+    """Whether this reader is flagged after any of the first `asked` answers."""
     chance = np.random.default_rng([seed, 30]).random((2, asked))
     decoys, missed = (chance < [[reader.accepts], [reader.misses]]).cumsum(axis=1)
-    each = enumerate(zip(decoys.tolist(), missed.tolist(), strict=True), 1)
-    return any(_flagged(yes, no, n) for n, (yes, no) in each)
+    counts = enumerate(zip(decoys.tolist(), missed.tolist(), strict=True), 1)
+    return any(_flagged(yes, no, n) for n, (yes, no) in counts)
 
 
 @cache
@@ -54,20 +55,20 @@ def _flagged(accepted: int, missed: int, asked: int) -> bool:
 
 @dataclass(frozen=True)
 class Look:
-    """At some time: what the labels miss of the truth, the bound relative to these readers, and the controls."""
+    """One point in time: what the labels miss of the truth, the bound relative to these readers, and the controls."""
 
     missed: float
     share: float | None
     blind: Blind
 
     def covers(self, harder: float = 1.0) -> bool:
-        """Also where it says that it is relative to these reviewers alone."""
-        most = controls.of_the_truth(self.share, self.blind, harder)
-        return most is None or self.missed <= most + 1e-9
+        """Whether the bound holds for the truth; also True where it is only relative to these reviewers."""
+        bound = controls.of_the_truth(self.share, self.blind, harder)
+        return bound is None or self.missed <= bound + 1e-9
 
 
 def looks(seed: int, harder: float, times: int = 4) -> Iterator[Look]:
-    """What is said while the controls are read, where missed ones were so many times as hard as those."""
+    """Looks while the controls are read; two readers miss other positives `harder` times as often as controls."""
     rng = np.random.default_rng([seed, 31])
     truth = rng.random(UNITS) < PREVALENCE
     claimed = truth & (rng.random(UNITS) < RECALL)
@@ -78,21 +79,21 @@ def looks(seed: int, harder: float, times: int = 4) -> Iterator[Look]:
     found[blind] = True
     audit = Audit(int(found[claimed].sum()), len(order), tuple(found[audited].astype(int).tolist()))
     share = certificates.bound(audit, delta=certificates.DELTA / 2).share
-    given, votes = _read(rng, np.flatnonzero(claimed), audited, np.flatnonzero(found))
+    assignments, votes = _read(rng, np.flatnonzero(claimed), audited, np.flatnonzero(found))
     judged = _rows([f"w{n}" for n in np.flatnonzero(found)])
     judged = judged.with_columns(verdict=pl.lit("present"), method=pl.lit("agreed"))
     claims = _rows([f"w{n}" for n in np.flatnonzero(claimed)]).with_columns(verdict=pl.lit("present"))
     for n in range(1, times + 1):
-        said = votes.head(votes.height * n // times)
-        read = controls.readings(given, said, judged, tables.GOLD.empty, claims, tables.DECOYS.empty)
+        votes_so_far = votes.head(votes.height * n // times)
+        read = controls.readings(assignments, votes_so_far, judged, tables.GOLD.empty, claims, tables.DECOYS.empty)
         yield Look(1 - found.sum() / truth.sum(), share, controls.blind_misses(read))
 
 
 def _read(
     rng: np.random.Generator, claimed: np.ndarray, audited: np.ndarray, found: np.ndarray
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(assignments, votes on the controls among them): audits came before, the claims are what is new."""
-    pairs = [pair for n, one in enumerate(PEOPLE) for pair in ((one, two) for two in PEOPLE[n + 1 :])]
+    """(assignments, votes on the controls among them): the audits were assigned before, the claims are new."""
+    pairs = [pair for n, first in enumerate(PEOPLE) for pair in ((first, second) for second in PEOPLE[n + 1 :])]
 
     def tasks(units: np.ndarray, why: str) -> pl.DataFrame:
         rows = [
@@ -102,18 +103,18 @@ def _read(
         ]
         return tables.ASSIGNMENTS.frame(rows)
 
-    before, new = tasks(audited, AUDIT), tasks(claimed, "proposed")
+    earlier, new = tasks(audited, AUDIT), tasks(claimed, "proposed")
     supply = _rows([f"w{n}" for n in np.setdiff1d(found, claimed)])
-    texts = before.select("kind", "subject", "digest").unique().with_columns(current=pl.lit(True))
-    given = pl.concat([before, controls.plant(new, before, supply, texts, Plan(PEOPLE), 0.06)])
+    texts = earlier.select("kind", "subject", "digest").unique().with_columns(current=pl.lit(True))
+    assignments = pl.concat([earlier, controls.plant(new, earlier, supply, texts, Plan(PEOPLE), 0.06)])
     chance = {s: rng.random() for s in supply["subject"]}
-    planted = given.filter(why="control").with_columns(nth=pl.int_range(pl.len()).over("subject"))
+    placed = assignments.filter(why="control").with_columns(nth=pl.int_range(pl.len()).over("subject"))
     missed = [
         chance[s] < BOTH + (ONE / 2 if nth == 0 else 0) or (nth > 0 and BOTH + ONE / 2 <= chance[s] < BOTH + ONE)
-        for s, nth in planted.select("subject", "nth").iter_rows()
+        for s, nth in placed.select("subject", "nth").iter_rows()
     ]
-    verdicts = pl.Series("verdict", ["absent" if no else "present" for no in missed], dtype=pl.String)
-    return given, planted.select("kind", "subject", "reviewer", "role", trait=pl.lit("needles")).with_columns(verdicts)
+    vote = pl.Series("verdict", ["absent" if is_missed else "present" for is_missed in missed], dtype=pl.String)
+    return assignments, placed.select("kind", "subject", "reviewer", "role", trait=pl.lit("needles")).with_columns(vote)
 
 
 def _rows(subjects: list[str]) -> pl.DataFrame:

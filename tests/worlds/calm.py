@@ -1,7 +1,7 @@
-"""The line on a small demo, undisturbed, kept as it was before each step: what every disturbed run must come to.
+"""An undisturbed run of all commands on a small demo, with a copy of the workspace before each of them.
 
-A fault is put into one step, on a copy of what came before it; then the same command runs again and the workspace has
-to be what the undisturbed run left.
+A test disturbs one step, on a copy of the workspace before it; then the same command runs again, and the workspace has
+to equal what the undisturbed run left.
 """
 
 import os
@@ -29,7 +29,7 @@ class Step:
     """One command of the line."""
 
     number: int
-    seconds: float  # of the processor that it took undisturbed
+    seconds: float  # of processor time that it took undisturbed
     calm: Path
 
     @property
@@ -37,12 +37,12 @@ class Step:
         return " ".join(word for word in self.words(Path("x"))[:2] if not word.startswith("-"))
 
     def words(self, folder: Path) -> list[str]:
-        found = list(line.steps(folder))[self.number]
-        assert isinstance(found, list)
-        return [*found, "-C", str(folder)]
+        step = list(line.steps(folder))[self.number]
+        assert isinstance(step, list)
+        return [*step, "-C", str(folder)]
 
     def completes(self, folder: Path) -> None:
-        """The command, once nothing hinders it, leaves what the undisturbed run left."""
+        """Asserts that the command, when nothing hinders it, leaves what the undisturbed run left."""
         assert run(self.words(folder)).code == 0
         same(folder, self.after)
 
@@ -60,26 +60,26 @@ class Step:
 @pytest.fixture(scope="session")
 def calm(tmp_path_factory: pytest.TempPathFactory) -> list[Step]:
     """Every command of the line, each with the workspace before and after it."""
-    home = tmp_path_factory.mktemp("calm")
-    folder = home / "ws"
+    root = tmp_path_factory.mktemp("calm")
+    folder = root / "ws"
     truth = line.prepare(folder, GENERATED)
     _ = store.Workspace.open(folder).secret  # the same pseudonyms in every copy
-    made = []
+    steps = []
     for number, step in enumerate(line.steps(folder)):
-        shutil.copytree(folder, home / f"{number:02d}")
+        shutil.copytree(folder, root / f"{number:02d}")
         if isinstance(step, tuple):
             line.fill(folder, step, truth)
             continue
-        spent = _children()
+        seconds_before = _children()
         line.run(folder, step)
-        made.append(Step(number, _children() - spent, home))
-    folder.rename(home / f"{number + 1:02d}")
-    return made
+        steps.append(Step(number, _children() - seconds_before, root))
+    folder.rename(root / f"{number + 1:02d}")
+    return steps
 
 
 def _children() -> float:
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return spent.ru_utime + spent.ru_stime
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @dataclass(frozen=True)
@@ -92,24 +92,24 @@ class Ended:
 
     @property
     def lines(self) -> list[str]:
-        return [one for one in self.err.replace("\r", "\n").splitlines() if one.strip()]
+        return [text for text in self.err.replace("\r", "\n").splitlines() if text.strip()]
 
 
 def start(words: list[str], **how: Any) -> subprocess.Popen[str]:
-    """The command in a group of its own, as a shell starts it."""
+    """Starts the command in a process group of its own, as a shell does."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([line.TOOL, *words], start_new_session=True, **pipes, **how)
 
 
 def far(process: subprocess.Popen[str], seconds: float) -> bool:
-    """Waits until the command has spent so much of the processor, whatever else the machine does; False: it is over."""
+    """Waits until the command has used so much processor time, however busy the machine is; False: it has ended."""
     try:
         while process.poll() is None:
-            told = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            if sum(map(int, told[11:13])) / os.sysconf("SC_CLK_TCK") >= seconds:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            if sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK") >= seconds:
                 return True
             time.sleep(0.002)
-    except FileNotFoundError:  # no Linux: no such file; the clock on the wall has to do
+    except FileNotFoundError:  # not Linux, so there is no such file: wall-clock time has to do
         time.sleep(seconds)
     return process.poll() is None
 
@@ -125,7 +125,7 @@ def run(words: list[str], **how: Any) -> Ended:
 
 
 def refused(ended: Ended, *words: str) -> bool:
-    """Whether the command gave up, in one line for people; anything else but success is a fault of ours."""
+    """Whether the command gave up with a one-line message; asserts that it succeeded otherwise."""
     assert ended.code in (0, 1), ended
     if ended.code == 0:
         return False
@@ -138,26 +138,26 @@ def refused(ended: Ended, *words: str) -> bool:
 
 
 def same(folder: Path, wanted: Path) -> None:
-    """The tables, the release and every other file are those of the undisturbed run; nothing temporary is left."""
+    """Asserts that tables, release and other files equal those of the undisturbed run; no temporary file is left."""
     ours, theirs = line.contents(folder), line.contents(wanted)
-    unlike = {name: frame.height for name, frame in ours.items() if not frame.equals(theirs[name])}
-    assert not unlike, f"tables {unlike}"
-    mine, wanted_files = others(folder), others(wanted)
-    strange = [name for name in mine.keys() | wanted_files.keys() if mine.get(name) != wanted_files.get(name)]
-    left = [str(path.relative_to(folder)) for path in folder.rglob("*.tmp*")]
-    assert not strange and not left, f"files {strange}, temporary {left}"
+    differing = {name: frame.height for name, frame in ours.items() if not frame.equals(theirs[name])}
+    assert not differing, f"tables {differing}"
+    files, wanted_files = others(folder), others(wanted)
+    other_files = [name for name in files.keys() | wanted_files.keys() if files.get(name) != wanted_files.get(name)]
+    temporary = [str(path.relative_to(folder)) for path in folder.rglob("*.tmp*")]
+    assert not other_files and not temporary, f"files {other_files}, temporary {temporary}"
 
 
 def others(folder: Path) -> dict[str, bytes]:
-    """Files beside the tables, without the paths of this very folder in them."""
-    here = str(folder).encode()
-    found = {name: text.replace(here, b"") for name, text in tree(folder).items()}
-    mine = ("tables/", "workspace.db", "mining/")
-    return {name: text for name, text in found.items() if not name.startswith(mine) and not name.endswith(".lock")}
+    """Files other than the tables; the path of this folder is cut out of their contents."""
+    folder_path = str(folder).encode()
+    files = {name: text.replace(folder_path, b"") for name, text in tree(folder).items()}
+    excluded = ("tables/", "workspace.db", "mining/")
+    return {name: text for name, text in files.items() if not name.startswith(excluded) and not name.endswith(".lock")}
 
 
 def between(folder: Path, step: Step) -> None:
-    """What a command that gave up has left: every table whole, with all its old rows and none but the new ones."""
+    """Asserts that a command that gave up left every table whole: all its old rows, and no others but the new ones."""
     now, old, new = (line.contents(place) for place in (folder, step.calm / f"{step.number:02d}", step.after))
     for name, frame in now.items():
         assert old[name].height <= frame.height <= new[name].height, name

@@ -27,5 +27,5 @@ DESCRIBED = f"title,console,blood,strong_janguage,no_descriptors,esrb_rating,{',
 
 
 def described(*rows):
-    """Rows of the first six columns; of all other descriptors they have none."""
+    """Rows of the first six columns; all other descriptors are 0."""
     return "".join(f"{row}{',0' * len(ASKED)}\n" for row in rows)

@@ -1,7 +1,7 @@
-"""Invented worlds with known truth for the certificates: a proposer with a stated recall, scores, and blind positives.
+"""Simulated worlds with known truth for the certificates: a proposer with a stated recall, scores, and blind positives.
 
-A score is normal: mean 0 for negatives and for the positives that the proposer cannot see, higher for the others. What
-is above the threshold is proposed. Thresholds and shares were fixed before the first run.
+A score is normal: mean 0 for negatives and for the positives that the proposer cannot see, higher for the others. Units
+above the threshold are proposed. Thresholds and shares were fixed before the first run.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from annotation import confidence_bounds as certificates
 UNITS = 10_000
 RARE = (0.005, 0.006, 0.007, 0.008, 0.01, 0.012, 0.014, 0.016, 0.018)
 PREVALENCE = (*RARE, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12)
-COMMON = 0.02  # from here on a trait's own bound is promised
+COMMON = 0.02  # from this prevalence on, a trait's own bound is promised
 
 
 @dataclass(frozen=True)
 class Regime:
     name: str
     recall: float  # share of the positives that are proposed
-    blind: float  # share of the positives whose score tells nothing
+    blind: float  # share of the positives whose score carries no information
     alarms: float  # share of the negatives that are proposed
 
 
@@ -48,7 +48,7 @@ def draw(rng: np.random.Generator, regime: Regime, prevalence: float, units: int
 
 
 def boundary(rng: np.random.Generator, prevalence: float, units: int = UNITS) -> Trait:
-    """The worst case: scores tell nothing of what was not proposed, and the missed share is a hair above ALPHA."""
+    """The worst case: scores say nothing about what was not proposed, and the missed share is just above ALPHA."""
     truth = rng.random(units) < prevalence
     positives = np.flatnonzero(truth)
     hidden = rng.choice(positives, size=int(len(positives) * certificates.ALPHA) + 1, replace=False)
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def certify(trait: Trait, rng: np.random.Generator, *, band: bool = True, every: int = 25) -> Outcome:
-    """Proposals, then the planned band, then the audit until the certificate holds, looking every `every` units."""
+    """Reads proposals, the planned band, then the audit until the certificate holds, checked every `every` units."""
     order = np.flatnonzero(~trait.proposed)
     order = order[np.argsort(-trait.score[order])]
     read = int(trait.proposed.sum())
@@ -74,17 +74,17 @@ def certify(trait: Trait, rng: np.random.Generator, *, band: bool = True, every:
         size = _band(trait, order, found)
         found, read, order = found + int(trait.truth[order[:size]].sum()), read + size, order[size:]
     outcomes = trait.truth[rng.permutation(order)].astype(np.int64)
-    n, told = first(found, outcomes, every)
-    left = int(outcomes[n:].sum())
+    n, certified = first(found, outcomes, every)
+    missed = int(outcomes[n:].sum())
     total = found + int(outcomes.sum())
-    return Outcome(read + n, told, told and left > certificates.ALPHA * total + 1e-9)
+    return Outcome(read + n, certified, certified and missed > certificates.ALPHA * total + 1e-9)
 
 
 def random_order(trait: Trait, rng: np.random.Generator, every: int = 25) -> Outcome:
-    """Everything in random order, with the same bound: what one does without scores and proposals."""
+    """Reads everything in random order, with the same bound: the cost without scores and proposals."""
     outcomes = trait.truth[rng.permutation(len(trait.truth))].astype(np.int64)
-    n, told = first(0, outcomes, every)
-    return Outcome(n, told, told and int(outcomes[n:].sum()) > certificates.ALPHA * outcomes.sum() + 1e-9)
+    n, certified = first(0, outcomes, every)
+    return Outcome(n, certified, certified and int(outcomes[n:].sum()) > certificates.ALPHA * outcomes.sum() + 1e-9)
 
 
 def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, bool]:
@@ -95,9 +95,9 @@ def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, boo
     if not len(outcomes):
         return 0, True
     for n in steps.tolist():
-        x = int(seen[n - 1])
-        told = certificates._evidence(audit, n, x, certificates.ALPHA)
-        if told >= -np.log(certificates.DELTA) and (found + x >= certificates.ENOUGH or n == len(outcomes)):
+        positives = int(seen[n - 1])
+        evidence = certificates._evidence(audit, n, positives, certificates.ALPHA)
+        if evidence >= -np.log(certificates.DELTA) and (found + positives >= certificates.ENOUGH or n == len(outcomes)):
             return n, True
     return len(outcomes), False
 
@@ -105,7 +105,7 @@ def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, boo
 def curve(
     trait: Trait, rng: np.random.Generator, *, band: bool, blind: bool = False, every: int = 100
 ) -> list[tuple[int, float]]:
-    """(units read, bound on the missed share) on the way; `blind`: everything in random order, no proposals."""
+    """(units read, bound on the missed share) along the way; `blind`: everything in random order, no proposals."""
     done = np.zeros(0, dtype=np.int64) if blind else np.flatnonzero(trait.proposed)
     order = np.setdiff1d(np.arange(len(trait.truth)), done)
     order = order[np.argsort(-trait.score[order])]
@@ -113,17 +113,17 @@ def curve(
     done, order = np.concatenate([done, order[:size]]), order[size:]
     audit = certificates.Audit(int(trait.truth[done].sum()), len(order), ())
     seen = np.cumsum(trait.truth[rng.permutation(order)].astype(np.int64))
-    line, least = [], 1.0
+    points, lowest = [], 1.0
     for n in [*range(every, len(order), every), len(order)]:
-        x = int(seen[n - 1])
-        top = certificates.upper(audit, n, x)
-        least = min(least, (top - x) / max(top + audit.found, 1))  # each is the best until then
-        line.append((len(done) + n, least))
-    return line
+        positives = int(seen[n - 1])
+        upper = certificates.upper(audit, n, positives)
+        lowest = min(lowest, (upper - positives) / max(upper + audit.found, 1))  # the best bound so far
+        points.append((len(done) + n, lowest))
+    return points
 
 
 def _band(trait: Trait, order: NDArray[np.int64], found: int) -> int:
-    """Reads by score in growing steps, and asks the plan again after each: the guess is fitted to what was read."""
+    """Reads by score in growing steps and plans again after each: the chances are fitted to what was read."""
     done, size = np.flatnonzero(trait.proposed), 0
     while True:
         read = np.concatenate([done, order[:size]])
@@ -131,11 +131,11 @@ def _band(trait: Trait, order: NDArray[np.int64], found: int) -> int:
         more = certificates.plan(found + int(trait.truth[order[:size]].sum()), chances)
         if more <= 25 or size >= len(order):
             return size
-        size += max(25, min(more // 2, max(size, 250)))  # a far guess is a poor one
+        size += max(25, min(more // 2, max(size, 250)))  # a guess far ahead is a poor one
 
 
 def fitted(scores: NDArray[np.float64], truth: NDArray[np.bool_], wanted: NDArray[np.float64]) -> list[float]:
-    """P(positive) at the wanted scores by a logistic curve through what was read (Newton, slightly shrunk)."""
+    """P(positive) at the `wanted` scores, by a logistic curve fitted to what was read (Newton, slightly shrunk)."""
     x = np.stack([np.ones_like(scores), scores])
     shrink = np.array([1e-3, 1e-2])
 

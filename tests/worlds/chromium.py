@@ -1,4 +1,4 @@
-"""Real Chromium, where the machine has it; a test that asks for it elsewhere is skipped."""
+"""Real Chromium; tests that need it are skipped on a machine without it."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,20 +21,20 @@ def program() -> str:
 
 
 def serious(tab: Any) -> list[str]:
-    """What axe-core finds serious on the page that a tab shows."""
+    """The serious and critical violations that axe-core reports for the page in a tab."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = [each for each in Axe().run(tab).response["violations"] if each["impact"] in ("serious", "critical")]
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
+    violations = [hit for hit in Axe().run(tab).response["violations"] if hit["impact"] in ("serious", "critical")]
+    return [f"{hit['id']}: {hit['nodes'][0]['html'][:200]}" for hit in violations]
 
 
 @contextmanager
 def browser(*words: str) -> Iterator[Any]:
-    """As playwright drives it, with these words on its command line."""
+    """A browser driven by playwright, with these words on its command line."""
     path = program()
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as player:
-        found = player.chromium.launch(executable_path=path, args=["--no-sandbox", *words])
-        yield found
-        found.close()
+        instance = player.chromium.launch(executable_path=path, args=["--no-sandbox", *words])
+        yield instance
+        instance.close()
