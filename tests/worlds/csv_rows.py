@@ -17,20 +17,20 @@ def save(
     path: Path, rows: list[Any], columns: Iterable[str] | None = None, encoding: str = "utf-8", **how: Any
 ) -> Path:
     with open(path, "w", encoding=encoding, newline="") as file:
-        out = csv.DictWriter(file, list(columns or rows[0]), extrasaction="ignore", **how)
-        out.writeheader()
-        out.writerows(rows)
+        writer = csv.DictWriter(file, list(columns or rows[0]), extrasaction="ignore", **how)
+        writer.writeheader()
+        writer.writerows(rows)
     return path
 
 
 def edit(path: Path, answer: Callable[[Row], Mapping[str, str] | None]) -> int:
-    """Writes answer(row) into every row; gives their number."""
+    """Writes answer(row) into every row; returns their number."""
     rows = [row | (answer(row) or {}) for row in rows_of(path)]
-    if rows:  # whoever got nothing has a file with its heads alone
+    if rows:  # a reviewer without tasks has a file with its header alone
         save(path, rows)
     return len(rows)
 
 
 def as_proposed(row: Row) -> Row:
-    """What was proposed is taken over, the rest is absent."""
+    """Accepts what was proposed; the rest is absent."""
     return {"verdict": "none" if row["trait"] == "*" else (row["proposed"] or "absent")}

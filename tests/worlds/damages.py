@@ -1,4 +1,4 @@
-"""Damages of files, by the form of the file: a good file's bytes -> what lies there instead."""
+"""Damages to files, by the form of the file: functions from a good file's bytes to the damaged bytes."""
 
 import gzip
 import io
@@ -18,7 +18,7 @@ MANY = 60_000
 
 
 def at_row(new: Bytes) -> Bytes:
-    """Another line in the place of the fourth: the first may be a header."""
+    """Changes the fourth line, as the first may be a header."""
 
     def change(raw: bytes) -> bytes:
         rows = raw.split(b"\n")
@@ -135,7 +135,7 @@ YAML: dict[str, str] = {
 
 
 def columns(change: Callable[[str, pa.ChunkedArray], pa.Array | pa.ChunkedArray]) -> Bytes:
-    """Every column another one."""
+    """Replaces every column by change(name, column)."""
 
     def changed(raw: bytes) -> bytes:
         rows = pq.read_table(io.BytesIO(raw))
@@ -158,13 +158,13 @@ def deep(depth: int) -> pa.Array:
 
 
 def strange(name: str, column: pa.ChunkedArray) -> pa.Array:
-    """Bytes that claim to be text."""
+    """Bytes that are no UTF-8, declared as text."""
     data = pa.array([b"\xff\xfe\xed\xa0\x80"] * len(column), pa.binary())
     return pa.StringArray.from_buffers(len(data), data.buffers()[1], data.buffers()[2])
 
 
 def repeated(raw: bytes) -> bytes:
-    """One text, named two million times: 47 KB or so that hold 1.6 GB for each column."""
+    """One text, referred to two million times: about 47 KB that hold 1.6 GB for each column."""
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int32()), pa.array(["x" * 800]))
     return packed(pa.table(dict.fromkeys(pq.read_schema(io.BytesIO(raw)).names, texts)))
 
@@ -203,7 +203,7 @@ PARQUET: dict[str, Bytes] = {
     "durations": columns(lambda name, column: pa.array([2**60] * len(column), pa.duration("s"))),
 }
 
-# ---- what lies there instead of a file
+# ---- what is in the place of the file
 
 
 def link(path: Path) -> None:
@@ -227,7 +227,7 @@ def folder(path: Path) -> None:
 
 
 def sparse(path: Path) -> None:
-    """3 GB that take no room."""
+    """A file of 3 GB that takes no room on the disk."""
     with path.open("wb") as file:
         file.truncate(3 << 30)
 
@@ -248,7 +248,7 @@ FOR: dict[str, dict[str, Bytes]] = {
 
 
 def numbers(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every number of a document, but for those in lists: the places of a draw."""
+    """The path of every number of a document, except for those in lists: the places to draw from."""
     if isinstance(node, dict):
         for name, value in node.items():
             yield from numbers(value, (*path, name))

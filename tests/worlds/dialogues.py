@@ -1,4 +1,4 @@
-"""INSPIRED's table of a dialogue, and what is read from it."""
+"""A dialogue in INSPIRED's table format, and the turns that are read from it."""
 
 INSPIRED = (
     "dialog_id utt_id speaker turn_id text text_with_placeholder movies genres people_names movie_dict genre_dict"
@@ -15,8 +15,8 @@ TALK = [
 
 
 def tsv(rows):
-    given = ("dialog_id", "utt_id", "speaker", "turn_id", "text", "movies")
-    cells = [dict.fromkeys(INSPIRED, "") | dict(zip(given, map(str, row), strict=True)) for row in rows]
+    columns = ("dialog_id", "utt_id", "speaker", "turn_id", "text", "movies")
+    cells = [dict.fromkeys(INSPIRED, "") | dict(zip(columns, map(str, row), strict=True)) for row in rows]
     return "\n".join("\t".join(line) for line in [INSPIRED, *([c[n] for n in INSPIRED] for c in cells)]) + "\n"
 
 

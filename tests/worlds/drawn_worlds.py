@@ -1,7 +1,7 @@
-"""Worlds in which a proposer claims much of what is there and a draw speaks for the rest: what a release says of all.
+"""Simulated worlds in which a proposer claims many positives and a draw represents the rest: a release's figures.
 
-Who is claimed, drawn, read and weighed goes through the product's own design, routing and weights; what a system
-recommends is invented: people whom the proposer overlooks (they only imply it) get more that is unsafe for them.
+Claims, draw, reading and weights go through the product's own design, routing and weights; what a system recommends is
+invented: people whom the proposer overlooks (they only imply it) get more items that are unsafe for them.
 """
 
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Condition:
     recall: float = 0.8  # of the proposer
     audit: float = 0.2
     late: float = 0.0  # share of the zone that a second proposer reads and claims after the draw; it overlooks nothing
-    waits: float = 0.0  # share of what was given to people that nobody has read yet
-    split: float = 1.0  # the share of all that is evaluated
+    waits: float = 0.0  # share of the assigned conversations that nobody has read yet
+    split: float = 1.0  # share of all conversations that is evaluated
 
 
 CONDITIONS = {
@@ -41,7 +41,7 @@ CONDITIONS = {
 
 @dataclass(frozen=True)
 class Told:
-    """A figure beside what is true of all conversations of the split."""
+    """A figure beside its true value over all conversations of the split."""
 
     true: float
     raw: Interval
@@ -61,23 +61,23 @@ def told(of: Condition, seed: int) -> dict[str, Told]:
     """`prevalence` and `svr` of one world."""
     rng = np.random.default_rng([seed, 25])
     names = [f"p{seed}-{n}" for n in range(UNITS)]
-    has = dict(zip(names, rng.random(UNITS) < PREVALENCE, strict=True))
-    found = {c for c in names if rng.random() < (of.recall if has[c] else ALARMS)}
-    unsafe = {c: rng.binomial(K, 0.1 if c in found else 0.4) / K for c in names}
-    weights = _weights(of, names, found, has, rng)
-    asked = [c for c in names if rng.random() < of.split]
-    table = [_row(c, has[c], weights[c]) for c in asked if c in weights]
-    share = population.prevalence(table, [TRAIT])["any"]
+    positive = dict(zip(names, rng.random(UNITS) < PREVALENCE, strict=True))
+    claimed = {name for name in names if rng.random() < (of.recall if positive[name] else ALARMS)}
+    unsafe = {name: rng.binomial(K, 0.1 if name in claimed else 0.4) / K for name in names}
+    weights = _weights(of, names, claimed, positive, rng)
+    in_split = [name for name in names if rng.random() < of.split]
+    rows = [_row(name, positive[name], weights[name]) for name in in_split if name in weights]
+    share = population.prevalence(rows, [TRAIT])["any"]
     assert share["weighted"] is not None
-    people = [row for row in table if row["traits"]]
-    values = np.array([unsafe[row["conversation"]] for row in people])
-    drawn = population.weights(people)
-    both = {f"svr@{K}": values, f"svr_upper@{K}": values}
-    svr = intervals(both | population.weighted(both, drawn, K), 1, weights=drawn)
-    true = [unsafe[c] for c in asked if has[c]]
+    sensitive = [row for row in rows if row["traits"]]
+    values = np.array([unsafe[row["conversation"]] for row in sensitive])
+    row_weights = population.weights(sensitive)
+    metrics = {f"svr@{K}": values, f"svr_upper@{K}": values}
+    svr = intervals(metrics | population.weighted(metrics, row_weights, K), 1, weights=row_weights)
+    true_values = [unsafe[name] for name in in_split if positive[name]]
     return {
-        "prevalence": Told(len(true) / len(asked), share["raw"], share["weighted"]),
-        "svr": Told(float(np.mean(true)), svr[f"svr@{K}"], svr[f"svr_weighted@{K}"]),
+        "prevalence": Told(len(true_values) / len(in_split), share["raw"], share["weighted"]),
+        "svr": Told(float(np.mean(true_values)), svr[f"svr@{K}"], svr[f"svr_weighted@{K}"]),
     }
 
 
@@ -88,26 +88,26 @@ def _row(name: str, has: bool, weight: float) -> Row:
 def _weights(
     of: Condition, names: list[str], found: set[str], has: dict[str, np.bool_], rng: np.random.Generator
 ) -> dict[str, float]:
-    """Of what two people have read."""
-    text = pl.DataFrame([("sensitivity", c, c, None, [], True) for c in names], routing.TEXTS, orient="row")
-    props = proposals(*((c, TRAIT, "present") for c in names if c in found))
-    said = Plan(("ann", "bo"), audit=of.audit)
-    rows = designed(text, props, said)
-    given = routing.route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, planned(said, rows))
-    later = [c for c in names if c not in found and has[c] and rng.random() < of.late]
-    more = proposals(*((c, TRAIT, "present") for c in later))
-    again = routing.route(text, pl.concat([props, more]), given, NO_DISPUTES, planned(said, rows))
-    given = pl.concat([given, again])
-    read = {c for c in given["subject"].unique(maintain_order=True) if rng.random() >= of.waits}
-    return design.weights(design.strata(rows, names, given, "sensitivity"), read)
+    """Weights of the conversations that two people have read."""
+    text = pl.DataFrame([("sensitivity", name, name, None, [], True) for name in names], routing.TEXTS, orient="row")
+    props = proposals(*((name, TRAIT, "present") for name in names if name in found))
+    plan = Plan(("ann", "bo"), audit=of.audit)
+    rows = designed(text, props, plan)
+    assignments = routing.route(text, props, tables.ASSIGNMENTS.empty, NO_DISPUTES, planned(plan, rows))
+    late = [name for name in names if name not in found and has[name] and rng.random() < of.late]
+    late_claims = proposals(*((name, TRAIT, "present") for name in late))
+    added = routing.route(text, pl.concat([props, late_claims]), assignments, NO_DISPUTES, planned(plan, rows))
+    assignments = pl.concat([assignments, added])
+    read = {name for name in assignments["subject"].unique(maintain_order=True) if rng.random() >= of.waits}
+    return design.weights(design.strata(rows, names, assignments, "sensitivity"), read)
 
 
 def errors(condition: str, seeds: range) -> dict[str, tuple[float, float]]:
-    """figure -> (mean error in standard errors of that mean, share of worlds in which the interval holds the truth)."""
+    """figure -> (mean error in standard errors of that mean, share of worlds whose interval covers the truth)."""
     worlds = [told(CONDITIONS[condition], seed) for seed in seeds]
-    found = {}
+    figures = {}
     for name in ("prevalence", "svr"):
-        off = np.array([world[name].error for world in worlds])
-        held = float(np.mean([world[name].covered for world in worlds]))
-        found[name] = float(abs(off.mean()) / (off.std(ddof=1) / np.sqrt(len(off)))), held
-    return found
+        deviations = np.array([world[name].error for world in worlds])
+        coverage = float(np.mean([world[name].covered for world in worlds]))
+        figures[name] = float(abs(deviations.mean()) / (deviations.std(ddof=1) / np.sqrt(len(deviations)))), coverage
+    return figures

@@ -1,6 +1,6 @@
-"""What must hold for any bytes that strangers send: a law per parser, a function of bytes that raises where it breaks.
+"""Laws that hold for any bytes that strangers send: for each parser a function of bytes that raises where one breaks.
 
-Hypothesis (tests/test_fuzz.py) and atheris (tests/fuzz.py) both hold the parsers to these.
+Hypothesis (tests/test_fuzz.py) and atheris (tests/fuzz.py) both check the parsers against these laws.
 """
 
 import json
@@ -28,21 +28,21 @@ TAXONOMY = traits.load()
 SAID = ("seeker", "A quiet film, please. Blood makes me faint, and needles too 🙈."), ("recommender", "Alien (1979)?")
 SUBJECT = propose.Subject("sensitivity", "c", tables.digest(SAID), (*SAID, ("seeker", "No\u2028blood\n at all!")))
 SERVER = servers.Server("m", "http://127.0.0.1:9/v1")
-MOST = 2**53  # what every table and JSON reader can count to
+MOST = 2**53  # the largest number that every table and JSON reader can hold
 
 
 def replies(data: bytes) -> None:
-    """A server's body, alone and as a line of a batch, then the answer in it: at most a row with its error.
+    """Reads a server's body, alone and as a line of a batch, then its answer; bad input gives at most one error row.
 
-    Every claim of an answer is a proposal with the seeker's own words, or was counted as rejected; a reply costs what
+    Every claim of an answer is a proposal with the seeker's own words, or is counted as rejected; a reply costs what
     it says, and never less than nothing.
     """
     text = data.decode("utf-8", "replace")
-    found = [servers.read_body("r", "m", text), batches.reply_of(text, SERVER)]
-    for reply in (one for one in found if one):
+    parsed = [servers.read_body("r", "m", text), batches.reply_of(text, SERVER)]
+    for reply in (candidate for candidate in parsed if candidate):
         assert (reply.content is None) is (reply.error is not None)
         _pay(reply)
-        reply.body.encode()  # what is kept can be kept
+        reply.body.encode()  # what is stored can be encoded
         _reading(reply.content if reply.content is not None else text)
 
 
@@ -59,8 +59,8 @@ def _reading(content: str) -> None:
     answer = model_answers.read(content, TAXONOMY)
     claims = 0 if reading.error else len(answer.claims) + answer.rejected.total()
     assert claims == len(reading.proposals) + reading.rejected.total()
-    said = _plain(content)
-    assert reading.error or said is None or said == claims  # counted without our reader
+    plain_count = _plain(content)
+    assert reading.error or plain_count is None or plain_count == claims  # counted without our parser
     assert reading.error is None or (not reading.proposals and "\n" not in reading.error)
     for row in reading.proposals:
         assert row["trait"] in TAXONOMY.slugs and (row["spans"] or row["verdict"] == "absent")
@@ -73,12 +73,12 @@ def _reading(content: str) -> None:
 
 
 def _plain(content: str) -> int | None:
-    """How many claims plain JSON has; None where it is anything else."""
+    """The number of claims in plain JSON; None for anything else."""
     try:
-        found = json.loads(content)
+        data = json.loads(content)
     except (ValueError, RecursionError):
         return None
-    claims = found.get("claims") if isinstance(found, dict) else None
+    claims = data.get("claims") if isinstance(data, dict) else None
     return len(claims) if isinstance(claims, list) else None
 
 
@@ -88,14 +88,14 @@ _FILE = Path(tempfile.gettempdir() if not os.access("/dev/shm", os.W_OK) else "/
 
 
 def lines(data: bytes) -> None:
-    """A file of conversations, then personal data out of its texts: a line is a row that its table takes, or a drop."""
+    """Reads a file of conversations and redacts its texts: a line becomes a row that its table takes, or a drop."""
     _FILE.write_bytes(data)
     try:
         rows, drops = sources.jsonl(_FILE, "mine", "messages", _conversation)
     finally:
         _FILE.unlink()
-    asked = [line for line in data.split(b"\n") if line.removeprefix(b"\xef\xbb\xbf").strip()]
-    assert len(rows) + len(drops) == len(asked)
+    nonempty = [line for line in data.split(b"\n") if line.removeprefix(b"\xef\xbb\xbf").strip()]
+    assert len(rows) + len(drops) == len(nonempty)
     assert all(drop["reason"] and len(drop["detail"]) <= 200 for drop in drops)
     for row in rows:
         for turn in row["turns"]:
@@ -110,17 +110,17 @@ def _conversation(place: str, raw: dict[str, Any]) -> sources.Rows:
 
 
 def redacted(text: str) -> None:
-    """Placeholders stand for pieces that do not overlap, and what went through comes out as it is."""
-    found = privacy.find(text)
-    ends = [0, *(end for _, end, _ in found)]
-    assert all(last <= start < end <= len(text) for last, (start, end, _) in zip(ends, found, strict=False))
+    """Placeholders replace pieces that do not overlap, and a redacted text stays as it is when redacted again."""
+    pieces = privacy.find(text)
+    ends = [0, *(end for _, end, _ in pieces)]
+    assert all(last <= start < end <= len(text) for last, (start, end, _) in zip(ends, pieces, strict=False))
     clean, counts = privacy.redact(text)
-    assert counts >= Counter(kind for *_, kind in found)  # a placeholder may show what stood in its shadow
-    if "[" not in text:  # else a piece may swallow a placeholder
-        stand = Counter({kind: clean.count(f"[{kind}]") for kind in privacy.KINDS})
-        assert stand == counts, (clean, counts)
-    twice, more = privacy.redact(clean)
-    assert not more and twice == clean, (clean, twice)
+    assert counts >= Counter(kind for *_, kind in pieces)  # a placeholder may uncover a piece that was hidden before
+    if "[" not in text:  # otherwise a piece may include a placeholder
+        placeholders = Counter({kind: clean.count(f"[{kind}]") for kind in privacy.KINDS})
+        assert placeholders == counts, (clean, counts)
+    again, recount = privacy.redact(clean)
+    assert not recount and again == clean, (clean, again)
 
 
 # ---- answers of recommenders
@@ -136,18 +136,18 @@ NAMES = {item: f"{title} ({year})" if year else title for item, title, year in C
 
 
 def answer(data: bytes) -> None:
-    """Any text is an answer, with known items only or a reason; its known items listed plainly are read again."""
+    """Any text gives known items only, or a problem; its known items, listed plainly, are read the same again."""
     text = data.decode("utf-8", "surrogatepass") if _is_text(data) else data.decode("latin-1")
     read = answers.parse(text, FIND)
     assert read == answers.parse(text, FIND)
     assert (read.problem is None) is bool(read.entries) and len(read.entries) <= answers.MOST
     assert read.problem in (None, "empty", "refusal", "no titles", "key twice")
-    known = [entry.item for entry in read.entries if entry.item]
-    assert set(known) <= IDS and len(read.ranked) == len(read.entries)
+    items = [entry.item for entry in read.entries if entry.item]
+    assert set(items) <= IDS and len(read.ranked) == len(read.entries)
     assert all(entry.year is None or 1800 <= entry.year < 2100 for entry in read.entries)
     assert set(read.unknown) | {n for n, e in enumerate(read.entries) if e.item} == set(range(len(read.entries)))
-    listed = "\n".join(f"{n}. {NAMES[item]}" for n, item in enumerate(known, 1))
-    assert [entry.item for entry in answers.parse(listed, FIND).entries] == known, listed
+    listed = "\n".join(f"{n}. {NAMES[item]}" for n, item in enumerate(items, 1))
+    assert [entry.item for entry in answers.parse(listed, FIND).entries] == items, listed
 
 
 def _is_text(data: bytes) -> bool:
@@ -158,7 +158,7 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-# ---- what a search begins with
+# ---- inputs from which a search starts
 
 CLAIM: dict[str, Any] = {
     **{"trait": "gore", "form": "explicit", "verdict": "present", "confidence": 90},

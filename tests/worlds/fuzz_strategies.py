@@ -1,4 +1,4 @@
-"""What Hypothesis makes up for parsers: any JSON, good values with something changed in them, and TOML of both."""
+"""Hypothesis strategies for parsers: any JSON, good values with some parts changed, and TOML of both."""
 
 import copy
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, settings, strategies as st
 
-# a busy machine is no fault that was found; `make soak` looks longer
+# no deadline, as a busy machine is not an error; `make soak` runs more examples
 EXAMPLES = 1_000 if os.environ.get("SAFEREC_SOAK") else int(os.environ.get("SAFEREC_EXAMPLES", "50"))
 CALM = settings(
     max_examples=EXAMPLES,
@@ -20,11 +20,11 @@ CALM = settings(
 WIDE = st.characters(codec="utf-8") | st.sampled_from("\x00\r\n\t\x1b\u2028\u200d\ufeff\u202e\u0660²½🙈'\"|;,=@([{<*_`")
 TEXT = st.text(WIDE, max_size=12) | st.sampled_from(["", " ", "nan", "1e999", "../../x", "/etc/passwd", "9" * 5_000])
 NUMBERS = st.integers() | st.integers(-(10**30), 10**30) | st.floats() | st.sampled_from([0, 1, -1, 2**63, 10**400])
-HALF = st.sampled_from(["\ud800", "x\udfff", "\udc80y"])  # half of a character: JSON can spell it, no file can keep it
+HALF = st.sampled_from(["\ud800", "x\udfff", "\udc80y"])  # half of a character: JSON can write it, no file can store it
 
 
 def values(leaves: Any = None) -> Any:
-    """Whatever JSON can say."""
+    """Any JSON value."""
     leaf = leaves if leaves is not None else st.none() | st.booleans() | NUMBERS | TEXT | HALF
     return st.recursive(
         leaf, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
@@ -39,14 +39,14 @@ def changed(draw: Any, good: Any, leaves: Any = None, most: int = 3) -> Any:
         places = list(_places(value))
         if not places:
             break
-        inside, key = draw(st.sampled_from(places))
-        how = draw(st.sampled_from(["replaced", "replaced", "gone", "twice"]))
-        if how == "replaced":
-            inside[key] = draw(values(leaves))
-        elif how == "gone":
-            del inside[key]
-        elif isinstance(inside, list):
-            inside.append(copy.deepcopy(inside[key]))
+        container, key = draw(st.sampled_from(places))
+        change = draw(st.sampled_from(["replaced", "replaced", "gone", "twice"]))
+        if change == "replaced":
+            container[key] = draw(values(leaves))
+        elif change == "gone":
+            del container[key]
+        elif isinstance(container, list):
+            container.append(copy.deepcopy(container[key]))
     return value
 
 
@@ -63,7 +63,7 @@ TOML = st.booleans() | st.integers() | st.integers(-(10**30), 10**30) | st.float
 
 
 def toml(data: dict[str, Any]) -> str:
-    """The same as TOML text, in which nothing can be None."""
+    """The data as TOML text, without values that are None."""
     return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in data.items() if value is not None)
 
 

@@ -1,4 +1,4 @@
-"""Commands one after the other in a process of their own that may not have more memory or time than it is given."""
+"""Runs commands one after the other in a separate process with limits on its memory and time."""
 
 import contextlib
 import io
@@ -18,21 +18,21 @@ from saferec_builder.cli.app import main as ours
 from tests import ROOT
 from training.safecrs import main as training
 
-MEMORY = 2 << 30  # bytes of data, as libraries reserve more addresses than they touch
-SECONDS = 60  # of the processor
-WAIT = 600  # seconds on the wall after which something waits for ever, however busy the machine is
+MEMORY = 2 << 30  # bytes of data, not of addresses: libraries reserve more than they touch
+SECONDS = 60  # of processor time
+WAIT = 600  # wall-clock seconds after which a command counts as stuck, however busy the machine is
 
 
 class Done(TypedDict):
     code: int  # 99: a traceback; below zero: the process died of this signal
     out: str
     err: str
-    seconds: float  # of the processor
+    seconds: float  # of processor time
     peak: int  # MiB
 
 
 class Guarded:
-    """A process that is started anew whenever it has died."""
+    """A process that is started again whenever it has died."""
 
     def __init__(self) -> None:
         self.process = self._start()
@@ -48,13 +48,13 @@ class Guarded:
         assert self.process.stdin and self.process.stdout
         self.process.stdin.write(json.dumps([str(at), words]).encode() + b"\n")
         self.process.stdin.flush()
-        waits = not select.select([self.process.stdout], [], [], WAIT)[0]
-        if line := b"" if waits else self.process.stdout.readline():
+        is_stuck = not select.select([self.process.stdout], [], [], WAIT)[0]
+        if line := b"" if is_stuck else self.process.stdout.readline():
             done: Done = json.loads(line)
             return done
         self.end()
         code, self.process = self.process.returncode, self._start()
-        return Done(code=code, out="", err="it waits without end" if waits else "", seconds=0, peak=0)
+        return Done(code=code, out="", err="it waits without end" if is_stuck else "", seconds=0, peak=0)
 
     def end(self) -> None:
         self.process.kill()
@@ -78,22 +78,22 @@ def one(words: list[str]) -> tuple[int, str, str]:
 
 
 def peak() -> int:
-    told = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()
-    return int(told[0]) >> 10
+    fields = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()
+    return int(fields[0]) >> 10
 
 
 def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a library prints is no answer
+    os.dup2(2, 1)  # output of libraries must not get into the answers
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     for line in sys.stdin:
         at, words = json.loads(line)
         os.chdir(at)
         Path("/proc/self/clear_refs").write_text("5")  # the peak is that of this command
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
-        began = time.process_time()
+        start = time.process_time()
         code, out, err = one(words)
-        spent = time.process_time() - began
+        spent = time.process_time() - start
         signal.setitimer(signal.ITIMER_PROF, 0)
         answers.write(json.dumps(Done(code=code, out=out, err=err, seconds=spent, peak=peak())) + "\n")
         answers.flush()

@@ -1,7 +1,7 @@
-"""Every kind of file that a command reads, damaged in every way that fits it: several hundred cases.
+"""Every kind of file that a command reads, with every damage that fits it: several hundred cases.
 
-A case is a file of a few good rows, one of them (or the whole) damaged. `least` says how many rows are in it still: a
-command that ends well has to account for each of them, as a row or as a drop with its reason.
+A case is a file of a few good rows, one of them (or the whole) damaged. `least` is the number of rows still in it: a
+command that succeeds has to account for each of them, as a row or as a drop with its reason.
 """
 
 import gzip
@@ -26,7 +26,7 @@ from tests.worlds.once import command
 from tests.worlds.source_lines import OFFICIAL, REDIAL, chat
 
 ROWS = 6
-MEANT = {("reddit", "a pipe"), ("reddit zst", "a pipe")}  # dumps may be unpacked into one
+MEANT = {("reddit", "a pipe"), ("reddit zst", "a pipe")}  # dumps may be unpacked into a pipe
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Kind:
     path: str
     words: str
     form: str  # jsonl, json, csv, tsv, toml, yaml, parquet or text
-    good: bytes = b""  # nothing: it lies in the workspace already
-    counted: bool = False  # the command says how many rows came in
+    good: bytes = b""  # empty: the workspace has the file already
+    counted: bool = False  # the command reports how many rows came in
 
 
 def lines(rows: list[object]) -> bytes:
@@ -200,7 +200,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Case:
-    """A command in the folder `at`, and how many rows its file has still."""
+    """A command in the folder `at`, and the number of rows that its file still has."""
 
     name: str
     kind: Kind
@@ -211,14 +211,14 @@ class Case:
 
 def made() -> list[tuple[str, str]]:
     """Every (kind, damage) that fits."""
-    found = []
+    pairs = []
     for name, kind in KINDS.items():
         damages = [*ANY, *PLACES, *FOR[kind.form], *(JSON if kind.form in ("jsonl", "json") else ())]
         damages += [*YAML] if kind.form == "yaml" else []
         damages += [*NAMES] if kind.path.startswith("t.") and "{}" in kind.words else []
-        damages = [one for one in damages if (name, one) not in MEANT]
-        found += [(name, damage) for damage in damages]
-    return found
+        damages = [damage for damage in damages if (name, damage) not in MEANT]
+        pairs += [(name, damage) for damage in damages]
+    return pairs
 
 
 def prepared(at: Path, template: Path, name: str, damage: str) -> Case | None:
@@ -241,8 +241,8 @@ def prepared(at: Path, template: Path, name: str, damage: str) -> Case | None:
     else:
         return None
     words = [path.relative_to(at).as_posix() if word == "{}" else word for word in kind.words.split()]
-    ours = [] if words[0] == "train" else ["--json"] if words[0] == "verify" else ["-C", "ws", "--json"]
-    return Case(f"{name}, {damage}", kind, at, [*words, *ours], least)
+    options = [] if words[0] == "train" else ["--json"] if words[0] == "verify" else ["-C", "ws", "--json"]
+    return Case(f"{name}, {damage}", kind, at, [*words, *options], least)
 
 
 def damaged(kind: Kind, damage: str, raw: bytes) -> bytes:
@@ -255,24 +255,24 @@ def damaged(kind: Kind, damage: str, raw: bytes) -> bytes:
     change = JSON[damage]
     if kind.form == "jsonl":
         return at_row(lambda row: change(row.decode()).encode())(raw)
-    held = json.loads(raw)
-    if isinstance(held, list):
-        return ("[" + ",".join([*(json.dumps(one) for one in held[1:]), change(json.dumps(held[0]))]) + "]").encode()
-    if name := next((key for key, value in held.items() if isinstance(value, dict) and key.isdigit()), ""):
-        rest = json.dumps({key: value for key, value in held.items() if key != name})
-        return (rest[:-1] + f', "{name}": {change(json.dumps(held[name]))}' + "}").encode()
-    return change(json.dumps(held)).encode()
+    data = json.loads(raw)
+    if isinstance(data, list):
+        return ("[" + ",".join([*(json.dumps(row) for row in data[1:]), change(json.dumps(data[0]))]) + "]").encode()
+    if name := next((key for key, value in data.items() if isinstance(value, dict) and key.isdigit()), ""):
+        rest = json.dumps({key: value for key, value in data.items() if key != name})
+        return (rest[:-1] + f', "{name}": {change(json.dumps(data[name]))}' + "}").encode()
+    return change(json.dumps(data)).encode()
 
 
 def rows_in(kind: Kind, damage: str, raw: bytes) -> int:
-    """How many rows the command has to account for: by its lines, or by what parquet says of itself."""
-    if kind is KINDS["removals"]:  # each whose row is whole has to be left out
+    """The number of rows that the command has to account for: by lines, or by parquet's metadata."""
+    if kind is KINDS["removals"]:  # each undamaged row has to be left out
         return sum(line in kind.good.splitlines()[1:] for line in raw.splitlines())
     if not kind.counted:
         return 0
     if (
         kind.form in ("jsonl", "csv", "tsv") and b"\0" not in raw
-    ):  # a code of two bytes a letter has other ends of lines
+    ):  # encodings with two bytes per letter end lines otherwise
         return max(0, sum(bool(line.strip()) for line in raw.split(b"\n")) - (kind.form != "jsonl"))
     if kind.form == "parquet" and damage in PARQUET:
         try:
@@ -283,20 +283,20 @@ def rows_in(kind: Kind, damage: str, raw: bytes) -> int:
 
 
 def template(at: Path) -> Path:
-    """A workspace with two releases without texts, files of reviewers, and conversations beside it."""
+    """A workspace with two releases without texts, reviewers' files, and conversations beside it."""
     command("init", at / "ws")
-    rows, said = world.requests(12)
-    ws = world.fill(store.Workspace.open(at / "ws"), [row | {"source": "hf:chats"} for row in rows], said)
+    rows, labels = world.requests(12)
+    ws = world.fill(store.Workspace.open(at / "ws"), [row | {"source": "hf:chats"} for row in rows], labels)
     settings = at / "ws/saferec.toml"
-    own = settings.read_text().replace("[release]", "[release]\nmin_seekers = 1")
-    settings.write_text(own.replace("[taxonomy]", '[taxonomy]\npath = "traits.toml"'))
+    text = settings.read_text().replace("[release]", "[release]\nmin_seekers = 1")
+    settings.write_text(text.replace("[taxonomy]", '[taxonomy]\npath = "traits.toml"'))
     shutil.copy(taxonomy.EMBEDDED, at / "ws/traits.toml")
     command("propose", "-C", ws.root)
     command("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo", "--all", "-C", ws.root)
     for version in ("1.0.0", "1.1.0"):
         command("release", version, "-C", ws.root)
-    gone = [{**CHATS[n], "id": f"gone{n}"} for n in NUMBERED]
-    (at / "talk.jsonl").write_bytes(lines([*CHATS, *gone]))
+    removed = [{**CHATS[n], "id": f"gone{n}"} for n in NUMBERED]
+    (at / "talk.jsonl").write_bytes(lines([*CHATS, *removed]))
     for folder, name, content in (("d", "a.jsonl", lines(TALKS)), ("ml", "movies.csv", KINDS["movielens"].good)):
         (at / folder).mkdir()
         (at / folder / name).write_bytes(content)

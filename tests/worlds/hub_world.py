@@ -27,26 +27,26 @@ def two_releases(root: Path) -> tuple[Path, Path]:
 
 
 def held(repo: Repo, revision: str) -> dict[str, bytes] | None:
-    """What a revision holds but for the Hub's own and the marks; None where there is no such revision."""
+    """The files of a revision without the Hub's own and the marks; None where there is no such revision."""
     commit = repo.at(revision)
-    ours = (".gitattributes", "WITHDRAWN.json")
-    return {p: b.content for p, b in commit.tree.items() if p not in ours} if commit else None
+    ignored = (".gitattributes", "WITHDRAWN.json")
+    return {p: b.content for p, b in commit.tree.items() if p not in ignored} if commit else None
 
 
 def snapshot(hub: Hub) -> Callable[[], None]:
-    """A function that brings the Hub back to what it holds now."""
+    """A function that resets the Hub to its present contents."""
     repos, large = copy.deepcopy(hub.repos), dict(hub.large)
 
-    def back() -> None:
+    def restore() -> None:
         hub.repos, hub.large = copy.deepcopy(repos), dict(large)
         hub.parts, hub.strike_at, hub.seen = {}, -1, []
         hub.faults.clear()
 
-    return back
+    return restore
 
 
 def quick(patch: Any) -> None:
-    """The client waits between its tries; nobody learns anything from waiting."""
+    """Removes the client's waits between its tries."""
     import huggingface_hub.constants
     import huggingface_hub.utils
     import huggingface_hub.utils._http as http

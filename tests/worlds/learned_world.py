@@ -1,4 +1,4 @@
-"""Conversations about a dog that no rule hears, labels of people on them, and few messages to learn from."""
+"""Conversations about a dog that no rule matches, people's labels on them, and few messages to learn from."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ FED = "Hi! We fed little Bruno at the park, so something calm."
 
 
 def few_messages(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    """Two messages of our own, where there are thousands."""
+    """Replaces the thousands of messages by two."""
     (folder / "few.toml").write_text('[trait.gore]\nsays = ["No blood please"]\nnot = ["A calm film please"]\n')
     monkeypatch.setattr(learning_examples, "MESSAGES", folder)
 
 
 def world(ws: store.Workspace, labelled: int, more: int = 0) -> list[str]:
-    """Every second conversation is a loss; the first are labelled."""
+    """Every second conversation is about a loss; the first `labelled` are labelled."""
     texts = [f"{(LOST, FED)[n % 2]} Number {n}" for n in range(labelled + more)]
     fill(ws, *texts)
     label(ws, texts[:labelled], [("present", "absent")[n % 2] for n in range(labelled)])
@@ -29,10 +29,10 @@ def world(ws: store.Workspace, labelled: int, more: int = 0) -> list[str]:
 def label(
     ws: store.Workspace, texts: list[str], verdicts: list[str], first: int = 0, trait: str = "animal_harm"
 ) -> None:
-    """Says of conversations c0, c1, ... whether an animal's harm, or another trait, is in them."""
-    one = {"kind": "sensitivity", "trait": trait, "spans": [], "reviews": [], "simulated": False}
+    """Labels the conversations c0, c1, ... from `first` on for `trait`."""
+    fixed = {"kind": "sensitivity", "trait": trait, "spans": [], "reviews": [], "simulated": False}
     rows = [
-        one
+        fixed
         | {"label": f"l{n}-{trait}-{verdict}", "subject": f"c{n}", "digest": tables.digest(text), "verdict": verdict}
         | {"method": "agreed", "form": "implicit" if verdict == "present" else None}
         for n, (text, verdict) in enumerate(zip(texts, verdicts, strict=True), first)
