@@ -1,4 +1,4 @@
-"""The whole line as commands on a small demo, for tests that disturb it: one list, run in a process of its own each."""
+"""All commands from mining to the report on a small demo, each in a separate process, for tests that disturb them."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ Step = list[str] | tuple[str, ...]  # a command, or names of simulated people wh
 
 
 def prepare(folder: Path, generated: int) -> dict[str, people.Gold]:
-    """A demo workspace with its input files; gives the truth for the simulated reviewers."""
+    """A demo workspace with its input files; returns the truth for the simulated reviewers."""
     make(folder, demo=True)
     return inputs.write(folder / "input", traits.load(), generated)
 
@@ -49,12 +49,12 @@ def fill(folder: Path, names: tuple[str, ...], truth: dict[str, people.Gold]) ->
 
 
 def run(folder: Path, words: list[str]) -> str:
-    ran = subprocess.run([TOOL, *words, "-C", str(folder)], capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, f"{' '.join(words)}\n{ran.stdout}\n{ran.stderr}"
-    return ran.stdout
+    result = subprocess.run([TOOL, *words, "-C", str(folder)], capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, f"{' '.join(words)}\n{result.stdout}\n{result.stderr}"
+    return result.stdout
 
 
 def contents(folder: Path) -> dict[str, pl.DataFrame]:
-    """Every table, its rows in the order of its key: what two runs must agree on."""
+    """Every table, its rows in the order of its key: two runs must agree on these."""
     ws = store.Workspace.open(folder)
     return {name: store.read(ws, table).sort(table.key) for name, table in tables.TABLES.items()}

@@ -26,8 +26,8 @@ def ask(stub: Stub, *texts: str, paid: dict[str, str] | None = None, **options: 
 
     async def run() -> list[llm.Reply]:
         put = lambda reply: paid.update({reply.request: reply.body})  # noqa: E731
-        how = {"get": paid.get, "put": put, "check": only_fine, "budget": budget}
-        found = [r async for r in llm.replies(server, map(body, texts), **how)]
-        return [reply for _, reply in sorted(found, key=lambda pair: pair[0])]
+        arguments = {"get": paid.get, "put": put, "check": only_fine, "budget": budget}
+        numbered = [r async for r in llm.replies(server, map(body, texts), **arguments)]
+        return [reply for _, reply in sorted(numbered, key=lambda pair: pair[0])]
 
     return llm.run(run())

@@ -1,4 +1,4 @@
-"""Conversations as their sources give them, a line each."""
+"""Conversations as their sources give them, in one line each."""
 
 from saferec_builder.sources import conversation_rows as conversations
 from saferec_builder.storage import tables

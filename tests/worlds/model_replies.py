@@ -1,4 +1,4 @@
-"""Conversations that a model reads, what it replies to them, and the settings of a workspace that asks it."""
+"""Conversations that a model reads, its replies, and the settings of a workspace that asks it."""
 
 import json
 from collections.abc import Callable
@@ -37,12 +37,12 @@ TEXTS = ("no blood for me please", "something funny", "maybe blood, maybe not")
 
 
 def speaks(handler: Handler) -> None:
-    """`small` is unsure wherever it reads maybe, `large` says absent there; both know blood."""
+    """Both models claim gore where they read blood; with maybe beside it `small` is unsure, `large` says absent."""
     body = handler.server.bodies[-1]
-    found = [claim("gore", "blood")] if "blood" in handler.text else []
-    if "maybe" in handler.text and found:
-        found[0] |= {"verdict": "unsure", "form": "none"} if body["model"] == "small" else {"verdict": "absent"}
-    handler.reply(200, completion(answer(*found)))
+    claims = [claim("gore", "blood")] if "blood" in handler.text else []
+    if "maybe" in handler.text and claims:
+        claims[0] |= {"verdict": "unsure", "form": "none"} if body["model"] == "small" else {"verdict": "absent"}
+    handler.reply(200, completion(answer(*claims)))
 
 
 def options(ws: store.Workspace, lines: str) -> None:
@@ -62,6 +62,6 @@ def said(*rows: tuple[str, str, str, str, float]) -> pl.DataFrame:
 
 
 def own_taxonomy(ws: store.Workspace) -> None:
-    """From now on the workspace's traits are those of its mine.toml."""
+    """Gives the workspace the traits of its mine.toml."""
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))

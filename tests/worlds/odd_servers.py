@@ -1,6 +1,6 @@
-"""31 kinds of model servers, each odd in its own way: all know the answer, few say it as they were asked to.
+"""31 kinds of model servers, each odd in its own way: all know the answer, few give it in the form asked for.
 
-25 give answers that can be used, 3 are paid for nothing, 3 give nothing and bill nothing.
+25 give usable answers, 3 are paid for nothing, 3 give nothing and bill nothing.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from tests.servers.llm_stub import SEA, Handler, Stub, completion, status, unbilled
 from tests.worlds.model_replies import answer, claim
 
-ASKS = "Give the word that the schema allows."  # what the probe says on the other steps of the ladder
+ASKS = "Give the word that the schema allows."  # text of the probe on the other steps of the ladder
 TEXTS = tuple(f"no blood for me please, film {n}" for n in range(5))
 USABLE, PAID_FOR_NOTHING, UNPAID = 25, 3, 3
 
@@ -43,18 +43,18 @@ def refuse(h: Handler, what: str) -> None:
 
 
 def of_ways(**says: Callable[[Handler], None]) -> Say:
-    """A server that answers these ways of asking, and prose to all others."""
+    """A server that answers these ways of asking, and replies to all others with prose."""
     prose = lambda h: told(h, "The sea is calm, and no blood is in it.")  # noqa: E731
     return lambda h, body: says.get(way(body), prose)(h)
 
 
 def in_text(wrap: Callable[[str], Any], **message: Any) -> Say:
-    """A server that nothing holds to a schema, with a model that gives what it is told to, in its own manner."""
+    """A server that enforces no schema, with a model that answers as the text asks, in its own manner."""
     return of_ways(text=lambda h: told(h, wrap(right(h)), **message))
 
 
 def changed(**changes: Any) -> Say:
-    """A model that is held to JSON, and to nothing inside of it."""
+    """A model that is held to JSON, but to nothing inside it."""
     edited = json.dumps({"claims": [claim("gore", "blood") | changes]})
     return of_ways(json_object=lambda h: told(h, right(h) if is_probe(h) else edited))
 
@@ -92,10 +92,10 @@ def python(text: str) -> str:
 
 
 def beside(h: Handler) -> None:
-    found = json.loads(right(h))
+    data = json.loads(right(h))
     if not is_probe(h):
-        found["claims"].append(claim("sadness", "blood"))
-    told(h, json.dumps(found))
+        data["claims"].append(claim("sadness", "blood"))
+    told(h, json.dumps(data))
 
 
 THOUGHT = "The seeker says {something} about blood."
@@ -139,6 +139,6 @@ KINDS: dict[str, Say] = {
 
 
 def odd(stub: Stub, kind: str) -> None:
-    """From now on the stub is a server of this kind; it is right only where one request at a time comes."""
+    """Turns the stub into a server of this kind; only right where requests come one at a time."""
     stub.usual = lambda h: KINDS[kind](h, h.server.bodies[-1])
     stub.scripts = {SEA: [stub.usual]}

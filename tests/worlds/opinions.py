@@ -1,4 +1,4 @@
-"""Reviews and texts in a line each."""
+"""Reviews and texts, in one line each."""
 
 import dataclasses
 
@@ -42,8 +42,8 @@ def reviews(*rows: dict) -> pl.DataFrame:
 
 def labels(*rows: dict, text: pl.DataFrame | None = None, before: pl.DataFrame | None = None) -> dict[str, dict]:
     """trait -> label"""
-    stands, _ = standing(reviews(*rows), texts(("d1", TEXT)) if text is None else text, THREE)
-    judged = adjudicate(votes(stands, THREE), tables.LABELS.empty if before is None else before)
+    valid, _ = standing(reviews(*rows), texts(("d1", TEXT)) if text is None else text, THREE)
+    judged = adjudicate(votes(valid, THREE), tables.LABELS.empty if before is None else before)
     return {row["trait"]: row for row in judged.to_dicts()}
 
 

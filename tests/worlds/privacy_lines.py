@@ -1,4 +1,4 @@
-"""The labelled lines with personal data, and titles that are no names."""
+"""Lines labelled with personal data, and titles that are not names of people."""
 
 import json
 import re
@@ -10,24 +10,24 @@ from tests import DATA
 
 LINES = DATA / "privacy.txt"
 DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
-STRANGERS = DATA / "privacy_strangers.jsonl"  # by somebody who had seen no rule
-APART = DATA / "privacy_apart.jsonl"  # by another; of its two halves only the first was read
-THIRD = DATA / "privacy_third.jsonl"  # by a third; read
-FOURTH = DATA / "privacy_fourth.jsonl"  # by a fourth; not read
-RARE = DATA / "names_rare.txt"  # names alone, half of them rare, by a fifth; not read
+STRANGERS = DATA / "privacy_strangers.jsonl"  # written by somebody who had seen no rule
+APART = DATA / "privacy_apart.jsonl"  # by a second person; only the first of its two halves was read
+THIRD = DATA / "privacy_third.jsonl"  # by a third person; read
+FOURTH = DATA / "privacy_fourth.jsonl"  # by a fourth person; not read
+RARE = DATA / "names_rare.txt"  # names alone, half of them rare, by a fifth person; not read
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
 def labelled(path: Path = LINES) -> Iterator[tuple[str, list[tuple[int, int, str]]]]:
-    """(text, [(start, end, kind)]) of each line; odd ones of LINES were not looked at while the rules were written."""
+    """(text, [(start, end, kind)]) of each line; odd lines of LINES were not looked at while the rules were written."""
     for line in path.read_text(encoding="utf-8").splitlines():
-        text, at, spans = "", 0, list[tuple[int, int, str]]()
+        text, position, spans = "", 0, list[tuple[int, int, str]]()
         line = re.sub(r"\\u([0-9a-f]{4})", lambda code: chr(int(code[1], 16)), line.replace("\\n", "\n"))
         for mark in MARK.finditer(line):
-            text += line[at : mark.start()]
+            text += line[position : mark.start()]
             spans.append((len(text), len(text) + len(mark[2]), mark[1]))
-            text, at = text + mark[2], mark.end()
-        yield text + line[at:], spans
+            text, position = text + mark[2], mark.end()
+        yield text + line[position:], spans
 
 
 EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
@@ -42,19 +42,19 @@ def strangers(path=STRANGERS):
 
 
 def measured(lines, find):
-    """kind -> (marked, of these covered to the last letter, found, of these on marked text).
+    """Counters by kind: spans marked, of these covered to the last letter, spans found, of these on marked text.
 
-    Of a link that is marked as a whole the part that names somebody is enough.
+    Of a link that is marked as a whole, it is enough to cover the part that names somebody.
     """
-    marked, covered, found, right = Counter(), Counter(), Counter(), Counter()
+    marked, covered, reported, correct = Counter(), Counter(), Counter(), Counter()
     for text, spans in lines:
-        ours = find(text)
-        hidden = {i for a, b, _ in ours for i in range(a, b)}
+        detected = find(text)
+        hidden = {i for a, b, _ in detected for i in range(a, b)}
         for start, end, kind in spans:
             marked[kind] += 1
-            each = any if kind == "url" and "." in text[start:end] and "/" in text[start:end] else all
-            covered[kind] += each(i in hidden for i in range(start, end) if text[i].isalnum())
-        for start, end, kind in ours:
-            found[kind] += 1
-            right[kind] += any(start < b and a < end for a, b, _ in spans)
-    return marked, covered, found, right
+            enough = any if kind == "url" and "." in text[start:end] and "/" in text[start:end] else all
+            covered[kind] += enough(i in hidden for i in range(start, end) if text[i].isalnum())
+        for start, end, kind in detected:
+            reported[kind] += 1
+            correct[kind] += any(start < b and a < end for a, b, _ in spans)
+    return marked, covered, reported, correct

@@ -1,7 +1,7 @@
-"""Invented worlds that are pushed, read and bounded push by push, as people do it: what each bound says, and what is.
+"""Simulated worlds that are pushed, read and bounded push by push, as people do it: each bound beside the truth.
 
 A world has 900 conversations with known truth, and the proposals of a model that finds 97 % of it. Its readers make no
-errors; they leave a part of what they were given for later. A look is the bound after each day's reading.
+errors; they leave a part of their tasks for later. A look is the bound after each day's reading.
 """
 
 import json
@@ -27,9 +27,9 @@ from tests.worlds.settings import review_settings
 
 UNITS = 900
 RECALL = 0.97
-ALARMS = 0.01  # share of the absent units that are proposed all the same
+ALARMS = 0.01  # share of the absent units that are proposed nevertheless
 AUDIT = 0.3
-READ = 0.8  # share of what lies there that a person reads until the next push
+READ = 0.8  # share of the open tasks that a person reads until the next push
 PEOPLE = ("ann", "bo")
 PREVALENCE = {  # the last three are severe, and capped
     "gore": 0.1,
@@ -43,9 +43,9 @@ PREVALENCE = {  # the last three are severe, and capped
 }
 SLUGS = tuple(PREVALENCE)
 SEVERE = frozenset(t.slug for t in traits.load().traits if t.severe and t.slug in PREVALENCE)
-CAPS = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 2}  # as saferec.toml has them where nothing is said
+CAPS = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 2}  # the defaults of saferec.toml
 SETTINGS = {"budget": ("--budget", 150), "minutes": ("--minutes", 60), "caps": ()}  # of every push
-PLANS = {"budget": 150, "minutes": 60, "caps": 0}  # in units: a minute is one until somebody says how long they took
+PLANS = {"budget": 150, "minutes": 60, "caps": 0}  # in units: a minute is one until there are times of people
 NOTHING = pl.DataFrame(schema={"kind": pl.String, "subject": pl.String, "trait": pl.String})
 
 
@@ -57,7 +57,7 @@ class World:
 
 @dataclass(frozen=True)
 class Look:
-    """What is missed at most, and what is missed: of each trait, and of conversations with any (`bounds.POOLED`)."""
+    """The share missed at most, and in truth: of each trait, and of conversations with any (`bounds.POOLED`)."""
 
     at_most: dict[str, float | None]
     missed: dict[str, float]
@@ -71,9 +71,9 @@ def world(seed: int, units: int = UNITS) -> World:
     truth = {f"w{seed}-{n}": frozenset(s for s, p in PREVALENCE.items() if rng.random() < p) for n in range(units)}
     claims = [
         (name, slug)
-        for name, held in truth.items()
+        for name, present in truth.items()
         for slug in SLUGS
-        if rng.random() < (RECALL if slug in held else ALARMS)
+        if rng.random() < (RECALL if slug in present else ALARMS)
     ]
     return World(truth, tuple(claims))
 
@@ -93,21 +93,21 @@ def proposals(made: World) -> pl.DataFrame:
 
 
 def campaign(made: World, setting: str, pushes: int, seed: int) -> Iterator[Look]:
-    """The look after each day, through `route` and `bounds`: a push, and what people read of all that lies there."""
+    """The look after each day, through `route` and `bounds`: a push, then people read a part of their open tasks."""
     rng = np.random.default_rng([seed, 21])
-    text, props, given = texts(made), proposals(made), tables.ASSIGNMENTS.empty
+    text, props, assignments = texts(made), proposals(made), tables.ASSIGNMENTS.empty
     rows = designed(text, props, Plan())
     readers: dict[str, set[str]] = {}
     for day in range(pushes):
-        said = Plan(PEOPLE, audit=AUDIT, batch=f"day-{day}", budget=PLANS[setting], **CAPS)
-        given = pl.concat([given, route.route(text, props, given, NOTHING, planned(said, rows))])
-        for name, person in given.select("subject", "reviewer").iter_rows():
+        plan = Plan(PEOPLE, audit=AUDIT, batch=f"day-{day}", budget=PLANS[setting], **CAPS)
+        assignments = pl.concat([assignments, route.route(text, props, assignments, NOTHING, planned(plan, rows))])
+        for name, person in assignments.select("subject", "reviewer").iter_rows():
             if rng.random() < READ:
                 readers.setdefault(name, set()).add(person)
         read = {name for name, people in readers.items() if len(people) == len(PEOPLE)}
-        told = bounds.bounds(rows, list(made.truth), given, _labels(made, read), tables.GOLD.empty, SLUGS)
+        label_bounds = bounds.bounds(rows, list(made.truth), assignments, _labels(made, read), tables.GOLD.empty, SLUGS)
         found = {(name, slug) for name in read for slug in made.truth[name]}
-        yield look(made, found, {slug: b.share for slug, b in told.traits.items()}, told.pooled.share)
+        yield look(made, found, {slug: b.share for slug, b in label_bounds.traits.items()}, label_bounds.pooled.share)
 
 
 def _labels(made: World, read: set[str]) -> pl.DataFrame:
@@ -120,10 +120,10 @@ def _labels(made: World, read: set[str]) -> pl.DataFrame:
 
 
 def look(made: World, found: set[tuple[str, str]], at_most: dict[str, float | None], pooled: float | None) -> Look:
-    """What the labels miss now: the share of what is there that is not `found`."""
-    there = {(name, slug) for name, held in made.truth.items() for slug in held}
-    missed = {slug: _missed({u for u in there if u[1] == slug}, found) for slug in SLUGS}
-    missed[bounds.POOLED] = _missed({name for name, _ in there}, {name for name, _ in found})
+    """What the labels miss now: the share of the present traits that is not in `found`."""
+    present = {(name, slug) for name, slugs in made.truth.items() for slug in slugs}
+    missed = {slug: _missed({u for u in present if u[1] == slug}, found) for slug in SLUGS}
+    missed[bounds.POOLED] = _missed({name for name, _ in present}, {name for name, _ in found})
     return Look({slug: at_most[slug] for slug in SLUGS} | {bounds.POOLED: pooled}, missed)
 
 
@@ -132,8 +132,8 @@ def _missed(there: set[Any], found: set[Any]) -> float:
 
 
 def wrong(looks: list[Look]) -> set[str]:
-    """The bounds of one world that were below the truth at any look."""
-    return set().union(*(one.wrong() for one in looks))
+    """The names of one world's bounds that were below the truth at any look."""
+    return set().union(*(look.wrong() for look in looks))
 
 
 # ---- the same through the commands, with a CSV per person
@@ -142,26 +142,26 @@ def wrong(looks: list[Look]) -> set[str]:
 def commanded(made: World, root: Path, setting: str, pushes: int, seed: int) -> Iterator[Look]:
     """The look after each day as `adjudicate` prints it: push, fill in, pull. Every push is on another day."""
     rng, ws = np.random.default_rng([seed, 22]), filled(made, root)
-    plan = handing._plan
-    who = [word for name in PEOPLE for word in ("--reviewer", name)]
+    make_plan = handing._plan
+    reviewers = [word for name in PEOPLE for word in ("--reviewer", name)]
     for day in range(pushes):
-        another = lambda *given, batch=f"day-{day}": replace(plan(*given), batch=batch)  # noqa: E731
-        with mock.patch.object(handing, "_plan", another):
-            run("review", "push", "--tool", "files", *who, *SETTINGS[setting], "-C", root)
+        dated_plan = lambda *arguments, batch=f"day-{day}": replace(make_plan(*arguments), batch=batch)  # noqa: E731
+        with mock.patch.object(handing, "_plan", dated_plan):
+            run("review", "push", "--tool", "files", *reviewers, *SETTINGS[setting], "-C", root)
         for name in PEOPLE:
             fill_in(root / "review" / f"{name}.csv", made, rng)
         run("review", "pull", "--tool", "files", root / "review", "-C", root)
-        told = run("adjudicate", "-C", root)
-        last = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(verdict="present")
-        shares = {slug: bound["share"] for slug, bound in told["missed"].items()}
-        yield look(made, set(last.select("subject", "trait").iter_rows()), shares, told["missed_of_all"]["share"])
+        output = run("adjudicate", "-C", root)
+        labels = tables.last(store.read(ws, tables.LABELS), "subject", "trait").filter(verdict="present")
+        shares = {slug: bound["share"] for slug, bound in output["missed"].items()}
+        yield look(made, set(labels.select("subject", "trait").iter_rows()), shares, output["missed_of_all"]["share"])
 
 
 def run(*words: object) -> dict[str, Any]:
-    ran = CliRunner().invoke(app, [*map(str, words), "--json"])
-    assert ran.exit_code == 0, ran.output
-    told: dict[str, Any] = json.loads(ran.stdout)
-    return told
+    result = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert result.exit_code == 0, result.output
+    output: dict[str, Any] = json.loads(result.stdout)
+    return output
 
 
 def filled(made: World, root: Path) -> store.Workspace:
@@ -181,7 +181,7 @@ def filled(made: World, root: Path) -> store.Workspace:
 
 
 def said(made: World, name: str) -> str:
-    """Words that say what is there; who proposes what is not there points to the last."""
+    """A text that names its traits; a false proposal quotes its last word."""
     return f"{name}: rather without {', '.join(sorted(made.truth[name])) or 'anything long'}, please."
 
 
@@ -194,19 +194,19 @@ def _evidence(made: World, name: str, slug: str) -> dict[str, Any]:
 
 
 def fill_in(path: Path, made: World, rng: np.random.Generator, read: float = READ) -> None:
-    """What a person writes who errs in nothing and leaves some tasks for later."""
+    """Fills in the file as a person does who makes no errors and leaves some tasks for later."""
     rows = rows_of(path)
-    asked: dict[str, set[str]] = {}
+    proposed: dict[str, set[str]] = {}
     for row in rows:
-        asked.setdefault(row["task"], set()).add(row["trait"])
-    today = {task for task in asked if rng.random() < read}
+        proposed.setdefault(row["task"], set()).add(row["trait"])
+    today = {task for task in proposed if rng.random() < read}
     for row in rows:
-        held = made.truth[row["text"].split(": ")[1]]
-        more = sorted(held - asked[row["task"]])
+        present = made.truth[row["text"].split(": ")[1]]
+        added = sorted(present - proposed[row["task"]])
         if row["task"] not in today:
             continue
         if row["trait"] == "*":
-            row["verdict"], row["quote"] = " ".join(more) or "none", " | ".join(more)
+            row["verdict"], row["quote"] = " ".join(added) or "none", " | ".join(added)
         else:
-            row["verdict"] = "present" if row["trait"] in held else "absent"
+            row["verdict"] = "present" if row["trait"] in present else "absent"
     save(path, rows, rows[0] if rows else ["task"])

@@ -1,4 +1,4 @@
-"""A push that breaks off, and who holds what afterwards."""
+"""Who was assigned and shown what after a push that broke off."""
 
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world

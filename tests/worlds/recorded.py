@@ -1,7 +1,7 @@
-"""Replies of a language model to the shipped prompt, recorded once, and a loopback server that gives them again.
+"""Replies of a language model to the shipped prompt, recorded once, and a loopback server that replays them.
 
-tests/data/recorded_model.jsonl keeps places, not words: whose text it is has it (tests/data/README.md says who answered
-what). A quote that did not stand in the text is kept as the model wrote it.
+tests/data/recorded_model.jsonl has positions, not words: the source of a text has its words (tests/data/README.md says
+who answered what). A quote that was not in the text is kept as the model wrote it.
 """
 
 import json
@@ -25,7 +25,7 @@ from tests.worlds.model_replies import options
 
 
 def asked(data: str) -> str:
-    """What names a request: its last message. Another text, or a turn read otherwise, was never asked."""
+    """The key of a request: a digest of its last message. A changed text or turn has no recorded reply."""
     return blake2b(data.encode(), digest_size=8).hexdigest()
 
 
@@ -39,25 +39,25 @@ def known(turns: list[dict[str, str]], kind: str = "sensitivity") -> bool:
 def replies() -> dict[str, dict[str, Any]]:
     """Request -> its row: `set`, `request`, `claims`."""
     lines = (DATA / "recorded_model.jsonl").read_text(encoding="utf-8").splitlines()
-    found = {row["request"]: row for row in map(json.loads, lines)}
-    assert len(found) == len(lines), "one answer to a request"
-    return found
+    rows = {row["request"]: row for row in map(json.loads, lines)}
+    assert len(rows) == len(lines), "one answer to a request"
+    return rows
 
 
 def answer(data: str, claims: list[dict[str, Any]]) -> str:
-    """The reply as the model gave it: JSON that fits the schema of proposing.prompting, unless the model strayed."""
+    """The reply as the model gave it: JSON that fits the schema of proposing.prompting, unless the model broke it."""
     lines = data.split("\n</data>", 1)[0].splitlines()[1:]
     texts = {row["turn"]: row["text"] for row in map(json.loads, lines)}
-    whole = []
+    full_claims = []
     for claim in claims:
         quotes = [{"turn": turn, "quote": texts[turn][start:end]} for turn, start, end in claim["at"]]
         quotes += [{"turn": turn, "quote": quote} for turn, quote in claim.get("words", [])]
-        whole.append({k: claim[k] for k in ("trait", "verdict", "form", "confidence")} | {"evidence": quotes})
-    return json.dumps({"claims": whole}, ensure_ascii=False)
+        full_claims.append({k: claim[k] for k in ("trait", "verdict", "form", "confidence")} | {"evidence": quotes})
+    return json.dumps({"claims": full_claims}, ensure_ascii=False)
 
 
 def speaks(missing: Callable[[str], None]) -> Callable[[Handler], None]:
-    """What llm_stub does with each text; `missing` is told of one that was never asked, which gets an error."""
+    """A handler for llm_stub; `missing` is called with each text that was never asked, which gets an error."""
 
     def reply(h: Handler) -> None:
         if row := replies().get(asked(h.text)):
@@ -71,7 +71,7 @@ def speaks(missing: Callable[[str], None]) -> Callable[[Handler], None]:
 def read_again(ws: store.Workspace, talks: pl.DataFrame) -> pl.DataFrame:
     """tables.PROPOSALS rows of the model, as `propose` stores them.
 
-    talks: `conversation, digest, turns` of recorded texts. Raises AssertionError where one was never asked.
+    talks: `conversation, digest, turns` of recorded texts. Raises AssertionError where a text was never asked.
     """
     missing = {name: dtype for name, dtype in tables.CONVERSATIONS.schema.items() if name not in talks.columns}
     rows = talks.with_columns(pl.lit(None, dtype=dtype).alias(name) for name, dtype in missing.items())
@@ -82,19 +82,19 @@ def read_again(ws: store.Workspace, talks: pl.DataFrame) -> pl.DataFrame:
 def flags_again(ws: store.Workspace, plots: Mapping[str, str]) -> pl.DataFrame:
     """tables.PROPOSALS rows of the model on these plots, by IMDb id, as `propose --items` stores them; `subject` is the
     ref of the film."""
-    same = {"source": "csv", "domain": "film", "year": None, "aliases": [], "genres": []}
-    rows = [same | {"source_id": i, "title": i, "refs": [f"imdb:{i}"], "plot": plot} for i, plot in plots.items()]
+    fixed = {"source": "csv", "domain": "film", "year": None, "aliases": [], "genres": []}
+    rows = [fixed | {"source_id": i, "title": i, "refs": [f"imdb:{i}"], "plot": plot} for i, plot in plots.items()]
     store.append(ws, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame(rows))
     items, _ = catalog.merge(store.read(ws, tables.CATALOG_ROWS))
-    of = dict(items.select("item", "imdb:" + pl.col("title")).iter_rows())
-    return _proposed(ws, items=True).with_columns(pl.col("subject").replace_strict(of))
+    refs = dict(items.select("item", "imdb:" + pl.col("title")).iter_rows())
+    return _proposed(ws, items=True).with_columns(pl.col("subject").replace_strict(refs))
 
 
 def _proposed(ws: store.Workspace, *, items: bool) -> pl.DataFrame:
-    never: list[str] = []
+    missing: list[str] = []
     with llm_stub.running() as stub:
-        stub.usual = speaks(never.append)
+        stub.usual = speaks(missing.append)
         options(ws, f'base_url = "{stub.url}"')
         propose(store.Workspace.open(ws.root), "openai:recorded", items=items)
-    assert not never, f"{len(never)} texts were never asked, the first: {never[0][:200]}"
+    assert not missing, f"{len(missing)} texts were never asked, the first: {missing[0][:200]}"
     return store.read(ws, tables.PROPOSALS)

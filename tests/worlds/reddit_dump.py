@@ -62,7 +62,7 @@ def write(path: Path, rows: Iterator[dict[str, Any]] | list[dict[str, Any]]) -> 
 
 
 def titles(n: int) -> list[tuple[str, int]]:
-    """(title, year) of made-up films, of one to four words that bodies are not made of."""
+    """(title, year) of made-up films, of one to four words that do not occur in bodies."""
     rng = random.Random(2)
     parts = "vel dro mar tis kan lo re shu pim gor ath en wy cas tor bel ul fi nas qui".split()
 
@@ -73,7 +73,7 @@ def titles(n: int) -> list[tuple[str, int]]:
 
 
 def _body(rng: random.Random, named: list[tuple[str, int]]) -> str:
-    """Talk, and in every second one a film, mostly with its year; a name or an address in one of a hundred."""
+    """Talk; every second body names a film, mostly with its year, and one in a hundred a person or an address."""
     words = rng.choices(WORDS, k=rng.randrange(5, 90))
     if rng.random() < 0.5:
         title, year = rng.choice(named)
@@ -86,18 +86,18 @@ def _body(rng: random.Random, named: list[tuple[str, int]]) -> str:
 def bulk(
     path: Path, megabytes: int, *, share: float, kind: str = "comments", seed: int = 1, links: int = 100_000
 ) -> int:
-    """About so many MB of lines of which `share` are of the subreddit that is mined; says how many lines.
+    """Writes about so many MB of lines, `share` of them of the mined subreddit; returns the number of lines.
 
     Comments are on the submissions s0, s1, ... up to `links`; those of the subreddit have the first numbers.
     """
     rng = random.Random(seed)
-    made = submission if kind == "submissions" else comment
+    make = submission if kind == "submissions" else comment
     empty = {"body": "@body@"} if kind == "comments" else {"title": "@title@", "selftext": "@body@"}
-    template = line(made(0, "@link@") | empty if kind == "comments" else submission(0) | empty)
-    named = titles(7_000)
-    bodies = [_body(rng, named) for _ in range(4_000)]
+    template = line(make(0, "@link@") | empty if kind == "comments" else submission(0) | empty)
+    films = titles(7_000)
+    bodies = [_body(rng, films) for _ in range(4_000)]
     subs = [f"others{n}" for n in range(300)]
-    size = lines = wanted = 0
+    size = lines = mined_count = 0
     with open(path, "w", encoding="utf-8") as file:
         while size < megabytes * 1_000_000:
             chunk = []
@@ -107,13 +107,13 @@ def bulk(
                 text = template.replace("@link@", f"s{link}").replace("@body@", bodies[rng.randrange(4_000)])
                 text = (
                     text.replace('"c0"', f'"c{lines}"')
-                    .replace('"s0"', f'"s{wanted}"' if mined else f'"o{lines}"')
+                    .replace('"s0"', f'"s{mined_count}"' if mined else f'"o{lines}"')
                     .replace("helper0", f"h{link % 9973}")
                 )
                 text = text.replace("@title@", "Looking for a calm film")
                 chunk.append(text if mined else text.replace(ASKED, subs[rng.randrange(300)]))
                 lines += 1
-                wanted += mined
+                mined_count += mined
             block = "\n".join(chunk) + "\n"
             size += len(block)
             file.write(block)

@@ -1,4 +1,4 @@
-"""Dumps that are mined by the command, and what every line became."""
+"""Reddit dumps that are mined by the command, and a check that every line is accounted for."""
 
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.reddit_dump import comment, submission
@@ -22,9 +22,9 @@ THREAD = [
 
 def mined(cli, ws, *paths, **options):
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    ran = cli("mine", "reddit", *paths, "-C", ws.root, "--json", *words)
-    assert ran.code == 0, ran.err
-    return ran.json
+    result = cli("mine", "reddit", *paths, "-C", ws.root, "--json", *words)
+    assert result.code == 0, result.err
+    return result.json
 
 
 def current(ws):
@@ -32,11 +32,11 @@ def current(ws):
 
 
 def balanced(told):
-    """Every line became a post, a drop or is of another subreddit; every post a part of a conversation or a drop."""
+    """Every line is a post, a drop or of another subreddit; every post became part of a conversation or a drop."""
     dropped = told["dropped"]
     assert told["in"] == told["out"] + sum(dropped.values())
     posts = told["posts"]
     used = told["requests"] + told["replies"] + told["comments_on_no_request"]
-    after = ("no request", "talk among others", "parent missing", "same id")
-    assert posts == used + sum(dropped.get(reason, 0) for reason in after)
+    reasons = ("no request", "talk among others", "parent missing", "same id")
+    assert posts == used + sum(dropped.get(reason, 0) for reason in reasons)
     return True

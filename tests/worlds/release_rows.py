@@ -16,8 +16,8 @@ TAXONOMY = traits.load()
 
 
 def split(rows, **shares):
-    given = splits.Shares(**{"validation": 0.1, "test": 0.1} | shares)
-    return splits.assign(conversations(*rows), given)
+    all_shares = splits.Shares(**{"validation": 0.1, "test": 0.1} | shares)
+    return splits.assign(conversations(*rows), all_shares)
 
 
 def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True), voiced=()):
@@ -27,12 +27,12 @@ def learn(rows, said=(), shares=(0.1, 0.1), terms=release.Terms(unreviewed=True)
     index = catalog.index(items)
     oracle, _ = catalog.risks(items, links, world.warnings(), TAXONOMY)
     parts = frame.join(splits.assign(frame, splits.Shares(*shares)), on="conversation")
-    found = catalog.link(spool.refs(frame)["ref"], links, index)
-    known = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
-    kept, left_out = release.ordered(parts.with_columns(released="conversation"), terms.out)
-    reading = release.Reading(lambda places: kept[places], found, lambda text: catalog.mentions(text, index))
-    light = kept.drop("turns", "recommended", "accepted", "seen")
-    built = release.build(light, known, reading, items["item"].sort(), terms)
+    linked = catalog.link(spool.refs(frame)["ref"], links, index)
+    current = release.current(labels(*said), frame, pl.Series(voiced, dtype=pl.String))
+    ordered, left_out = release.ordered(parts.with_columns(released="conversation"), terms.out)
+    reading = release.Reading(lambda places: ordered[places], linked, lambda text: catalog.mentions(text, index))
+    light = ordered.drop("turns", "recommended", "accepted", "seen")
+    built = release.build(light, current, reading, items["item"].sort(), terms)
     return targets.fill(built, targets.candidates(built, items, oracle), 5), release.drops(left_out, built)
 
 
@@ -51,13 +51,13 @@ def manifest(ws, version="1.0.0"):
 
 
 def reviews(said, who, simulated=False):
-    made = []
+    rows = []
     for row in said:
-        talk = {"conversation": row["subject"], "digest": row["digest"]}
-        same = {name: row[name] for name in ("trait", "verdict", "form", "spans")}
-        told = {"note": "for the team only", "seconds": 3.0, "guideline": "g1", "simulated": simulated}
-        made.append(world.review(talk, who, **same, **told))
-    return world.reviews(*made)
+        conversation = {"conversation": row["subject"], "digest": row["digest"]}
+        fields = {name: row[name] for name in ("trait", "verdict", "form", "spans")}
+        facts = {"note": "for the team only", "seconds": 3.0, "guideline": "g1", "simulated": simulated}
+        rows.append(world.review(conversation, who, **fields, **facts))
+    return world.reviews(*rows)
 
 
 # sft, sft_raw, grpo, safecrs, conversations, labels in 3 splits; items; card, change log, taxonomy, croissant,

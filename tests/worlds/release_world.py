@@ -1,6 +1,6 @@
 """A small world for the tests of releases: twelve films, some of them bloody, and people who ask for one.
 
-Film A..L (2001..2012). Gore: A, B, C are bloody (risk 1), L was never asked about (unknown), the others are clear.
+Film A..L (2001..2012). Gore: A, B, C are bloody (risk 1), nobody voted on L (unknown), the others are clear.
 """
 
 import json
@@ -54,11 +54,11 @@ def conversation(
     name: str, *turns: str, day: int | None = 0, seeker: str | None = None, source: str = "messages", **refs: str
 ) -> dict:
     """Turns alternate, the seeker speaks first; recommended="AB" names films A and B."""
-    said = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]
+    rows = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]
     lists = {column: [ref(x) for x in refs.get(column, "")] for column in ("recommended", "accepted", "seen")}
-    row = {"conversation": name, "digest": tables.digest(said), "source": source, "source_id": name, "domain": "film"}
-    when = None if day is None else START + timedelta(days=day)
-    return row | lists | {"source_file": "x.jsonl", "seeker": seeker, "time": when, "turns": said}
+    row = {"conversation": name, "digest": tables.digest(rows), "source": source, "source_id": name, "domain": "film"}
+    time = None if day is None else START + timedelta(days=day)
+    return row | lists | {"source_file": "x.jsonl", "seeker": seeker, "time": time, "turns": rows}
 
 
 def conversations(*rows: dict) -> pl.DataFrame:
@@ -66,7 +66,7 @@ def conversations(*rows: dict) -> pl.DataFrame:
 
 
 def released(ws: store.Workspace, *names: str) -> list[str]:
-    """Their ids in a release."""
+    """The ids of these conversations in a release."""
     return [released_ids.released(ws, ws.config.dataset.name, name) for name in names]
 
 
@@ -84,10 +84,10 @@ def label(
     if quote:
         n, text = next((n, t["text"]) for n, t in enumerate(row["turns"]) if quote in t["text"])
         spans = [{"turn": n, "start": text.index(quote), "end": text.index(quote) + len(quote), "quote": quote}]
-    made = {"label": f"l-{row['conversation']}-{trait}-{verdict}", "kind": "sensitivity"}
-    made |= {"subject": row["conversation"], "trait": trait, "digest": row["digest"], "verdict": verdict}
-    made |= {"spans": spans, "reviews": [], "form": "implicit" if verdict == "present" else None, "simulated": False}
-    return made | {"method": "agreed" if verdict else "unresolved"} | other
+    fields = {"label": f"l-{row['conversation']}-{trait}-{verdict}", "kind": "sensitivity"}
+    fields |= {"subject": row["conversation"], "trait": trait, "digest": row["digest"], "verdict": verdict}
+    fields |= {"spans": spans, "reviews": [], "form": "implicit" if verdict == "present" else None, "simulated": False}
+    return fields | {"method": "agreed" if verdict else "unresolved"} | other
 
 
 def labels(*rows: dict) -> pl.DataFrame:
@@ -95,18 +95,18 @@ def labels(*rows: dict) -> pl.DataFrame:
 
 
 def requests(n: int = 40) -> tuple[list[dict], list[dict]]:
-    """(conversations, labels): one a day, each by a person of their own; every second one cannot see blood."""
-    rows, said = [], []
+    """(conversations, labels): one a day, each by another person; every second person cannot see blood."""
+    rows, label_rows = [], []
     for i in range(n):
-        named = [LETTERS[(i + step) % 12] for step in range(3)]
-        hurt = "I faint at the sight of blood. " if i % 2 else ""
-        ask = f"{hurt}I liked {film(LETTERS[(i + 5) % 12])}, what next?"
-        answer = "Try " + ", ".join(film(x) for x in named)
-        talk = (f"c{i:03d}", ask, answer, "Thanks!")
-        rows.append(conversation(*talk, day=i, seeker=f"p{i}", accepted="".join(named[:2])))
+        letters = [LETTERS[(i + step) % 12] for step in range(3)]
+        hint = "I faint at the sight of blood. " if i % 2 else ""
+        question = f"{hint}I liked {film(LETTERS[(i + 5) % 12])}, what next?"
+        answer = "Try " + ", ".join(film(x) for x in letters)
+        talk = (f"c{i:03d}", question, answer, "Thanks!")
+        rows.append(conversation(*talk, day=i, seeker=f"p{i}", accepted="".join(letters[:2])))
         verdict, quote = ("present", "faint at the sight of blood") if i % 2 else ("absent", None)
-        said.append(label(rows[-1], verdict=verdict, quote=quote))
-    return rows, said
+        label_rows.append(label(rows[-1], verdict=verdict, quote=quote))
+    return rows, label_rows
 
 
 def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Workspace:
@@ -122,15 +122,15 @@ def fill(ws: store.Workspace, rows: list[dict], said: list[dict]) -> store.Works
 
 
 def for_few(ws: store.Workspace, least: int = 2) -> None:
-    """So many people of a split are enough to be told of: in the world of `requests` two of the test split faint."""
+    """Reports figures of at least `least` people: in the world of `requests`, two people of the test split faint."""
     config = ws.root / "saferec.toml"
     config.write_text(config.read_text().replace("[release]", f"[release]\nmin_seekers = {least}"))
 
 
 def grow(ws: store.Workspace, cli, version: str = "1.1.0") -> None:
     """A later release with one more conversation."""
-    more = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
-    store.append(ws, tables.CONVERSATIONS, conversations(more))
+    row = conversation(f"new{version}", "Hi", f"Try {film('D')}", "ok", day=99)
+    store.append(ws, tables.CONVERSATIONS, conversations(row))
     assert cli("release", version, "--unreviewed", "-C", ws.root).code == 0
 
 
@@ -140,9 +140,9 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def review(row: dict, who: str = "ann", **other: object) -> dict:
     """A review of this conversation by somebody who sees no gore."""
-    made = {"review": f"{who}-{row['conversation']}", "kind": "sensitivity", "subject": row["conversation"]}
-    made |= {"trait": "gore", "digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": "absent"}
-    return made | {"spans": [], "tool": "files", "guideline": "g", "taxonomy": TAXONOMY, "simulated": False} | other
+    fields = {"review": f"{who}-{row['conversation']}", "kind": "sensitivity", "subject": row["conversation"]}
+    fields |= {"trait": "gore", "digest": row["digest"], "reviewer": who, "role": "reviewer", "verdict": "absent"}
+    return fields | {"spans": [], "tool": "files", "guideline": "g", "taxonomy": TAXONOMY, "simulated": False} | other
 
 
 def reviews(*rows: dict) -> pl.DataFrame:

@@ -1,4 +1,4 @@
-"""Rows that the report counts, a workspace that it describes, and what a reader and a browser see in the page."""
+"""Rows that the report counts, a workspace that it describes, and the page as a reader and a browser see it."""
 
 import html
 import json
@@ -45,42 +45,42 @@ def interval(mean: float | None, spread: float = 0.02) -> dict[str, Any]:
 
 def run(name: str, recall: float | None = 0.4, svr: float | None = 0.1, upper: float | None = 0.2) -> dict[str, Any]:
     metrics = {"recall@10": recall, "ndcg@10": 0.3, "svr@10": svr, "svr_upper@10": upper, "length": 10.0}
-    told = {name: interval(value) for name, value in metrics.items()}
-    slices = {"condition=none": {"n": 3, "metrics": told}}
-    return {"name": name, "split": "test", "n": 8, "n_sensitive": 4, "metrics": told, "slices": slices}
+    intervals = {name: interval(value) for name, value in metrics.items()}
+    slices = {"condition=none": {"n": 3, "metrics": intervals}}
+    return {"name": name, "split": "test", "n": 8, "n_sensitive": 4, "metrics": intervals, "slices": slices}
 
 
 def results(folder: Path, *runs: dict[str, Any], chosen: str | None = None, **release: str) -> Path:
-    named = {"name": "my-data", "version": "1.0.0", **release}
-    made = {"release": named, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen, "seconds": {"sft": 1.5}}
+    about = {"name": "my-data", "version": "1.0.0", **release}
+    report = {"release": about, "k": 10, "gold": True, "runs": list(runs), "chosen": chosen, "seconds": {"sft": 1.5}}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "report.json").write_text(json.dumps(made))
+    (folder / "report.json").write_text(json.dumps(report))
     return folder
 
 
 def world(ws: store.Workspace, **named: str) -> store.Workspace:
     """40 people, every second one cannot see blood; two of the proposals are right, one is wrong."""
-    rows, said = requests()
+    rows, labels = requests()
     votes = [vote(rows[1], "ann-secret"), vote(rows[1], "bo-secret")]
-    said[1]["reviews"] = [each["review"] for each in votes]
-    fill(ws, rows, said)
+    labels[1]["reviews"] = [row["review"] for row in votes]
+    fill(ws, rows, labels)
     store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claim(rows[1]), claim(rows[3]), claim(rows[2])))
     store.append(ws, tables.READINGS, frame(tables.READINGS, *map(reading, rows)))
     store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x.jsonl:7", named.get("reason", "same id"))))
-    given = {"kind": "sensitivity", "subject": rows[1]["conversation"], "digest": rows[1]["digest"]}
-    given |= {"role": "reviewer", "why": "proposed", "batch": "b"}
-    sent = [given | {"reviewer": each["reviewer"]} for each in votes]
-    store.append(ws, tables.ASSIGNMENTS, frame(tables.ASSIGNMENTS, *sent))
+    fields = {"kind": "sensitivity", "subject": rows[1]["conversation"], "digest": rows[1]["digest"]}
+    fields |= {"role": "reviewer", "why": "proposed", "batch": "b"}
+    assignments = [fields | {"reviewer": row["reviewer"]} for row in votes]
+    store.append(ws, tables.ASSIGNMENTS, frame(tables.ASSIGNMENTS, *assignments))
     store.append(ws, tables.REVIEWS, frame(tables.REVIEWS, *votes))
     return ws
 
 
 def text_of(page: str) -> str:
-    found: list[str] = []
+    texts: list[str] = []
     parser = HTMLParser()
-    parser.handle_data = found.append  # type: ignore[method-assign]
+    parser.handle_data = texts.append  # type: ignore[method-assign]
     parser.feed(re.sub(r"<(style|script)>.*?</\1>", "", page, flags=re.S))
-    return " ".join(" ".join(found).split())
+    return " ".join(" ".join(texts).split())
 
 
 def chromium(*words: str) -> subprocess.CompletedProcess[str]:
@@ -127,15 +127,15 @@ f.onload = () => {
 
 
 def probe(made: str, width: int, tmp_path: Path) -> dict[str, Any]:
-    """What a browser window of this width finds in the page; its policy is taken out, so that the probe may run."""
-    open_ = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", made)
+    """What a browser window of this width finds in the page; its policy is removed so that the probe may run."""
+    unlocked = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", made)
     host = tmp_path / f"host{width}.html"
-    host.write_text(PROBE % (html.escape(open_), width), encoding="utf-8")
+    host.write_text(PROBE % (html.escape(unlocked), width), encoding="utf-8")
     dom = chromium("--window-size=1400,1000", host.as_uri()).stdout
-    found = re.search(r'data-told="([^"]*)"', dom)
-    assert found, dom[-2000:]
-    told: dict[str, Any] = json.loads(html.unescape(found[1]))
-    return told
+    match = re.search(r'data-told="([^"]*)"', dom)
+    assert match, dom[-2000:]
+    measures: dict[str, Any] = json.loads(html.unescape(match[1]))
+    return measures
 
 
 TAXONOMY = traits.load()
