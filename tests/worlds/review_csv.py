@@ -25,20 +25,20 @@ SPAN = {"turn": 0, "start": 15, "end": 22, "quote": "needles"}
 
 
 def world() -> tuple[pl.DataFrame, pl.DataFrame]:
-    """One conversation, given to ann and to the adjudicator cy."""
+    """One conversation, assigned to ann and to the adjudicator cy."""
     turns = [{"role": role, "text": text, "items": []} for role, text in TEXT]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
-    who = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
-    sent = [("sensitivity", "c1", name, role, "d1", why, "push-1") for name, role, why in who]
+    people = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
+    assignments = [("sensitivity", "c1", name, role, "d1", reason, "push-1") for name, role, reason in people]
     return (
-        tables.ASSIGNMENTS.frame(sent),
+        tables.ASSIGNMENTS.frame(assignments),
         texts(tables.CONVERSATIONS.frame([row])),
     )
 
 
 def unit(trait: str, **more) -> dict:
-    first = {"kind": "sensitivity", "subject": "c1", "reviewer": "ann", "role": "reviewer", "digest": "d1"}
-    return dict.fromkeys(UNITS) | first | {"why": "proposed", "trait": trait} | more
+    fixed = {"kind": "sensitivity", "subject": "c1", "reviewer": "ann", "role": "reviewer", "digest": "d1"}
+    return dict.fromkeys(UNITS) | fixed | {"why": "proposed", "trait": trait} | more
 
 
 def write(path: Path, *units: dict, text: pl.DataFrame | None = None, shown: str = "g", lists=TAXONOMY) -> Path:
@@ -59,7 +59,7 @@ def anns(path: Path) -> Path:
 
 
 def fill(path: Path, *cells: dict[str, str], **how) -> Path:
-    """The file with the given cells written into its rows, in order; more rows are added with the task's id."""
+    """Writes the given cells into the file's rows, in order; further rows are added with the task's id."""
     rows = rows_of(path)
     rows += [{"task": rows[0]["task"]} for _ in cells[len(rows) :]]
     return save(path, [row | more for row, more in zip(rows, cells, strict=False)], **how)

@@ -20,20 +20,20 @@ class Killed(BaseException):
 
 
 class Memory:
-    """A review server that fails as planned, one entry for each import; what it holds is the truth."""
+    """A review server that fails as planned, one entry of `plan` for each import; its contents are the truth."""
 
     tool, chunk, url = "label_studio", 1, "memory"
 
     def __init__(self) -> None:
         self.plan, self.down = list[str](), False
         self.made, self.number = dict[str, str](), 0
-        self.held = dict[str, tuple[str, dict[str, Any], str]]()  # task -> its project, what was sent, whose it is
-        self.answers = dict[str, Verdict]()  # task -> what its person said
-        self.words = dict[str, dict[str, Any]]()  # task -> what else stands in that response
+        self.held = dict[str, tuple[str, dict[str, Any], str]]()  # task -> its project, what was sent, its reviewer
+        self.answers = dict[str, Verdict]()  # task -> the answer of its reviewer
+        self.words = dict[str, dict[str, Any]]()  # task -> other fields of its response
         self.late = list[tuple[str, dict[str, Any]]]()
-        self.pages = dict[str, str]()  # project -> what somebody edited its page to
+        self.pages = dict[str, str]()  # project -> its page as somebody edited it
         self.touches = dict[str, datetime]()  # task -> when somebody answered it
-        self.unread = 0  # so many times answers cannot be read
+        self.unread = 0  # how many more times answers cannot be read
 
     def _up(self) -> None:
         if self.down:
@@ -60,8 +60,8 @@ class Memory:
         return sync.Project(place, name, place)
 
     def task_of(self, sheet: sheets.Sheet, guideline: str, taxonomy: Any) -> dict[str, Any]:
-        told = {"key": sheet.key, "subject": sheet.task.subject, "ask": sheet.ask}
-        return told | {"asked": sheet.asked, "taxonomy": taxonomy.digest}
+        fields = {"key": sheet.key, "subject": sheet.task.subject, "ask": sheet.ask}
+        return fields | {"asked": sheet.asked, "taxonomy": taxonomy.digest}
 
     def page_of(self, task: dict[str, Any]) -> str:
         return ""
@@ -72,8 +72,8 @@ class Memory:
 
     def keys(self, project: str) -> list[tuple[str, str, bool]]:
         self._up()
-        mine = [(remote, task) for remote, (place, task, _) in self.held.items() if place == project]
-        return [(task["key"], remote, remote in self.answers) for remote, task in mine]
+        pairs = [(remote, task) for remote, (place, task, _) in self.held.items() if place == project]
+        return [(task["key"], remote, remote in self.answers) for remote, task in pairs]
 
     def delete(self, task: str) -> None:
         del self.held[task]
@@ -127,13 +127,13 @@ class Memory:
             self.unread -= 1
             raise Broken("memory: 502")
         for remote, (place, task, name) in self.held.items():
-            if place == project.id and (said := self.answers.get(remote)) and (not tasks or remote in tasks):
-                spans = {t: [review_world.span(task["subject"], quote)] for t, quote in said.present.items()}
-                told = {"key": task["key"], "who": people.get(name, "user-unknown"), "place": f"memory {remote}"}
-                told |= {"outcome": said.outcome, "asked": task["asked"], "taxonomy": task["taxonomy"]}
-                told |= {"present": list(said.present), "spans": spans, "project": place}
-                told |= {"time": self.touches.get(remote)}
-                yield sheets.Response(**told | self.words.get(remote, {}))
+            if place == project.id and (verdict := self.answers.get(remote)) and (not tasks or remote in tasks):
+                spans = {t: [review_world.span(task["subject"], quote)] for t, quote in verdict.present.items()}
+                fields = {"key": task["key"], "who": people.get(name, "user-unknown"), "place": f"memory {remote}"}
+                fields |= {"outcome": verdict.outcome, "asked": task["asked"], "taxonomy": task["taxonomy"]}
+                fields |= {"present": list(verdict.present), "spans": spans, "project": place}
+                fields |= {"time": self.touches.get(remote)}
+                yield sheets.Response(**fields | self.words.get(remote, {}))
 
     def tasks(self) -> Counter[tuple[str, str]]:
         return Counter((name, task["subject"]) for _, task, name in self.held.values())

@@ -1,4 +1,4 @@
-"""The page of `review serve` as long as a test needs it, before the world of review_world."""
+"""The page of `review serve` for the length of a test, on the world of review_world."""
 
 import threading
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ from tests.worlds import review_world
 from tests.worlds.settings import review_settings
 
 NONCE = "a nonce {}".format
-DRAWN = 550  # ms: for half a second after a task is drawn no key ends it
+DRAWN = 550  # ms: for half a second after a task is shown no key ends it
 
 
 @dataclass
 class Opened:
-    """A page that answers browsers. `link` of a person; `browser`: what one sends that has opened it."""
+    """A page that answers browsers. `link`: a person's; `browser`: a client, logged in if a name is given."""
 
     ws: store.Workspace
     served: serving.Served
@@ -42,7 +42,7 @@ class Opened:
 
 @contextmanager
 def opened(ws: store.Workspace, *names: str, practice: bool = False, **words: Any) -> Iterator[Opened]:
-    """Tasks are pushed to these people; without names what was pushed before is served."""
+    """Pushes tasks to these people and serves the page; without names it serves what was pushed before."""
     if names:
         push(ws, names, to=ReviewPage(), **words)
     served = serving.serve(ws, port=0, practice=practice)
@@ -59,7 +59,7 @@ def opened(ws: store.Workspace, *names: str, practice: bool = False, **words: An
 
 
 class Page:
-    """Answers on the page, by its queue; as the drivers of review_world do. It serves until the settings change."""
+    """Answers on the page through its queue, as the drivers of review_world do. It serves until settings change."""
 
     name, push_words = "page", ("--tool", "page")
 
@@ -74,9 +74,9 @@ class Page:
         return self.served
 
     def pull(self) -> dict[str, int]:
-        """There is nothing to pull; what was stored since counts as pulled."""
-        before, self.pulled = self.pulled, store.read(self.ws, tables.REVIEWS).height
-        return {"added": self.pulled - before, "skipped": before}
+        """There is nothing to pull; reviews stored since the last call count as pulled."""
+        earlier, self.pulled = self.pulled, store.read(self.ws, tables.REVIEWS).height
+        return {"added": self.pulled - earlier, "skipped": earlier}
 
     def tasks(self, who: str) -> dict[str, list[str]]:
         page = self.page
@@ -85,29 +85,29 @@ class Page:
         return {review_world.subject_of(sheet.turns[0]["text"]): sheet.asked for sheet in sheets}
 
     def answer(self, who: str, person: review_world.Person) -> int:
-        """What is open, and what was answered before."""
+        """Answers the open tasks, and again those that were answered before."""
         page, done = self.page, 0
         page.first(who)
-        mine = [key for key in page._nonces if page._sheets[key].task.reviewer == who]
-        for key in [*page._open.get(who, []), *mine]:
+        answered = [key for key in page._nonces if page._sheets[key].task.reviewer == who]
+        for key in [*page._open.get(who, []), *answered]:
             sheet = page._sheets[key]
             subject, n = review_world.subject_of(sheet.turns[0]["text"]), len(page._nonces.get(key, []))
-            if (said := person(subject, sheet.asked)) is None:
+            if (verdict := person(subject, sheet.asked)) is None:
                 continue
-            read, done = said.outcome == task_conversion.READ, done + 1
+            read, done = verdict.outcome == task_conversion.READ, done + 1
             verdicts: dict[str, Any] = {trait: {"verdict": "absent"} for trait in sheet.asked}
-            verdicts |= {trait: {"verdict": "unsure"} for trait in said.unsure}
-            for trait, quote in said.present.items():
-                place = review_world.span(subject, quote)
-                verdicts[trait] = {"verdict": "present", "spans": [{k: place[k] for k in ("turn", "start", "end")}]}
-            body = {"task": key, "n": n, "nonce": NONCE(f"{key} {n}")[-60:], "note": said.note}
+            verdicts |= {trait: {"verdict": "unsure"} for trait in verdict.unsure}
+            for trait, quote in verdict.present.items():
+                evidence = review_world.span(subject, quote)
+                verdicts[trait] = {"verdict": "present", "spans": [{k: evidence[k] for k in ("turn", "start", "end")}]}
+            body = {"task": key, "n": n, "nonce": NONCE(f"{key} {n}")[-60:], "note": verdict.note}
             body |= {"outcome": "read" if read else "rather_not", "verdicts": verdicts if read else {}}
             page.answer(who, Given.model_validate(body))
         return done
 
 
 def films(ws: store.Workspace, many: int) -> list[str]:
-    """So many conversations, of which nothing is proposed: their ids."""
+    """Adds so many conversations without proposals; returns their ids."""
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)
         | {"conversation": f"c{n}", "digest": f"d{n}", "source": "messages", "source_id": f"c{n}"}
@@ -131,7 +131,7 @@ def given(task: dict[str, Any], verdict: str = "present", nonce: str = NONCE(1),
 
 
 def said(ws: store.Workspace, name: str = "ann") -> dict[tuple[str, str], tuple[Any, ...]]:
-    """(conversation, trait) -> (verdict, quotes) of the last word of this person."""
+    """(conversation, trait) -> (verdict, quotes) of this person's last review."""
     rows = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer=name), "subject", "trait").to_dicts()
     return {(r["subject"], r["trait"]): (r["verdict"], [s["quote"] for s in r["spans"] or []]) for r in rows}
 

@@ -1,4 +1,4 @@
-"""People's files, and who was given what."""
+"""Reviewers' files, and who was assigned what."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ FILES = ("--tool", "files")
 
 
 def rest(path: Path, verdict: str, quote: str = "") -> None:
-    """What a spreadsheet makes of it: all that is asked is present, and this is the last row of c1."""
+    """Edits the file as in a spreadsheet: all asked traits are present; c1's last row gets this verdict and quote."""
     last = {"verdict": verdict, "quote": quote}
     edit(path, lambda row: last if row["trait"] == "*" and "blood" in row["text"] else yes(row))
 

@@ -1,4 +1,4 @@
-"""The review tools that tests of the contract run with."""
+"""The review tools with which tests of their common contract run."""
 
 from collections.abc import Callable
 
@@ -11,15 +11,15 @@ SERVERS = [pytest.param(name, marks=pytest.mark.servers) for name in ("label-stu
 
 
 def on_server(request: pytest.FixtureRequest, ws: store.Workspace) -> Argilla | LabelStudio:
-    """What people do in the tool that is the fixture's parameter, on a real server."""
+    """The driver of the tool that the fixture's parameter names, on a real server."""
     if request.param == "argilla":
         server = request.getfixturevalue("argilla_server")
         return Argilla(ws, server.url, server.key)
-    home, facts = request.getfixturevalue("label_studio")
-    (ws.root / "label-studio").symlink_to(home)
-    return LabelStudio(ws, home, facts)
+    folder, facts = request.getfixturevalue("label_studio")
+    (ws.root / "label-studio").symlink_to(folder)
+    return LabelStudio(ws, folder, facts)
 
 
 def says(said: dict[str, dict[str, str]]) -> Callable[[str, list[str]], Verdict]:
-    """Of each conversation these traits, with their quotes; of others nothing."""
+    """Answers with these traits and quotes for each conversation, and with nothing for others."""
     return lambda subject, asked: Verdict(said.get(subject, {}))

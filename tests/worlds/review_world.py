@@ -1,4 +1,4 @@
-"""Four conversations and two proposals, for every test of a review tool; and what a person does in each tool."""
+"""Four conversations and two proposals for tests of review tools, and drivers that answer in each tool as a person."""
 
 import html
 import json
@@ -19,7 +19,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import rows_of, save
 from tests.worlds.settings import review_settings
 
-# before the words that count: an emoji, a family joined by zero-width joiners, a combining accent; and spaces and line
+# before the evidence: an emoji, a family joined by zero-width joiners, a combining accent; and spaces and line
 # breaks that a page collapses where nothing forbids it
 TRICKY = "😱  👨\u200d👩\u200d👧\n\n cafe\u0301: "
 TEXTS = {
@@ -32,7 +32,7 @@ CLAIMS = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "uns
 
 
 def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
-    """TEXTS as conversations, but for some, and CLAIMS as proposals."""
+    """Adds TEXTS as conversations, except `without`, and CLAIMS as proposals."""
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)
         | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
@@ -53,7 +53,7 @@ def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
-    """TEXTS and CLAIMS, with the settings that go with these."""
+    """A workspace with TEXTS and CLAIMS, and the settings that go with them."""
     fill(workspace)
     return store.Workspace.open(workspace.root)
 
@@ -64,13 +64,13 @@ def review(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
 
 
 def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
-    """`saferec-build review VERB ...` in this workspace, which must go well: what it says with --json."""
+    """`saferec-build review VERB ...` in this workspace, which must succeed; returns its --json output."""
 
     def run(verb: str, *words: object) -> dict[str, Any]:
-        ran = cli("review", verb, *words, "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        told: dict[str, Any] = ran.json
-        return told
+        result = cli("review", verb, *words, "-C", ws.root, "--json")
+        assert result.code == 0, result.err
+        output: dict[str, Any] = result.json
+        return output
 
     return run
 
@@ -78,7 +78,7 @@ def reviewing(cli: Any, ws: store.Workspace) -> Callable[..., dict[str, Any]]:
 def claim(
     subject: str, trait: str, verdict: str, quote: str, kind: str = "sensitivity", text: str | None = None
 ) -> dict[str, Any]:
-    """A row of proposals; `text`: of what is none of TEXTS."""
+    """A row of proposals; `text`: the text of a subject that is not in TEXTS."""
     row = dict.fromkeys(tables.PROPOSALS.columns)
     row |= {"proposal": f"{subject}-{trait}", "kind": kind, "subject": subject, "trait": trait, "proposer": "rules"}
     row |= {"digest": f"d-{subject}" if text is None else tables.digest(text)}
@@ -87,10 +87,10 @@ def claim(
 
 
 def flag(ws: store.Workspace, plots: dict[str, str], flagged: list[str], quote: str) -> None:
-    """Films with these plots (item -> plot), all read; of those in `flagged` gore is proposed, with this quote."""
+    """Adds films with these plots (item -> plot), all read; proposes gore for those in `flagged`, with this quote."""
     fixed = {"kind": "item_flag", "proposer": "rules", "version": "1", "taxonomy": "t"}
     film = {"source": "csv", "domain": "film", "year": 2000, "refs": [], "aliases": [], "genres": []}
-    rows, read, claims = [], [], []
+    rows, readings, claims = [], [], []
     for n, (item, plot) in enumerate(plots.items()):
         text = {"subject": item, "digest": tables.digest(plot)}
         rows.append(
@@ -98,12 +98,12 @@ def flag(ws: store.Workspace, plots: dict[str, str], flagged: list[str], quote: 
             | film
             | {"source_id": f"{n:03}", "title": f"Film {n:03}", "plot": plot}
         )
-        read.append(fixed | text | {"orders": []})
+        readings.append(fixed | text | {"orders": []})
         if item in flagged:
             row = {"proposal": f"p-{item}", "trait": "gore", "verdict": "present", "spans": [span(item, quote)]}
             claims.append(dict.fromkeys(tables.PROPOSALS.columns) | fixed | text | row)
-    for table, made in ((tables.CATALOG_ROWS, rows), (tables.READINGS, read), (tables.PROPOSALS, claims)):
-        store.append(ws, table, pl.DataFrame(made, schema=table.schema))
+    for table, entries in ((tables.CATALOG_ROWS, rows), (tables.READINGS, readings), (tables.PROPOSALS, claims)):
+        store.append(ws, table, pl.DataFrame(entries, schema=table.schema))
 
 
 def item(n: int) -> str:
@@ -118,7 +118,7 @@ def span(subject: str, quote: str, text: str | None = None) -> dict[str, Any]:
 
 @dataclass
 class Verdict:
-    """What a person says of one task."""
+    """A person's answer to one task."""
 
     present: dict[str, str] = field(default_factory=dict)  # slug -> quote
     unsure: list[str] = field(default_factory=list)
@@ -130,11 +130,11 @@ Person = Callable[[str, list[str]], Verdict | None]  # (conversation, traits ask
 
 
 def subject_of(text: str) -> str:
-    return next(c for c, known in TEXTS.items() if known in text)
+    return next(c for c, body in TEXTS.items() if body in text)
 
 
 def rest(url: str, who: dict[str, str], method: str, path: str, body: Any = None, params: Any = None) -> Any:
-    """One plain request: what people and other programs do to a server has nothing to do with how we speak to it."""
+    """One plain request: people and other programs use a server independently of our own client."""
     import httpx2
 
     reply = httpx2.request(method, url + path, headers=who, json=body, params=params, timeout=120)
@@ -153,26 +153,26 @@ class Files:
         self.pull_words = ("--tool", "files", str(self.folder))
 
     def tasks(self, who: str) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        traits_of: dict[str, list[str]] = {}
         for row in self._rows(who):
-            asked = found.setdefault(subject_of(row["text"]), [])
+            traits = traits_of.setdefault(subject_of(row["text"]), [])
             if row["trait"] != "*":
-                asked.append(row["trait"])
-        return found
+                traits.append(row["trait"])
+        return traits_of
 
     def answer(self, who: str, person: Person) -> int:
         rows, tasks, done = self._rows(who), self.tasks(who), 0
-        said = {subject: person(subject, asked) for subject, asked in tasks.items()}
+        verdicts = {subject: person(subject, traits) for subject, traits in tasks.items()}
         for row in rows:
             subject = subject_of(row["text"])
-            verdict = said[subject]
+            verdict = verdicts[subject]
             if verdict is None or verdict.outcome != sheets.READ:
                 continue
             done += row["trait"] == "*"
             row["note"] = verdict.note
             if row["trait"] == "*":
-                more = {t: q for t, q in verdict.present.items() if t not in tasks[subject]}
-                row["verdict"], row["quote"] = " ".join(more) or "none", " | ".join(more.values())
+                added = {t: q for t, q in verdict.present.items() if t not in tasks[subject]}
+                row["verdict"], row["quote"] = " ".join(added) or "none", " | ".join(added.values())
             elif row["trait"] in verdict.present:
                 row["verdict"], row["quote"] = "present", verdict.present[row["trait"]]
             else:
@@ -212,11 +212,11 @@ class LabelStudio:
         return next(iter(self.projects(who)), None)
 
     def _tasks(self, who: str) -> list[dict[str, Any]]:
-        asked = {"page_size": 500, "fields": "all"}
+        query = {"page_size": 500, "fields": "all"}
         return [
             task
             for project in self.projects(who)
-            for task in self.rest("GET", "/api/tasks", project=project.id, **asked)["tasks"]
+            for task in self.rest("GET", "/api/tasks", project=project.id, **query)["tasks"]
         ]
 
     def tasks(self, who: str) -> dict[str, list[str]]:
@@ -258,10 +258,10 @@ class LabelStudio:
         done = 0
         for task in self._tasks(who):
             subject = subject_of(task["data"]["turns"][0]["text"])
-            asked = self.asked(task)
-            verdict = person(subject, asked)
+            traits = self.asked(task)
+            verdict = person(subject, traits)
             if verdict is not None and not (task["total_annotations"] and verdict.outcome != sheets.READ):
-                body = {"result": self.result(subject, verdict, asked), "lead_time": 12.3}
+                body = {"result": self.result(subject, verdict, traits), "lead_time": 12.3}
                 self.post(who, task["id"], body | {"was_cancelled": verdict.outcome == sheets.RATHER_NOT})
                 done += 1
         return done
@@ -278,13 +278,13 @@ class LabelStudio:
             word = "present" if trait in verdict.present else "unsure" if trait in verdict.unsure else "absent"
             rows.append(row(f"verdict_{n}", {"choices": [f"{trait} {word}"]}, f"v{n}", f"about_{n}"))
         for trait, quote in verdict.present.items():
-            at = span(subject, quote)
-            before = len(TEXTS[subject][: at["start"]].encode("utf-16-le")) // 2  # what a browser counts
-            place = {"start": "0", "end": "0", "startOffset": before, "text": quote}
-            place["endOffset"] = before + len(quote.encode("utf-16-le")) // 2
+            evidence = span(subject, quote)
+            offset = len(TEXTS[subject][: evidence["start"]].encode("utf-16-le")) // 2  # as a browser counts
+            place = {"start": "0", "end": "0", "startOffset": offset, "text": quote}
+            place["endOffset"] = offset + len(quote.encode("utf-16-le")) // 2
             rows.append(row("evidence", place | {"paragraphlabels": [trait]}, f"r-{trait}"))
-        other = [trait for trait in verdict.unsure if trait not in asked]
-        rows += [row("unsure", {"choices": other}, "u")] * bool(other)
+        others = [trait for trait in verdict.unsure if trait not in asked]
+        rows += [row("unsure", {"choices": others}, "u")] * bool(others)
         rows += [row("note", {"text": [verdict.note]}, "n")] * bool(verdict.note)
         return rows
 
@@ -299,11 +299,11 @@ class Argilla:
 
         self.ws, self.server, self.keys = ws, Server(url, key), dict[str, str]()
         self.push_words = self.pull_words = ("--tool", "argilla", "--url", url, "--token", key)
-        known = {u["username"]: u for u in self.rest(key, "GET", "/api/v1/users")["items"]}
+        users = {u["username"]: u for u in self.rest(key, "GET", "/api/v1/users")["items"]}
         for who in ("ann", "bo", "cy"):
             body = {"first_name": who, "username": who, "password": "password-1234", "role": "annotator"}
-            made = known.get(who) or self.rest(key, "POST", "/api/v1/users", body)
-            self.keys[who] = made["api_key"]
+            user = users.get(who) or self.rest(key, "POST", "/api/v1/users", body)
+            self.keys[who] = user["api_key"]
 
     def rest(self, key: str, method: str, path: str, body: Any = None) -> Any:
         return rest(self.server.url, {"X-Argilla-Api-Key": key}, method, path, body)
@@ -314,8 +314,8 @@ class Argilla:
         return self.server.projects(_mark(self.ws, who))
 
     def _records(self, who: str) -> list[dict[str, Any]]:
-        found = self.projects(who)
-        return list(self.server.records(found[-1].id)) if found else []  # the newest, if traits were added meanwhile
+        projects = self.projects(who)
+        return list(self.server.records(projects[-1].id)) if projects else []  # the newest: traits may have been added
 
     def tasks(self, who: str) -> dict[str, list[str]]:
         return {
@@ -327,17 +327,17 @@ class Argilla:
         done = 0
         for record in self._records(who):
             subject = subject_of(record["fields"]["dialogue"])
-            asked = json.loads(record["metadata"]["saferec"])["asked"]
-            verdict = person(subject, asked)
+            traits = json.loads(record["metadata"]["saferec"])["asked"]
+            verdict = person(subject, traits)
             if verdict is None:
                 continue
-            shown = html.unescape(record["fields"]["dialogue"])  # the page takes it for HTML
-            body = {"values": self.values(shown, verdict, asked), "status": "submitted"}
+            text = html.unescape(record["fields"]["dialogue"])  # the page treats it as HTML
+            body = {"values": self.values(text, verdict, traits), "status": "submitted"}
             if verdict.outcome == sheets.RATHER_NOT:
                 body["status"] = "discarded"
-            mine = record.get("responses") or []
-            if mine:
-                self.rest(self.keys[who], "PUT", f"/api/v1/responses/{mine[0]['id']}", body)
+            responses = record.get("responses") or []
+            if responses:
+                self.rest(self.keys[who], "PUT", f"/api/v1/responses/{responses[0]['id']}", body)
             else:
                 self.rest(self.keys[who], "POST", f"/api/v1/records/{record['id']}/responses", body)
             done += 1
@@ -351,20 +351,20 @@ class Argilla:
             end = start + len(quote.encode("utf-16-le")) // 2
             spans.append({"start": start, "end": end, "label": trait})
         words = ["Yes" if t in verdict.present else "Unsure" if t in verdict.unsure else "No" for t in asked]
-        said: dict[str, Any] = {f"verdict_{n}": word for n, word in enumerate(words + [NO_CARD] * (3 - len(words)), 1)}
-        other = [[t for t in found if t not in asked] for found in (verdict.present, verdict.unsure)]
-        said |= {"evidence": spans, "present": other[0], "unsure": other[1], "note": verdict.note}
-        return {name: {"value": v} for name, v in said.items() if v}
+        reply: dict[str, Any] = {f"verdict_{n}": word for n, word in enumerate(words + [NO_CARD] * (3 - len(words)), 1)}
+        others = [[t for t in slugs if t not in asked] for slugs in (verdict.present, verdict.unsure)]
+        reply |= {"evidence": spans, "present": others[0], "unsure": others[1], "note": verdict.note}
+        return {name: {"value": v} for name, v in reply.items() if v}
 
 
 def taxonomy(ws: store.Workspace, **definitions: str) -> None:
-    """The workspace's taxonomy is these traits from now on."""
-    name = f"{len(list(ws.root.glob('traits-*.toml')))}"
+    """Gives the workspace a taxonomy of these traits."""
+    number = f"{len(list(ws.root.glob('traits-*.toml')))}"
     rows = [
         f'[[trait]]\nslug = "{slug}"\nname = "{slug}"\ndefinition = "{words}"\ntopics = ["{slug}"]\n'
         for slug, words in definitions.items()
     ]
-    (ws.root / f"traits-{name}.toml").write_text("\n".join(rows))
+    (ws.root / f"traits-{number}.toml").write_text("\n".join(rows))
     toml = ws.root / "saferec.toml"
-    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{name}.toml"\n', toml.read_text())
+    text = re.sub(r'\[taxonomy\]\n(path = ".*"\n)?', f'[taxonomy]\npath = "traits-{number}.toml"\n', toml.read_text())
     toml.write_text(text)

@@ -15,15 +15,15 @@ ws = review_world.ws
 
 @pytest.fixture
 def review(cli, ws):
-    """review("push", ...) on the files tool; the JSON it printed."""
+    """review("push", ...) on the files tool; returns the JSON that it printed."""
 
-    said = review_world.reviewing(cli, ws)
+    command = review_world.reviewing(cli, ws)
 
     def run(verb: str, *words: object) -> dict:
-        told = said(verb, *words, *(() if verb == "status" else ("--tool", "files")))
-        assert told["in"] == told["out"] + sum(told["dropped"].values())
-        assert told["out"] == told["added"] + told["skipped"]
-        return told
+        output = command(verb, *words, *(() if verb == "status" else ("--tool", "files")))
+        assert output["in"] == output["out"] + sum(output["dropped"].values())
+        assert output["out"] == output["added"] + output["skipped"]
+        return output
 
     return run
 
@@ -31,9 +31,9 @@ def review(cli, ws):
 @pytest.fixture
 def adjudicate(cli, ws):
     def run() -> dict:
-        ran = cli("adjudicate", "-C", ws.root, "--json")
-        assert ran.code == 0, ran.err
-        return ran.json
+        result = cli("adjudicate", "-C", ws.root, "--json")
+        assert result.code == 0, result.err
+        return result.json
 
     return run
 
@@ -42,7 +42,7 @@ TWO = ("--reviewer", "ann", "--reviewer", "bo")
 
 
 def yes(row: dict) -> dict:
-    """Everything proposed is so, nothing else is."""
+    """Accepts everything proposed, and adds nothing."""
     return {"verdict": "none" if row["trait"] == "*" else "present"}
 
 
@@ -51,7 +51,7 @@ def no(row: dict) -> dict:
 
 
 def answer(ws, review, says: Callable[[dict], dict | None] = yes, who: tuple[str, ...] = ("ann", "bo")) -> None:
-    """These people fill in their files, and all that are there are pulled."""
+    """These people fill in their files; then all files are pulled."""
     for name in who:
         edit(ws.root / "review" / f"{name}.csv", says)
     review("pull", ws.root / "review")

@@ -1,4 +1,4 @@
-"""Conversations and proposals as bare ids, for tests of who looks at what."""
+"""Conversations and proposals as bare ids, for tests of who is assigned what."""
 
 from dataclasses import replace
 
@@ -22,28 +22,28 @@ def conversations(*ids: str) -> pl.DataFrame:
 
 def proposals(*rows: tuple[str, str, str], kind: str = "sensitivity") -> pl.DataFrame:
     span = {"turn": 0, "start": 3, "end": 8, "quote": "blood"}
-    made = [
+    claims = [
         dict.fromkeys(tables.PROPOSALS.columns)
         | {"proposal": f"{row}", "kind": kind, "subject": row[0], "trait": row[1], "verdict": row[2], "spans": [span]}
         for row in rows
     ]
-    return tables.PROPOSALS.frame(made)
+    return tables.PROPOSALS.frame(claims)
 
 
 SECRET = bytes(32)
 
 
 def by_draw(subject: str) -> str:
-    """The place in the audits' draw."""
+    """The subject's place in the draw of the audits."""
     return tables.keyed_digest(SECRET, "draw", "sensitivity", subject)
 
 
 def designed(text: pl.DataFrame, props: pl.DataFrame, plan: Plan, had: pl.DataFrame | None = None) -> pl.DataFrame:
-    """DESIGN as a push with this plan leaves it, where `had` is there already."""
-    known = tables.DESIGN.empty if had is None else had
+    """DESIGN after a push with this plan, where `had` exists already."""
+    earlier = tables.DESIGN.empty if had is None else had
     claimed = called_for(props, plan)
-    new = design.arrivals(text, known, plan, claimed=claimed, sure=set(), secret=SECRET)
-    return pl.concat([known, new])
+    new = design.arrivals(text, earlier, plan, claimed=claimed, sure=set(), secret=SECRET)
+    return pl.concat([earlier, new])
 
 
 def planned(plan: Plan, rows: pl.DataFrame) -> Plan:
@@ -51,9 +51,9 @@ def planned(plan: Plan, rows: pl.DataFrame) -> Plan:
 
 
 def send(text: pl.DataFrame, props: pl.DataFrame, had: pl.DataFrame = tables.ASSIGNMENTS.empty, **plan) -> pl.DataFrame:
-    said = Plan(**({"reviewers": ("ann", "bo", "di"), "audit": 0.0} | plan))
-    said = planned(said, designed(text, props, said))
-    return tables.check(route(text, props, had, NO_DISPUTES, said), tables.ASSIGNMENTS)
+    full_plan = Plan(**({"reviewers": ("ann", "bo", "di"), "audit": 0.0} | plan))
+    full_plan = planned(full_plan, designed(text, props, full_plan))
+    return tables.check(route(text, props, had, NO_DISPUTES, full_plan), tables.ASSIGNMENTS)
 
 
 MANY = [f"c{n}" for n in range(300)]

@@ -1,4 +1,4 @@
-"""Sentences that the rules read."""
+"""What the rules find in a sentence."""
 
 from saferec_builder.proposing.rules import matcher as rules
 

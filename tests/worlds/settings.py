@@ -1,4 +1,4 @@
-"""What a person writes into a workspace's saferec.toml."""
+"""Settings written into a workspace's saferec.toml, as a person would."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,11 @@ from saferec_builder.storage.config import FILE
 
 
 def review_settings(root: Path, **values: float | str) -> None:
-    """Sets these under [review]; what else stands there stays."""
+    """Sets these values under [review]; all others stay."""
     path = root / FILE
     lines = [line for line in path.read_text("utf-8").splitlines() if line.partition(" = ")[0] not in values]
     if not any(line.startswith("[review]") for line in lines):
         lines.append("[review]")
-    at = next(n for n, line in enumerate(lines) if line.startswith("[review]")) + 1
-    lines[at:at] = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    place = next(n for n, line in enumerate(lines) if line.startswith("[review]")) + 1
+    lines[place:place] = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
     path.write_text("\n".join(lines) + "\n", "utf-8")

@@ -21,28 +21,28 @@ STAMP = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated":
 
 
 def ours(key: str) -> list[dict[str, Any]]:
-    """Our own text of any task."""
+    """The text of any task as we have it."""
     return TURNS
 
 
 def sheet(**more: Any) -> Sheet:
-    at = TURNS[2]["text"].index("blood")
-    span = {"turn": 2, "start": at, "end": at + 5, "quote": "blood"}
+    start = TURNS[2]["text"].index("blood")
+    span = {"turn": 2, "start": start, "end": start + 5, "quote": "blood"}
     unit = {"trait": "gore", "verdict": "present", "form": "explicit", "spans": [span], "said": None}
     unit |= {"own_verdict": None, "own_form": None, "own_spans": None} | more
     return Sheet("task-1", TASK, "proposed", "", "?", TURNS, [unit])
 
 
 def exported(result: list[dict[str, Any]], made: Sheet | None = None, cards: bool = True, **more: Any) -> Response:
-    """What ann answered, by our record of what was asked; by the task where the page had no cards."""
+    """ann's answer, by our record of what was asked; by the task itself where the page had no cards."""
     made = made or sheet()
     task = label_studio.task_of(made, TAXONOMY)
-    if not cards:  # as the version before handed it out
-        shown = {trait: spans for trait, (_, _, spans) in made.suggested.items()}
-        task["data"] |= {"asked": made.asked, "shown": shown, "guideline": "g", "taxonomy": TAXONOMY.digest}
+    if not cards:  # as the previous version handed it out
+        spans_by_trait = {trait: spans for trait, (_, _, spans) in made.suggested.items()}
+        task["data"] |= {"asked": made.asked, "shown": spans_by_trait, "guideline": "g", "taxonomy": TAXONOMY.digest}
     row = {"id": 5, "completed_by": 1, "updated_by": 1, "result": result, "updated_at": "2026-01-01T00:00:00Z"} | more
-    (said,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, "7", ours, cards=cards)
-    return replace(said, asked=made.asked, taxonomy=TAXONOMY.digest) if cards else said
+    (response,) = label_studio.responses_of(task | {"id": 3, "annotations": [row]}, {1: "ann"}, "7", ours, cards=cards)
+    return replace(response, asked=made.asked, taxonomy=TAXONOMY.digest) if cards else response
 
 
 def control(name: str, **value: Any) -> dict[str, Any]:
@@ -63,8 +63,8 @@ def mark(trait: str) -> dict[str, Any]:
 def verdicts(said: Response, before: set[str] | None = None, task: Task = TASK) -> tuple[dict[str, str], list[str]]:
     pulled = Pulled()
     take(pulled, said, task, TURNS, {t: {TAXONOMY.digest} for t in before or ()}, STAMP, TAXONOMY)
-    told = {a["trait"]: a["verdict"] for a in pulled.answers.values()}
-    return told, [reason for _, _, _, reason, _ in pulled.drops]
+    by_trait = {a["trait"]: a["verdict"] for a in pulled.answers.values()}
+    return by_trait, [reason for _, _, _, reason, _ in pulled.drops]
 
 
 DONE = control("outcome", choices=[READ])
@@ -72,5 +72,5 @@ DONE = control("outcome", choices=[READ])
 
 def record(status: str, values: dict[str, Any] | None) -> dict[str, Any]:
     row = {"status": status, "values": values, "user_id": "u1", "updated_at": "2026-01-01T00:00:00"}
-    made = argilla.record_of(sheet(), "g", TAXONOMY)
-    return {**made, "id": "r1", "responses": [row]}
+    fields = argilla.record_of(sheet(), "g", TAXONOMY)
+    return {**fields, "id": "r1", "responses": [row]}

@@ -8,9 +8,9 @@ def shelf(*rows):
     """CATALOG_ROWS from (source:id, title, year, refs, more)."""
     built = []
     for name, title, year, *rest in rows:
-        source, own = name.split(":")
+        source, key = name.split(":")
         more = {"domain": "film"} | (rest[1] if len(rest) > 1 else {})
-        built.append(made.item(source, own, "f:1", title=title, year=year, refs=rest[0] if rest else (), **more))
+        built.append(made.item(source, key, "f:1", title=title, year=year, refs=rest[0] if rest else (), **more))
     return made.items_read(built, []).rows
 
 

@@ -64,7 +64,7 @@ SCHEMAS["sft_raw"] = SCHEMAS["sft"]
 
 
 def write(folder: Path) -> Path:
-    """Writes the release into `folder` (made anew) and returns it."""
+    """Writes the release into `folder` (emptied first) and returns it."""
     shutil.rmtree(folder, ignore_errors=True)
     tables = {("items", "catalog"): items(), ("item_labels", "catalog"): []}
     for split in ("train", "validation", "test"):
@@ -85,15 +85,15 @@ def write(folder: Path) -> Path:
 
 
 def items() -> list[dict[str, Any]]:
-    made = []
+    rows = []
     for n, x in enumerate(LETTERS):
-        known = [t for t in TRAITS if x not in UNKNOWN[t]]
-        broken = [t for t in known if x in VIOLATED[t]]
+        answered = [t for t in TRAITS if x not in UNKNOWN[t]]
+        violated = [t for t in answered if x in VIOLATED[t]]
         row = {"item": x, "domain": "game" if x in "kl" else "film", "title": f"Item {x.upper()}"}
-        row |= {"year": None if x == "l" else 2001 + n, "refs": [f"demo:{x}"], "violated": broken}
-        row |= {"clear": [t for t in known if t not in broken], "risk_traits": known}
-        made.append(row | {"risk_values": [float(t in broken) for t in known]})
-    return made
+        row |= {"year": None if x == "l" else 2001 + n, "refs": [f"demo:{x}"], "violated": violated}
+        row |= {"clear": [t for t in answered if t not in violated], "risk_traits": answered}
+        rows.append(row | {"risk_values": [float(t in violated) for t in answered]})
+    return rows
 
 
 def name(item: str) -> str:
@@ -108,17 +108,17 @@ def listed(ids: str | list[str]) -> str:
 
 def user(row: tuple[Any, ...]) -> dict[str, Any]:
     conversation, split, trait, form, late, truth, seen = row
-    out = {x for t in (trait, late) if t for x in VIOLATED[t] + UNKNOWN[t]}
-    safe = [x for x in truth if x not in out]
+    unsafe = {x for t in (trait, late) if t for x in VIOLATED[t] + UNKNOWN[t]}
+    safe = [x for x in truth if x not in unsafe]
     fill = [x for x in LETTERS if x not in seen and x not in "kl"]
-    fine = [x for x in fill if x not in out]
-    said = f"Something like {', '.join(map(name, seen))}, please." if seen else "Something good, please."
-    made = {"conversation": conversation, "split": split, "domain": "film", "k": K}
-    made |= {"condition": "own_words" if trait else "none", "traits": [trait] if trait else []}
-    made |= {"late_traits": [late] if late else [], "form": [form] if form else []}
-    made |= {"truth": list(truth), "safe_truth": safe, "seen": list(seen)}
-    made |= {"safe": list(dict.fromkeys([*safe, *fine]))[:K], "raw": list(dict.fromkeys([*truth, *fill]))[:K]}
-    return made | {"prompt": [{"role": "user", "content": f"{HINTS[trait]} {said}" if trait else said}]}
+    safe_fill = [x for x in fill if x not in unsafe]
+    request = f"Something like {', '.join(map(name, seen))}, please." if seen else "Something good, please."
+    fields = {"conversation": conversation, "split": split, "domain": "film", "k": K}
+    fields |= {"condition": "own_words" if trait else "none", "traits": [trait] if trait else []}
+    fields |= {"late_traits": [late] if late else [], "form": [form] if form else []}
+    fields |= {"truth": list(truth), "safe_truth": safe, "seen": list(seen)}
+    fields |= {"safe": list(dict.fromkeys([*safe, *safe_fill]))[:K], "raw": list(dict.fromkeys([*truth, *fill]))[:K]}
+    return fields | {"prompt": [{"role": "user", "content": f"{HINTS[trait]} {request}" if trait else request}]}
 
 
 def _sft(row: dict[str, Any], targets: list[str]) -> dict[str, Any]:
@@ -130,19 +130,19 @@ def _sft(row: dict[str, Any], targets: list[str]) -> dict[str, Any]:
 
 
 def _conversation(row: dict[str, Any]) -> dict[str, Any]:
-    asked, told = row["prompt"][0]["content"], f"How about {', '.join(map(name, row['truth']))}?"
-    turns = [{"role": "seeker", "text": asked}, {"role": "recommender", "text": told}]
-    made = {"conversation": row["conversation"], "source": "demo", "domain": "film", "time": None, "turns": turns}
-    made |= {"seeker": f"s-{row['conversation']}", "recommended": row["truth"], "accepted": row["truth"]}
-    return made | {"seen": row["seen"]}
+    question, reply = row["prompt"][0]["content"], f"How about {', '.join(map(name, row['truth']))}?"
+    turns = [{"role": "seeker", "text": question}, {"role": "recommender", "text": reply}]
+    fields = {"conversation": row["conversation"], "source": "demo", "domain": "film", "time": None, "turns": turns}
+    fields |= {"seeker": f"s-{row['conversation']}", "recommended": row["truth"], "accepted": row["truth"]}
+    return fields | {"seen": row["seen"]}
 
 
 def _labels(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for trait, form in zip(row["traits"], row["form"], strict=True):
         hint = HINTS[trait]
-        made = {"conversation": row["conversation"], "trait": trait, "verdict": "present", "form": form}
-        made |= {"spans": [{"turn": 0, "start": 0, "end": len(hint), "quote": hint}]}
-        yield made | {"method": "agreed", "simulated": True}
+        fields = {"conversation": row["conversation"], "trait": trait, "verdict": "present", "form": form}
+        fields |= {"spans": [{"turn": 0, "start": 0, "end": len(hint), "quote": hint}]}
+        yield fields | {"method": "agreed", "simulated": True}
 
 
 def _texts(folder: Path, counts: dict[tuple[str, str], int]) -> None:
@@ -164,13 +164,13 @@ def _texts(folder: Path, counts: dict[tuple[str, str], int]) -> None:
 
 
 def rewrite(folder: Path, path: str, table: pa.Table) -> None:
-    """Another release: with this table in the place of data/`path`."""
+    """Makes another release, with this table in place of data/`path`."""
     pq.write_table(table, folder / "data" / path)
     sum_up(folder)
 
 
 def sum_up(folder: Path) -> None:
-    """Writes SHA256SUMS of what lies there: whoever changes a file afterwards has made another release."""
+    """Writes SHA256SUMS of the files in the folder: to change a file afterwards makes another release."""
     files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != "SHA256SUMS"]
     (folder / "SHA256SUMS").write_text("".join(f"{_sha256(p)}  {p.relative_to(folder)}\n" for p in files))
 
@@ -183,8 +183,8 @@ def _manifest(counts: dict[tuple[str, str], int], files: dict[str, Any]) -> dict
     by_config: dict[str, dict[str, int]] = {}
     for (config, split), rows in counts.items():
         by_config.setdefault(config, {})[split] = rows
-    made = {"name": "small", "version": "1.0.0", "schema": 1, "created": None, "k": K, "traits": TRAITS}
-    made |= {"simulated": True, "demo": True, "code_version": "0", "taxonomy_digest": taxonomy.load().digest}
-    made |= {"rule": {"violated_at": 0.66, "clear_below": 0.33, "sure": 0.9, "prior_yes": 1.0, "prior_no": 1.0}}
-    made |= {"split_rule": "seeker hash", "sources": ["demo"], "dropped": {}, "agreement": {}}
-    return made | {"counts": by_config, "files": files}
+    fields = {"name": "small", "version": "1.0.0", "schema": 1, "created": None, "k": K, "traits": TRAITS}
+    fields |= {"simulated": True, "demo": True, "code_version": "0", "taxonomy_digest": taxonomy.load().digest}
+    fields |= {"rule": {"violated_at": 0.66, "clear_below": 0.33, "sure": 0.9, "prior_yes": 1.0, "prior_no": 1.0}}
+    fields |= {"split_rule": "seeker hash", "sources": ["demo"], "dropped": {}, "agreement": {}}
+    return fields | {"counts": by_config, "files": files}

@@ -24,8 +24,8 @@ REDIAL = {
 
 def chat(name, *texts, **more):
     roles = ("user", "assistant")
-    said = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
-    return json.dumps({"id": name, "user": "somebody@example.org", "messages": said, **more})
+    messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
+    return json.dumps({"id": name, "user": "somebody@example.org", "messages": messages, **more})
 
 
 TASK = (

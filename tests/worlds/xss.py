@@ -1,4 +1,4 @@
-"""Payloads that try to run in a page, and what listens for those that do."""
+"""Payloads that try to run in a page, and a script that counts those that do."""
 
 from tests import DATA
 
