@@ -74,19 +74,19 @@ def looks(seed: int, harder: float, times: int = 4) -> Iterator[Look]:
     claimed = truth & (rng.random(UNITS) < RECALL)
     order = rng.permutation(np.flatnonzero(~claimed))
     audited = order[: int(AUDITED * len(order))]
-    found = claimed & (rng.random(UNITS) >= BOTH)
+    labelled = claimed & (rng.random(UNITS) >= BOTH)
     blind = audited[truth[audited] & (rng.random(len(audited)) >= min(1.0, harder * BOTH))]
-    found[blind] = True
-    audit = Audit(int(found[claimed].sum()), len(order), tuple(found[audited].astype(int).tolist()))
+    labelled[blind] = True
+    audit = Audit(int(labelled[claimed].sum()), len(order), tuple(labelled[audited].astype(int).tolist()))
     share = certificates.bound(audit, delta=certificates.DELTA / 2).share
-    assignments, votes = _read(rng, np.flatnonzero(claimed), audited, np.flatnonzero(found))
-    judged = _rows([f"w{n}" for n in np.flatnonzero(found)])
+    assignments, votes = _read(rng, np.flatnonzero(claimed), audited, np.flatnonzero(labelled))
+    judged = _rows([f"w{n}" for n in np.flatnonzero(labelled)])
     judged = judged.with_columns(verdict=pl.lit("present"), method=pl.lit("agreed"))
     claims = _rows([f"w{n}" for n in np.flatnonzero(claimed)]).with_columns(verdict=pl.lit("present"))
     for n in range(1, times + 1):
         votes_so_far = votes.head(votes.height * n // times)
         read = controls.readings(assignments, votes_so_far, judged, tables.GOLD.empty, claims, tables.DECOYS.empty)
-        yield Look(1 - found.sum() / truth.sum(), share, controls.blind_misses(read))
+        yield Look(1 - labelled.sum() / truth.sum(), share, controls.blind_misses(read))
 
 
 def _read(

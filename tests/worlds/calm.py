@@ -143,9 +143,9 @@ def same(folder: Path, wanted: Path) -> None:
     differing = {name: frame.height for name, frame in ours.items() if not frame.equals(theirs[name])}
     assert not differing, f"tables {differing}"
     files, wanted_files = others(folder), others(wanted)
-    other_files = [name for name in files.keys() | wanted_files.keys() if files.get(name) != wanted_files.get(name)]
+    changed = [name for name in files.keys() | wanted_files.keys() if files.get(name) != wanted_files.get(name)]
     temporary = [str(path.relative_to(folder)) for path in folder.rglob("*.tmp*")]
-    assert not other_files and not temporary, f"files {other_files}, temporary {temporary}"
+    assert not changed and not temporary, f"files {changed}, temporary {temporary}"
 
 
 def others(folder: Path) -> dict[str, bytes]:

@@ -87,8 +87,8 @@ def serve() -> None:
     os.dup2(2, 1)  # output of libraries must not get into the answers
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
     for line in sys.stdin:
-        at, words = json.loads(line)
-        os.chdir(at)
+        folder, words = json.loads(line)
+        os.chdir(folder)
         Path("/proc/self/clear_refs").write_text("5")  # the peak is that of this command
         signal.setitimer(signal.ITIMER_PROF, SECONDS)
         start = time.process_time()

@@ -18,11 +18,11 @@ REPO = "ann/safe"
 def two_releases(root: Path) -> tuple[Path, Path]:
     """1.0.0, and 1.1.0 with one more conversation."""
     make(root, demo=False)
-    rows, said = world.requests()
-    ws = world.fill(store.Workspace.open(root), rows[:-1], said[:-1])
+    rows, labels = world.requests()
+    ws = world.fill(store.Workspace.open(root), rows[:-1], labels[:-1])
     for version in ("1.0.0", "1.1.0"):
         release.release(ws, version)
-        world.fill(ws, rows, said)
+        world.fill(ws, rows, labels)
     return ws.releases / "1.0.0", ws.releases / "1.1.0"
 
 
