@@ -1,4 +1,4 @@
-"""From reviews to labels, in worlds one can check by eye."""
+"""From reviews to labels, in worlds small enough to check by eye."""
 
 import numpy as np
 import polars as pl
@@ -13,23 +13,23 @@ from tests.worlds.opinions import ALL, TEXT, THREE, labels, review, reviews, sai
 
 
 def test_a_dispute_waits_for_the_adjudicator():
-    two = [review("ann", "gore", "present", spans=[span("blood")]), review("bo", "gore", "absent")]
-    assert said(labels(*two)["gore"]) == (None, "unresolved")
-    ruled = labels(*two, review("cy", "gore", "absent", role="adjudicator"))["gore"]
-    assert said(ruled) == ("absent", "adjudicated")
-    assert ruled["reviews"] == ["r0", "r1", "r2"]
-    assert ruled["spans"] == []
+    rows = [review("ann", "gore", "present", spans=[span("blood")]), review("bo", "gore", "absent")]
+    assert said(labels(*rows)["gore"]) == (None, "unresolved")
+    label = labels(*rows, review("cy", "gore", "absent", role="adjudicator"))["gore"]
+    assert said(label) == ("absent", "adjudicated")
+    assert label["reviews"] == ["r0", "r1", "r2"]
+    assert label["spans"] == []
 
 
 def test_a_changed_mind_counts_once():
-    told = labels(
+    label = labels(
         review("ann", "gore", "absent"),
         review("ann", "gore", "present", spans=[span("blood")], form="explicit"),
         review("bo", "gore", "present", spans=[span("blood")], form="implicit"),
     )["gore"]
-    assert said(told) == ("present", "agreed")
-    assert told["reviews"] == ["r1", "r2"]
-    assert told["form"] == "implicit"  # one each: a tie
+    assert said(label) == ("present", "agreed")
+    assert label["reviews"] == ["r1", "r2"]
+    assert label["form"] == "implicit"  # one each: a tie
 
 
 def test_one_opinion_is_no_label_and_unsure_twice_is_one():
@@ -38,9 +38,9 @@ def test_one_opinion_is_no_label_and_unsure_twice_is_one():
 
 
 def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
-    """Votes of so many people on one unit."""
-    said = ["present"] * present + ["absent"] * absent + ["unsure"] * unsure
-    rows = [review(f"p{n}", "gore", verdict) for n, verdict in enumerate(said)]
+    """Returns the votes of that many people on one unit."""
+    verdicts = ["present"] * present + ["absent"] * absent + ["unsure"] * unsure
+    rows = [review(f"p{n}", "gore", verdict) for n, verdict in enumerate(verdicts)]
     return votes(standing(reviews(*rows), texts(("d1", TEXT)), THREE)[0], THREE)
 
 
@@ -53,7 +53,7 @@ def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
         *[
             (2, (2, 1, 0), "present", False),
             (2, (2, 2, 0), None, False),
-        ],  # 2 of 3 who voted; 2 of 4 is no more than half
+        ],  # 2 of 3 voters; 2 of 4 is no more than half
         *[(3, (2, 0, 0), "present", False), (3, (1, 1, 0), None, True)],  # 2 > 1.5; the third decides
         *[(3, (1, 1, 1), None, False), (3, (0, 1, 2), "unsure", False)],
         *[(5, (2, 0, 0), None, True), (5, (3, 0, 0), "present", False)],  # 3 > 2.5: the other two can change nothing
@@ -63,10 +63,10 @@ def cast(present: int, absent: int, unsure: int) -> pl.DataFrame:
     ],
 )
 def test_more_than_half_of_the_readers_make_a_label(readers, said, verdict, waits):
-    """`waits`: for readers; else it has a label or is a dispute."""
-    found = tallies(cast(*said), readers).row(0, named=True)
-    assert (found["present"], found["absent"], found["unsure"]) == said
-    assert found["soft"] == pytest.approx(said[0] / sum(said))
+    """`waits`: the unit waits for readers; otherwise it has a label or is a dispute."""
+    tally = tallies(cast(*said), readers).row(0, named=True)
+    assert (tally["present"], tally["absent"], tally["unsure"]) == said
+    assert tally["soft"] == pytest.approx(said[0] / sum(said))
     (label,) = adjudicate(cast(*said), tables.LABELS.empty, readers=readers).to_dicts()
     assert (label["verdict"], label["method"]) == (verdict, "agreed" if verdict else "unresolved")
     assert disputed(cast(*said), readers).height == (verdict is None and not waits)
@@ -80,90 +80,90 @@ def test_more_than_half_of_the_readers_make_a_label(readers, said, verdict, wait
 @pytest.mark.filterwarnings("ignore")  # crowd-kit's use of pandas
 def test_soft_labels_are_those_of_crowd_kit():
     aggregation = pytest.importorskip("crowdkit.aggregation", reason="needs crowd-kit, of the dev group")
-    draw = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     rows = [
-        review(f"p{p}", "gore", str(draw.choice(["present", "absent", "unsure"])), subject=f"c{c}")
-        for c in range(100)
-        for p in range(draw.integers(1, 11))
+        review(f"p{person}", "gore", str(rng.choice(["present", "absent", "unsure"])), subject=f"c{conversation}")
+        for conversation in range(100)
+        for person in range(rng.integers(1, 11))
     ]
     frame = reviews(*rows)
     data = frame.select(task="subject", worker="reviewer", label="verdict").to_pandas()
-    theirs = aggregation.MajorityVote().fit_predict_proba(data)["present"]
-    ours = dict(tallies(frame, 10).select("subject", "soft").iter_rows())
-    assert ours == pytest.approx(theirs.to_dict()) and len(ours) == 100
+    expected = aggregation.MajorityVote().fit_predict_proba(data)["present"]
+    shares = dict(tallies(frame, 10).select("subject", "soft").iter_rows())
+    assert shares == pytest.approx(expected.to_dict()) and len(shares) == 100
 
 
 def test_evidence_is_the_union_over_those_who_agree_with_the_label():
-    told = labels(
+    label = labels(
         review("ann", "gore", "present", spans=[span("blood"), span("faint")], form="explicit"),
         review("bo", "gore", "present", spans=[span("blood")], form="explicit"),
         review("di", "gore", "unsure", spans=[span("ugh")], form=None),
         review("cy", "gore", "present", spans=[span("Alien", 1)], role="adjudicator", form="implicit"),
     )["gore"]
-    assert [s["quote"] for s in told["spans"]] == [
+    assert [evidence["quote"] for evidence in label["spans"]] == [
         "faint",
         "blood",
         "Alien",
     ]  # in order of the text, no doubles, no ugh
-    assert told["form"] == "explicit"  # 2 : 1
+    assert label["form"] == "explicit"  # 2 : 1
 
 
 def test_the_rest_is_absent_for_whoever_said_so_and_only_where_they_did_not_answer():
-    told = labels(
+    by_trait = labels(
         review("ann", "gore", "present", spans=[span("blood")]),
         review("ann", "*", "absent"),
         review("bo", "*", "absent"),
     )
-    assert said(told["gore"]) == (None, "unresolved")  # ann present, bo absent by his *
-    assert said(told["needles"]) == said(told["sad_endings"]) == ("absent", "agreed")
-    assert told["needles"]["reviews"] == ["r1", "r2"]
-    assert len(told) == 3
+    assert said(by_trait["gore"]) == (None, "unresolved")  # ann present, bo absent by his *
+    assert said(by_trait["needles"]) == said(by_trait["sad_endings"]) == ("absent", "agreed")
+    assert by_trait["needles"]["reviews"] == ["r1", "r2"]
+    assert len(by_trait) == 3
 
 
 def test_who_read_a_plot_and_passed_over_what_another_marked_disputes_it():
-    """It went to nobody before: one verdict, no second word, and unresolved for good."""
+    """Such a unit went to nobody before: one verdict, no second opinion, and unresolved for good."""
     flag = {"kind": "item_flag"}
-    said = [review("ann", "gore", "present", **flag), *(review(who, "*", "absent", **flag) for who in ("ann", "bo"))]
-    stands, _ = standing(reviews(*said), texts(("d1", TEXT), kind="item_flag"), THREE)
-    made = adjudicate(votes(stands, THREE), tables.LABELS.empty)
-    assert disputed(votes(stands, THREE)).rows() == [("item_flag", "c1", "gore")] and made["verdict"].to_list() == [
+    rows = [review("ann", "gore", "present", **flag), *(review(name, "*", "absent", **flag) for name in ("ann", "bo"))]
+    valid, _ = standing(reviews(*rows), texts(("d1", TEXT), kind="item_flag"), THREE)
+    judged = adjudicate(votes(valid, THREE), tables.LABELS.empty)
+    assert disputed(votes(valid, THREE)).rows() == [("item_flag", "c1", "gore")] and judged["verdict"].to_list() == [
         None
     ]
-    # for a bound on what readers of plots miss the other two are absent: both have read it to its end
-    told = plots(made, stands, THREE.slugs).sort("trait")
-    assert dict(told.select("trait", "verdict").iter_rows()) == {
+    # for the bound on what readers of plots miss, the other two traits are absent: both read the plot to its end
+    plot_labels = plots(judged, valid, THREE.slugs).sort("trait")
+    assert dict(plot_labels.select("trait", "verdict").iter_rows()) == {
         "gore": None,
         "needles": "absent",
         "sad_endings": "absent",
     }
-    one = stands.filter(pl.col("reviewer") == "ann")
-    assert plots(adjudicate(votes(one, THREE), tables.LABELS.empty), one, THREE.slugs).height == 1
+    by_ann = valid.filter(pl.col("reviewer") == "ann")
+    assert plots(adjudicate(votes(by_ann, THREE), tables.LABELS.empty), by_ann, THREE.slugs).height == 1
 
 
 def test_an_adjudicators_star_rules_on_nothing():
-    told = labels(review("ann", "*", "absent"), review("cy", "*", "absent", role="adjudicator"))
-    assert {said(label) for label in told.values()} == {(None, "unresolved")}
+    by_trait = labels(review("ann", "*", "absent"), review("cy", "*", "absent", role="adjudicator"))
+    assert {said(label) for label in by_trait.values()} == {(None, "unresolved")}
 
 
 def test_a_star_says_nothing_about_a_plot_or_under_another_taxonomy():
     assert labels(review("ann", "*", "absent", kind="item_flag"), text=texts(("d1", TEXT), kind="item_flag")) == {}
-    stands, out = standing(
+    valid, drops = standing(
         reviews(review("ann", "*", "absent", taxonomy="older"), review("ann", "gone", "absent")),
         texts(("d1", TEXT)),
         THREE,
     )
-    assert out == {"`*` of another taxonomy": 1, "trait not in the taxonomy": 1}
-    assert votes(stands, THREE).is_empty()
+    assert drops == {"`*` of another taxonomy": 1, "trait not in the taxonomy": 1}
+    assert votes(valid, THREE).is_empty()
 
 
 def appended(before: pl.DataFrame, *rows: dict, text: pl.DataFrame | None = None) -> pl.DataFrame:
-    new = changed(pl.DataFrame([*labels(*rows, text=text, before=before).values()], schema=_no_id()), before)
-    assert not set(new["label"]) & set(before["label"])
-    return pl.concat([before, new])
+    added = changed(pl.DataFrame([*labels(*rows, text=text, before=before).values()], schema=_no_id()), before)
+    assert not set(added["label"]) & set(before["label"])
+    return pl.concat([before, added])
 
 
 def _no_id() -> pl.Schema:
-    return pl.Schema({c: k for c, k in tables.LABELS.schema.items() if c != "label"})
+    return pl.Schema({column: dtype for column, dtype in tables.LABELS.schema.items() if column != "label"})
 
 
 def test_labels_are_appended_only_where_they_changed_and_may_come_back():
@@ -171,23 +171,23 @@ def test_labels_are_appended_only_where_they_changed_and_may_come_back():
     bo = review("bo", "gore", "present", spans=[span("blood")])
     first = appended(tables.LABELS.empty, ann, bo)
     assert appended(first, ann, bo).height == first.height == 1
-    doubt = appended(first, ann, bo, review("bo", "gore", "absent"))
-    assert doubt["method"].to_list() == ["agreed", "unresolved"]
+    disputed_labels = appended(first, ann, bo, review("bo", "gore", "absent"))
+    assert disputed_labels["method"].to_list() == ["agreed", "unresolved"]
     # the text changes and all evidence is gone: the label goes too, and comes back with the text
-    gone = appended(first, ann, bo, text=texts(("d1", TEXT), ("d2", ["hello"])))
-    assert gone["method"].to_list() == ["agreed", "unresolved"]
-    assert gone["reviews"].to_list()[1] == []
-    back = appended(gone, ann, bo)
-    assert back["method"].to_list() == ["agreed", "unresolved", "agreed"]
+    without_evidence = appended(first, ann, bo, text=texts(("d1", TEXT), ("d2", ["hello"])))
+    assert without_evidence["method"].to_list() == ["agreed", "unresolved"]
+    assert without_evidence["reviews"].to_list()[1] == []
+    restored = appended(without_evidence, ann, bo)
+    assert restored["method"].to_list() == ["agreed", "unresolved", "agreed"]
 
 
 def test_one_simulated_review_marks_its_labels():
-    told = labels(
+    by_trait = labels(
         review("ann", "gore", "absent", simulated=True),
         review("bo", "gore", "absent"),
         review("bo", "needles", "absent"),
     )
-    assert (told["gore"]["simulated"], told["needles"]["simulated"]) == (True, False)
+    assert (by_trait["gore"]["simulated"], by_trait["needles"]["simulated"]) == (True, False)
 
 
 def test_the_adjudicator_sees_arguments_and_no_names():
@@ -195,10 +195,10 @@ def test_the_adjudicator_sees_arguments_and_no_names():
         review("ann", "gore", "present", spans=[span("blood")], form="explicit", note="clear to me"),
         review("bo", "gore", "absent"),
     ]
-    stands, _ = standing(reviews(*rows), texts(("d1", TEXT)), THREE)
-    cast = votes(stands, THREE)
-    told = opinions(cast, disputed(cast))
-    assert told["said"].to_list() == [["absent", "present, explicit: “blood” (clear to me)"]]
+    valid, _ = standing(reviews(*rows), texts(("d1", TEXT)), THREE)
+    ballots = votes(valid, THREE)
+    arguments = opinions(ballots, disputed(ballots))
+    assert arguments["said"].to_list() == [["absent", "present, explicit: “blood” (clear to me)"]]
 
 
 def test_item_labels_become_warnings_and_are_taken_back():
@@ -206,13 +206,13 @@ def test_item_labels_become_warnings_and_are_taken_back():
     frame = pl.DataFrame(
         [
             dict.fromkeys(tables.LABELS.columns)
-            | {"label": n, "kind": "item_flag", "subject": "i1", "trait": "gore", "verdict": v}
-            for n, v in rows
+            | {"label": name, "kind": "item_flag", "subject": "i1", "trait": "gore", "verdict": verdict}
+            for name, verdict in rows
         ],
         schema=tables.LABELS.schema,
     )
-    told = tables.check(warnings(frame), tables.WARNINGS)
-    assert told.select("ref", "topic", "answer").rows() == [
+    rows_of_warnings = tables.check(warnings(frame), tables.WARNINGS)
+    assert rows_of_warnings.select("ref", "topic", "answer").rows() == [
         ("item:i1", "gore", "yes"),
         ("item:i1", "gore", None),
         ("item:i1", "gore", "no"),
@@ -222,27 +222,27 @@ def test_item_labels_become_warnings_and_are_taken_back():
 
 
 def test_labels_need_only_texts_that_changed_or_hold_evidence(workspace, cli, monkeypatch):
-    """c1 has evidence, c2 a longer text than the one that was judged; of c3 and c4 the digest says enough."""
+    """c1 has evidence, c2 has a longer text than the one that was judged; for c3 and c4 the digest is enough."""
     world.fill(workspace)
     old = store.read(workspace, tables.CONVERSATIONS).filter(conversation="c2")
     turns = [{"role": "seeker", "text": f"Well. {world.TEXTS['c2']}", "items": []}, *old["turns"][0][1:]]
     grown = old.with_columns(digest=pl.lit("d2"), turns=pl.Series([turns], dtype=old.schema["turns"]))
     store.append(workspace, tables.CONVERSATIONS, grown)
-    given = [("c1", "gore", "blood"), ("c2", "accidents_disasters", "crash")]
+    claims = [("c1", "gore", "blood"), ("c2", "accidents_disasters", "crash")]
     rows = [
-        review(who, trait, "present", subject=c, digest=f"d-{c}", spans=[world.span(c, quote)], taxonomy=ALL.digest)
-        for c, trait, quote in given
-        for who in ("ann", "bo")
+        review(name, trait, "present", subject=c, digest=f"d-{c}", spans=[world.span(c, quote)], taxonomy=ALL.digest)
+        for c, trait, quote in claims
+        for name in ("ann", "bo")
     ]
     store.append(workspace, tables.REVIEWS, reviews(*rows))
-    desk = command.gather(workspace)
-    assert desk.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c1", "d-c2", "d2"]
-    assert desk.known.drop("turns").equals(desk.texts.drop("turns"))
-    full, left_out = standing(desk.reviews, desk.texts, ALL)
-    assert desk.standing.equals(full) and desk.left_out == left_out == {}
-    assert desk.standing.filter(subject="c2")["spans"][0][0]["start"] == turns[0]["text"].index("crash")
+    state = command.gather(workspace)
+    assert state.known.filter(pl.col("turns").is_not_null())["digest"].to_list() == ["d-c1", "d-c2", "d2"]
+    assert state.known.drop("turns").equals(state.texts.drop("turns"))
+    expected, left_out = standing(state.reviews, state.texts, ALL)
+    assert state.standing.equals(expected) and state.left_out == left_out == {}
+    assert state.standing.filter(subject="c2")["spans"][0][0]["start"] == turns[0]["text"].index("crash")
 
-    read = store.read
-    monkeypatch.setattr(store, "read", lambda ws, table: 1 / (table != tables.CONVERSATIONS) and read(ws, table))
-    told = cli("adjudicate", "-C", workspace.root, "--json")
-    assert (told.code, told.json["agreed"], told.json["added"]) == (0, 2, 2), told.err
+    real_read = store.read
+    monkeypatch.setattr(store, "read", lambda ws, table: 1 / (table != tables.CONVERSATIONS) and real_read(ws, table))
+    result = cli("adjudicate", "-C", workspace.root, "--json")
+    assert (result.code, result.json["agreed"], result.json["added"]) == (0, 2, 2), result.err

@@ -1,4 +1,4 @@
-"""Blind controls: what comes back to whom, how it was read, and what that says of the truth."""
+"""Blind controls: which tasks come back to whom, how they were read, and what that says about the truth."""
 
 import polars as pl
 import pytest
@@ -20,13 +20,13 @@ from tests.worlds import blind_worlds as worlds
 from tests.worlds.routing import NO_DISPUTES, conversations, proposals, send
 
 MANY = [f"c{n}" for n in range(40)]
-FOUND = MANY[:10]  # ann and bo found needles there, and nothing had said so
+FOUND = MANY[:10]  # ann and bo found needles there, and nothing had suggested it
 NONE = tables.DECOYS.empty
 
 
 def frame(columns: str, *rows: tuple[object, ...]) -> pl.DataFrame:
-    made = pl.DataFrame([("sensitivity", *row) for row in rows], schema=["kind", *columns.split()], orient="row")
-    return made.with_columns(pl.col(pl.Null).cast(pl.String))
+    filled = pl.DataFrame([("sensitivity", *row) for row in rows], schema=["kind", *columns.split()], orient="row")
+    return filled.with_columns(pl.col(pl.Null).cast(pl.String))
 
 
 def labels(*rows: tuple[str, str, str, str | None]) -> pl.DataFrame:
@@ -34,7 +34,7 @@ def labels(*rows: tuple[str, str, str, str | None]) -> pl.DataFrame:
 
 
 def given(why: str, *who: tuple[str, str]) -> pl.DataFrame:
-    rows = [("sensitivity", subject, name, "reviewer", f"d-{subject}", why, "mon") for subject, name in who]
+    rows = [("sensitivity", subject, reviewer, "reviewer", f"d-{subject}", why, "mon") for subject, reviewer in who]
     return tables.ASSIGNMENTS.frame(rows)
 
 
@@ -44,9 +44,9 @@ NEEDLES = frame("subject trait", *((c, "needles") for c in FOUND))
 
 def planted(share: float = 0.2, found: pl.DataFrame = NEEDLES, new: pl.DataFrame | None = None, **plan) -> pl.DataFrame:
     """A push of 30 conversations to ann, bo and di, with controls."""
-    text = texts(conversations(*MANY))
+    all_texts = texts(conversations(*MANY))
     new = given("proposed", *((c, name) for c in MANY[10:] for name in ("ann", "bo", "di"))) if new is None else new
-    return plant(new, BEFORE, found, text, Plan(("ann", "bo", "di"), **plan), share)
+    return plant(new, BEFORE, found, all_texts, Plan(("ann", "bo", "di"), **plan), share)
 
 
 def test_only_what_people_found_by_themselves_comes_back():
@@ -65,13 +65,13 @@ def test_only_what_people_found_by_themselves_comes_back():
 
 
 def test_controls_are_a_share_of_what_a_reviewer_has_and_lie_among_it():
-    new = planted()
-    # di has 30 tasks, so 7 of 37 are at most a fifth, and 8 of 38 are more; ann and bo found all of them
-    controls = new.filter(why="control")
+    assigned = planted()
+    # di has 30 tasks, so 7 of 37 are at most a fifth, and 8 of 38 are more; ann and bo found all controls themselves
+    controls = assigned.filter(why="control")
     assert controls["reviewer"].to_list() == ["di"] * 7
-    places = new.filter(reviewer="di").with_row_index().filter(why="control")["index"].to_list()
+    places = assigned.filter(reviewer="di").with_row_index().filter(why="control")["index"].to_list()
     assert places[0] < 20 and places[-1] < 37 and places != list(range(30, 37))
-    # ten conversations are all there is, and a push with five other tasks has five
+    # there are only ten such conversations, and a push with five other tasks gets five
     assert planted(0.5).filter(why="control").height == 10
     few = given("proposed", *((c, "di") for c in MANY[10:15]))
     assert planted(0.5, new=few).filter(why="control").height == 5
@@ -95,9 +95,9 @@ def test_a_control_looks_like_an_audit():
         proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3"))),
     )
     tasks = [given("audit", ("c1", "di")), given("control", ("c2", "di")), given("held_back", ("c3", "di"))]
-    nobody = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
+    reviews = tables.REVIEWS.empty.with_columns(out=pl.lit(None, pl.String))
     shown = units(
-        pl.concat(tasks), text, claims, nobody, NO_DISPUTES.with_columns(said=pl.lit(None, pl.List(pl.String)))
+        pl.concat(tasks), text, claims, reviews, NO_DISPUTES.with_columns(said=pl.lit(None, pl.List(pl.String)))
     )
     assert shown["trait"].to_list() == ["*"] * 3
     assert shown.drop("subject", "digest", "why").unique().height == 1
@@ -107,21 +107,21 @@ def test_the_suggestion_is_kept_from_one_of_two_readers_in_a_tenth_of_the_claims
     ids = [f"c{n}" for n in range(2_000)]
     claims = proposals(*((c, "gore", "present") for c in ids))
     sent = send(texts(conversations(*ids)), claims, held_back=0.1)
-    held = sent.filter(why="held_back")
+    held_back = sent.filter(why="held_back")
     # binomial: 200 of 2,000, with a standard deviation of 13
-    assert 160 < held.height == held["subject"].n_unique() < 240 and sent.height == 4_000
-    assert min(held["reviewer"].value_counts()["count"]) > 30
-    first = sent.with_columns(nth=pl.int_range(pl.len()).over("subject")).filter(why="held_back")["nth"]
-    assert 0.3 < first.mean() < 0.7
+    assert 160 < held_back.height == held_back["subject"].n_unique() < 240 and sent.height == 4_000
+    assert min(held_back["reviewer"].value_counts()["count"]) > 30
+    positions = sent.with_columns(nth=pl.int_range(pl.len()).over("subject")).filter(why="held_back")["nth"]
+    assert 0.3 < positions.mean() < 0.7
 
 
 def test_nothing_severe_is_held_back():
-    """Its warning would be held back with it: one of ten such readers met it unwarned."""
+    """Its warning would be held back with the suggestion: one of ten such readers would read it unwarned."""
     ids = [f"c{n}" for n in range(200)]
     claims = proposals(*((c, "gore" if n % 2 else "needles", "present") for n, c in enumerate(ids)))
     text, severe = texts(conversations(*ids)), frozenset({"gore"})
-    held = send(text, claims, held_back=1.0, severe=severe).filter(why="held_back")
-    assert {*held["subject"]} == {*ids[::2]}
+    held_back = send(text, claims, held_back=1.0, severe=severe).filter(why="held_back")
+    assert {*held_back["subject"]} == {*ids[::2]}
     known = frozenset(("sensitivity", c, "gore") for c in ids)  # another reader found it there
     assert send(text, claims, held_back=1.0, severe=severe, known=known).filter(why="held_back").is_empty()
 
@@ -129,46 +129,46 @@ def test_nothing_severe_is_held_back():
 def test_gold_that_is_warned_of_tells_nothing_of_the_truth():
     gold = [("sensitivity", "c1", ["gore", "needles"]), ("sensitivity", "c2", ["needles"])]
     gold = pl.DataFrame(gold, schema=tables.GOLD.schema, orient="row")
-    said = [(c, "ann", "reviewer", t, "absent") for c in ("c1", "c2") for t in ("gore", "needles")]
-    votes = frame("subject reviewer role trait verdict", *said)
-    tasks, nothing = given("gold", ("c1", "ann"), ("c2", "ann")), proposals()
-    read = readings(tasks, votes, labels(), gold, nothing, NONE, severe=["gore"])
-    assert read.select("subject", "missed", "by_people").rows() == [("c1", True, False), ("c2", True, True)]
+    rows = [(c, "ann", "reviewer", trait, "absent") for c in ("c1", "c2") for trait in ("gore", "needles")]
+    votes = frame("subject reviewer role trait verdict", *rows)
+    tasks, claims = given("gold", ("c1", "ann"), ("c2", "ann")), proposals()
+    blind_readings = readings(tasks, votes, labels(), gold, claims, NONE, severe=["gore"])
+    assert blind_readings.select("subject", "missed", "by_people").rows() == [("c1", True, False), ("c2", True, True)]
 
 
 def test_who_corrects_an_answer_has_read_it_blind_all_the_same():
-    """A control that was missed, and corrected after a talk, was not missed: the bound relative to the truth fell."""
+    """A missed control that was corrected after a talk no longer counted as missed: the bound on the truth fell."""
     gold = pl.DataFrame([("sensitivity", c, ["gore"]) for c in MANY[:5]], schema=tables.GOLD.schema, orient="row")
-    done = {  # what they said, in order; `*` says absent
+    answers = {  # the answers in order; `*` means absent
         "c0": [("*", "absent")],
         "c1": [("*", "absent"), ("gore", "present"), ("*", "absent")],
         "c2": [("gore", "present"), ("*", "absent")],
         "c3": [("gore", "present"), ("*", "absent"), ("gore", "absent")],
         "c4": [("gore", "unsure"), ("*", "absent"), ("gore", "present")],
     }
-    rows = [(c, "ann", "reviewer", t, v, "d", "t1") for c, said in done.items() for t, v in said]
-    last = {c: [v for t, v in said if t == "gore"][-1:] or ["absent"] for c, said in done.items()}
-    now = frame("subject reviewer role trait verdict", *((c, "ann", "reviewer", "gore", *v) for c, v in last.items()))
-    tasks = given("gold", *((c, "ann") for c in done))
+    rows = [(c, "ann", "reviewer", t, v, "d", "t1") for c, verdicts in answers.items() for t, v in verdicts]
+    last = {c: [v for t, v in verdicts if t == "gore"][-1:] or ["absent"] for c, verdicts in answers.items()}
+    votes = frame("subject reviewer role trait verdict", *((c, "ann", "reviewer", "gore", *v) for c, v in last.items()))
+    tasks = given("gold", *((c, "ann") for c in answers))
 
     def missed(*more: tuple[str, ...]) -> list[bool]:
-        every = frame("subject reviewer role trait verdict digest taxonomy", *rows, *more)
-        return readings(tasks, now, labels(), gold, proposals(), NONE, reviews=every)["missed"].to_list()
+        history = frame("subject reviewer role trait verdict digest taxonomy", *rows, *more)
+        return readings(tasks, votes, labels(), gold, proposals(), NONE, reviews=history)["missed"].to_list()
 
     assert missed() == [True, True, False, False, False]
-    anew = [(*row[:5], "e", "t1") for row in rows if row[0] == "c1"][1:]  # the text has changed, and c1 was read again
-    assert missed(*anew) == [True, False, False, False, False]
+    newer = [(*row[:5], "e", "t1") for row in rows if row[0] == "c1"][1:]  # the text has changed; c1 was read again
+    assert missed(*newer) == [True, False, False, False, False]
 
 
 def test_a_control_is_no_vote():
     votes = frame("subject reviewer trait", ("c1", "ann", "needles"), ("c1", "di", "needles"), ("c2", "di", "needles"))
-    kept, controls = split_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
-    assert kept.select("subject", "reviewer").rows() == [("c1", "ann"), ("c2", "di")]
+    counted, controls = split_votes(votes, pl.concat([BEFORE, given("control", ("c1", "di"))]))
+    assert counted.select("subject", "reviewer").rows() == [("c1", "ann"), ("c2", "di")]
     assert controls.select("subject", "reviewer").rows() == [("c1", "di")]
 
 
 def test_each_conversation_is_read_once_by_one_sensitivity():
-    """Gold that is claimed tells who clicks through, and nothing of those who paste what claimed it."""
+    """Claimed gold shows who clicks through, but not who pastes the answer of the model that claimed it."""
     tasks = [given("gold", ("c1", "ann"), ("c2", "ann")), given("held_back", ("c3", "ann"), ("c4", "ann"))]
     tasks += [given("control", ("c5", "ann")), given("proposed", ("c6", "ann"))]
     gold = pl.DataFrame(
@@ -179,11 +179,11 @@ def test_each_conversation_is_read_once_by_one_sensitivity():
     claims = proposals(*((c, "gore", "present") for c in ("c1", "c2", "c3", "c4")))
     judged = labels(("c3", "gore", "adjudicated", "present"), ("c5", "needles", "agreed", "present"))
     judged = pl.concat([judged, labels(("c4", "gore", "agreed", "absent"))])
-    said = [(c, "ann", "reviewer", t, "absent") for c in ("c1", "c2", "c3", "c4", "c6") for t in ("gore", "needles")]
-    votes = frame("subject reviewer role trait verdict", *said, ("c5", "ann", "reviewer", "needles", "unsure"))
-    read = readings(pl.concat(tasks), votes, judged, gold, claims, NONE)
-    # c1 by what nothing claims, c2 by the claim, c3's label says so, c4's does not, c5 is unsure, c6 was suggested
-    assert read.select("subject", "trait", "missed", "by_people").rows() == [
+    rows = [(c, "ann", "reviewer", t, "absent") for c in ("c1", "c2", "c3", "c4", "c6") for t in ("gore", "needles")]
+    votes = frame("subject reviewer role trait verdict", *rows, ("c5", "ann", "reviewer", "needles", "unsure"))
+    blind_readings = readings(pl.concat(tasks), votes, judged, gold, claims, NONE)
+    # c1 by the unclaimed trait, c2 by the claim, c3's label says so, c4's does not, c5 is unsure, c6 was suggested
+    assert blind_readings.select("subject", "trait", "missed", "by_people").rows() == [
         ("c1", "needles", True, True),
         ("c2", "gore", True, False),
         ("c3", "gore", True, False),
@@ -197,37 +197,37 @@ def read_by(*rows: tuple[str, str, bool]) -> pl.DataFrame:
 
 
 def test_what_two_readers_miss_is_counted_by_conversation():
-    both = read_by(
+    two_readers = read_by(
         ("c1", "ann", True), ("c1", "bo", True), ("c2", "ann", True), ("c2", "bo", False), ("c3", "di", True)
     )
-    assert blind_misses(both) == Blind(3, 2, None)  # c1 by both, c3 by its only reader; 3 are too few to tell
-    third = pl.concat([both, read_by(("c1", "di", False), ("c4", "ann", False), ("c4", "di", False))])
-    assert blind_misses(third) == Blind(4, 2, None)  # two make a label: what a third would have found is missed
-    # of three readers two make a label: c1 and c2 had one or none of two who found it, a third may find it too or not;
-    # of c3 nobody can tell, by one reader
-    assert blind_misses(both, readers=3) == Blind(2, 2, None)
-    # found by di alone, c1 is missed by two of three; c4 by nobody
-    assert blind_misses(third, readers=3) == Blind(3, 2, None)
-    assert blind_misses(third, readers=1) == Blind(4, 3, None)  # by the first reader alone: c1, c2, c3
-    enough = blind_misses(read_by(*((f"c{n}", name, n == 0) for n in range(20) for name in ("ann", "bo"))))
+    assert blind_misses(two_readers) == Blind(3, 2, None)  # c1 by both, c3 by its only reader; 3 are too few to tell
+    three_readers = pl.concat([two_readers, read_by(("c1", "di", False), ("c4", "ann", False), ("c4", "di", False))])
+    assert blind_misses(three_readers) == Blind(4, 2, None)  # two make a label: what only a third finds is missed
+    # two of three readers make a label: of two readers, none found c1 and one found c2; a third may find it or not;
+    # c3 has one reader, which tells nothing
+    assert blind_misses(two_readers, readers=3) == Blind(2, 2, None)
+    # only di found c1, so two of three missed it; nobody missed c4
+    assert blind_misses(three_readers, readers=3) == Blind(3, 2, None)
+    assert blind_misses(three_readers, readers=1) == Blind(4, 3, None)  # by the first reader alone: c1, c2, c3
+    many = blind_misses(read_by(*((f"c{n}", name, n == 0) for n in range(20) for name in ("ann", "bo"))))
     # 1 of 20 with a chance of 2.5 % to be wrong at any look: 35.7 %
-    assert (enough.read, enough.missed, enough.rate) == (20, 1, pytest.approx(0.357, abs=0.001))
+    assert (many.read, many.missed, many.rate) == (20, 1, pytest.approx(0.357, abs=0.001))
 
 
 def test_the_share_of_the_truth():
-    # of 100 that are there two readers would find 90 at least, and the labels hold 96 % of those: 86.4
+    # of 100 present ones two readers would find at least 90, and the labels hold 96 % of those: 86.4
     blind = Blind(60, 2, 0.1)
     assert of_the_truth(0.04, blind) == pytest.approx(1 - 0.96 * 0.9)
     assert of_the_truth(0.04, blind, harder=2) == pytest.approx(1 - 0.96 * 0.8)
     assert of_the_truth(0.04, blind, harder=20) == 1
-    times = breaks_at(0.04, blind)
-    assert times == pytest.approx((1 - 0.8 / 0.96) / 0.1)  # 1.67: then 1 - 0.96 * 0.8333 = 0.2 are missed
+    factor = breaks_at(0.04, blind)
+    assert factor == pytest.approx((1 - 0.8 / 0.96) / 0.1)  # 1.67: then 1 - 0.96 * 0.8333 = 0.2 are missed
     assert words(0.04, blind) == (
         "<= 13.6 % relative to the truth, as far as missed ones are no harder than the blind controls"
         " (20 % up to 1.7 times as hard)"
     )
-    few = words(0.04, Blind(19, 0, None))
-    assert few == "not known (19 of 20 blind controls read of which nothing was ever suggested)"
+    text = words(0.04, Blind(19, 0, None))
+    assert text == "not known (19 of 20 blind controls read of which nothing was ever suggested)"
     assert breaks_at(0.3, blind) == 0 and of_the_truth(None, blind) is None
 
 
@@ -236,12 +236,12 @@ def test_the_share_of_the_truth():
 def test_the_bound_on_the_truth_holds_as_far_as_it_says(harder):
     # at every look of each world; of 20 worlds one may be wrong, P(2 or more | 20, 0.05) = 0.26, and none is seen
     looks = [list(worlds.looks(seed, harder)) for seed in range(20)]
-    assert sum(not all(look.covers(harder) for look in of) for of in looks) <= 1
-    assert all(look.blind.rate is not None for of in looks for look in of[1:])
+    assert sum(not all(look.covers(harder) for look in looks_of_world) for looks_of_world in looks) <= 1
+    assert all(look.blind.rate is not None for looks_of_world in looks for look in looks_of_world[1:])
 
 
 @pytest.mark.parametrize(("reader", "flagged"), [(worlds.PASTES, 1), (worlds.CLICKS, 1), (worlds.HONEST, 0)])
 def test_twenty_controls_tell_who_reads(reader, flagged):
-    # of 200: pasters miss 19 of 20, and 15 are enough, P(X < 15 | 20, 0.95) = 0.0003; honest ones 0.0025 at most
-    told = [worlds.ever_flagged(reader, seed) for seed in range(200)]
-    assert abs(sum(told) - 200 * flagged) <= 2
+    # 200 readers: pasters miss 19 of 20, and 15 are enough, P(X < 15 | 20, 0.95) = 0.0003; honest ones 0.0025 at most
+    flags = [worlds.ever_flagged(reader, seed) for seed in range(200)]
+    assert abs(sum(flags) - 200 * flagged) <= 2

@@ -1,4 +1,4 @@
-"""Labels that are wrong: rechecks by the adjudicator; and sure proposals that become labels without a reader."""
+"""Wrong labels: rechecks by the adjudicator, and sure proposals that become labels without a reader."""
 
 import json
 import random
@@ -27,14 +27,14 @@ DRAW = designed(texts(conversations(*MANY)), proposals(), Plan())
 
 
 def votes(*rows: tuple[str, str, str]) -> pl.DataFrame:
-    """(conversation, who, verdict) on gore; `cy` is the adjudicator."""
-    made = [
+    """Reviews on gore from (conversation, reviewer, verdict); `cy` is the adjudicator."""
+    full_rows = [
         dict.fromkeys((*tables.REVIEWS.columns,))
         | {"kind": "sensitivity", "subject": c, "trait": "gore", "reviewer": who, "verdict": verdict, "digest": "d"}
         | {"role": "adjudicator" if who == "cy" else "reviewer", "review": f"{c}{who}", "simulated": False, "spans": []}
         for c, who, verdict in rows
     ]
-    return tables.REVIEWS.frame(made)
+    return tables.REVIEWS.frame(full_rows)
 
 
 def agreed(*ids: str) -> list[tuple[str, str, str]]:
@@ -51,62 +51,62 @@ def by_hash(*ids: str) -> list[str]:
 
 
 def test_a_share_of_the_agreed_labels_is_drawn_and_stays_drawn():
-    said = votes(*agreed(*MANY), ("x", "ann", "present"), ("y", "ann", "present"), ("y", "bo", "absent"))
-    due = precision.rechecks(said, tables.ASSIGNMENTS.empty, NOBODY, 0.2)["subject"].to_list()
+    reviews = votes(*agreed(*MANY), ("x", "ann", "present"), ("y", "ann", "present"), ("y", "bo", "absent"))
+    due = precision.rechecks(reviews, tables.ASSIGNMENTS.empty, NOBODY, 0.2)["subject"].to_list()
     assert 40 <= len(due) <= 80  # of 300
     assert set(due) <= set(MANY)  # one vote, or two that differ, are no label
-    later = precision.rechecks(said, rechecked(*due), NOBODY, 0.0)["subject"].to_list()
+    later = precision.rechecks(reviews, rechecked(*due), NOBODY, 0.0)["subject"].to_list()
     assert later == due
     ruled = votes(*agreed(*MANY), *((c, "cy", "present") for c in due[:10]))
     assert precision.rechecks(ruled, rechecked(*due), NOBODY)["subject"].to_list() == due[10:]
-    assert precision.rechecks(said, tables.ASSIGNMENTS.empty, NOBODY).is_empty()
+    assert precision.rechecks(reviews, tables.ASSIGNMENTS.empty, NOBODY).is_empty()
 
 
 def test_a_label_that_is_none_any_more_draws_no_others():
-    """Of 300 conversations with two labels each, a reviewer thinks again of one that was drawn. The border was that
-    conversation's other label then, anywhere in the draw, and all before it were due, for good."""
+    """Of 300 conversations with two labels each, a reviewer changes their mind on a drawn label. Then the other label
+    of that conversation became the border, anywhere in the draw, and all before it were due for good."""
     gore = votes(*agreed(*MANY))
     both = pl.concat([gore, gore.with_columns(trait=pl.lit("needles"))])
     due = precision.rechecks(both, UNGIVEN, NOBODY, 0.05)
-    told = rechecked(*due["subject"].unique().sort())
+    assigned = rechecked(*due["subject"].unique().sort())
     units = [(c, trait) for _, c, trait in due.iter_rows()]
-    other = {"gore": "needles", "needles": "gore"}
-    undone, trait = max(units, key=lambda unit: precision._hash((unit[0], other[unit[1]])))
-    its = (pl.col("subject") == undone) & (pl.col("trait") == trait) & (pl.col("reviewer") == "bo")
-    later = both.with_columns(verdict=pl.when(its).then(pl.lit("absent")).otherwise("verdict"))
+    other_trait = {"gore": "needles", "needles": "gore"}
+    undone, trait = max(units, key=lambda unit: precision._hash((unit[0], other_trait[unit[1]])))
+    withdrawn = (pl.col("subject") == undone) & (pl.col("trait") == trait) & (pl.col("reviewer") == "bo")
+    later = both.with_columns(verdict=pl.when(withdrawn).then(pl.lit("absent")).otherwise("verdict"))
     expected = {unit for unit in units if unit != (undone, trait)}
     for share in (0.0, 0.05):
-        now = precision.rechecks(later, told, NOBODY, share)
-        assert {(c, trait) for _, c, trait in now.iter_rows()} == expected
+        rechecks = precision.rechecks(later, assigned, NOBODY, share)
+        assert {(c, trait) for _, c, trait in rechecks.iter_rows()} == expected
 
 
 def test_what_was_drawn_and_not_ruled_counts_as_wrong():
     order = by_hash(*MANY)
     rulings = [(c, "cy", "present") for c in order[:100]]
-    told, pooled = precision.false_shares(votes(*agreed(*MANY), *rulings), rechecked(*order[:100]), NOBODY, SLUGS)
-    assert (told["gore"].labels, told["gore"].rechecked, told["gore"].overturned) == (300, 100, 0)
-    assert told["gore"].certified
-    assert pooled == told["gore"]
-    assert told["needles"].share is None
-    assert precision.words(told["needles"]) == "n/a (no such labels)"
+    shares, pooled = precision.false_shares(votes(*agreed(*MANY), *rulings), rechecked(*order[:100]), NOBODY, SLUGS)
+    assert (shares["gore"].labels, shares["gore"].rechecked, shares["gore"].overturned) == (300, 100, 0)
+    assert shares["gore"].certified
+    assert pooled == shares["gore"]
+    assert shares["needles"].share is None
+    assert precision.words(shares["needles"]) == "n/a (no such labels)"
     waiting, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[20:]), rechecked(*order[:100]), NOBODY, SLUGS)
     assert (waiting["gore"].labels, waiting["gore"].overturned) == (300, 0)
     assert waiting["gore"].share > 20 / 300
-    begun, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[:80]), rechecked(*order[:100]), NOBODY, SLUGS)
-    assert begun["gore"].rechecked == 80  # the last twenty were not begun: a shorter draw, still uniform
+    partial, _ = precision.false_shares(votes(*agreed(*MANY), *rulings[:80]), rechecked(*order[:100]), NOBODY, SLUGS)
+    assert partial["gore"].rechecked == 80  # nobody began the last twenty: a shorter draw, still uniform
     wrong = [(c, "cy", "absent") for c in order[:10]]
     overturned, _ = precision.false_shares(
         votes(*agreed(*MANY), *wrong, *rulings[10:]), rechecked(*order[:100]), NOBODY, SLUGS
     )
-    # ten are no labels `present` any more: 290 stand
+    # ten labels are no longer `present`: 290 stand
     assert (overturned["gore"].labels, overturned["gore"].overturned) == (290, 10)
 
 
 def test_only_a_uniform_draw_enters_the_false_share():
-    """Disputes that the adjudicator settled are right by definition; they are no sample of what was agreed."""
-    said = votes(*agreed(*MANY), ("x", "ann", "present"), ("x", "bo", "absent"), ("x", "cy", "present"))
-    told, _ = precision.false_shares(said, tables.ASSIGNMENTS.empty, NOBODY, SLUGS)
-    assert (told["gore"].labels, told["gore"].rechecked, told["gore"].share) == (301, 0, None)
+    """Disputes that the adjudicator settled are right by definition; they are no sample of the agreed labels."""
+    reviews = votes(*agreed(*MANY), ("x", "ann", "present"), ("x", "bo", "absent"), ("x", "cy", "present"))
+    shares, _ = precision.false_shares(reviews, tables.ASSIGNMENTS.empty, NOBODY, SLUGS)
+    assert (shares["gore"].labels, shares["gore"].rechecked, shares["gore"].share) == (301, 0, None)
 
 
 def drawn(share: float, of: list[str]) -> list[str]:
@@ -114,77 +114,77 @@ def drawn(share: float, of: list[str]) -> list[str]:
 
 
 def test_the_false_share_holds_while_readers_correct_what_was_overturned():
-    """300 agreed labels, 12 % wrong, 30 % rechecked; who hears of an overturned label corrects it. With that they left
-    the sample, and the bound was below the truth in every world."""
+    """300 agreed labels, 12 % wrong, 30 % rechecked; a reader who hears of an overturned label corrects their answer.
+    With that the labels left the sample, and the bound was below the truth in every world."""
     below, rng = 0, random.Random(4)
     for world in range(25):
         ids = [f"w{world}-{n}" for n in range(300)]
         wrong, checked = {c for c in ids if rng.random() < 0.12}, drawn(0.3, ids)
         ruled = votes(*((c, "cy", "absent" if c in wrong else "present") for c in checked))
-        mended = votes(*((c, "ann", "absent") for c in checked if c in wrong))
-        every = pl.concat([votes(*agreed(*ids)), ruled, mended])
-        now = tables.last(every, *tables.UNIT, "reviewer", "role")
-        told, _ = precision.false_shares(now, rechecked(*checked), NOBODY, SLUGS, reviews=every)
-        left = wrong.difference(checked)
-        assert (told["gore"].rechecked, told["gore"].labels) == (len(checked), 300 - len(wrong.intersection(checked)))
-        below += told["gore"].share < len(left) / told["gore"].labels
+        corrections = votes(*((c, "ann", "absent") for c in checked if c in wrong))
+        history = pl.concat([votes(*agreed(*ids)), ruled, corrections])
+        latest = tables.last(history, *tables.UNIT, "reviewer", "role")
+        rates, _ = precision.false_shares(latest, rechecked(*checked), NOBODY, SLUGS, reviews=history)
+        unchecked = wrong.difference(checked)
+        assert (rates["gore"].rechecked, rates["gore"].labels) == (len(checked), 300 - len(wrong.intersection(checked)))
+        below += rates["gore"].share < len(unchecked) / rates["gore"].labels
     assert below <= 4  # of 25, where a right method errs in 5 %: more than 4 come once in 140 times
 
 
 def test_a_dispute_in_a_rechecked_conversation_is_no_recheck():
     order = by_hash(*MANY)[:40]
     border = precision._hash((order[-1], "gore"))
-    first = next(c for c in order[:-1] if precision._hash((c, "needles")) <= border)
-    said = [*agreed(*MANY), *((c, "cy", "present") for c in order)]
-    needles = votes((first, "ann", "present"), (first, "bo", "absent"), (first, "cy", "absent"))
-    every = pl.concat([votes(*said), needles.with_columns(trait=pl.lit("needles"))])
-    told, _ = precision.false_shares(every, rechecked(*order), NOBODY, SLUGS, reviews=every)
-    assert (told["needles"].zone, told["needles"].rechecked) == (0, 0)
+    conversation = next(c for c in order[:-1] if precision._hash((c, "needles")) <= border)
+    rows = [*agreed(*MANY), *((c, "cy", "present") for c in order)]
+    needles = votes((conversation, "ann", "present"), (conversation, "bo", "absent"), (conversation, "cy", "absent"))
+    all_reviews = pl.concat([votes(*rows), needles.with_columns(trait=pl.lit("needles"))])
+    shares, _ = precision.false_shares(all_reviews, rechecked(*order), NOBODY, SLUGS, reviews=all_reviews)
+    assert (shares["needles"].zone, shares["needles"].rechecked) == (0, 0)
 
 
 def test_an_unread_label_stays_in_the_sample_once_it_is_rechecked():
-    """A ruling makes it a label that somebody has read: it left the zone with its outcome, right or wrong."""
+    """A ruling turns it into a label that somebody has read: it left the zone with its outcome, right or wrong."""
     order = by_hash(*MANY)
     ruled = votes(*((c, "cy", "absent" if n < 2 else "present") for n, c in enumerate(order[:60])))
     auto = frozenset((c, "gore") for c in order[60:])
-    told, _ = precision.false_shares(ruled, rechecked(*order[:60]), auto, SLUGS)
-    assert (told["gore"].rechecked, told["gore"].overturned, told["gore"].labels) == (60, 2, 298)
-    assert told["gore"].share > 2 / 300
+    shares, _ = precision.false_shares(ruled, rechecked(*order[:60]), auto, SLUGS)
+    assert (shares["gore"].rechecked, shares["gore"].overturned, shares["gore"].labels) == (60, 2, 298)
+    assert shares["gore"].share > 2 / 300
 
 
 def sure_world(right: int, wrong: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """300 sure proposals of gore; the first ones in the order of proposals were read."""
+    """300 sure proposals of gore; the first ones in the order of proposals have been read."""
     order = sorted(MANY, key=by_turn)
     props = proposals(*((c, "gore", "present") for c in MANY)).with_columns(confidence=0.97, form=pl.lit("implicit"))
-    said = votes(
-        *agreed(*order[wrong : wrong + right]), *((c, w, "absent") for c in order[:wrong] for w in ("ann", "bo"))
+    reviews = votes(
+        *agreed(*order[wrong : wrong + right]), *((c, name, "absent") for c in order[:wrong] for name in ("ann", "bo"))
     )
-    return props, said, judge(said, tables.LABELS.empty)
+    return props, reviews, judge(reviews, tables.LABELS.empty)
 
 
 def test_sure_proposals_that_were_passed_over_in_the_draw_are_no_labels():
-    """All 300 are drawn and three hard ones left open: they are all that is unread, and none of them is known."""
-    props, said, known = sure_world(right=300, wrong=0)
-    open_ = sorted(MANY, key=by_turn)[10:13]
-    said, known = (frame.filter(~pl.col("subject").is_in(open_)) for frame in (said, known))
-    assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
+    """All 300 are drawn and three hard ones are left open: only these are unread, and none of them has a label."""
+    props, reviews, labelled = sure_world(right=300, wrong=0)
+    unread = sorted(MANY, key=by_turn)[10:13]
+    reviews, labelled = (frame.filter(~pl.col("subject").is_in(unread)) for frame in (reviews, labelled))
+    assert not precision.carried(precision.sure(props, 0.95), reviews, labelled, UNGIVEN, DRAW)
 
 
 def test_sure_proposals_become_labels_only_under_a_certificate():
-    props, said, known = sure_world(right=120, wrong=0)
+    props, reviews, labelled = sure_world(right=120, wrong=0)
     sure = precision.sure(props, 0.95)
-    units = precision.carried(sure, said, known, UNGIVEN, DRAW)
+    units = precision.carried(sure, reviews, labelled, UNGIVEN, DRAW)
     assert len(units) == 180
-    assert not precision.carried(precision.sure(props, 0.98), said, known, UNGIVEN, DRAW)
+    assert not precision.carried(precision.sure(props, 0.98), reviews, labelled, UNGIVEN, DRAW)
     rows = precision.labels(sure, units, texts(conversations(*MANY)))
     assert set(rows.select("method", "verdict", "form").iter_rows()) == {("auto", "present", "implicit")}
-    made = judge(said, tables.LABELS.empty, rows)
-    assert dict(made["method"].value_counts().iter_rows()) == {"agreed": 120, "auto": 180}
-    gone = rows.with_columns(label=pl.lit("l")).select(tables.LABELS.columns.keys())
-    assert set(judge(said, gone).filter(pl.col("method") == "unresolved")["verdict"]) == {None}  # asked for no more
+    judged_now = judge(reviews, tables.LABELS.empty, rows)
+    assert dict(judged_now["method"].value_counts().iter_rows()) == {"agreed": 120, "auto": 180}
+    autos = rows.with_columns(label=pl.lit("l")).select(tables.LABELS.columns.keys())
+    assert set(judge(reviews, autos).filter(pl.col("method") == "unresolved")["verdict"]) == {None}  # asked for no more
     for right, wrong in ((30, 0), (114, 6)):  # too few; 5 % wrong
-        props, said, known = sure_world(right, wrong)
-        assert not precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
+        props, reviews, labelled = sure_world(right, wrong)
+        assert not precision.carried(precision.sure(props, 0.95), reviews, labelled, UNGIVEN, DRAW)
 
 
 def test_a_proposer_that_finds_nothing_takes_no_sure_proposal_of_another_away():
@@ -196,28 +196,28 @@ def test_a_proposer_that_finds_nothing_takes_no_sure_proposal_of_another_away():
 
 
 def test_sure_proposals_stay_labels_while_the_audit_reads_on():
-    """120 of 300 were read as proposals; of the 180 labels the audit comes to 100, in its own order, and all are right.
+    """120 of 300 were read as proposals. The audit reads 100 of the 180 labels, in its own order, and all are right.
 
     4 of the 80 unread may be wrong. The first 120 alone leave 7 in all; in the order of proposals the 100 lie anywhere
-    among the 180, with 80 holes between them, and tell nothing more.
+    among the 180, with 80 holes between them, and show nothing more.
     """
-    props, said, known = sure_world(right=120, wrong=0)
-    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
-    drawn = sorted((c for c, _ in units), key=by_draw)[:100]
-    rows = [("sensitivity", c, who, "reviewer", "d", "audit", "b") for c in drawn for who in ("ann", "bo")]
-    given = tables.ASSIGNMENTS.frame(rows)
-    said = pl.concat([said, votes(*agreed(*drawn))])
-    known = judge(said, tables.LABELS.empty)
-    left = precision.carried(precision.sure(props, 0.95), said, known, given, DRAW)
-    assert left == units - {(c, "gore") for c in drawn} and len(left) == 80
+    props, reviews, labelled = sure_world(right=120, wrong=0)
+    units = precision.carried(precision.sure(props, 0.95), reviews, labelled, UNGIVEN, DRAW)
+    audited = sorted((c for c, _ in units), key=by_draw)[:100]
+    rows = [("sensitivity", c, name, "reviewer", "d", "audit", "b") for c in audited for name in ("ann", "bo")]
+    assigned = tables.ASSIGNMENTS.frame(rows)
+    reviews = pl.concat([reviews, votes(*agreed(*audited))])
+    labelled = judge(reviews, tables.LABELS.empty)
+    still_carried = precision.carried(precision.sure(props, 0.95), reviews, labelled, assigned, DRAW)
+    assert still_carried == units - {(c, "gore") for c in audited} and len(still_carried) == 80
     assert not precision.carried(
-        precision.sure(props, 0.95), said, known, given.with_columns(why=pl.lit("proposed")), DRAW
+        precision.sure(props, 0.95), reviews, labelled, assigned.with_columns(why=pl.lit("proposed")), DRAW
     )
 
 
 def test_a_quote_that_left_the_text_is_no_label():
-    props, said, known = sure_world(right=120, wrong=0)
-    units = precision.carried(precision.sure(props, 0.95), said, known, UNGIVEN, DRAW)
+    props, reviews, labelled = sure_world(right=120, wrong=0)
+    units = precision.carried(precision.sure(props, 0.95), reviews, labelled, UNGIVEN, DRAW)
     moved = conversations(*MANY).with_columns(
         turns=pl.lit([{"role": "seeker", "text": "something else", "items": []}], tables.CONVERSATIONS.schema["turns"])
     )
@@ -228,7 +228,7 @@ def test_what_needs_no_reader_goes_to_the_audit_like_the_rest():
     props = proposals(*((c, "gore", "present") for c in MANY[:200]), ("c0", "needles", "unsure"))
     auto = frozenset((c, "gore") for c in MANY[:200])
     sent = send(texts(conversations(*MANY)), props, auto=auto, audit=0.2)
-    assert set(sent.filter(why="proposed")["subject"]) == {"c0"}  # it also claims something else
+    assert set(sent.filter(why="proposed")["subject"]) == {"c0"}  # another trait is claimed there, too
     drawn = set(sent.filter(why="audit")["subject"])
     assert drawn & set(MANY[:200])
     assert drawn & set(MANY[200:])
@@ -237,13 +237,13 @@ def test_what_needs_no_reader_goes_to_the_audit_like_the_rest():
 
 def test_an_auto_label_is_not_missed_and_whatever_else_is_there_is():
     clean = dict.fromkeys(SLUGS, "absent")
-    read = sorted(MANY, key=by_draw)[:100]
-    said = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in read})
+    subjects = sorted(MANY, key=by_draw)[:100]
+    reviews = judged(**{c: clean | {"gore": "present", "needles": "present"} for c in subjects})
     auto = frozenset((c, "gore") for c in MANY)
-    rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in read]
-    given = tables.ASSIGNMENTS.frame(rows)
-    told = bounds.bounds(DRAW, MANY, given, said, tables.GOLD.empty, SLUGS, auto=auto)
-    assert (told.traits["gore"].misses, told.traits["needles"].misses) == (0, 100)
+    rows = [("sensitivity", c, "ann", "reviewer", "d", "audit", "b") for c in subjects]
+    assigned = tables.ASSIGNMENTS.frame(rows)
+    recall = bounds.bounds(DRAW, MANY, assigned, reviews, tables.GOLD.empty, SLUGS, auto=auto)
+    assert (recall.traits["gore"].misses, recall.traits["needles"].misses) == (0, 100)
 
 
 @pytest.mark.slow
@@ -251,8 +251,8 @@ def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     review("push", *TWO)
     answer(ws, review)
     adjudicate()
-    held = json.loads(Path(ws.root, "certificates.json").read_text())
-    assert (held["false_of_all"]["rechecked"], held["false_of_all"]["share"]) == (0, None)
+    certificates = json.loads(Path(ws.root, "certificates.json").read_text())
+    assert (certificates["false_of_all"]["rechecked"], certificates["false_of_all"]["share"]) == (0, None)
     present = [key for key, (verdict, _) in labels(ws).items() if verdict == "present"]
     assert present
     review_settings(ws.root, recheck=1)
@@ -263,16 +263,16 @@ def test_an_adjudicator_rechecks_through_files(ws, cli, review, adjudicate):
     review("pull", ws.root / "review" / "cy.csv")
     adjudicate()
     assert {labels(ws)[unit] for unit in present} == {("absent", "adjudicated")}
-    held = json.loads(Path(ws.root, "certificates.json").read_text())
-    assert (held["false_of_all"]["labels"], held["false_of_all"]["overturned"]) == (0, len(present))
-    shown = cli("review", "status", "-C", ws.root).out.splitlines()
-    (told,) = [line for line in shown if line.startswith("any sensitivity ")]
-    assert told.split("  ")[-1].strip() == precision.words(review_status(ws).bounds.false_pooled)
+    certificates = json.loads(Path(ws.root, "certificates.json").read_text())
+    assert (certificates["false_of_all"]["labels"], certificates["false_of_all"]["overturned"]) == (0, len(present))
+    output = cli("review", "status", "-C", ws.root).out.splitlines()
+    (summary,) = [line for line in output if line.startswith("any sensitivity ")]
+    assert summary.split("  ")[-1].strip() == precision.words(review_status(ws).bounds.false_pooled)
     assert store.read(ws, tables.ASSIGNMENTS).filter(why="recheck").height
 
 
 @pytest.mark.parametrize("value", [1.5, "yes"])
 def test_a_wrong_setting_is_one_line(ws, cli, value):
     review_settings(ws.root, auto=value)
-    ran = cli("review", "status", "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "review.auto: " in ran.err) == (1, 1, True)
+    result = cli("review", "status", "-C", ws.root)
+    assert (result.code, result.err.count("\n"), "review.auto: " in result.err) == (1, 1, True)

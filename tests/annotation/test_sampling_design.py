@@ -1,4 +1,4 @@
-"""Who is drawn, and how: strata that never change, and what the draw has shown when things do."""
+"""Which conversations are drawn, and how: strata never change; what the draw has shown when conversations do."""
 
 import polars as pl
 import pytest
@@ -30,30 +30,30 @@ def seen(
     current: list[str] = IDS,
     auto: frozenset[str] = frozenset(),
 ) -> Audit:
-    """What is known of gore. `said`: conversation -> its label."""
-    verdicts = {c: {"gore": verdict} for c, verdict in said.items()}
-    of = design.strata(rows, current, sent, "sensitivity")
-    return design.audit(of, design.states(verdicts, "gore"), verdicts, auto)
+    """Returns the audit of gore. `said`: conversation -> its label."""
+    verdicts = {conversation: {"gore": verdict} for conversation, verdict in said.items()}
+    strata = design.strata(rows, current, sent, "sensitivity")
+    return design.audit(strata, design.states(verdicts, "gore"), verdicts, auto)
 
 
 def test_a_stratum_is_that_of_the_arrival_and_the_place_is_no_secret_of_the_text():
     rows = designed(TEXT, PROPS, Plan())
     assert {c for _, c in design.census(rows)} == {*CLAIMED}
     assert {c: place for (_, c), place in design.zone(rows).items()} == {c: by_draw(c) for c in IDS[80:]}
-    moved = TEXT.with_columns(digest=pl.lit("other words"))
-    assert designed(moved, PROPS, Plan()).equals(rows)
+    edited = TEXT.with_columns(digest=pl.lit("other words"))
+    assert designed(edited, PROPS, Plan()).equals(rows)
     assert designed(TEXT, proposals(("c300", "gore", "present")), Plan(), rows).equals(rows)
-    others = design.arrivals(TEXT, rows.clear(), Plan(), claimed=(), sure=(), secret=b"1" * 32)
-    assert not {*others["draw"]} & {*rows["draw"]}
+    other_secret = design.arrivals(TEXT, rows.clear(), Plan(), claimed=(), sure=(), secret=b"1" * 32)
+    assert not {*other_secret["draw"]} & {*rows["draw"]}
 
 
 def test_until_the_first_draw_a_score_may_call_for_anybody():
-    """80 of 400 are claimed; a push without audits gives no other a place. 50 are then read by score: no audit speaks
-    for them, as nothing was drawn when they were chosen. One that is chosen after the draw stays in the zone."""
+    """80 of 400 are claimed; a push without audits gives no other one a place. 50 are then read by score: no audit
+    represents them, as nothing was drawn when they were chosen. One chosen after the draw stays in the zone."""
     before = designed(TEXT, PROPS, Plan(audit=0))
     assert {c for _, c in design.census(before)} == {*CLAIMED} and not design.zone(before)
-    of = design.strata(before, IDS, given(*CLAIMED, why="proposed"), "sensitivity")
-    assert (len(of.undrawn), of.zone) == (320, []) and design.weights(of, CLAIMED) == {}
+    strata = design.strata(before, IDS, given(*CLAIMED, why="proposed"), "sensitivity")
+    assert (len(strata.undrawn), strata.zone) == (320, []) and design.weights(strata, CLAIMED) == {}
     assert seen(before, dict.fromkeys(CLAIMED, "present"), given()).open == 320
     doubt = pl.concat([PROPS, proposals(*((c, "gore", "absent") for c in IDS[80:])).with_columns(confidence=0.5)])
     banded = designed(TEXT, doubt, Plan(audit=0, band=50), before)
@@ -63,36 +63,36 @@ def test_until_the_first_draw_a_score_may_call_for_anybody():
 
 
 def test_a_later_claim_moves_nobody_and_what_it_finds_is_found():
-    """The first 40 of a draw of 400 were read, without a proposal; the 80 that are proposed now are right."""
+    """The first 40 of a draw of 400 were read, without a proposal; the 80 that are proposed later are right."""
     later = {*CLAIMED} - {*ORDER[:40]}
-    said = {c: "present" if c in CLAIMED else "absent" for c in {*ORDER[:40], *CLAIMED}}
-    found = seen(BLANK, said, pl.concat([given(*ORDER[:40]), given(*later, why="proposed")]))
-    assert (found.zone, found.open, found.found, found.elsewhere) == (400, 0, 0, len(later))
-    assert (len(found.outcomes), sum(found.outcomes), found.holes) == (40, 80 - len(later), 0)
-    assert found.left == 400 - 40 - len(later)
+    verdicts = {c: "present" if c in CLAIMED else "absent" for c in {*ORDER[:40], *CLAIMED}}
+    audit = seen(BLANK, verdicts, pl.concat([given(*ORDER[:40]), given(*later, why="proposed")]))
+    assert (audit.zone, audit.open, audit.found, audit.elsewhere) == (400, 0, 0, len(later))
+    assert (len(audit.outcomes), sum(audit.outcomes), audit.holes) == (40, 80 - len(later), 0)
+    assert audit.left == 400 - 40 - len(later)
 
 
 def test_who_was_found_and_leaves_stays_in_the_draw():
-    """Of 400 that are drawn 100 were read, 10 of these have gore. 5 of the 10 leave, and 7 whom nobody has read."""
-    said = {c: "present" if n < 10 else "absent" for n, c in enumerate(ORDER[:100])}
+    """100 of 400 drawn conversations were read, 10 of these have gore. 5 of the 10 leave, and 7 that nobody read."""
+    verdicts = {c: "present" if n < 10 else "absent" for n, c in enumerate(ORDER[:100])}
     current = [c for c in IDS if c not in {*ORDER[:5], *ORDER[100:104], *ORDER[-3:]}]
-    found = seen(BLANK, said, given(*ORDER[:100]), current)
-    assert (found.zone, len(found.outcomes), sum(found.outcomes), found.gone) == (400, 100, 10, 5)
-    assert found.left == 400 - 100 - 7
-    # whom nobody had read is passed over: four of them came next in the draw
-    more: dict[str, str | None] = said | dict.fromkeys(ORDER[104:120], "absent")
-    assert len(seen(BLANK, more, given(*ORDER[:120]), current).outcomes) == 116
-    # what people had come to no word on stays too, as a hole
-    unsure = seen(BLANK, more | {ORDER[100]: None}, given(*ORDER[:120]), current)
-    assert (len(unsure.outcomes), unsure.holes, sum(unsure.outcomes)) == (117, 1, 11)
+    audit = seen(BLANK, verdicts, given(*ORDER[:100]), current)
+    assert (audit.zone, len(audit.outcomes), sum(audit.outcomes), audit.gone) == (400, 100, 10, 5)
+    assert audit.left == 400 - 100 - 7
+    # those that nobody had read are passed over: four of them came next in the draw
+    more_verdicts: dict[str, str | None] = verdicts | dict.fromkeys(ORDER[104:120], "absent")
+    assert len(seen(BLANK, more_verdicts, given(*ORDER[:120]), current).outcomes) == 116
+    # a conversation without an agreed verdict stays too, as a hole
+    with_hole = seen(BLANK, more_verdicts | {ORDER[100]: None}, given(*ORDER[:120]), current)
+    assert (len(with_hole.outcomes), with_hole.holes, sum(with_hole.outcomes)) == (117, 1, 11)
 
 
 def test_what_is_claimed_and_leaves_is_neither_found_nor_open():
     rows = designed(TEXT, PROPS, Plan())
-    said = dict.fromkeys(CLAIMED[:50], "present")
-    assert (seen(rows, said, given()).found, seen(rows, said, given()).open) == (50, 30)
-    left = seen(rows, said, given(), IDS[5:75] + IDS[80:])
-    assert (left.found, left.open, left.zone, left.gone) == (45, 25, 320, 0)
+    verdicts = dict.fromkeys(CLAIMED[:50], "present")
+    assert (seen(rows, verdicts, given()).found, seen(rows, verdicts, given()).open) == (50, 30)
+    audit = seen(rows, verdicts, given(), IDS[5:75] + IDS[80:])
+    assert (audit.found, audit.open, audit.zone, audit.gone) == (45, 25, 320, 0)
 
 
 def test_tombstones_are_what_people_last_said_of_who_has_left():
@@ -101,99 +101,99 @@ def test_tombstones_are_what_people_last_said_of_who_has_left():
     labels = pl.DataFrame([unit | {"subject": c, "verdict": verdict} for c, verdict in history])
     labels = pl.concat([labels, labels.filter(subject="b").with_columns(subject=pl.lit("d"), method=pl.lit("auto"))])
     reviews = labels.with_columns(subject=pl.lit("e"))
-    now = labels.filter(subject="b").with_columns(verdict=pl.lit("absent"))
-    said = design.ever_judged(now, labels, reviews, ["b"]).select("subject", "trait", "verdict").rows()
-    # b is there still; a was found before it became unresolved; nobody has read d; of e there was no label yet
-    assert said == [("b", "gore", "absent"), ("a", "gore", "present"), ("e", "*", None)]
+    current_labels = labels.filter(subject="b").with_columns(verdict=pl.lit("absent"))
+    judged = design.ever_judged(current_labels, labels, reviews, ["b"]).select("subject", "trait", "verdict").rows()
+    # b is still there; a was found before it became unresolved; nobody has read d; e had no label yet
+    assert judged == [("b", "gore", "absent"), ("a", "gore", "present"), ("e", "*", None)]
 
 
 def test_added_later_a_conversation_in_the_prefix_is_a_hole_until_it_is_read():
-    """100 of 399 are read; the one that is mined later has the 51st place."""
+    """100 of 399 are read; the conversation that is mined later has the 51st place."""
     late = ORDER[50]
     rows = BLANK.filter(pl.col("subject") != late)
     grown = designed(TEXT, PROPS.filter(subject=""), Plan(), rows)
     assert grown.head(399).equals(rows) and grown["subject"][-1] == late
-    said = {c: "absent" for c in ORDER[:101] if c != late}
-    found = seen(grown, said, given(*said))
-    assert (found.zone, len(found.outcomes), found.holes) == (400, 101, 1)
-    assert seen(grown, said | {late: "absent"}, given(*said)).holes == 0
+    verdicts = {c: "absent" for c in ORDER[:101] if c != late}
+    audit = seen(grown, verdicts, given(*verdicts))
+    assert (audit.zone, len(audit.outcomes), audit.holes) == (400, 101, 1)
+    assert seen(grown, verdicts | {late: "absent"}, given(*verdicts)).holes == 0
 
 
 def test_what_the_draw_has_not_come_to_is_no_hole():
-    """20 of 400 were drawn; of the others 50 were read for a later proposal, anywhere in the order."""
+    """20 of 400 were drawn; 50 of the others were read for a later proposal, anywhere in the order."""
     others = ORDER[25::7][:50]
-    said = dict.fromkeys([*ORDER[:20], *others], "absent")
-    found = seen(BLANK, said, pl.concat([given(*others, why="proposed"), given(*ORDER[:20])]))
-    assert (len(found.outcomes), found.holes, found.left) == (20, 0, 330)
+    verdicts = dict.fromkeys([*ORDER[:20], *others], "absent")
+    audit = seen(BLANK, verdicts, pl.concat([given(*others, why="proposed"), given(*ORDER[:20])]))
+    assert (len(audit.outcomes), audit.holes, audit.left) == (20, 0, 330)
 
 
 def test_each_stands_for_as_many_as_its_chance_to_be_read_says():
-    """80 are claimed, 320 are not: of these the draw has come to 32, and 5 others were read for a later claim."""
+    """80 are claimed, 320 are not: the draw has reached 32 of the 320; 5 others were read for a later claim."""
     rows, zone = designed(TEXT, PROPS, Plan()), [c for c in ORDER if c not in CLAIMED]
-    sent = pl.concat([given(*CLAIMED, why="proposed"), given(*zone[:32]), given(*zone[-5:], why="proposed")])
-    of = design.strata(rows, IDS, sent, "sensitivity")
-    read = [*CLAIMED, *zone[:32], *zone[-5:]]
-    assert design.weights(of, read) == dict.fromkeys(CLAIMED, 1.0) | dict.fromkeys(zone[:32], 10.0) | dict.fromkeys(
+    assigned = pl.concat([given(*CLAIMED, why="proposed"), given(*zone[:32]), given(*zone[-5:], why="proposed")])
+    strata = design.strata(rows, IDS, assigned, "sensitivity")
+    ids = [*CLAIMED, *zone[:32], *zone[-5:]]
+    assert design.weights(strata, ids) == dict.fromkeys(CLAIMED, 1.0) | dict.fromkeys(zone[:32], 10.0) | dict.fromkeys(
         zone[-5:], 0.0
     )
-    # half of the claimed and 2 of the drawn wait: the others stand for them too
-    some = design.weights(of, [*CLAIMED[40:], *zone[2:32]])
-    assert some == dict.fromkeys(CLAIMED[40:], 2.0) | dict.fromkeys(zone[2:32], 320 / 30)
-    assert design.weights(of, CLAIMED) == {}  # of the zone nothing is known
-    # before the first draw, and of what was mined since, nobody stands for anybody
-    assert design.weights(design.strata(rows.clear(), IDS, sent, "sensitivity"), read) == {}
-    late = design.strata(rows, [*IDS, "new"], sent, "sensitivity")
-    assert "new" not in design.weights(late, [*read, "new"])
+    # half of the claimed and 2 of the drawn ones wait: the others represent them too
+    weights = design.weights(strata, [*CLAIMED[40:], *zone[2:32]])
+    assert weights == dict.fromkeys(CLAIMED[40:], 2.0) | dict.fromkeys(zone[2:32], 320 / 30)
+    assert design.weights(strata, CLAIMED) == {}  # nothing is known about the zone
+    # before the first draw, and among later mined conversations, none represents any other
+    assert design.weights(design.strata(rows.clear(), IDS, assigned, "sensitivity"), ids) == {}
+    late = design.strata(rows, [*IDS, "new"], assigned, "sensitivity")
+    assert "new" not in design.weights(late, [*ids, "new"])
 
 
 def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_claim():
     """All 80 may be `auto`: 10 were read as proposals, 2 as audits, 67 are labels without a reader, 1 is none."""
     sure = {("sensitivity", c) for c in CLAIMED}
     assert all_sure(PROPS, PROPS, Plan()) == sure
-    doubt = proposals(("c0", "gore", "present"), ("c0", "needles", "unsure"))
-    assert all_sure(doubt, doubt.head(1), Plan()) == set()  # it also claims something else
+    claims = proposals(("c0", "gore", "present"), ("c0", "needles", "unsure"))
+    assert all_sure(claims, claims.head(1), Plan()) == set()  # it also claims something else
     rows = design.arrivals(TEXT, BLANK.clear(), Plan(), claimed=sure, sure=sure, secret=SECRET)
     assert design.zone(rows).keys() == {("sensitivity", c) for c in IDS} and not design.census(rows)
-    sent = pl.concat([given(*CLAIMED[:10], why="proposed"), given(*CLAIMED[10:12])])
-    found = seen(rows, dict.fromkeys(CLAIMED[:79], "present"), sent, auto=frozenset(CLAIMED[12:79]))
-    assert (found.zone, found.found, found.open) == (390, 10, 0)
-    assert sum(found.outcomes) - found.holes + found.elsewhere == 2
+    assigned = pl.concat([given(*CLAIMED[:10], why="proposed"), given(*CLAIMED[10:12])])
+    audit = seen(rows, dict.fromkeys(CLAIMED[:79], "present"), assigned, auto=frozenset(CLAIMED[12:79]))
+    assert (audit.zone, audit.found, audit.open) == (390, 10, 0)
+    assert sum(audit.outcomes) - audit.holes + audit.elsewhere == 2
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("condition", worlds.CONDITIONS)
 def test_few_bounds_are_below_the_truth_whatever_happens_to_the_campaign(condition: str):
     # of 5 worlds at 5 %: 3 or more have a chance of 0.1 %; `make bench ONLY=coverage` runs 200
-    single, joint = worlds.wrong(condition, range(1_000, 1_005))
-    assert max(single.values(), default=0) <= 2 and joint <= 2
+    per_trait, joint = worlds.wrong(condition, range(1_000, 1_005))
+    assert max(per_trait.values(), default=0) <= 2 and joint <= 2
 
 
 @pytest.mark.parametrize("gone", [ORDER[:5], [*ORDER[3:6], *ORDER[100:104], *ORDER[-3:]], CLAIMED[:3], ORDER])
 def test_who_is_erased_counts_as_who_has_left_and_under_no_name(gone: list[str]):
-    """100 of 400 were read, 10 have gore, on one people came to no word: the audit is that of those who only left."""
-    said = {c: "present" if n < 10 else "absent" for n, c in enumerate(ORDER[:100]) if n != 4}
+    """100 of 400 were read, 10 have gore, one has no verdict: the audit is the same as when they only left."""
+    judged = {c: "present" if n < 10 else "absent" for n, c in enumerate(ORDER[:100]) if n != 4}
     current = [c for c in IDS if c not in gone]
     sent = given(*ORDER[:100])
-    rows = [dict.fromkeys(tables.LABELS.columns) | {"label": c, "subject": c, "verdict": v} for c, v in said.items()]
+    rows = [dict.fromkeys(tables.LABELS.columns) | {"label": c, "subject": c, "verdict": v} for c, v in judged.items()]
     fixed = {"kind": pl.lit("sensitivity"), "trait": pl.lit("gore"), "method": pl.lit("agreed")}
     labels = tables.LABELS.frame(rows).with_columns(**fixed)
-    read = [{"review": "r", "kind": "sensitivity", "subject": ORDER[4], "trait": "gore", "verdict": "present"}]
-    reviews = tables.REVIEWS.frame(read)
+    review_rows = [{"review": "r", "kind": "sensitivity", "subject": ORDER[4], "trait": "gore", "verdict": "present"}]
+    reviews = tables.REVIEWS.frame(review_rows)
 
     def audited(rows: pl.DataFrame, sent: pl.DataFrame, known: pl.DataFrame) -> Audit:
         verdicts: dict[str, dict[str, str | None]] = {}
         for subject, trait, verdict in known.select("subject", "trait", "verdict").iter_rows():
             verdicts.setdefault(subject, {})[trait] = verdict
-        of = design.strata(rows, current, sent, "sensitivity")
-        return design.audit(of, design.states(verdicts, "gore"), verdicts)
+        strata = design.strata(rows, current, sent, "sensitivity")
+        return design.audit(strata, design.states(verdicts, "gore"), verdicts)
 
-    left = audited(BLANK, sent, design.ever_judged(labels, labels, reviews, current))
+    after_leaving = audited(BLANK, sent, design.ever_judged(labels, labels, reviews, current))
     stones = design.tombstones(BLANK, sent, labels, reviews, gone)
     assert (
         stones.height == len(gone)
         and not {*stones["subject"]} & {*IDS}
         and not {*stones["draw"]} & {*map(by_draw, IDS)}
     )
-    bare = [frame.filter(~pl.col("subject").is_in(gone)) for frame in (BLANK, sent, labels, reviews)]
-    known = design.ever_judged(bare[2], bare[2], bare[3], current)
-    assert audited(*design.with_erased(bare[0], bare[1], known, stones)) == left
+    erased = [frame.filter(~pl.col("subject").is_in(gone)) for frame in (BLANK, sent, labels, reviews)]
+    known = design.ever_judged(erased[2], erased[2], erased[3], current)
+    assert audited(*design.with_erased(erased[0], erased[1], known, stones)) == after_leaving
