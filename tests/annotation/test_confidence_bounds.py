@@ -20,53 +20,53 @@ def test_the_likelihood_is_that_of_a_draw_without_replacement():
 
 
 def chances(zone, n, x):
-    """P(this very sequence of n with x positives | M) for M = 0..zone: C(zone - n, M - x) / C(zone, M)."""
+    """P(this exact sequence of n with x positives | M) for M = 0..zone: C(zone - n, M - x) / C(zone, M)."""
     return [comb(zone - n, m - x) / comb(zone, m) if x <= m <= zone - n + x else 0.0 for m in range(zone + 1)]
 
 
 @pytest.mark.parametrize(("n", "x"), [(1, 0), (1, 1), (7, 0), (7, 2), (7, 7), (25, 1), (30, 4)])
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 def test_bounds_are_what_the_definition_says(n, x, delta):
-    """Counted out for a zone of 30: which M the ratio rules out, and the evidence against each that is too many."""
+    """Computed in full for a zone of 30: which M the ratio excludes, and the evidence against each too large one."""
     audit = c.Audit(60, 30, (1,) * x + (0,) * (n - x))
-    told = chances(30, n, x)
-    points, weights = c._prior(30, 60, 0.05)
-    mixed = sum(np.exp(w) * told[m] for m, w in zip(points, weights, strict=True))
-    stands = [m for m in range(31) if mixed < told[m] / delta]
-    assert c.upper(audit, n, x, 0.05, delta) == max(stands)
-    assert told[c._mode(30, n, x)] == pytest.approx(max(told))
+    likelihoods = chances(30, n, x)
+    counts, weights = c._prior(30, 60, 0.05)
+    mixed = sum(np.exp(weight) * likelihoods[missed] for missed, weight in zip(counts, weights, strict=True))
+    not_excluded = [missed for missed in range(31) if mixed < likelihoods[missed] / delta]
+    assert c.upper(audit, n, x, 0.05, delta) == max(not_excluded)
+    assert likelihoods[c._mode(30, n, x)] == pytest.approx(max(likelihoods))
     # 60 found: (M - x) <= 5 % of (M + 60)
-    forbidden = [m for m in range(31) if m - x > 0.05 * (m + 60) + 1e-9 and told[m]]
-    want = min((log(mixed / told[m]) for m in forbidden), default=np.inf)
-    assert c._evidence(audit, n, x, 0.05) == pytest.approx(want)
+    forbidden = [missed for missed in range(31) if missed - x > 0.05 * (missed + 60) + 1e-9 and likelihoods[missed]]
+    evidence = min((log(mixed / likelihoods[missed]) for missed in forbidden), default=np.inf)
+    assert c._evidence(audit, n, x, 0.05) == pytest.approx(evidence)
 
 
 @pytest.mark.parametrize(("found", "guess"), [(60, 60 / 19 / 4), (0, 0.5)])
 def test_the_prior_bets_nine_tenths_on_the_guess_and_spreads_one(found, guess):
-    # 4 points, each for itself; gamma of shape .7 around a quarter of what is allowed: 60 found allow 60 / 19 (5 %);
-    # where nothing was found the bet is on half a miss and not on none
+    # 4 points, each for itself; gamma of shape .7 around a quarter of the allowed misses: 60 found allow 60 / 19 (5 %);
+    # where nothing was found the bet is on half a miss, not on none
     middle = np.arange(4) + 0.35
     bet, even = middle**-0.3 * np.exp(-0.7 * middle / guess), 1 / np.arange(1, 5)
-    points, weights = c._prior(3, found, 0.05)
-    assert points.tolist() == [0, 1, 2, 3]
+    counts, weights = c._prior(3, found, 0.05)
+    assert counts.tolist() == [0, 1, 2, 3]
     np.testing.assert_allclose(np.exp(weights), 0.9 * bet / bet.sum() + 0.1 * even / even.sum())
 
 
 def test_the_prior_of_a_large_zone_weighs_a_point_by_what_it_stands_for():
-    points, weights = c._prior(10_000, 0, 0.05)
-    assert points[:26].tolist() == [*range(25), 26] and points[-1] == 10_000 and len(points) < 160
-    # so far out the bet on half a miss is nothing: a tenth, evenly over the orders of magnitude (1 / M for each M)
-    far = points >= 1_000
-    width = np.diff(np.append(points, 10_001))
-    even = width / (points + 1)
+    counts, weights = c._prior(10_000, 0, 0.05)
+    assert counts[:26].tolist() == [*range(25), 26] and counts[-1] == 10_000 and len(counts) < 160
+    # that far out the bet on half a miss is 0: a tenth is left, evenly over the orders of magnitude (1 / M for each M)
+    far = counts >= 1_000
+    width = np.diff(np.append(counts, 10_001))
+    even = width / (counts + 1)
     np.testing.assert_allclose(np.exp(weights[far]), 0.1 * even[far] / even.sum())
 
 
 def test_the_prior_is_a_distribution_and_known_before_the_audit():
     for zone, found in ((1, 0), (10, 3), (10_000, 500)):
-        points, weights = c._prior(zone, found, c.ALPHA)
-        assert points[0] == 0
-        assert points[-1] <= zone
+        counts, weights = c._prior(zone, found, c.ALPHA)
+        assert counts[0] == 0
+        assert counts[-1] <= zone
         assert np.exp(weights).sum() == pytest.approx(1.0)
 
 
@@ -74,33 +74,33 @@ def test_what_a_certificate_allows():
     # 19 found, 1 missed: 1 / 20 = 5 %, so M = 1 is allowed; 18 found: 1 / 19 is more
     assert c.allowed(c.Audit(19, 100, ()), 0, 0.05) == 1
     assert c.allowed(c.Audit(18, 100, ()), 0, 0.05) == 0
-    # 18 found before and 1 in the audit: of M = 2 one is left, 1 / 20
+    # 18 found before and 1 in the audit: with M = 2 one is left, 1 / 20
     assert c.allowed(c.Audit(18, 100, ()), 1, 0.05) == 2
-    # 38 found and 1 handed out without a label: one more missed is 2 / 40; with 2 open of 39 nothing is allowed
+    # 38 found and 1 assigned without a label: one more miss is 2 / 40; with 2 open of 39 nothing is allowed
     assert c.allowed(c.Audit(38, 100, (), open=1), 0, 0.05) == 1
     assert c.allowed(c.Audit(37, 100, (), open=2), 0, 0.05) == -1
-    # 38 found and 1 drawn without a label: it and one more are 2 / 40
+    # 38 found and 1 drawn without a label: this one and one more are 2 / 40
     assert c.allowed(c.Audit(38, 100, (1,), holes=1), 1, 0.05) == 2
 
 
 def test_everything_read_leaves_nothing_missed():
-    told = c.bound(c.Audit(found=30, zone=50, outcomes=(1, *[0] * 49)))
-    assert (told.share, told.within, told.more) == (0.0, True, 0)
+    bound = c.bound(c.Audit(found=30, zone=50, outcomes=(1, *[0] * 49)))
+    assert (bound.share, bound.within, bound.more) == (0.0, True, 0)
 
 
 def test_where_all_was_handed_out_only_what_is_open_is_missed():
-    """No zone, so no audit: it said "at most 100 %, read everything" of a trait of which everything had been read."""
-    told = c.bound(c.Audit(found=57, zone=0, outcomes=()))
-    assert (told.share, told.within, told.more) == (0.0, True, 0) and c.holm([told.log_e]) == [True]
-    # 3 of 60 wait: 5 % is allowed; 4 of 61 are more, and no audit could help
+    """No zone, so no audit: it said "at most 100 %, read everything" of a trait although everything had been read."""
+    bound = c.bound(c.Audit(found=57, zone=0, outcomes=()))
+    assert (bound.share, bound.within, bound.more) == (0.0, True, 0) and c.holm([bound.log_e]) == [True]
+    # 3 of 60 wait: 5 % is allowed; 4 of 61 are more than that, and no audit could help
     assert c.bound(c.Audit(57, 0, (), open=3)).share == 0.05
-    waits = c.bound(c.Audit(57, 0, (), open=4))
-    assert (waits.share, waits.more, waits.open) == (4 / 61, None, 4) and c.holm([waits.log_e]) == [False]
+    worse = c.bound(c.Audit(57, 0, (), open=4))
+    assert (worse.share, worse.more, worse.open) == (4 / 61, None, 4) and c.holm([worse.log_e]) == [False]
 
 
 def test_the_evidence_is_a_number_also_where_nothing_is_left_to_rule_out():
-    told = c.bound(c.Audit(found=30, zone=50, outcomes=(0,) * 50))
-    assert json.loads(json.dumps(vars(told), allow_nan=False))["log_e"] == c.MOST > log(1_000_000)
+    bound = c.bound(c.Audit(found=30, zone=50, outcomes=(0,) * 50))
+    assert json.loads(json.dumps(vars(bound), allow_nan=False))["log_e"] == c.MOST > log(1_000_000)
 
 
 @pytest.mark.parametrize("found", [200, 500, 1_000])
@@ -108,14 +108,14 @@ def test_needed_is_what_it_takes(found):
     start = c.Audit(found, 10_000, ())
     more = c.needed(start)
     assert c.bound(c.Audit(found, 10_000, (0,) * more)).within
-    short = c.bound(c.Audit(found, 10_000, (0,) * (more - 1)))
-    assert short.log_e < log(1 / c.DELTA)
+    one_less = c.bound(c.Audit(found, 10_000, (0,) * (more - 1)))
+    assert one_less.log_e < log(1 / c.DELTA)
 
 
 def test_the_review_guide_says_what_is_needed():
     audits = {found: c.needed(c.Audit(found, 2_000, ())) for found in (500, 200, 50)}
     assert audits == {500: 246, 200: 544, 50: 1_330}
-    # about 60 / D of the zone, which is more than all of it for 50: the guide says so of 200 and more
+    # about 60 / D of the zone, which is more than the whole zone for 50: the guide says so for 200 and more
     assert all(found * audits[found] / 2_000 == pytest.approx(60, rel=0.1) for found in (500, 200))
     assert [c.false_share(labels, ()).more for labels in (100, 500, 5_000)] == [42, 63, 70]
 
@@ -145,12 +145,12 @@ def test_needed_at_the_ends():
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
 def test_the_bound_is_that_of_the_last_look(alpha, delta):
     audit = c.Audit(400, 8_000, (0,) * 500 + (1,) * 3 + (0,) * 697)
-    told, top = c.bound(audit, alpha, delta), c.upper(audit, 1_200, 3, alpha, delta)
-    assert told.share == (top - 3) / (top + 400)
-    assert told.log_e == c._evidence(audit, 1_200, 3, alpha) != 0
-    assert (told.audited, told.misses, told.zone, told.found) == (1_200, 3, 8_000, 400)
-    assert told.more == (0 if told.share <= alpha else c.needed(audit, alpha, delta))
-    # misses that come later count: what was bounded then is not what is there now
+    bound, top = c.bound(audit, alpha, delta), c.upper(audit, 1_200, 3, alpha, delta)
+    assert bound.share == (top - 3) / (top + 400)
+    assert bound.log_e == c._evidence(audit, 1_200, 3, alpha) != 0
+    assert (bound.audited, bound.misses, bound.zone, bound.found) == (1_200, 3, 8_000, 400)
+    assert bound.more == (0 if bound.share <= alpha else c.needed(audit, alpha, delta))
+    # later misses count: the earlier bound was on another state than the present one
     late = c.Audit(400, 8_000, (0,) * 1_200 + (1,) * 20)
     assert c.bound(late).share > 0.3 and c.bound(late).more == c.needed(late) > 6_000
 
@@ -160,43 +160,43 @@ def test_what_is_found_elsewhere_or_has_left_is_not_missed():
     top = c.upper(audit, 1_200, 10)
     assert c.bound(audit).share == (top - 8) / (top + 400)  # 8 were found in the audit
     assert c.bound(replace(audit, elsewhere=20)).share == (top - 28) / (top + 400)  # 28 found in the zone
-    # of 428 that were found 30 have left: what is missed is a larger share of what is there
+    # 30 of the 428 found ones have left: the missed ones are a larger share of those that remain
     assert c.bound(replace(audit, elsewhere=20, gone=30)).share == (top - 28) / (top - 28 + 398)
     assert c.bound(replace(audit, elsewhere=top + 50)).share == 0  # never less than nothing
     # only 3 of the zone are unread, and 1 outside it: 4 of 412 at most, whatever the draw allows
-    few = c.bound(replace(audit, left=3, open=1))
-    assert few.share == 4 / 412 and few.within and few.log_e == c.MOST
+    few_unread = c.bound(replace(audit, left=3, open=1))
+    assert few_unread.share == 4 / 412 and few_unread.within and few_unread.log_e == c.MOST
 
 
 def test_the_draw_is_counted_up_to_before_the_hole_where_the_bound_is_best():
-    """Of 1,000: 300 clean ones after a hole are worth it, 10 are not; nor is a single label beyond 300 holes."""
+    """Of 1,000: 300 clean ones after a hole are worth it, 10 are not; neither is a single label after 300 holes."""
     clean, hole = [0] * 50, [None]
     assert c.cut(clean + hole + [0] * 300 + hole * 300 + [1], 1_000) == 351
     assert c.cut(clean + hole + [0] * 10, 1_000) == 50
     assert c.cut(clean, 1_000) == 50 and c.cut([], 1_000) == 0
-    assert c.cut(hole * 5 + [0] * 3, 1_000) == 8  # where it begins with holes, they are in it
+    assert c.cut(hole * 5 + [0] * 3, 1_000) == 8  # holes at the beginning are included
 
 
 def test_bounds_before_the_first_audit_and_with_few_positives():
-    told = c.bound(c.Audit(500, 5_000, ()))  # all of the zone may be missed
-    assert (told.share, told.log_e, told.more) == (5_000 / 5_500, 0.0, c.needed(c.Audit(500, 5_000, ())))
+    bound = c.bound(c.Audit(500, 5_000, ()))  # all of the zone may be missed
+    assert (bound.share, bound.log_e, bound.more) == (5_000 / 5_500, 0.0, c.needed(c.Audit(500, 5_000, ())))
     assert c.bound(c.Audit(1_000, 5, ())).within  # 5 of 1,005, whatever they are
     assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
-    few = c.Audit(2, 1_000, (1,) + (0,) * 49)
-    assert c.bound(few).share is None and c.bound(few).more == c.needed(few) is not None
-    assert c.bound(few, 0.2, 0.3).more == c.needed(few, 0.2, 0.3) < c.needed(few)
+    few_positives = c.Audit(2, 1_000, (1,) + (0,) * 49)
+    assert c.bound(few_positives).share is None and c.bound(few_positives).more == c.needed(few_positives) is not None
+    assert c.bound(few_positives, 0.2, 0.3).more == c.needed(few_positives, 0.2, 0.3) < c.needed(few_positives)
     assert c.bound(c.Audit(2, 1_000, (1,) + (0,) * 49, open=7)).open == 7
     assert c.bound(c.Audit(3, 1_000, (1,) + (0,) * 50)).share is not None  # the fourth
-    assert c.bound(c.Audit(2, 50, (0,) * 50)).share == 0  # all is read: there is nothing to tell
+    assert c.bound(c.Audit(2, 50, (0,) * 50)).share == 0  # all is read: nothing is left to estimate
 
 
 def test_too_little_data_refuses_and_says_how_much_is_missing():
-    told = c.bound(c.Audit(found=2, zone=1_000, outcomes=(0,) * 50))
-    assert (told.share, told.within) == (None, False)
-    assert "positives" in told.why
-    rare = c.bound(c.Audit(found=10, zone=5_000, outcomes=(0,) * 100))
-    assert not rare.within
-    assert rare.more > 4_000  # nothing may be missed at all: nearly everything has to be read
+    bound = c.bound(c.Audit(found=2, zone=1_000, outcomes=(0,) * 50))
+    assert (bound.share, bound.within) == (None, False)
+    assert "positives" in bound.why
+    strict = c.bound(c.Audit(found=10, zone=5_000, outcomes=(0,) * 100))
+    assert not strict.within
+    assert strict.more > 4_000  # not one may be missed: nearly everything has to be read
     assert c.bound(c.Audit(0, 0, ())).why == "nothing was found"
     with pytest.raises(ValueError, match="in a zone of 3"):
         c.bound(c.Audit(1, 3, (0,) * 4))
@@ -227,13 +227,13 @@ def test_holm_asks_more_of_many_claims_than_of_one():
 
 
 def test_the_false_share_is_of_the_labels_that_stand():
-    told = c.false_share(zone=10, outcomes=(0, 1) + (0,) * 8, right=5)
+    result = c.false_share(zone=10, outcomes=(0, 1) + (0,) * 8, right=5)
     # all ten rechecked, one overturned: 9 + 5 labels stand, and none of them can be wrong
-    assert (told.share, told.labels, told.rechecked, told.overturned, told.more) == (0.0, 14, 10, 1, 0)
-    some = c.false_share(1_000, (0,) * 60)
-    assert some.share > 0.05
-    assert c.false_share(1_000, (0,) * (60 + some.more)).certified
-    assert not c.false_share(1_000, (0,) * (59 + some.more)).certified
+    assert (result.share, result.labels, result.rechecked, result.overturned, result.more) == (0.0, 14, 10, 1, 0)
+    partial = c.false_share(1_000, (0,) * 60)
+    assert partial.share > 0.05
+    assert c.false_share(1_000, (0,) * (60 + partial.more)).certified
+    assert not c.false_share(1_000, (0,) * (59 + partial.more)).certified
     assert c.false_share(0, ()).share is None
     assert c.false_share(0, (), right=20).share is None  # one person's rulings, which nobody rechecked
     assert c.false_share(1_000, ()).share is None
@@ -241,10 +241,10 @@ def test_the_false_share_is_of_the_labels_that_stand():
 
 
 def test_a_recheck_without_an_answer_stands_and_counts_as_wrong():
-    # 100 labels, 42 rechecked, one overturned, one waits; 10 more are right: 100 - 1 + 10 stand
-    told, left = c.false_share(100, (0,) * 40 + (1, 1), right=10, waiting=1), c.most_wrong(100, (0,) * 40 + (1, 1))
-    assert (told.labels, told.rechecked, told.overturned) == (109, 42, 1)
-    assert left > 0 and told.share == (left + 1) / 109
+    # 100 labels, 42 are rechecked, one is overturned, one waits; 10 more are right: 100 - 1 + 10 stand
+    share, wrong = c.false_share(100, (0,) * 40 + (1, 1), right=10, waiting=1), c.most_wrong(100, (0,) * 40 + (1, 1))
+    assert (share.labels, share.rechecked, share.overturned) == (109, 42, 1)
+    assert wrong > 0 and share.share == (wrong + 1) / 109
     assert c.false_share(1, (1,), waiting=1).share == 1  # the one label waits
     everything = c.false_share(10, (1,) * 10, waiting=10)
     assert (everything.share, everything.more) == (1, None)
@@ -257,31 +257,31 @@ def test_a_recheck_without_an_answer_stands_and_counts_as_wrong():
 
 @pytest.mark.parametrize(("outcomes", "best"), [((0,) * 5 + (1,) * 4, 5), ((0,) * 27 + (1,) * 33, 27)])
 def test_labels_that_are_wrong_are_bounded_at_twenty_looks(outcomes, best):
-    # of 9 rechecks every one is looked at, of 60 every third: the best look is the last before the mistakes begin
+    # with 9 rechecks there is a look at each, with 60 at every third: the last look before the mistakes is the best
     assert c.most_wrong(1_000, outcomes) == c.upper(c.Audit(1_000, 1_000, ()), best, 0) - sum(outcomes)
 
 
 @pytest.mark.parametrize("right", [0, 300])
 def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
-    told = c.false_share(1_000, (1,) + (0,) * 59, right)
+    share = c.false_share(1_000, (1,) + (0,) * 59, right)
 
     def enough(more):
         wrong = 1 + -(-more // 60)  # one in sixty, rounded up
         return c.upper(c.Audit(1_000, 1_000, ()), 60 + more, wrong) - wrong <= 0.05 * (1_000 - wrong + right)
 
-    assert enough(told.more) and not enough(told.more - 1)
+    assert enough(share.more) and not enough(share.more - 1)
     assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, and more than a twentieth
 
 
 def test_false_shares_hold_where_the_truth_is_known():
-    """The bound is the best on the way, so one look is all looks; a hair more than 5 % of the labels are wrong."""
-    rng, broken = np.random.default_rng(5), 0
+    """The bound is the best of all looks so far, so one look covers all; slightly over 5 % of the labels are wrong."""
+    rng, failures = np.random.default_rng(5), 0
     truth = np.zeros(600, dtype=int)
     truth[:32] = 1  # 32 / 600 = 5.3 %
     for _ in range(100):
         outcomes = tuple(rng.permutation(truth)[:150].tolist())
-        broken += c.most_wrong(600, outcomes) < 32 - sum(outcomes)
-    assert broken <= 10  # 5 % of 100 are 5; more than 10 come once in a hundred times
+        failures += c.most_wrong(600, outcomes) < 32 - sum(outcomes)
+    assert failures <= 10  # 5 % of 100 are 5; more than 10 come once in a hundred times
 
 
 def test_gold_units_bound_the_reviewers_errors():
@@ -295,17 +295,17 @@ def test_gold_units_bound_the_reviewers_errors():
 @pytest.mark.parametrize(("wrong", "units"), [(0, 59), (1, 8), (5, 100), (3, 1_000)])
 @pytest.mark.parametrize("delta", [0.05, 0.3])
 def test_the_rate_is_where_the_ratio_reaches_its_bound(wrong, units, delta):
-    # Beta(1/2, 1/2) is the law of sin^2 of an even angle: its mean of p^wrong (1 - p)^right, summed over angles
+    # Beta(1/2, 1/2) is the law of sin^2 of a uniform angle: the mean of p^wrong (1 - p)^right, summed over angles
     p = np.sin((np.arange(20_000) + 0.5) * np.pi / 40_000) ** 2
-    mixed = (p**wrong * (1 - p) ** (units - wrong)).mean()
-    top = c.rate(wrong, units, delta)
-    assert wrong / units < top < 1
-    assert mixed / (top**wrong * (1 - top) ** (units - wrong)) == pytest.approx(1 / delta, rel=1e-6)
+    mean = (p**wrong * (1 - p) ** (units - wrong)).mean()
+    rate = c.rate(wrong, units, delta)
+    assert wrong / units < rate < 1
+    assert mean / (rate**wrong * (1 - rate) ** (units - wrong)) == pytest.approx(1 / delta, rel=1e-6)
 
 
 @pytest.mark.parametrize("regime", worlds.REGIMES[:2], ids=lambda r: r.name)
 def test_certificates_hold_where_the_truth_is_known(regime):
-    # a right method errs in at most 5 % of worlds; of 12 worlds x 3 traits = 36 looks, 7 or more errors have a
+    # a valid method errs in at most 5 % of worlds; of 12 worlds x 3 traits = 36 looks, 7 or more errors have a
     # chance of 0.2 % at 5 % (binomial tail)
     wrong = 0
     for seed in range(12):
@@ -317,25 +317,25 @@ def test_certificates_hold_where_the_truth_is_known(regime):
 
 @pytest.mark.slow
 def test_certificates_hold_at_the_border_though_people_look_all_the_time():
-    # a hair over 5 % is missed and scores tell nothing; of 100 worlds at most 5 % may err: 12 or more have 0.4 %
+    # slightly over 5 % is missed, and scores tell nothing; of 100 worlds at most 5 % may err: 12 or more have 0.4 %
     rngs = [np.random.default_rng([seed, 3]) for seed in range(100)]
-    told = [worlds.certify(worlds.boundary(r, 0.05, 3_000), r, band=False, every=10) for r in rngs]
-    assert sum(t.wrong for t in told) <= 11
+    results = [worlds.certify(worlds.boundary(rng, 0.05, 3_000), rng, band=False, every=10) for rng in rngs]
+    assert sum(result.wrong for result in results) <= 11
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("positives", [8, 20])
 def test_a_bet_that_moves_with_what_is_found_outside_costs_next_to_nothing(positives):
     """The prior follows `found`, which grows while the audit runs: no theorem says that the bound holds then."""
-    # 600 worlds, a look every 4 of 400 audits; of a right method at most 30 err (s.d. 5.3): 48 or more have 0.1 %
-    zone, rng, ways = 400, np.random.default_rng(7), [(0, 100), (20, 300), (100, 1_000), (50, 3_000)]
-    wrong = np.zeros(len(ways) + 1, int)
+    # 600 worlds, a look every 4 of 400 audits; a valid method errs in at most 30 (s.d. 5.3): 48 or more have 0.1 %
+    zone, rng, ranges = 400, np.random.default_rng(7), [(0, 100), (20, 300), (100, 1_000), (50, 3_000)]
+    wrong = np.zeros(len(ranges) + 1, int)
     for _ in range(600):
-        seen = rng.permutation(np.arange(zone) < positives).cumsum()
-        looks = [(n, int(seen[n - 1])) for n in range(4, zone, 4)]
-        moved = [[low + (high - low) * n // zone // 10 * 10 for n, _ in looks] for low, high in ways]
-        for way, found in enumerate(moved):
-            wrong[way] += any(excluded(zone, f, n, x, positives) for f, (n, x) in zip(found, looks, strict=True))
+        positives_by_size = rng.permutation(np.arange(zone) < positives).cumsum()
+        looks = [(n, int(positives_by_size[n - 1])) for n in range(4, zone, 4)]
+        found_by_range = [[low + (high - low) * n // zone // 10 * 10 for n, _ in looks] for low, high in ranges]
+        for place, found in enumerate(found_by_range):
+            wrong[place] += any(excluded(zone, f, n, x, positives) for f, (n, x) in zip(found, looks, strict=True))
         worst = (0, 10, 30, 100, 300, 1_000, 3_000)
         wrong[-1] += any(excluded(zone, f, n, x, positives) for n, x in looks for f in worst)
     assert wrong.max() <= 47, wrong
@@ -345,8 +345,8 @@ def excluded(zone, found, n, x, positives):
     """Whether `upper` is below the truth, without its search."""
     if positives <= c._mode(zone, n, x):
         return False
-    told = c._likelihood(zone, n, x, np.array([positives]))[0]
-    return c._marginal(found, zone, n, x, c.ALPHA) - told >= log(1 / c.DELTA)
+    log_likelihood = c._likelihood(zone, n, x, np.array([positives]))[0]
+    return c._marginal(found, zone, n, x, c.ALPHA) - log_likelihood >= log(1 / c.DELTA)
 
 
 def test_the_plan_reads_by_score_only_where_scores_tell_something():
@@ -359,14 +359,14 @@ def test_the_plan_reads_by_score_only_where_scores_tell_something():
 @pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.2)])
 @pytest.mark.parametrize("found", [0, 150, 400])
 def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
-    slow = [0.4 * 0.97**n for n in range(400)]
+    slowly_falling = [0.4 * 0.97**n for n in range(400)]
     likely = [0.9] * 40 + [0.0] * 60
-    for odds in (slow, likely, likely[:45], [0.2] * 5, [0.9], []):
+    for odds in (slowly_falling, likely, likely[:45], [0.2] * 5, [0.9], []):
 
         def cost(read, odds=odds):
-            left = max(sum(odds[read:]), 1e-3)
+            rest = max(sum(odds[read:]), 1e-3)
             limit = max(alpha * (found + sum(odds[:read])) / (1 - alpha), 1e-3)
-            gain = limit - left - left * log(limit / left) if limit > left else 0  # log E of auditing all that is left
+            gain = limit - rest - rest * log(limit / rest) if limit > rest else 0  # log E of auditing all that is left
             price = (log(1 / delta) + 1.2) / gain if gain else 1
             return read + min(price, 1) * (len(odds) - read)
 
@@ -374,6 +374,6 @@ def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
 
 
 def test_a_bound_in_words_is_never_less_than_the_bound():
-    told = [c.at_most(share) for share in (0.0, 1 / 3_000, 0.042, 0.0504, 3 / 60, 1.0)]
-    # where all was read it is known; 1 of 3,000 is not none, and 5.04 % is more than the 5 % that a certificate has
-    assert told == ["0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]
+    texts = [c.at_most(share) for share in (0.0, 1 / 3_000, 0.042, 0.0504, 3 / 60, 1.0)]
+    # if all is read the share is known; 1 of 3,000 is not none, and 5.04 % is more than the 5 % of a certificate
+    assert texts == ["0 %", "<= 0.1 %", "<= 4.2 %", "<= 5.1 %", "<= 5.0 %", "<= 100.0 %"]

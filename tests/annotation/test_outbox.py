@@ -1,4 +1,4 @@
-"""What a push was about to send: a kill or a refusal anywhere, and each task is there once."""
+"""The record of what a push is about to send: after a kill or a refusal anywhere, each task exists once."""
 
 import csv
 import os
@@ -31,7 +31,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 
 
 def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
-    """Dies at the at-th write of the workspace or of a file, before and after it in turn; says whether it did."""
+    """Dies at the `at`-th write of the workspace or of a file, in turn before and after it; returns whether it did."""
     count = [0]
 
     def dying(name: str, write: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,10 +39,10 @@ def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
             count[0] += 2
             if count[0] - 1 == at:
                 raise Killed(name)
-            done = write(*words)
+            result = write(*words)
             if count[0] == at:
                 raise Killed(name)
-            return done
+            return result
 
         return run
 
@@ -53,26 +53,26 @@ def killing(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], bool]:
 
 @pytest.mark.slow
 def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli, tmp_path, injected):
-    """The same command again, and another one: with somebody else, and no decoys."""
+    """Then the same command runs again, or another one: with another person, and no decoys."""
     import shutil
 
     kills = 0
-    for then, decoys, step in ((ALL, 0.5, 1), (("--reviewer", "bo", "--reviewer", "di", "--all"), 0, 1 if SOAK else 4)):
+    for args, decoys, step in ((ALL, 0.5, 1), (("--reviewer", "bo", "--reviewer", "di", "--all"), 0, 1 if SOAK else 4)):
         for at in range(1, 1_000, step):
-            here = tmp_path / f"{decoys}-{at}"
-            shutil.copytree(ws.root, here)
-            copy = store.Workspace.open(here)
+            folder = tmp_path / f"{decoys}-{at}"
+            shutil.copytree(ws.root, folder)
+            copy = store.Workspace.open(folder)
             with pytest.MonkeyPatch.context() as patch:
                 reached = killing(patch, at)
                 try:
-                    cli("review", "push", *FILES, *ALL, "-C", here)
+                    cli("review", "push", *FILES, *ALL, "-C", folder)
                 except Killed:
                     kills += 1
-            known = given(copy)
-            assert known <= in_files(copy) and planted(copy) <= shown_in_files(copy)
-            review_settings(here, decoys=decoys)
-            assert cli("review", "push", *FILES, *then, "-C", here).code == 0
-            assert known <= given(copy) == in_files(copy) and nothing_is_left(copy)
+            assigned = given(copy)
+            assert assigned <= in_files(copy) and planted(copy) <= shown_in_files(copy)
+            review_settings(folder, decoys=decoys)
+            assert cli("review", "push", *FILES, *args, "-C", folder).code == 0
+            assert assigned <= given(copy) == in_files(copy) and nothing_is_left(copy)
             assert planted(copy) == shown_in_files(copy)
             readers = Counter(subject for _, subject in given(copy))
             assert readers == dict.fromkeys(TEXTS, 2)
@@ -83,7 +83,7 @@ def test_a_push_to_files_that_is_killed_anywhere_assigns_what_lies_there(ws, cli
 
 
 def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypatch):
-    """Its reader did not know; the file may have another name by now."""
+    """The reader did not know of the kill; the file may have another name by now."""
     review_settings(ws.root, decoys=0)
     append = store.append
 
@@ -100,15 +100,15 @@ def test_answers_in_a_file_of_a_push_that_was_killed_are_taken(ws, cli, monkeypa
     file = ws.root / "from-ann.csv"
     (ws.root / "review" / "ann.csv").rename(file)
     edit(file, yes)
-    ran = cli("review", "pull", *FILES, file, "-C", ws.root, "--json")
-    assert (ran.code, ran.json["dropped"], ran.json["added"]) == (0, {}, 4), ran.err
-    assert given(ws) == {(who, c) for who in ("ann", "bo") for c in ("c1", "c2")}  # bo's file lies there too
+    result = cli("review", "pull", *FILES, file, "-C", ws.root, "--json")
+    assert (result.code, result.json["dropped"], result.json["added"]) == (0, {}, 4), result.err
+    assert given(ws) == {(name, c) for name in ("ann", "bo") for c in ("c1", "c2")}  # bo's file exists too
     assert cli("review", "push", *FILES, *TWO, "-C", ws.root, "--json").json["added"] == 0
     assert rows_of(ws.root / "review" / "ann.csv") == []
 
 
 def test_no_file_takes_its_place_before_all_are_written(ws, cli, monkeypatch):
-    """Half a push would be dealt anew: Ctrl-C between two files gave other tasks than an undisturbed run."""
+    """Half a push would be dealt again: Ctrl-C between two files gave other tasks than an undisturbed run."""
     replaced, written, real = [], [], csv.DictWriter.writerows
 
     def writes(self: Any, rows: Iterable[dict[str, str]]) -> None:
@@ -130,23 +130,23 @@ def test_no_file_takes_its_place_before_all_are_written(ws, cli, monkeypatch):
 def test_what_came_through_is_assigned_and_a_rerun_sends_the_rest(ws, cli, memory, fault, before):
     words = ("review", "push", *ALL, "-C", ws.root)
     memory.plan = [""] * before + fault
-    ran = cli(*words)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"{before} of 8 new tasks arrived and are assigned: the same command sends the rest" in ran.err
-    there = list(memory.tasks())  # in the order of their arrival
-    assert given(ws) == set(there[:before])
+    result = cli(*words)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert f"{before} of 8 new tasks arrived and are assigned: the same command sends the rest" in result.err
+    arrived = list(memory.tasks())  # in the order of their arrival
+    assert given(ws) == set(arrived[:before])
     memory.down = False
-    again = cli(*words, "--json")
-    # what arrived as the server died is handed out before anything is sent
-    assert (again.json["added"], again.json["skipped"]) == (8 - len(there), len(there))
-    assert memory.tasks() == dict.fromkeys(((who, c) for who in ("ann", "bo") for c in TEXTS), 1)
+    rerun = cli(*words, "--json")
+    # what arrived as the server died is assigned before anything is sent
+    assert (rerun.json["added"], rerun.json["skipped"]) == (8 - len(arrived), len(arrived))
+    assert memory.tasks() == dict.fromkeys(((name, c) for name in ("ann", "bo") for c in TEXTS), 1)
     assert given(ws) == {*memory.tasks()} and planted(ws) == memory.suggested() and nothing_is_left(ws)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, memory, seed, injected):
-    """Every push by other people, with other decoys and budgets; everybody answers at once what they find."""
+    """Each push has other people, other decoys and budgets; everybody answers their tasks at once."""
     rng, faults, dropped = random.Random(seed), 0, 0
     kinds = ["refused", "failed", "killed before", "killed", "died", "lost", "late"]
     memory.chunk = rng.choice([1, 2, 3])
@@ -154,24 +154,24 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
         people = rng.sample(["ann", "bo", "di", "el"], rng.choice([2, 3]))
         memory.plan = [rng.choice(["", "", *kinds]) for _ in range(rng.randrange(8))]
         words = [word for name in people for word in ("--reviewer", name)]
-        more = rng.choice([["--all"], ["--all", "--budget", "3"], []])
+        options = rng.choice([["--all"], ["--all", "--budget", "3"], []])
         review_settings(ws.root, decoys=rng.choice([0.0, 0.5]))
-        broke, memory.down = False, False
+        failed, memory.down = False, False
         try:
-            ran = cli("review", "push", *words, *more, "-C", ws.root)
-            broke = ran.code != 0
-            assert ran.code == 0 or (ran.err.count("error: ") == 1 and "Traceback" not in ran.err), ran.err
+            result = cli("review", "push", *words, *options, "-C", ws.root)
+            failed = result.code != 0
+            assert result.code == 0 or (result.err.count("error: ") == 1 and "Traceback" not in result.err), result.err
         except Killed:
-            broke = True
-        faults += broke
-        assert given(ws) <= {*memory.tasks()}  # nothing is handed out that nobody has
+            failed = True
+        faults += failed
+        assert given(ws) <= {*memory.tasks()}  # no task is assigned that nobody has
         if rng.random() < 0.5:
             memory.arrive()
         memory.down = False
-        first = {
+        oldest = {
             task["key"]: remote for remote, (_, task, _) in reversed(memory.held.items())
-        }  # of a twin the older one
-        memory.answers |= {remote: Verdict() for remote in first.values() if rng.random() < 0.5}
+        }  # the older one of twins
+        memory.answers |= {remote: Verdict() for remote in oldest.values() if rng.random() < 0.5}
         if memory.made:
             pulled = cli("review", "pull", "-C", ws.root, "--json")
             dropped += pulled.json["dropped"].get("not pushed", 0)
@@ -182,35 +182,35 @@ def test_whatever_breaks_the_assignments_are_what_stands_on_the_server(ws, cli, 
     assert dropped == 0
     assert memory.tasks() == dict.fromkeys(given(ws), 1)
     assert planted(ws) == memory.suggested()
-    said = store.read(ws, tables.REVIEWS).filter(pl.col("trait") == "*").select("reviewer", "subject")
-    heard = {(name, task["subject"]) for r, (_, task, name) in memory.held.items() if r in memory.answers}
-    assert heard == set(said.iter_rows())
+    reviewed = store.read(ws, tables.REVIEWS).filter(pl.col("trait") == "*").select("reviewer", "subject")
+    answered = {(name, task["subject"]) for r, (_, task, name) in memory.held.items() if r in memory.answers}
+    assert answered == set(reviewed.iter_rows())
     injected("pushes to a server in memory that broke off", faults)
 
 
 def test_a_plan_that_changed_since_a_kill_gives_nobody_a_task_twice(ws, cli, memory):
-    """ann's first task arrived, and nobody wrote it down: without ann the next push knows, and so does a pull."""
+    """ann's first task arrived unrecorded: the next push, without ann, knows of it, and so does a pull."""
     memory.plan = ["killed"]
     with pytest.raises(Killed):
         cli("review", "push", *TWO, "-C", ws.root)
     assert not given(ws)
-    (first,) = memory.tasks()
-    found = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}[first[1]]
-    memory.answers = {remote: Verdict(found) for remote in memory.held}
+    (arrived,) = memory.tasks()
+    quotes = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}[arrived[1]]
+    memory.answers = {remote: Verdict(quotes) for remote in memory.held}
     pulled = cli("review", "pull", "-C", ws.root, "--json")
     assert (pulled.json["dropped"], pulled.json["added"]) == ({}, 2)
-    assert given(ws) == {first}
+    assert given(ws) == {arrived}
     assert cli("review", "push", "--reviewer", "bo", "--reviewer", "di", "-C", ws.root).code == 0
-    # c1 and c2 have two readers each: first's, and three more tasks
+    # c1 and c2 have two readers each: the task that arrived, and three more
     assert Counter(subject for _, subject in given(ws)) == {"c1": 2, "c2": 2}
-    assert given(ws) == {*memory.tasks()} and first in given(ws)
+    assert given(ws) == {*memory.tasks()} and arrived in given(ws)
 
 
 def test_a_mistake_leaves_no_note(ws, cli, memory, monkeypatch):
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text() + '\n[review.accounts]\nann = "x@example.org"\nbo = "x@example.org"\n')
-    ran = cli("review", "push", *ALL, "-C", ws.root)
-    assert (ran.code, "one person is never two readers" in ran.err, "new tasks" in ran.err) == (1, True, False)
+    result = cli("review", "push", *ALL, "-C", ws.root)
+    assert (result.code, "one person is never two readers" in result.err, "new tasks" in result.err) == (1, True, False)
     assert not given(ws) and nothing_is_left(ws)
 
 
@@ -222,5 +222,5 @@ def test_the_note_is_its_owners_alone_and_a_damaged_one_is_one_line(ws, cli, mem
     assert note.stat().st_mode & 0o777 == 0o600
     for text in ("{", "[]", '{"tasks": 5}', '{"tasks": [[1, 2]]}'):
         note.write_text(text)
-        ran = cli("review", "push", *ALL, "-C", ws.root)
-        assert (ran.code, ran.err.count("\n"), f"{note}: damaged" in ran.err) == (1, 1, True), ran.err
+        result = cli("review", "push", *ALL, "-C", ws.root)
+        assert (result.code, result.err.count("\n"), f"{note}: damaged" in result.err) == (1, 1, True), result.err

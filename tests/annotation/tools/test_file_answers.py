@@ -1,4 +1,4 @@
-"""What a reviewer's file says when it comes back, whatever a spreadsheet made of it."""
+"""Answers in a reviewer's file are read correctly, whatever a spreadsheet did to the file."""
 
 import csv
 
@@ -20,24 +20,24 @@ DONE = ({"verdict": "present"}, {"verdict": "absent"}, {"verdict": "none"})
 
 
 def test_answers_come_back_with_spans_and_stamps(pushed):
-    found = back(fill(pushed, {"verdict": "Present ", "seconds": "12,5", "note": "sure"}, *DONE[1:]))
-    assert not found.drops
-    one, _, rest = found.answers.values()
-    assert one["spans"] == [SPAN]  # the quote was left empty: the proposed one is kept
-    assert (one["form"], one["seconds"], one["note"], one["reviewer"], one["tool"]) == (
+    pulled = back(fill(pushed, {"verdict": "Present ", "seconds": "12,5", "note": "sure"}, *DONE[1:]))
+    assert not pulled.drops
+    needles, _, star = pulled.answers.values()
+    assert needles["spans"] == [SPAN]  # the quote was left empty: the proposed one is kept
+    assert (needles["form"], needles["seconds"], needles["note"], needles["reviewer"], needles["tool"]) == (
         "explicit",
         12.5,
         "sure",
         "ann",
         "files",
     )
-    assert (one["guideline"], one["taxonomy"], one["simulated"]) == (guideline(), TAXONOMY.digest, False)
-    assert (rest["trait"], rest["verdict"]) == ("*", "absent")
+    assert (needles["guideline"], needles["taxonomy"], needles["simulated"]) == (guideline(), TAXONOMY.digest, False)
+    assert (star["trait"], star["verdict"]) == ("*", "absent")
 
 
 def test_an_untouched_file_says_nothing(pushed):
-    found = back(pushed)
-    assert (found.answers, found.drops, len(found.empty)) == ({}, [], 3)
+    pulled = back(pushed)
+    assert (pulled.answers, pulled.drops, len(pulled.empty)) == ({}, [], 3)
 
 
 @pytest.mark.parametrize(
@@ -57,16 +57,16 @@ def test_an_untouched_file_says_nothing(pushed):
 def test_quotes_are_found_as_spreadsheets_leave_them(pushed, quote, turn, found):
     (answer,) = back(fill(pushed, {"verdict": "present", "quote": quote, "turn": turn})).answers.values()
     spans = answer["spans"]
-    assert [(s["turn"], s["quote"]) for s in spans] == [found]
+    assert [(span["turn"], span["quote"]) for span in spans] == [found]
     assert TEXT[found[0]][1][spans[0]["start"] : spans[0]["end"]] == found[1]
 
 
 @pytest.mark.parametrize("bar", [" | ", "|"])
 def test_several_quotes_in_one_cell_and_slugs_with_quotes_in_the_last_row(pushed, bar):
-    rest = {"verdict": "flashing_motion, sad_endings", "quote": f"go cold{bar}never", "form": "implicit"}
-    first = {"verdict": "present", "quote": f"needles{bar}cold", "turn": "3 | 1"}
-    found = answers(fill(pushed, first, DONE[1], rest))
-    assert found == {
+    star = {"verdict": "flashing_motion, sad_endings", "quote": f"go cold{bar}never", "form": "implicit"}
+    needles = {"verdict": "present", "quote": f"needles{bar}cold", "turn": "3 | 1"}
+    by_trait = answers(fill(pushed, needles, DONE[1], star))
+    assert by_trait == {
         "needles": ("present", ["needles", "cold"]),
         "gore": ("absent", []),
         "flashing_motion": ("present", ["go cold"]),
@@ -102,49 +102,49 @@ def test_a_row_that_the_reviewer_added(pushed):
     ],
 )
 def test_a_row_that_cannot_be_read_is_named_and_nothing_is_made_of_it(pushed, cells, reason):
-    found = back(fill(pushed, cells))
-    assert found.answers == {}
-    assert [drop[2:4] for drop in found.drops] == [(f"{pushed}:2", reason)]
+    pulled = back(fill(pushed, cells))
+    assert pulled.answers == {}
+    assert [drop[2:4] for drop in pulled.drops] == [(f"{pushed}:2", reason)]
 
 
 @pytest.mark.parametrize(
     "rest", [{"verdict": "clowns"}, {"verdict": "sad_endings"}, {"verdict": "gore sad_endings", "quote": "never"}]
 )
 def test_a_last_row_with_a_fault_adds_nothing_not_even_absents(pushed, rest):
-    found = answers(fill(pushed, *DONE[:2], rest))
-    assert sorted(found) == ["gore", "needles"]
+    by_trait = answers(fill(pushed, *DONE[:2], rest))
+    assert sorted(by_trait) == ["gore", "needles"]
 
 
 def test_the_rest_waits_for_the_rows_above_it(pushed):
-    left_open = fill(pushed, DONE[0], {}, DONE[2])
-    assert sorted(answers(left_open)) == ["needles"]
-    assert reasons(left_open) == ["`*` before the rest"]
-    wrong = fill(pushed, {"verdict": "present", "quote": "spiders"}, DONE[1], DONE[2])
-    assert sorted(answers(wrong)) == ["gore"]
-    assert sorted(reasons(wrong)) == ["`*` before the rest", "quote not found"]
+    unfinished = fill(pushed, DONE[0], {}, DONE[2])
+    assert sorted(answers(unfinished)) == ["needles"]
+    assert reasons(unfinished) == ["`*` before the rest"]
+    faulty = fill(pushed, {"verdict": "present", "quote": "spiders"}, DONE[1], DONE[2])
+    assert sorted(answers(faulty)) == ["gore"]
+    assert sorted(reasons(faulty)) == ["`*` before the rest", "quote not found"]
 
 
 def test_a_row_that_is_gone_is_no_absent(pushed, tmp_path):
-    """Needles was deleted, or a filter hid it: nobody said that it is absent. It may have come in another file."""
+    """The row of needles was deleted, or a filter hid it: nobody said it is absent. It may come in another file."""
     fill(pushed, *DONE)
-    first, *others = rows_of(pushed)
+    needles, *others = rows_of(pushed)
     part = save(tmp_path / "part.csv", others)
     assert sorted(answers(part)) == ["gore"]
     assert reasons(part) == ["`*` before the rest"]
-    assert sorted(answers(save(tmp_path / "first.csv", [first]), part)) == ["*", "gore", "needles"]
-    before = {("sensitivity", "c1", "ann", "reviewer"): {"needles": {TAXONOMY.digest}}}
-    assert not pull([part], *world(), TAXONOMY, guideline(), locate, before=before).drops
+    assert sorted(answers(save(tmp_path / "first.csv", [needles]), part)) == ["*", "gore", "needles"]
+    earlier = {("sensitivity", "c1", "ann", "reviewer"): {"needles": {TAXONOMY.digest}}}
+    assert not pull([part], *world(), TAXONOMY, guideline(), locate, before=earlier).drops
     unknown = save(tmp_path / "unknown.csv", [row | {"shown": ""} for row in others])  # the column is not needed
     assert "*" in answers(unknown)
 
 
 def test_the_last_word_on_a_unit_counts_and_the_earlier_is_named(pushed, tmp_path):
     fill(pushed, *DONE)
-    other = save(tmp_path / "again.csv", [rows_of(pushed)[0] | {"verdict": "unsure"}, rows_of(pushed)[1]])
-    found = back(pushed, other)
-    assert found.repeated == 1  # gore: the same words
-    assert [drop[2:4] for drop in found.drops] == [(f"{pushed}:2", "said again further down")]
-    assert answers(pushed, other)["needles"][0] == "unsure"
+    later_file = save(tmp_path / "again.csv", [rows_of(pushed)[0] | {"verdict": "unsure"}, rows_of(pushed)[1]])
+    pulled = back(pushed, later_file)
+    assert pulled.repeated == 1  # gore: the same words
+    assert [drop[2:4] for drop in pulled.drops] == [(f"{pushed}:2", "said again further down")]
+    assert answers(pushed, later_file)["needles"][0] == "unsure"
 
 
 @pytest.mark.parametrize(
@@ -175,22 +175,22 @@ def test_without_a_needed_column_every_row_is_named(pushed, column):
 
 
 def test_a_table_that_is_no_sheet_is_refused_where_it_is_named_and_else_passed_over(pushed):
-    """Notes beside the sheets stop nobody's pull."""
+    """Notes beside the sheets do not stop a pull."""
     (notes := pushed.with_name("notes.csv")).write_text("who,what\nann,is on holiday\n")
     (empty := pushed.with_name("empty.csv")).write_text("")
     for path in (notes, empty):
         with pytest.raises(ReviewError, match=rf"{path.name}: no sheet of .*review push"):
             list(files.lines(path))
     fill(pushed, *DONE)
-    given = ([notes, pushed], *world(), TAXONOMY, guideline(), locate)
-    beside = pull(*given, named=[pushed])
-    assert (len(beside.answers), beside.no_sheets) == (3, [str(notes)])
+    inputs = ([notes, pushed], *world(), TAXONOMY, guideline(), locate)
+    pulled = pull(*inputs, named=[pushed])
+    assert (len(pulled.answers), pulled.no_sheets) == (3, [str(notes)])
     with pytest.raises(ReviewError):
-        pull(*given, named=[notes])
+        pull(*inputs, named=[notes])
 
 
 def test_two_columns_of_one_name_are_no_answer(pushed):
-    """Somebody wrote a second opinion beside: which of the two is ann's, nobody can tell."""
+    """Somebody added a second opinion in a new column: nobody can tell which of the two is ann's."""
     fill(pushed, *DONE)
     header, *rows = csv.reader(pushed.read_text(encoding="utf-8-sig").splitlines())
     assert len(rows) == 3
@@ -216,28 +216,28 @@ def test_what_is_no_csv_is_one_line(tmp_path, content):
 
 
 def test_an_answer_belongs_to_the_text_that_was_shown(pushed):
-    sent, text = world()
+    assigned, text = world()
     fill(pushed, *DONE)
     newer = text.with_columns(digest=pl.lit("d2"), turns=pl.lit([], text.schema["turns"]))
-    both = pl.concat([text.with_columns(current=pl.lit(False)), newer])
-    found = pull([pushed], sent, both, TAXONOMY, guideline(), locate).answers.values()
-    assert {a["digest"] for a in found} == {"d1"}
-    assert next(iter(found))["spans"] == [SPAN]
+    versions = pl.concat([text.with_columns(current=pl.lit(False)), newer])
+    given_answers = pull([pushed], assigned, versions, TAXONOMY, guideline(), locate).answers.values()
+    assert {answer["digest"] for answer in given_answers} == {"d1"}
+    assert next(iter(given_answers))["spans"] == [SPAN]
 
 
 def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_path):
     film = {"item": "i1", "domain": "film", "title": "Alien", "year": 1979, "genres": ["horror"], "plot": None}
     text = texts(tables.CONVERSATIONS.empty, pl.DataFrame([film], schema_overrides={"plot": pl.String}))
-    sent = [("item_flag", "i1", "ann", "reviewer", text["digest"][0], "proposed", "push-1")]
-    rows = [unit(t, kind="item_flag", subject="i1", digest=text["digest"][0]) for t in ("gore", "*")]
+    assigned = [("item_flag", "i1", "ann", "reviewer", text["digest"][0], "proposed", "push-1")]
+    rows = [unit(trait, kind="item_flag", subject="i1", digest=text["digest"][0]) for trait in ("gore", "*")]
     path = tmp_path / "ann.csv"
     write(path, *rows, text=text)
     assert rows_of(path)[0]["text"] == "Alien (1979), film, horror"
     assert "absent" not in rows_of(path)[1]["definition"]
     fill(path, {"verdict": "present"}, {"verdict": "needles"})
-    sent_frame = tables.ASSIGNMENTS.frame(sent)
-    found = pull([path], sent_frame, text, TAXONOMY, guideline(), locate)
-    assert [(a["trait"], a["verdict"]) for a in found.answers.values()] == [
+    assignments = tables.ASSIGNMENTS.frame(assigned)
+    pulled = pull([path], assignments, text, TAXONOMY, guideline(), locate)
+    assert [(answer["trait"], answer["verdict"]) for answer in pulled.answers.values()] == [
         ("gore", "present"),
         ("needles", "present"),
         ("*", "absent"),
@@ -246,31 +246,31 @@ def test_a_film_may_be_flagged_without_a_quote_and_its_rest_is_not_absent(tmp_pa
 
 def test_twice_the_tasks_are_twice_the_work(tmp_path, monkeypatch):
     """Each `*` looked at every row of its file: a file of 1,000 tasks took ten times as long."""
-    looks, cell = [0], files.Line.cell
+    reads, cell = [0], files.Line.cell
 
     def counted(line, name):
-        looks[0] += 1
+        reads[0] += 1
         return cell(line, name)
 
     monkeypatch.setattr(files.Line, "cell", counted)
     turns = [{"role": "seeker", "text": "no blood", "items": []}]
 
     def work(n: int) -> int:
-        names, looks[0] = [f"c{each}" for each in range(n)], 0
+        names, reads[0] = [f"c{k}" for k in range(n)], 0
         rows = [dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": name} for name in names]
         text = texts(tables.CONVERSATIONS.frame([row | {"digest": "d1", "turns": turns} for row in rows]))
-        sent = [("sensitivity", name, "ann", "reviewer", "d1", "proposed", "push-1") for name in names]
+        assigned = [("sensitivity", name, "ann", "reviewer", "d1", "proposed", "push-1") for name in names]
         units = [unit(trait, subject=name) for name in names for trait in ("gore", "*")]
         path = fill(write(tmp_path / "ann.csv", *units, text=text), *[{"verdict": "absent"}] * len(units))
-        found = pull([path], tables.ASSIGNMENTS.frame(sent), text, TAXONOMY, guideline(), locate)
-        assert len(found.answers) == len(units) and not found.drops
-        return looks[0]
+        pulled = pull([path], tables.ASSIGNMENTS.frame(assigned), text, TAXONOMY, guideline(), locate)
+        assert len(pulled.answers) == len(units) and not pulled.drops
+        return reads[0]
 
     assert work(160) < 2.2 * work(80)
 
 
 def test_text_that_looks_like_a_formula_is_guarded_and_its_quote_found(pushed, tmp_path):
-    evil = unit("gore", verdict="present", spans=[{"turn": 0, "start": 47, "end": 54, "quote": "=SUM(A1)"}])
-    path = write(tmp_path / "bo.csv", evil)
+    formula = unit("gore", verdict="present", spans=[{"turn": 0, "start": 47, "end": 54, "quote": "=SUM(A1)"}])
+    path = write(tmp_path / "bo.csv", formula)
     assert rows_of(path)[0]["proposed_quote"] == "'=SUM(A1)"
     assert answers(fill(path, {"verdict": "present"}))["gore"] == ("present", ["=SUM(A1)"])

@@ -1,4 +1,4 @@
-"""Two commands at once are one installation, one server and everybody's account; and who may reach that server."""
+"""Two commands at once make one installation, one server and all accounts; and who may reach that server."""
 
 import json
 import os
@@ -35,39 +35,39 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def both(what: Callable[[int], Any]) -> list[Any]:
-    """What two threads got that began together."""
-    found: list[Any] = [None, None]
-    line = threading.Barrier(2)
+    """Returns what `what` returned in two threads that started together."""
+    results: list[Any] = [None, None]
+    barrier = threading.Barrier(2)
 
     def run(n: int) -> None:
-        line.wait()
-        found[n] = what(n)
+        barrier.wait()
+        results[n] = what(n)
 
     threads = [threading.Thread(target=run, args=(n,)) for n in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return results
 
 
 def test_two_installations_at_once_are_one(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = []
+    commands = []
 
     def slow(words: list[str], **how: Any) -> subprocess.CompletedProcess[str]:
-        ran.append(words)
+        commands.append(words)
         cache.mkdir(exist_ok=True)
-        time.sleep(0.3)  # the other one would begin meanwhile
+        time.sleep(0.3)  # meanwhile the other one would begin
         return subprocess.CompletedProcess(words, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", slow)
     assert both(lambda n: managed.install(lambda line: None)) == [cache, cache]
-    assert len(ran) == 2  # an environment, and what goes into it
+    assert len(commands) == 2  # an environment, and what goes into it
 
 
 @pytest.fixture
 def home(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a server that is installed, and which SERVER stands for."""
+    """The folder of an installed server, for which SERVER stands in."""
     cache.mkdir(parents=True)
     (cache / "ready").touch()
     (cache / "empty.sqlite3").touch()
@@ -80,20 +80,20 @@ def home(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A first start that took too long, and `review up` once more: two servers wrote one database."""
+    """A first start took too long, and somebody ran `review up` again: two servers wrote one database."""
     (home / "data").mkdir(parents=True)
-    port, late = managed._free_port(None), f"import time; time.sleep(1.5){SERVER}"
+    port, late_code = managed._free_port(None), f"import time; time.sleep(1.5){SERVER}"
     slow, dead = (
         subprocess.Popen([sys.executable, "-c", code, str(port), str(home / "data")])
-        for code in (late, "import time; time.sleep(60)")
+        for code in (late_code, "import time; time.sleep(60)")
     )
     facts = {"url": f"http://127.0.0.1:{port}", "port": port, "email": "e", "password": "p", "token": "t"}
     managed.save(home, facts | {"accounts": {}, "settings": managed._settings(), "pid": slow.pid})
-    told: list[str] = []
+    messages: list[str] = []
     try:
-        assert managed.up(home, told.append)[1] is False and slow.poll() is None
-        assert told == [f"Label Studio at {facts['url']} does not answer yet: waiting up to 300 s for it"]
-        assert managed.up(home, told.append)[1] is False and len(told) == 1
+        assert managed.up(home, messages.append)[1] is False and slow.poll() is None
+        assert messages == [f"Label Studio at {facts['url']} does not answer yet: waiting up to 300 s for it"]
+        assert managed.up(home, messages.append)[1] is False and len(messages) == 1
         managed.save(home, (managed.state(home) or {}) | {"url": "http://127.0.0.1:9", "pid": dead.pid})
         monkeypatch.setattr(managed, "START", 5.0)
         assert managed.up(home, lambda line: None)[1] is True and dead.wait(10) < 0
@@ -106,12 +106,12 @@ def test_one_that_does_not_answer_is_waited_for_and_never_doubled(home: Path, mo
 
 def test_two_starts_at_once_are_one_server(home: Path) -> None:
     try:
-        (one, first), (two, second) = both(lambda n: managed.up(home, lambda line: None))
-        assert {first, second} == {True, False}
-        assert one == two == managed.state(home)
+        (facts, started), (other_facts, other_started) = both(lambda n: managed.up(home, lambda line: None))
+        assert {started, other_started} == {True, False}
+        assert facts == other_facts == managed.state(home)
     finally:
         assert managed.down(home)
-    assert not managed.healthy(one["url"])
+    assert not managed.healthy(facts["url"])
 
 
 def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,14 +121,14 @@ def test_two_accounts_made_at_once_are_both_kept(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(managed, "_account", made)
     managed.save(tmp_path, {"url": "u", "accounts": {}})
-    known = [json.loads((tmp_path / "server.json").read_text()) for _ in range(2)]  # as two commands have read it
-    both(lambda n: managed.account(tmp_path, known[n], lambda: "invite", ("ann", "bo")[n]))
+    states = [json.loads((tmp_path / "server.json").read_text()) for _ in range(2)]  # as two commands have read it
+    both(lambda n: managed.account(tmp_path, states[n], lambda: "invite", ("ann", "bo")[n]))
     assert set((managed.state(tmp_path) or {})["accounts"]) == {"ann", "bo"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere `ps` comes with the system")
 def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small images have none: a server that was started there could not be stopped, nor started a second time."""
+    """Small images have no `ps`: a server started there could not be stopped, nor started a second time."""
     words = [sys.executable, "-c", "import time; time.sleep(60)", str(tmp_path / "data")]
     process = subprocess.Popen(words)
     managed.save(tmp_path, {"pid": process.pid, "url": "http://127.0.0.1:9", "accounts": {}})
@@ -140,40 +140,40 @@ def test_a_server_is_found_and_stopped_without_ps(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.servers
 def test_everybodys_name_gets_an_account(label_studio: tuple[Path, dict[str, Any]]) -> None:
-    """A real server: it wants ASCII before the @, and no dot at its end. Names are what `review push` lets through."""
+    """A real server wants ASCII before the @, and no dot at the end. The names are some that `review push` accepts."""
     home, facts = label_studio
     server = Server(facts["url"], facts["token"])
     names = ["Ann.Lee", "zoë", "Łukasz", "李", "di.", "a..b"]
-    made = {name: managed.account(home, facts, server.invite, name)["email"] for name in names}
-    assert made["Ann.Lee"] == "ann.lee@saferec.local"
-    assert set(made.values()) <= {known[0] for known in server.people().values()}
-    assert set(names) <= set(server.names(made, names).values())
+    emails = {name: managed.account(home, facts, server.invite, name)["email"] for name in names}
+    assert emails["Ann.Lee"] == "ann.lee@saferec.local"
+    assert set(emails.values()) <= {person[0] for person in server.people().values()}
+    assert set(names) <= set(server.names(emails, names).values())
 
 
 def test_what_a_server_is_started_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours goes no further than what any program needs; what is another Label Studio's setting changes nothing."""
-    strange = PLANTED | {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "false", "HEARTEX_ALLOWED_HOSTS": "*"}
-    for name, value in {**strange, "LC_ALL": "C.UTF-8", "TZ": "UTC"}.items():
+    """Of our environment only what any program needs is passed on; settings of another Label Studio change nothing."""
+    foreign = PLANTED | {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "false", "HEARTEX_ALLOWED_HOSTS": "*"}
+    for name, value in {**foreign, "LC_ALL": "C.UTF-8", "TZ": "UTC"}.items():
         monkeypatch.setenv(name, value)
     facts = {"email": "e", "password": "p", "token": "t", "url": "http://127.0.0.1:8123"}
-    given = managed._environment(Path("/home"), facts)
-    assert not given.keys() & (strange.keys() - {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"})
-    assert given["LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"] == "true"
-    assert given["LABEL_STUDIO_ALLOWED_HOSTS"] == "127.0.0.1,localhost"
-    assert (given["LC_ALL"], given["TZ"], given["PATH"]) == ("C.UTF-8", "UTC", os.environ["PATH"])
+    environment = managed._environment(Path("/home"), facts)
+    assert not environment.keys() & (foreign.keys() - {"LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"})
+    assert environment["LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK"] == "true"
+    assert environment["LABEL_STUDIO_ALLOWED_HOSTS"] == "127.0.0.1,localhost"
+    assert (environment["LC_ALL"], environment["TZ"], environment["PATH"]) == ("C.UTF-8", "UTC", os.environ["PATH"])
 
 
 @pytest.mark.slow
 def test_a_server_of_another_version_is_started_anew(home: Path) -> None:
-    """One that was started with open doors, and with all keys in its environment, must not go on."""
-    told = list[str]()
+    """A server that was started open to all, and with all keys in its environment, must not keep running."""
+    messages = list[str]()
     try:
-        old, _ = managed.up(home, told.append)
-        assert managed.up(home, told.append) == (old, False)
+        old, _ = managed.up(home, messages.append)
+        assert managed.up(home, messages.append) == (old, False)
         managed.save(home, {name: fact for name, fact in old.items() if name != "settings"})
-        new, started = managed.up(home, told.append)
-        assert started and new["pid"] != old["pid"] and "started anew" in " ".join(told)
-        assert new["password"] == old["password"] and managed.up(home, told.append) == (new, False)
+        new, started = managed.up(home, messages.append)
+        assert started and new["pid"] != old["pid"] and "started anew" in " ".join(messages)
+        assert new["password"] == old["password"] and managed.up(home, messages.append) == (new, False)
     finally:
         managed.down(home)
 
@@ -186,7 +186,7 @@ def page(url: str, path: str, **how: Any) -> Any:
 
 
 def signed_up(url: str, path: str, email: str) -> int:
-    """The answer to somebody who fills in the sign-up page."""
+    """Returns the status code that somebody gets who fills in the sign-up page."""
     with httpx2.Client(base_url=url, timeout=120) as web:
         token = web.get(path).text.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
         form = {"email": email, "password": "password-1234", "csrfmiddlewaretoken": token, "allow_newsletters": "false"}
@@ -197,40 +197,40 @@ def signed_up(url: str, path: str, email: str) -> int:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can look")
 def test_no_key_of_ours_is_in_the_servers_environment(label_studio: tuple[Path, dict[str, Any]]) -> None:
     _, facts = label_studio
-    given = dict(
+    environment = dict(
         line.split("=", 1) for line in Path(f"/proc/{facts['pid']}/environ").read_text().split("\0") if "=" in line
     )
-    assert given["LABEL_STUDIO_USER_TOKEN"] == facts["token"]  # it is the right process
-    assert not given.keys() & PLANTED.keys()
-    assert not [name for name, value in given.items() if "canary" in value]
+    assert environment["LABEL_STUDIO_USER_TOKEN"] == facts["token"]  # it is the right process
+    assert not environment.keys() & PLANTED.keys()
+    assert not [name for name, value in environment.items() if "canary" in value]
 
 
 @pytest.mark.servers
 def test_nobody_signs_up_without_an_invitation(label_studio: tuple[Path, dict[str, Any]]) -> None:
-    """A link that a reviewer has read is dead once the next account was made; reading a page is no account."""
+    """A link that a reviewer has read is dead once the next account is made; reading a page makes no account."""
     home, facts = label_studio
     url, server = facts["url"], Server(facts["url"], facts["token"])
     owner = {"Authorization": f"Token {facts['token']}"}
     link = page(url, "/api/invite", headers=owner).json()["invite_url"]
     managed.account(home, managed.state(home) or {}, server.invite, "somebody-new")
-    before = server.people()
-    assert "somebody-new@saferec.local" in {known[0] for known in before.values()}
+    people = server.people()
+    assert "somebody-new@saferec.local" in {person[0] for person in people.values()}
     for path in ("/user/signup/", "/user/signup/?token=guessed", link):
         assert signed_up(url, path, "stranger@example.org") == 403, path
-    assert server.people() == before
-    now = page(url, "/api/invite", headers=owner).json()["invite_url"]
-    assert signed_up(url, now, "guest@example.org") == 302  # the page itself works: it was the link
+    assert server.people() == people
+    new_link = page(url, "/api/invite", headers=owner).json()["invite_url"]
+    assert signed_up(url, new_link, "guest@example.org") == 302  # the page itself works: it was the link
 
 
 @pytest.mark.servers
 def test_a_server_answers_to_its_own_name_alone(label_studio: tuple[Path, dict[str, Any]]) -> None:
     _, facts = label_studio
     port = facts["url"].rsplit(":", 1)[1]
-    told = {
+    statuses = {
         host: page(facts["url"], "/user/login/", headers={"Host": host}).status_code
         for host in (f"127.0.0.1:{port}", f"localhost:{port}", f"rebound.example.org:{port}", "0.0.0.0")
     }
-    assert list(told.values()) == [200, 200, 400, 400], told
+    assert list(statuses.values()) == [200, 200, 400, 400], statuses
 
 
 def test_the_password_file_is_its_owners_and_no_strangers_process_is_stopped(tmp_path: Path):
