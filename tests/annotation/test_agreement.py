@@ -15,14 +15,14 @@ def votes(*rows: tuple[str, str, str], trait: str = "gore") -> pl.DataFrame:
 def test_alpha_by_hand():
     # u1 pp, u2 pa, u3 aa; u4 has one vote and says nothing. Six votes: 3 p, 3 a.
     # Do = (0 + (4-2)/1 + 0) = 2; De = (36 - 9 - 9) / 5 = 3.6; alpha = 1 - 2/3.6 = 0.4444
-    told = alphas(
+    row = alphas(
         votes(
             *[("u1", "ann", "present"), ("u1", "bo", "present"), ("u2", "ann", "present"), ("u2", "bo", "absent")],
             *[("u3", "ann", "absent"), ("u3", "bo", "absent"), ("u4", "ann", "absent")],
         )
     ).row(0, named=True)
-    assert told["units"] == 3
-    assert told["alpha"] == pytest.approx(1 - 2 / 3.6)
+    assert row["units"] == 3
+    assert row["alpha"] == pytest.approx(1 - 2 / 3.6)
 
 
 @pytest.mark.parametrize(
@@ -34,16 +34,16 @@ def test_alpha_by_hand():
     ],
 )
 def test_what_cannot_be_told_is_null_and_never_0_or_1(rows):
-    told = alphas(votes(*rows)).row(0, named=True)
-    assert (told["alpha"], told["low"], told["high"]) == (None, None, None)
+    row = alphas(votes(*rows)).row(0, named=True)
+    assert (row["alpha"], row["low"], row["high"]) == (None, None, None)
 
 
 def test_positives_are_units_of_two_votes_with_one_present():
     rows = [("u1", "ann", "present"), ("u1", "bo", "absent"), ("u2", "ann", "absent"), ("u2", "bo", "absent")]
-    told = alphas(votes(*rows, ("u3", "ann", "present"))).row(0, named=True)
-    assert (told["units"], told["positives"]) == (2, 1)
-    assert words(told).endswith("(over 2, 1 positive: too few to tell)")
-    assert words(told | {"positives": FEW}).endswith("(over 2)")
+    row = alphas(votes(*rows, ("u3", "ann", "present"))).row(0, named=True)
+    assert (row["units"], row["positives"]) == (2, 1)
+    assert words(row).endswith("(over 2, 1 positive: too few to tell)")
+    assert words(row | {"positives": FEW}).endswith("(over 2)")
 
 
 def test_no_votes_no_rows():
@@ -54,48 +54,48 @@ def test_no_votes_no_rows():
 @pytest.mark.filterwarnings("default")
 def test_the_same_as_crowd_kit_with_three_values_and_uneven_units():
     data = pytest.importorskip("crowdkit.metrics.data", reason="needs crowd-kit, of the dev group")
-    draw = np.random.default_rng(1)
+    rng = np.random.default_rng(1)
     rows = [
-        (f"u{u}", f"r{r}", str(draw.choice(["present", "absent", "unsure"], p=[0.2, 0.7, 0.1])))
+        (f"u{u}", f"r{r}", str(rng.choice(["present", "absent", "unsure"], p=[0.2, 0.7, 0.1])))
         for u in range(300)
-        for r in draw.choice(5, size=draw.integers(1, 5), replace=False)
+        for r in rng.choice(5, size=rng.integers(1, 5), replace=False)
     ]
     frame = votes(*rows)
-    theirs = data.alpha_krippendorff(
+    expected = data.alpha_krippendorff(
         frame.rename({"subject": "task", "reviewer": "worker", "verdict": "label"}).to_pandas()
     )
-    assert alphas(frame)["alpha"][0] == pytest.approx(theirs, abs=1e-12)
+    assert alphas(frame)["alpha"][0] == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_interval_covers_the_truth_and_narrows_with_more_units():
-    # two readers who agree on 80 of 100 units, half of them present: De ~ 1/2, Do = 1/5, alpha ~ 0.6
+    # two readers agree on 80 of 100 units, half of them present: De ~ 1/2, Do = 1/5, alpha ~ 0.6
     def world(times: int) -> dict:
         pairs = [("present", "present")] * 40 + [("absent", "absent")] * 40 + [("present", "absent")] * 20
-        rows = [(f"u{n}", who, v) for n, pair in enumerate(pairs * times) for who, v in zip("ab", pair, strict=True)]
+        rows = [(f"u{n}", name, v) for n, pair in enumerate(pairs * times) for name, v in zip("ab", pair, strict=True)]
         return alphas(votes(*rows)).row(0, named=True)
 
     small, large = world(1), world(9)
     assert small["low"] < small["alpha"] < small["high"]
-    # nine times the units: a third of the width, give or take the draws
+    # nine times the units: about a third of the width
     assert (large["high"] - large["low"]) / (small["high"] - small["low"]) == pytest.approx(1 / 3, abs=0.06)
 
 
 def test_full_agreement_has_no_interval():
-    # 9 units absent, 3 present, all alike: every draw of them has alpha 1, which says nothing of the next unit
+    # 9 units absent, 3 present, full agreement: each resample has alpha 1, which says nothing about the next unit
     verdicts = ["absent"] * 9 + ["present"] * 3
-    rows = [(f"u{n}", who, verdict) for n, verdict in enumerate(verdicts) for who in ("ann", "bo")]
-    told = alphas(votes(*rows)).row(0, named=True)
-    assert (told["units"], told["alpha"], told["low"], told["high"]) == (12, 1.0, None, None)
+    rows = [(f"u{n}", name, verdict) for n, verdict in enumerate(verdicts) for name in ("ann", "bo")]
+    row = alphas(votes(*rows)).row(0, named=True)
+    assert (row["units"], row["alpha"], row["low"], row["high"]) == (12, 1.0, None, None)
 
 
 def test_traits_and_kinds_are_told_apart():
-    same = [("u1", "ann", "present"), ("u1", "bo", "present"), ("u2", "ann", "absent"), ("u2", "bo", "absent")]
-    clash = [("u1", "ann", "present"), ("u1", "bo", "absent"), ("u2", "ann", "absent"), ("u2", "bo", "present")]
+    agreeing = [("u1", "ann", "present"), ("u1", "bo", "present"), ("u2", "ann", "absent"), ("u2", "bo", "absent")]
+    opposed = [("u1", "ann", "present"), ("u1", "bo", "absent"), ("u2", "ann", "absent"), ("u2", "bo", "present")]
     frame = pl.concat(
-        [votes(*same), votes(*clash, trait="needles"), votes(*clash).with_columns(kind=pl.lit("item_flag"))]
+        [votes(*agreeing), votes(*opposed, trait="needles"), votes(*opposed).with_columns(kind=pl.lit("item_flag"))]
     )
-    told = {(r["kind"], r["trait"]): r["alpha"] for r in alphas(frame).to_dicts()}
-    # clash: Do = 2 + 2 = 4, De = (16 - 4 - 4) / 3 = 8/3, alpha = 1 - 1.5 = -0.5: worse than chance
-    assert told == pytest.approx(
+    alpha_by_unit = {(row["kind"], row["trait"]): row["alpha"] for row in alphas(frame).to_dicts()}
+    # opposed: Do = 2 + 2 = 4, De = (16 - 4 - 4) / 3 = 8/3, alpha = 1 - 1.5 = -0.5: worse than chance
+    assert alpha_by_unit == pytest.approx(
         {("sensitivity", "gore"): 1.0, ("sensitivity", "needles"): -0.5, ("item_flag", "gore"): -0.5}
     )

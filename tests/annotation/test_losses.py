@@ -10,19 +10,19 @@ from tests.worlds.pushes import ALL
 @pytest.mark.slow
 def test_whose_project_was_deleted_is_named_until_it_is_there_again(workspace, cli, memory):
     review_world.fill(workspace)
-    look = ("review", "pull", "--url", "http://memory", "--token", "t", "-C", workspace.root, "--json")
+    pull = ("review", "pull", "--url", "http://memory", "--token", "t", "-C", workspace.root, "--json")
     assert cli("review", "push", *ALL, "-C", workspace.root).code == 0
-    (gone,) = [place for place, name in memory.made.items() if "ann" in name]
-    ann = [(remote, task["subject"]) for remote, (place, task, _) in memory.held.items() if place == gone]
-    memory.answer(dict((c, r) for r, c in ann)["c3"], review_world.Verdict())
-    assert "next" not in cli(*look).json
-    del memory.made[gone]
-    for remote, _ in ann:
+    (project,) = [place for place, name in memory.made.items() if "ann" in name]
+    tasks_of_ann = [(remote, task["subject"]) for remote, (place, task, _) in memory.held.items() if place == project]
+    memory.answer(dict((subject, r) for r, subject in tasks_of_ann)["c3"], review_world.Verdict())
+    assert "next" not in cli(*pull).json
+    del memory.made[project]
+    for remote, _ in tasks_of_ann:
         memory.held.pop(remote)
-    told = cli(*look).json
-    assert told["gone_unanswered"] == {"ann": 3} and "projects of ann are not on the server" in told["next"]
+    result = cli(*pull).json
+    assert result["gone_unanswered"] == {"ann": 3} and "projects of ann are not on the server" in result["next"]
     assert cli("review", "push", *ALL, "-C", workspace.root).code == 0
-    assert "next" not in cli(*look).json
+    assert "next" not in cli(*pull).json
 
 
 @pytest.mark.slow
@@ -32,11 +32,11 @@ def test_an_answer_that_was_pulled_and_is_gone_is_named_and_counts(workspace, cl
     review("push", *ALL)
     for name in ("ann", "bo"):
         memory.answer(
-            next(remote for remote, (_, _, who) in memory.held.items() if who == name), review_world.Verdict()
+            next(remote for remote, (_, _, reader) in memory.held.items() if reader == name), review_world.Verdict()
         )
     assert "answers_gone_there" not in review("pull")
-    kept = store.read(workspace, tables.REVIEWS)
-    del memory.answers[next(remote for remote, (_, _, who) in memory.held.items() if who == "bo")]
-    told = review("pull")
-    assert (told["answers_gone_there"], told["added"]) == ({"bo": 1}, 0)
-    assert store.read(workspace, tables.REVIEWS).equals(kept)
+    reviews = store.read(workspace, tables.REVIEWS)
+    del memory.answers[next(remote for remote, (_, _, reader) in memory.held.items() if reader == "bo")]
+    result = review("pull")
+    assert (result["answers_gone_there"], result["added"]) == ({"bo": 1}, 0)
+    assert store.read(workspace, tables.REVIEWS).equals(reviews)

@@ -1,4 +1,4 @@
-"""Which proposals reviewers are asked about: those of the texts, and of the traits in the words, as they are now."""
+"""Which proposals reviewers are asked about: those on the current texts and the current wording of the traits."""
 
 import json
 from dataclasses import replace
@@ -21,30 +21,30 @@ WORDS = {"small": "v", "learned": "v", "rules": rules.VERSION}
 
 
 def proposed(*rows: tuple[str, str, str, str], words=NOW, version: str | None = None) -> pl.DataFrame:
-    """(conversation, text, proposer, verdict) on gore."""
-    made = []
-    for subject, text, who, verdict in rows:
-        by = version or WORDS[who]
+    """Proposals on gore from (conversation, text, proposer, verdict)."""
+    proposals = []
+    for subject, text, proposer, verdict in rows:
+        edition = version or WORDS[proposer]
         unit = {"kind": "sensitivity", "subject": subject, "trait": "gore", "digest": text}
-        name = tables.digest(*unit.values(), who, by, words["gore"].wording)
+        name = tables.digest(*unit.values(), proposer, edition, words["gore"].wording)
         row = dict.fromkeys(tables.PROPOSALS.schema) | unit | {"proposal": name, "verdict": verdict, "spans": []}
-        made.append(row | {"proposer": who, "version": by, "taxonomy": words.digest, "confidence": 0.97})
-    return tables.PROPOSALS.frame(made)
+        proposals.append(row | {"proposer": proposer, "version": edition, "taxonomy": words.digest, "confidence": 0.97})
+    return tables.PROPOSALS.frame(proposals)
 
 
 def read(*rows: tuple[str, str, str], words=NOW) -> pl.DataFrame:
-    made = [("sensitivity", subject, text, who, WORDS[who], words.digest, []) for subject, text, who in rows]
-    return tables.READINGS.frame(made)
+    readings = [("sensitivity", subject, text, name, WORDS[name], words.digest, []) for subject, text, name in rows]
+    return tables.READINGS.frame(readings)
 
 
 def assigned(*rows: tuple[str, str], why: str = "proposed") -> pl.DataFrame:
-    made = [("sensitivity", subject, "ann", "reviewer", text, why, "b") for subject, text in rows]
-    return tables.ASSIGNMENTS.frame(made)
+    tasks = [("sensitivity", subject, "ann", "reviewer", text, why, "b") for subject, text in rows]
+    return tables.ASSIGNMENTS.frame(tasks)
 
 
 def stand(proposals: pl.DataFrame, given=tables.ASSIGNMENTS.empty, readings=tables.READINGS.empty) -> list[tuple]:
-    found = standing_claims.standing(proposals, CURRENT, given, readings, ASKED, NOW)
-    return found.select("subject", "proposer", "verdict").rows()
+    claims = standing_claims.standing(proposals, CURRENT, given, readings, ASKED, NOW)
+    return claims.select("subject", "proposer", "verdict").rows()
 
 
 def test_a_claim_on_another_text_is_nobodys_task_but_theirs_who_were_given_that_text() -> None:
@@ -56,32 +56,32 @@ def test_a_claim_on_another_text_is_nobodys_task_but_theirs_who_were_given_that_
 
 def test_a_claim_in_other_words_stands_until_its_proposer_has_read_the_text_in_these() -> None:
     old = proposed(("c1", "d1", "small", "present"), words=BEFORE)
-    other = pl.concat([read(("c1", "d1", "small"), words=BEFORE), read(("c2", "d2", "small"), ("c1", "d1", "learned"))])
-    assert len(stand(old, readings=other)) == 1
-    again = pl.concat([other, read(("c1", "d1", "small"))])
-    assert stand(old, readings=again) == []
-    assert len(stand(old, assigned(("c1", "d1")), again)) == 1  # somebody is at it
-    assert len(stand(pl.concat([old, proposed(("c1", "d1", "small", "present"))]), readings=again)) == 1
+    older = pl.concat([read(("c1", "d1", "small"), words=BEFORE), read(("c2", "d2", "small"), ("c1", "d1", "learned"))])
+    assert len(stand(old, readings=older)) == 1
+    reread = pl.concat([older, read(("c1", "d1", "small"))])
+    assert stand(old, readings=reread) == []
+    assert len(stand(old, assigned(("c1", "d1")), reread)) == 1  # somebody is at it
+    assert len(stand(pl.concat([old, proposed(("c1", "d1", "small", "present"))]), readings=reread)) == 1
 
 
 def test_a_claim_of_older_rules_stands_until_these_have_read_the_text() -> None:
     old = proposed(("c1", "d1", "rules", "present"), words=BEFORE, version="rules-1")
-    before = read(("c1", "d1", "rules")).with_columns(version=pl.lit("rules-1"))
-    assert len(stand(old, readings=before)) == 1
-    assert stand(old, readings=pl.concat([before, read(("c1", "d1", "rules"))])) == []
-    ours = proposed(("c1", "d1", "rules", "present"), words=BEFORE)  # their cues are theirs, in any words
-    assert len(stand(ours, readings=read(("c1", "d1", "rules")))) == 1
+    older = read(("c1", "d1", "rules")).with_columns(version=pl.lit("rules-1"))
+    assert len(stand(old, readings=older)) == 1
+    assert stand(old, readings=pl.concat([older, read(("c1", "d1", "rules"))])) == []
+    claim = proposed(("c1", "d1", "rules", "present"), words=BEFORE)  # cues do not depend on the wording
+    assert len(stand(claim, readings=read(("c1", "d1", "rules")))) == 1
 
 
 def test_the_last_word_of_each_proposer_counts_and_a_text_assigned_for_a_claim_keeps_one() -> None:
-    """Claims that nobody stands by any more came back with a push, on blind audits too."""
-    said = [("c1", "d1", who, verdict) for who, verdict in (("learned", "present"), ("rules", "present"))]
-    rows = proposed(*said, ("c1", "d1", "learned", "absent"), ("c2", "d2", "learned", "absent"))
+    """Claims that no proposer makes any more came back with a push, even on blind audits."""
+    claims = [("c1", "d1", proposer, verdict) for proposer, verdict in (("learned", "present"), ("rules", "present"))]
+    rows = proposed(*claims, ("c1", "d1", "learned", "absent"), ("c2", "d2", "learned", "absent"))
     last = [("c1", "rules", "present"), ("c1", "learned", "absent"), ("c2", "learned", "absent")]
     assert stand(rows) == last
     assert stand(rows, assigned(("c1", "d1"))) == last
-    alone = proposed(said[0], ("c1", "d1", "learned", "absent"))
-    assert len(stand(alone, assigned(("c1", "d1")))) == 2  # else nothing is claimed of it, and it waits for its second
+    alone = proposed(claims[0], ("c1", "d1", "learned", "absent"))
+    assert len(stand(alone, assigned(("c1", "d1")))) == 2  # else nothing is claimed, and it waits for a second reader
     assert len(stand(alone, assigned(("c1", "d1"), why="audit"))) == 1
     scores = proposed(*[("c1", "d1", "learned", "absent")] * 2)
     assert len(stand(scores)) == len(stand(scores, assigned(("c1", "d1")))) == 1
@@ -93,22 +93,22 @@ def test_sure_is_what_is_claimed_of_this_text_in_these_words_assigned_or_not() -
         proposed(("c1", "d1", "small", "present"), words=BEFORE),
         proposed(("c2", "d2", "small", "present")),
     ]
-    found = standing_claims.sure(pl.concat(rows), CURRENT, NOW, 0.95)
-    assert found.select("subject", "digest").rows() == [("c2", "d2")]
+    sure_claims = standing_claims.sure(pl.concat(rows), CURRENT, NOW, 0.95)
+    assert sure_claims.select("subject", "digest").rows() == [("c2", "d2")]
     assert standing_claims.sure(pl.concat(rows), CURRENT, NOW, 0.98).is_empty()
     older = proposed(("c2", "d2", "rules", "present"), version="rules-1")
     assert standing_claims.sure(older, CURRENT, NOW, 0.95).is_empty()  # it could become a label that nobody read
 
 
 def test_what_was_said_before_is_not_handed_out_and_not_forgotten(workspace, cli) -> None:
-    """A text was redacted anew: two people were given it for words that are gone, and `present` was filled in."""
+    """A text was redacted again: two people got it for words that are gone, and `present` was filled in."""
     fill(workspace, "no blood for me please", "no needles for me please")
     cli("propose", "-C", workspace.root)
     fill(workspace, "something cheerful")  # another text of c0
     cli("propose", "-C", workspace.root)
-    desk = review_state.gather(workspace)
-    assert desk.proposals.select("subject", "trait").rows() == [("c1", "needles")]
-    assert desk.ever.height == 2 and ("sensitivity", "c0", "gore") in review_state.found_units(desk).rows()
+    state = review_state.gather(workspace)
+    assert state.proposals.select("subject", "trait").rows() == [("c1", "needles")]
+    assert state.ever.height == 2 and ("sensitivity", "c0", "gore") in review_state.found_units(state).rows()
     people = ("--reviewer", "ann", "--reviewer", "bo", "--adjudicator", "cy")
-    sent = cli("review", "push", *people, "--tool", "files", "-C", workspace.root, "--json").out
-    assert json.loads(sent)["new"]["proposed"] == 2  # of c1 alone
+    output = cli("review", "push", *people, "--tool", "files", "-C", workspace.root, "--json").out
+    assert json.loads(output)["new"]["proposed"] == 2  # of c1 alone

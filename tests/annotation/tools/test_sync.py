@@ -1,4 +1,4 @@
-"""Whatever breaks between us and a review server in memory: nothing lost, nothing twice; and what people break."""
+"""Faults between us and a review server in memory: no task is lost or doubled; and faults that people cause."""
 
 import os
 import random
@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 
 class Fake:
-    """A server in memory that fails as real ones do; what it holds is the truth."""
+    """A server in memory that fails as real ones do; `held` has the tasks that are really there."""
 
     chunk = 4
 
@@ -51,8 +51,8 @@ class Fake:
         if fault == "late":
             self.late = [task["key"] for task in tasks]
             raise Unsure("timeout")
-        kept = tasks[: self.rng.randrange(len(tasks))] if fault == "half" else tasks
-        ids = [self._add(task["key"]) for task in kept]
+        stored = tasks[: self.rng.randrange(len(tasks))] if fault == "half" else tasks
+        ids = [self._add(task["key"]) for task in stored]
         if fault == "killed":
             raise Killed
         if fault:
@@ -65,7 +65,7 @@ class Fake:
         return str(self.number)
 
     def _arrive(self) -> None:
-        """What was on its way when its sender gave up arrives some time later."""
+        """Tasks that were on their way when the sender gave up arrive some time later."""
         if self.late and self.rng.random() < 0.3:
             for key in self.late:
                 self._add(key)
@@ -94,20 +94,20 @@ def test_every_task_is_there_once_whatever_breaks(seed, injected):
 
 def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one():
     server, rows = Fake(random.Random(0), []), []
-    server.chunk, asked = 1_000, []
-    server.keys = lambda project: asked.append("keys") or []
+    server.chunk, requests = 1_000, []
+    server.keys = lambda project: requests.append("keys") or []
     tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(10_000)}
     assert sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend)).added == 10_000
-    again = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
-    assert (again.added, again.skipped, len(server.held), asked) == (0, 10_000, 10_000, [])
+    rerun = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    assert (rerun.added, rerun.skipped, len(server.held), requests) == (0, 10_000, 10_000, [])
 
 
 def test_answered_copies_are_kept_and_the_empty_one_goes():
     server = Fake(random.Random(0), [])
     server.held = [("a", "1"), ("a", "2"), ("b", "3")]
     server.keys = lambda project: [(key, remote, remote == "2") for key, remote in server.held]
-    done = sync.push(server, 1, {"a": {"key": "a"}, "b": {"key": "b"}}, sync.Ledger())
-    assert (done.twins, server.held) == (1, [("a", "2"), ("b", "3")])
+    report = sync.push(server, 1, {"a": {"key": "a"}, "b": {"key": "b"}}, sync.Ledger())
+    assert (report.twins, server.held) == (1, [("a", "2"), ("b", "3")])
 
 
 def test_a_task_that_somebody_deleted_is_sent_again_and_said():
@@ -115,12 +115,12 @@ def test_a_task_that_somebody_deleted_is_sent_again_and_said():
     tasks = {key: {"key": key} for key in "abc"}
     sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
     server.delete("2")
-    done = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
-    assert (done.gone, done.added, done.skipped) == (1, 1, 2)
+    report = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    assert (report.gone, report.added, report.skipped) == (1, 1, 2)
 
 
 def test_what_is_answered_while_tasks_are_taken_back_stays(monkeypatch):
-    """Hundreds are deleted one by one: who answered one meanwhile, whose turn came later, lost that answer."""
+    """Hundreds are deleted one by one: an answer given meanwhile to a task later in the list was lost."""
     server, answered = Fake(random.Random(3), []), set[str]()
     tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(100)}
     ledger = sync.Ledger()
@@ -132,8 +132,8 @@ def test_what_is_answered_while_tasks_are_taken_back_stays(monkeypatch):
         answered.add("task-90")
 
     monkeypatch.setattr(server, "delete", slow)
-    listed = server.keys
-    monkeypatch.setattr(server, "keys", lambda p: [(key, remote, key in answered) for key, remote, _ in listed(p)])
+    real_keys = server.keys
+    monkeypatch.setattr(server, "keys", lambda p: [(key, remote, key in answered) for key, remote, _ in real_keys(p)])
     assert sync.withdraw(server, "p", set(tasks), ledger) == 99
     assert [key for key, _ in server.held] == [*ledger.there] == ["task-90"]
     assert sync.withdraw(server, "p", set(tasks), ledger, {"task-90"}) == 1 and not server.held
@@ -141,15 +141,15 @@ def test_what_is_answered_while_tasks_are_taken_back_stays(monkeypatch):
 
 def test_two_pushes_at_once_are_one(workspace, cli):
     with store.alone(workspace, "review push"):
-        ran = cli("review", "push", "--reviewer", "ann", "-C", workspace.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "another `review push` is at work" in ran.err
+        result = cli("review", "push", "--reviewer", "ann", "-C", workspace.root)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "another `review push` is at work" in result.err
 
 
 @pytest.mark.servers
 def test_what_people_do_to_a_project_is_named(workspace, label_studio, cli):
-    """A real server: a stranger's token; their answer, an empty one, one given back; then an interface edited by hand,
-    and two answers on it."""
+    """A real server: a wrong token; a stranger's answer, an empty one, a cancelled one; then an interface edited by
+    hand, and two answers on it."""
     ws, (home, facts) = workspace, label_studio
     review_world.fill(ws)
     tool = review_world.LabelStudio(ws, home, facts)
@@ -162,14 +162,14 @@ def test_what_people_do_to_a_project_is_named(workspace, label_studio, cli):
     project = tool.project("ann")
 
     def say(who: str, subject: str, result: list[dict[str, Any]], **more: Any) -> None:
-        """In the newest of ann's projects."""
-        there = {review_world.subject_of(t["data"]["turns"][0]["text"]): t["id"] for t in tool._tasks("ann")}
-        tool.post(who, there[subject], {"result": result, **more})
+        """Posts an answer in the newest of ann's projects."""
+        tasks = {review_world.subject_of(task["data"]["turns"][0]["text"]): task["id"] for task in tool._tasks("ann")}
+        tool.post(who, tasks[subject], {"result": result, **more})
 
     def pulled() -> dict[str, Any]:
-        ran = cli("review", "pull", *words)
-        assert ran.code == 0, ran.err
-        return dict(ran.json)
+        pull_result = cli("review", "pull", *words)
+        assert pull_result.code == 0, pull_result.err
+        return dict(pull_result.json)
 
     yes = Verdict({"gore": "blood"})
     say("bo", "c1", tool.result("c1", yes))  # the task is ann's
@@ -180,20 +180,20 @@ def test_what_people_do_to_a_project_is_named(workspace, label_studio, cli):
     tool.rest("PATCH", f"/api/projects/{project.id}", {"label_config": config, "expert_instruction": "quick!"})
     say("ann", "c1", tool.result("c1", Verdict({"nedles": "blood"})))
     say("ann", "c4", tool.result("c4", Verdict()))
-    told = pulled()
-    assert told["dropped"] == {"not assigned": 1, "changed there": 3} and told["edited_projects"] == ["ann"]
+    report = pulled()
+    assert report["dropped"] == {"not assigned": 1, "changed there": 3} and report["edited_projects"] == ["ann"]
     assert not store.read(ws, tables.REVIEWS).filter(reviewer="ann", trait="gore").height
-    sent = cli(*push).json["sent"]
-    assert (sent["ann"]["edited"], sent["ann"]["added"], sent["bo"]["skipped"]) == (1, 3, 4)
-    old, new = tool.projects("ann")
-    assert "nedles" in old.setup[0] and new.setup == (project.setup[0], label_studio_server.instructions())
+    counts = cli(*push).json["sent"]
+    assert (counts["ann"]["edited"], counts["ann"]["added"], counts["bo"]["skipped"]) == (1, 3, 4)
+    edited, replacement = tool.projects("ann")
+    assert "nedles" in edited.setup[0] and replacement.setup == (project.setup[0], label_studio_server.instructions())
     say("ann", "c1", tool.result("c1", yes))
     say("ann", "c4", tool.result("c4", Verdict()))
-    told = pulled()
-    assert told["dropped"] == {"not assigned": 1, "changed there": 1}  # c2 waits for her
+    report = pulled()
+    assert report["dropped"] == {"not assigned": 1, "changed there": 1}  # c2 waits for her
     rows = store.read(ws, tables.REVIEWS)
     assert set(rows.filter(role="other")["reviewer"]) == {"bo"}  # kept, and it counts nowhere
     assert cli("adjudicate", *words).json["reviews_left_out"]["not assigned"] >= 1
-    hers = rows.filter(reviewer="ann", trait="gore").select("subject", "verdict").rows()
-    assert dict(hers) == {"c1": "present"}
+    verdicts = rows.filter(reviewer="ann", trait="gore").select("subject", "verdict").rows()
+    assert dict(verdicts) == {"c1": "present"}
     assert pulled()["added"] == 0
