@@ -1,4 +1,4 @@
-"""Two tests of attention that are read after every answer: who is flagged, and how seldom it is somebody honest."""
+"""Two tests of attention, evaluated after every answer: who is flagged, and how rarely an honest reader is."""
 
 from math import comb, exp
 
@@ -37,7 +37,7 @@ def test_the_evidence_by_hand():
 @pytest.mark.parametrize("honest", [HONEST_ACCEPTS, HONEST_MISSES])
 @pytest.mark.parametrize("n", [1, 7, 40])
 def test_an_honest_reader_expects_no_evidence(honest, n):
-    # sum over k of P(k | honest) E(k) = 1 exactly at the border, and less below it: what the false alarms rest on
+    # sum over k of P(k | honest) E(k) = 1 exactly at the border, and less below it: the false alarm rate rests on this
     def expected(rate: float) -> float:
         return sum(comb(n, k) * rate**k * (1 - rate) ** (n - k) * exp(log_evidence(k, n, honest)) for k in range(n + 1))
 
@@ -52,9 +52,9 @@ def test_careless_readers_are_flagged_after_five_decoys_or_seven_controls():
     assert [reads_past(k, k) for k in (6, 7)] == [False, True]
     assert flags(accepted=5, decoys=5, missed=0, there=9) == [UNREAD]
     assert flags(accepted=0, decoys=9, missed=7, there=7) == [PAST]
-    # of 20 decoys 12 are the border, which who accepts 80 % reaches with P(X >= 12 | 20, 0.8) = 0.990
+    # 12 of 20 decoys are the border: whoever accepts 80 % reaches it with P(X >= 12 | 20, 0.8) = 0.990
     assert accepts_unread(12, 20) and not accepts_unread(11, 20)
-    # of 20 controls 15, which who misses 90 % reaches with P(X >= 15 | 20, 0.9) = 0.989, or earlier: 0.994 in all
+    # 15 of 20 controls: whoever misses 90 % reaches it with P(X >= 15 | 20, 0.9) = 0.989, or earlier: 0.994 in all
     assert reads_past(15, 20) and not reads_past(14, 20)
 
 
@@ -70,11 +70,11 @@ def test_careless_readers_are_flagged_after_five_decoys_or_seven_controls():
     ],
 )
 def test_who_is_ever_flagged_where_somebody_looks_after_each_answer(test, rate, answers, least, most):
-    # of 20,000 lives 50 are allowed at 0.0025; their standard deviation is 7, and what is measured lies under 40
-    border = np.array([next((k for k in range(n + 1) if test(k, n)), n + 1) for n in range(1, answers + 1)])
+    # 50 of 20,000 lives are allowed at 0.0025, with a standard deviation of 7; the measured number is below 40
+    thresholds = np.array([next((k for k in range(n + 1) if test(k, n)), n + 1) for n in range(1, answers + 1)])
     wrong = np.random.default_rng(7).random((LIVES, answers)) < rate
-    ever = (wrong.cumsum(axis=1) >= border).any(axis=1).mean()
-    assert least <= ever <= most
+    flagged_share = (wrong.cumsum(axis=1) >= thresholds).any(axis=1).mean()
+    assert least <= flagged_share <= most
 
 
 def test_thousands_of_answers_are_no_fault():

@@ -1,4 +1,4 @@
-"""The statement of a release: what it carries, and that no count in it can be changed unseen."""
+"""The certificate of a release: what it contains, and that no change to one of its counts goes unnoticed."""
 
 import copy
 import json
@@ -55,8 +55,8 @@ def checked(document: dict[str, Any], folder: Path) -> certificate.Certificate:
 
 @pytest.fixture
 def stated() -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(certificate.from_bounds(BOUNDS).model_dump_json())
-    return made
+    document: dict[str, Any] = json.loads(certificate.from_bounds(BOUNDS).model_dump_json())
+    return document
 
 
 def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
@@ -64,7 +64,7 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
     assert (stated["confidence"], stated["alpha"]) == (0.95, 0.05)
     gore = stated["missed"]["gore"]
     assert (gore["audited"], gore["positive"], gore["holes"], gore["done"]) == (403, [401, 403], 1, 410)
-    assert gore["labels"] == 200 + (2 - 1) + 3 - 1  # found, of the audit without its hole, elsewhere, gone
+    assert gore["labels"] == 200 + (2 - 1) + 3 - 1  # found, in the audit without its hole, elsewhere, gone
     assert stated["missed"]["torture"]["words"].startswith("none found, ")
     assert stated["false"]["gore"]["wrong"] == [2, 81] and stated["false"]["gore"]["overturned"] == 1
     assert checked(stated, tmp_path) == certificate.from_bounds(BOUNDS)
@@ -73,21 +73,21 @@ def test_it_holds_what_a_reader_needs_and_reads_back(stated, tmp_path):
 
 
 def test_how_many_have_it_is_told_of_those_read_and_of_all(stated):
-    """500 are claimed, 2 of them open; 996 of the zone are there; 403 were audited, 1 a hole, and 1 of 402 has it."""
-    gore, shown = TRAITS["gore"], certificate.from_bounds(replace(BOUNDS, undrawn=0)).missed["gore"].prevalence
-    assert shown.read == pytest.approx((200 + 1) / (498 + 402))
-    assert shown.all == pytest.approx((200 * 500 / 498 + 1 * 996 / 402) / 1_496)
-    assert (shown.low, shown.high) == (203 / 1_496, pytest.approx((203 + gore.most) / 1_496))
-    assert stated["missed"]["gore"]["prevalence"]["all"] is None  # 7 have no place in the draw: nobody stands for them
-    nobody = certificate.from_bounds(replace(BOUNDS, traits={"gore": c.bound(c.Audit(200, 1_000, ()))}))
-    assert nobody.missed["gore"].prevalence.all is None  # of the zone nothing is known
+    """500 are claimed, 2 of them open; 996 of the zone remain; 403 were audited, 1 is a hole, and 1 of 402 has it."""
+    gore, prevalence = TRAITS["gore"], certificate.from_bounds(replace(BOUNDS, undrawn=0)).missed["gore"].prevalence
+    assert prevalence.read == pytest.approx((200 + 1) / (498 + 402))
+    assert prevalence.all == pytest.approx((200 * 500 / 498 + 1 * 996 / 402) / 1_496)
+    assert (prevalence.low, prevalence.high) == (203 / 1_496, pytest.approx((203 + gore.most) / 1_496))
+    assert stated["missed"]["gore"]["prevalence"]["all"] is None  # 7 have no place in the draw: none represents them
+    unread = certificate.from_bounds(replace(BOUNDS, traits={"gore": c.bound(c.Audit(200, 1_000, ()))}))
+    assert unread.missed["gore"].prevalence.all is None  # nothing is known about the zone
 
 
 def test_a_withheld_trait_is_not_in_it_and_the_rest_can_be_computed(tmp_path):
-    made = certificate.from_bounds(replace(BOUNDS, items=None), without=["gore"])
-    text = made.model_dump_json()
+    statement = certificate.from_bounds(replace(BOUNDS, items=None), without=["gore"])
+    text = statement.model_dump_json()
     assert "gore" not in text and "needles" in text
-    assert checked(json.loads(text), tmp_path) == made
+    assert checked(json.loads(text), tmp_path) == statement
 
 
 def test_a_count_that_stands_there_twice_is_refused(stated, tmp_path):
@@ -105,8 +105,8 @@ def test_no_number_can_be_changed_unseen(stated, tmp_path):
         for step in (1, -1):
             changed = copy.deepcopy(stated)
             node = changed
-            for name in path[:-1]:
-                node = node[name]
+            for key in path[:-1]:
+                node = node[key]
             node[path[-1]] += step
             with pytest.raises(ReleaseError):
                 pytest.fail(f"{path} {step:+}: {checked(changed, tmp_path).format}")
@@ -136,7 +136,7 @@ def test_what_was_edited_otherwise_is_refused(stated, tmp_path, change):
 
 
 def test_a_version_that_words_it_otherwise_may_do_so(stated, tmp_path):
-    """`verify` refused what the version before had released: its words were others, and their numbers the same."""
+    """`verify` refused releases of the previous version: their words differed, with the same numbers."""
     truth, torture = stated["of_the_truth"], stated["missed"]["torture"]
     truth.update(words=truth["words"].replace("blind controls", "controls"))
     torture.update(words=torture["words"].replace("none found", "nobody was found"))
@@ -163,11 +163,11 @@ def test_what_is_no_certificate_is_one_line(tmp_path):
 
 
 def test_a_release_states_what_the_workspace_does_where_only_withheld_traits_are_absent(tmp_path: Path) -> None:
-    released, now = tmp_path / "certificate.json", tmp_path / "certificates.json"
+    released, current = tmp_path / "certificate.json", tmp_path / "certificates.json"
     released.write_text(certificate.from_bounds(BOUNDS, ["needles"]).model_dump_json())
-    now.write_text(certificate.from_bounds(BOUNDS).model_dump_json())
-    assert certificate.alike(released, now)
-    now.write_text(certificate.from_bounds(replace(BOUNDS, undrawn=8)).model_dump_json())
-    assert not certificate.alike(released, now)
+    current.write_text(certificate.from_bounds(BOUNDS).model_dump_json())
+    assert certificate.alike(released, current)
+    current.write_text(certificate.from_bounds(replace(BOUNDS, undrawn=8)).model_dump_json())
+    assert not certificate.alike(released, current)
     released.unlink()
-    assert not certificate.alike(released, now)
+    assert not certificate.alike(released, current)

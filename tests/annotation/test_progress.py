@@ -1,4 +1,4 @@
-"""How far review is, in units."""
+"""The progress of review, in units."""
 
 import polars as pl
 
@@ -13,12 +13,12 @@ from tests.worlds.routing import answer, conversations, proposals, send
 
 def test_progress_counts_units():
     props = proposals(("c1", "gore", "present"), ("c2", "gore", "present"), ("c2", "gore", "unsure"))
-    sent = send(texts(conversations("c1")), props, reviewers=("ann",))
+    assigned = send(texts(conversations("c1")), props, reviewers=("ann",))
     votes = pl.DataFrame([answer("gore"), answer("gore", reviewer="bo"), answer("needles")]).select(
         "kind", "subject", "trait", "reviewer"
     )
-    told = progress(props, sent, votes, votes.head(1).drop("reviewer"), readers=2).to_dicts()
-    assert told == [
+    counts = progress(props, assigned, votes, votes.head(1).drop("reviewer"), readers=2).to_dicts()
+    assert counts == [
         {"trait": "gore", "proposed": 2, "assigned": 1, "begun": 0, "read": 1, "disputed": 1},
         {"trait": "needles", "proposed": 0, "assigned": 0, "begun": 1, "read": 0, "disputed": 0},
     ]
@@ -26,13 +26,13 @@ def test_progress_counts_units():
 
 def test_items_and_conversations_of_one_trait_are_counted_apart():
     plots = proposals(("i1", "gore", "present"), ("i2", "gore", "present"), kind="item_flag")
-    props, nothing = pl.concat([proposals(("c1", "gore", "present")), plots]), tables.REVIEWS.empty
-    told = progress(props, tables.ASSIGNMENTS.empty, nothing, nothing, readers=2)
-    assert told.select("trait", "proposed").rows() == [("gore", 1), ("gore (items)", 2)]  # it was: gore 3
+    props, no_reviews = pl.concat([proposals(("c1", "gore", "present")), plots]), tables.REVIEWS.empty
+    counts = progress(props, tables.ASSIGNMENTS.empty, no_reviews, no_reviews, readers=2)
+    assert counts.select("trait", "proposed").rows() == [("gore", 1), ("gore (items)", 2)]  # it was: gore 3
 
 
 def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, review):
-    """bo has answered a part of one, and hands both back; ann has answered one of hers."""
+    """bo has answered a part of one task, and hands both back; ann has answered one of her tasks."""
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", lambda row: yes(row) if "blood" in row["text"] else {})
     edit(ws.root / "review" / "bo.csv", lambda row: yes(row) if row["trait"] == "gore" else {})
@@ -43,22 +43,22 @@ def test_a_task_that_was_handed_back_is_neither_open_nor_answered(ws, cli, revie
 
 
 def _states(ws) -> dict[str, list[str]]:
-    desk = gather(ws)
-    told = tasks(desk, open_units(desk, frozenset()))
-    return dict(told.group_by("reviewer").agg(pl.col("state").sort()).iter_rows())
+    state = gather(ws)
+    states = tasks(state, open_units(state, frozenset()))
+    return dict(states.group_by("reviewer").agg(pl.col("state").sort()).iter_rows())
 
 
 def test_who_was_removed_is_counted_nowhere_and_raises_no_alarm(ws, review, adjudicate):
-    """They were proposed and assigned, and never read; and the removal took half of the labels with it: 20 alarms."""
+    """They counted as proposed, assigned and never read; and the removal took half of the labels: 20 alarms."""
     review("push", *TWO)
     for name in ("ann", "bo"):
         edit(ws.root / "review" / f"{name}.csv", yes)
     review("pull", ws.root / "review")
     assert adjudicate()["agreed"] == 40 and review("status")["traits"]["gore"]["read"] == 2
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\n")
-    told = review("status")
-    assert told["traits"]["gore"] == {"proposed": 0, "assigned": 0, "begun": 0, "read": 1, "disputed": 0}
-    assert "alarms" not in told and "alarms" not in adjudicate()
+    status = review("status")
+    assert status["traits"]["gore"] == {"proposed": 0, "assigned": 0, "begun": 0, "read": 1, "disputed": 0}
+    assert "alarms" not in status and "alarms" not in adjudicate()
 
 
 def test_status_counts_units(ws, cli, review):
@@ -66,10 +66,10 @@ def test_status_counts_units(ws, cli, review):
     edit(ws.root / "review" / "ann.csv", yes)
     edit(ws.root / "review" / "bo.csv", lambda row: no(row) if "blood" in row["text"] else {})
     review("pull", ws.root / "review")
-    told = review("status")
-    assert told["traits"]["gore"] == {"proposed": 1, "assigned": 1, "begun": 1, "read": 1, "disputed": 1}
-    assert told["traits"]["needles"] == {"proposed": 0, "assigned": 0, "begun": 1, "read": 1, "disputed": 0}
-    people = {name: (facts["tasks"], facts["open"]) for name, facts in told["reviewers"].items()}
+    status = review("status")
+    assert status["traits"]["gore"] == {"proposed": 1, "assigned": 1, "begun": 1, "read": 1, "disputed": 1}
+    assert status["traits"]["needles"] == {"proposed": 0, "assigned": 0, "begun": 1, "read": 1, "disputed": 0}
+    people = {name: (facts["tasks"], facts["open"]) for name, facts in status["reviewers"].items()}
     assert people == {"ann": (2, 0), "bo": (2, 1)}
     text = cli("review", "status", "-C", ws.root).out
     line = next(line.split() for line in text.splitlines() if line.startswith("gore "))

@@ -20,7 +20,7 @@ def absent(subject: str, asked: list[str]) -> review_world.Verdict:
 
 
 def test_a_round_of_review(ws: store.Workspace) -> None:
-    """Two people find nothing in the two proposed conversations: every trait of these is agreed absent."""
+    """Two people find nothing in the two proposed conversations: all their traits are agreed absent."""
     pushed = push(ws, ["ann", "bo"], to=Files())
     assert pushed.counts.added == pushed.assignments.height == 4 and ws.table("assignments").equals(pushed.assignments)
     assert pushed.counts.figures["new"] == {"proposed": 4}
@@ -30,11 +30,11 @@ def test_a_round_of_review(ws: store.Workspace) -> None:
     review_world.Files(ws).answer("bo", absent)
     assert pull(ws, Files(paths=str(ws.root / "review" / "bo.csv"))).counts.added == 4
 
-    made, status = adjudicate(ws), review_status(ws)
+    judged, status = adjudicate(ws), review_status(ws)
     slugs = len(ws.taxonomy.slugs)
-    assert made.counts.added == made.labels.height == status.units == 2 * slugs
-    assert {*made.labels["method"]} == {"agreed"} and made.counts.figures["agreed"] == 2 * slugs
-    assert made.bounds == status.bounds and made.bounds.undrawn == 2  # c3 and c4, which nobody reads
+    assert judged.counts.added == judged.labels.height == status.units == 2 * slugs
+    assert {*judged.labels["method"]} == {"agreed"} and judged.counts.figures["agreed"] == 2 * slugs
+    assert judged.bounds == status.bounds and judged.bounds.undrawn == 2  # nobody reads c3 and c4
     assert {name: facts["open"] for name, facts in status.reviewers.items()} == {"ann": 0, "bo": 0}
     assert (ws.root / "certificates.json").exists()
     assert adjudicate(ws).counts.added == push(ws, ["ann", "bo"], to=Files()).counts.added == 0

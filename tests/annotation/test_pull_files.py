@@ -1,4 +1,4 @@
-"""Answers come in: each once, in its turn, by its last word."""
+"""Answers from files are pulled: each once, one pull at a time, and the last answer counts."""
 
 import shutil
 
@@ -16,31 +16,31 @@ from tests.worlds.reviewing import TWO, no, yes
 
 @pytest.mark.slow
 def test_a_pull_that_is_at_work_does_not_undo_a_setting_aside(ws, cli, review, monkeypatch):
-    """Its rows would be the last ones: so whoever sets work aside waits for it, and says so."""
+    """The rows of the pull would be the last ones: so setting work aside waits for the pull, and says so."""
     review("push", *TWO)
     file = ws.root / "review" / "bo.csv"
     edit(file, yes)
     review("pull", file)
     edit(file, no)  # a changed mind: rows that the workspace does not have yet
-    began, words = [], ["review", "set-aside", "bo", "--reason", "read nothing", "-C", str(ws.root)]
+    started, command = [], ["review", "set-aside", "bo", "--reason", "read nothing", "-C", str(ws.root)]
 
     def slow(desk, paths, named):
-        found = of_files(desk, paths, named)
-        began.append(calm.start(words))
-        began[0].stderr.readline()  # it waits, and says so; or it is done
-        return found
+        pulled = of_files(desk, paths, named)
+        started.append(calm.start(command))
+        started[0].stderr.readline()  # it waits and says so, or it is done
+        return pulled
 
     of_files = incoming.of_files
     monkeypatch.setattr(incoming, "of_files", slow)
     assert review("pull", file)["added"] > 0
-    ended = calm.end(began[0])
-    assert ended.code == 0, ended
-    last = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer")
-    assert last["verdict"].null_count() == last.height > 0
+    result = calm.end(started[0])
+    assert result.code == 0, result
+    last_reviews = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer")
+    assert last_reviews["verdict"].null_count() == last_reviews.height > 0
 
 
 def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
-    """The CSVs of before lay there empty, and each of their rows was called not answered yet."""
+    """The earlier CSVs were still there, empty, and each of their rows counted as not answered yet."""
     review("push", *TWO)
     page = review_page.tasks(ws, "ann")
     for task in page.first("ann")["tasks"]:
@@ -51,7 +51,7 @@ def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
 
 
 def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
-    """It was counted as not answered yet by the very pull that took the answers, and by no later one."""
+    """The pull that took the answers counted the copy as not answered yet; later pulls did not."""
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     shutil.copy(file, file.with_name("ann (1).csv"))
@@ -62,7 +62,7 @@ def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
 
 
 def test_an_empty_copy_of_a_file_with_rulings_waits_for_nobody(ws, review):
-    """An adjudicator says no `*`: their copy was counted as not answered yet, by the pull that took the rulings."""
+    """An adjudicator gives no `*`: the pull that took the rulings counted the copy as not answered yet."""
     review("push", *TWO)
     for name, says in (("ann", yes), ("bo", no)):
         edit(ws.root / "review" / f"{name}.csv", says)
@@ -96,10 +96,10 @@ def test_a_dropped_row_is_named_kept_and_can_be_corrected(ws, cli, review):
     file = ws.root / "review" / "ann.csv"
     edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
     number = [row["trait"] for row in rows_of(file)].index("gore") + 2
-    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
-    assert f"{file}:{number}: quote not found: 'blod'" in ran.err
-    assert ran.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1}
-    assert ran.json["added"] == 2
+    result = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
+    assert f"{file}:{number}: quote not found: 'blod'" in result.err
+    assert result.json["dropped"] == {"quote not found": 1, "`*` before the rest": 1}
+    assert result.json["added"] == 2
     drops = store.read(ws, tables.DROPS)
     assert f"{file}:{number}" in drops["place"].to_list()
     edit(file, lambda row: {"quote": "blood"} if row["trait"] == "gore" else {})
@@ -113,29 +113,29 @@ def test_what_all_rows_of_a_sheet_lack_is_said_once(ws, cli, review):
     edit(file, yes)
     count = len(rows_of(file))
     file.write_text(file.read_text().replace("task", "tusk", 1))
-    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root)
-    (said,) = [line for line in ran.err.splitlines() if "'task'" in line]
-    assert said.startswith(f"{file}:2: ") and said.endswith(f"(and {count - 1} more rows)")
+    result = cli("review", "pull", file, "--tool", "files", "-C", ws.root)
+    (message,) = [line for line in result.err.splitlines() if "'task'" in line]
+    assert message.startswith(f"{file}:2: ") and message.endswith(f"(and {count - 1} more rows)")
 
 
 def test_the_key_of_a_servers_task_opens_no_row_of_a_file(ws, cli, review):
-    """In the open Label Studio everybody sees the keys of everybody's tasks."""
+    """In the open edition of Label Studio everybody sees the keys of all tasks."""
     review("push", *TWO)
     file = ws.root / "review" / "bo.csv"
     task = rows_of(file)[0]["task"]
     row = store.read(ws, tables.KEYED).filter(task=task)
-    seen = keyed_id(ws.secret, "label-studio", base_id(task), row["asked"][0])
-    store.append(ws, tables.KEYED, row.with_columns(task=pl.lit(seen)))
-    edit(file, lambda row: yes(row) | {"task": seen})
-    ran = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
-    assert (ran.json["added"], [*ran.json["dropped"]]) == (0, ["not pushed"])
+    server_key = keyed_id(ws.secret, "label-studio", base_id(task), row["asked"][0])
+    store.append(ws, tables.KEYED, row.with_columns(task=pl.lit(server_key)))
+    edit(file, lambda row: yes(row) | {"task": server_key})
+    result = cli("review", "pull", file, "--tool", "files", "-C", ws.root, "--json")
+    assert (result.json["added"], [*result.json["dropped"]]) == (0, ["not pushed"])
 
 
 def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) -> None:
-    """The same words stand before in that turn, and what a file says came back at the first place."""
+    """The same words occur earlier in that turn, and the quote in a file was located at the first place."""
     words = "No blood, please. Blood? blood makes me faint; blood again."
-    at = [words.index("blood makes"), words.index("blood again")]
-    spans = [[{"turn": 0, "start": n, "end": n + 5, "quote": "blood"}] for n in at]
+    starts = [words.index("blood makes"), words.index("blood again")]
+    spans = [[{"turn": 0, "start": n, "end": n + 5, "quote": "blood"}] for n in starts]
     turns = [{"role": "seeker", "text": words, "items": []}]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c9", "digest": "d9", "source": "messages"}
     store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row | {"source_id": "c9", "turns": turns}]))
@@ -150,9 +150,9 @@ def test_a_row_that_says_what_it_was_sent_means_those_very_places(ws, review) ->
         review("pull", file)
         return store.read(ws, tables.REVIEWS).filter(subject="c9", trait="gore")["spans"].to_list()[-1]
 
-    assert says() == spans[0]  # the proposal as it stands
+    assert says() == spans[0]  # the unchanged proposal
     assert says(quote="blood", turn="1") == spans[0]
-    assert says(quote="blood again", turn="1")[0]["start"] == at[1]
+    assert says(quote="blood again", turn="1")[0]["start"] == starts[1]
 
 
 def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None:
@@ -163,7 +163,7 @@ def test_what_macos_puts_beside_a_file_is_no_file_of_answers(ws, review) -> None
 
 
 def test_a_file_that_came_back_in_capitals_is_read(ws, review) -> None:
-    """As some mail programs and older systems spell it: in a folder it was passed over without a word."""
+    """Some mail programs and older systems write names like this: in a folder the file was skipped silently."""
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     (ws.root / "review" / "ann.csv").rename(ws.root / "review" / "ANN.CSV")

@@ -1,4 +1,4 @@
-"""A push assigns what has arrived, and nothing else: refused halfway, killed anywhere, run again with other people."""
+"""A push assigns exactly the tasks that arrived: refused halfway, killed anywhere, run again with other people."""
 
 import errno
 import os
@@ -42,24 +42,24 @@ def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 
 
 def test_a_file_that_cannot_be_written_commits_nothing(ws, cli, full):
-    """Nor does ann's file take its place: half a push would be dealt anew."""
+    """ann's file does not take its place either: half a push would be dealt again."""
     words = ("review", "push", *FILES, *ALL, "-C", ws.root)
     full.add("bo.csv")
-    ran = cli(*words)
-    assert (ran.code, ran.err.count("\n")) == (1, 1), ran.err
-    assert "bo.csv: No space left" in ran.err and "0 of 8 new tasks arrived and are assigned" in ran.err
+    result = cli(*words)
+    assert (result.code, result.err.count("\n")) == (1, 1), result.err
+    assert "bo.csv: No space left" in result.err and "0 of 8 new tasks arrived and are assigned" in result.err
     assert given(ws) == in_files(ws) == set()
     assert cli(*words).code == 1 and not given(ws)  # still no room
     full.clear()
     assert cli(*words, "--json").json["added"] == 8
-    assert given(ws) == in_files(ws) == {(who, c) for who in ("ann", "bo") for c in TEXTS}
+    assert given(ws) == in_files(ws) == {(name, c) for name in ("ann", "bo") for c in TEXTS}
     assert planted(ws) == shown_in_files(ws) and nothing_is_left(ws)
 
 
 def test_a_push_that_wrote_nothing_commits_nothing(ws, cli, full):
     full |= {"ann.csv", "bo.csv"}
-    ran = cli("review", "push", *FILES, *ALL, "-C", ws.root)
-    assert (ran.code, "0 of 8 new tasks arrived" in ran.err) == (1, True)
+    result = cli("review", "push", *FILES, *ALL, "-C", ws.root)
+    assert (result.code, "0 of 8 new tasks arrived" in result.err) == (1, True)
     assert not given(ws) and not planted(ws) and nothing_is_left(ws)
 
 
@@ -77,20 +77,20 @@ def test_a_budget_is_for_both_the_push_that_broke_off_and_the_one_after(ws, cli,
     assert cli(*words, "--budget", 3).code == 1
     monkeypatch.undo()
     arrived = given(ws)
-    assert {who for who, _ in arrived} == {"bo"}
+    assert {name for name, _ in arrived} == {"bo"}
     assert cli(*words, "--budget", 3).json["added"] == 3 - len(arrived)
-    assert cli(*words, "--budget", 3).json["added"] == 1  # a push that ended well: the next one has its own
+    assert cli(*words, "--budget", 3).json["added"] == 1  # that push ended well: the next one has its own budget
 
 
 # ---- the page
 
 
 def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
-    """It asked on about what had been proposed before, until it was restarted: its `*` spoke for cards never shown."""
+    """Until a restart it asked about the earlier proposals only: its `*` answered for cards that were never shown."""
     review_settings(ws.root, decoys=0.0)
     push(ws, ("ann", "bo"), to=ReviewPage())
     page = Tasks(ws)
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([review_world.claim("c2", "gore", "present", "crash")]))
     assert push(ws, ("ann", "bo"), to=ReviewPage()).counts.added == 0
-    asked = {tuple(card["trait"] for card in task["cards"]) for task in page.first("ann")["tasks"]}
-    assert asked - {()} == {("gore",), ("accidents_disasters", "gore")}  # audits, which are drawn, have no card
+    trait_sets = {tuple(card["trait"] for card in task["cards"]) for task in page.first("ann")["tasks"]}
+    assert trait_sets - {()} == {("gore",), ("accidents_disasters", "gore")}  # audits, which are drawn, have no card

@@ -1,4 +1,4 @@
-"""What stops a push before anything is sent."""
+"""Mistakes and open work that stop a push before anything is sent."""
 
 from pathlib import Path
 
@@ -15,14 +15,14 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
     edit(file, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
-    before = file.read_bytes()
-    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert "review pull --tool files" in ran.err
-    assert file.read_bytes() == before
+    content = file.read_bytes()
+    result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "review pull --tool files" in result.err
+    assert file.read_bytes() == content
     review("pull", file)
     assert review("push", *TWO)["rows"]["ann"] == 4  # both tasks are still open
-    assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show what she said
+    assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show her answer
 
 
 def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
@@ -35,8 +35,8 @@ def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, rev
         return route(*words)
 
     monkeypatch.setattr(handing, "_plan", slow)
-    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "changed just now" in ran.err) == (1, 1, True)
+    result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (result.code, result.err.count("\n"), "changed just now" in result.err) == (1, 1, True)
     assert review("pull", file)["added"] == 4
 
 
@@ -50,7 +50,7 @@ def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
     later.write_bytes(file.read_bytes())
     edit(later, no)
     review("pull", later)
-    assert review("push", *TWO)["rows"]["ann"] == 0  # all she has is done, and her last word stands
+    assert review("push", *TWO)["rows"]["ann"] == 0  # all her tasks are done, and her last answer stands
     verdicts = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")["verdict"]
     assert set(verdicts) == {"absent"}
 
@@ -72,9 +72,9 @@ def test_an_older_copy_in_the_folder_does_not_hold_up_a_push(ws, review):
     ],
 )
 def test_a_mistake_is_one_line(ws, cli, words, says):
-    ran = cli("review", *words, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert says in ran.err
+    result = cli("review", *words, "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert says in result.err
     assert store.read(ws, tables.ASSIGNMENTS).is_empty()
 
 
@@ -82,8 +82,8 @@ def test_a_mistake_is_one_line(ws, cli, words, says):
 def test_gold_of_another_shape_is_one_line(ws, cli, row):
     (ws.root / "gold.jsonl").write_text(row)
     review_settings(ws.root, gold="gold.jsonl")
-    ran = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
-    assert (ran.code, ran.err.count("\n"), "gold.jsonl:1: found" in ran.err) == (1, 1, True), ran.err
+    result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
+    assert (result.code, result.err.count("\n"), "gold.jsonl:1: found" in result.err) == (1, 1, True), result.err
 
 
 def test_empty_workspaces_say_what_to_run_first(workspace, cli):

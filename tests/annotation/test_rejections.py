@@ -1,4 +1,4 @@
-"""What could not be taken comes back to its author with the reason, once, until they have answered."""
+"""A rejected answer comes back to its author with the reason, once, until they have answered again."""
 
 import pytest
 
@@ -16,7 +16,7 @@ SAID = {"present": ["gore"], "link": "http://labels.invalid/t/10", "place": "tas
 
 
 def of_gore(memory: Memory) -> list[str]:
-    return [n for n, (_, task, _) in memory.held.items() if "gore" in task["asked"]]
+    return [remote for remote, (_, task, _) in memory.held.items() if "gore" in task["asked"]]
 
 
 @pytest.mark.slow
@@ -24,13 +24,13 @@ def of_gore(memory: Memory) -> list[str]:
     ("words", "reason", "shown"),
     [
         (SAID, "no quote", "(http://labels.invalid/t/10): no quote: gore: `present` needs the words that show it"),
-        # who wrote over it is the owner's to know
+        # only the owner learns who wrote over it
         (
             SAID | {"forged": "zoe wrote over it"},
             "not by its author",
             ": somebody else changed it there. Please answer",
         ),
-        (SAID | {"outcome": "skipped"}, "skipped", None),  # who would rather not is not asked again
+        (SAID | {"outcome": "skipped"}, "skipped", None),  # whoever would rather not is not asked again
     ],
 )
 def test_its_author_is_told_why_and_asked_once(ws, review, memory, words, reason, shown):
@@ -45,22 +45,22 @@ def test_its_author_is_told_why_and_asked_once(ws, review, memory, words, reason
     assert (sent["added"], review("push", *ANN)["sent"]["ann"]["added"]) == (bool(shown), 0)
     if not shown:
         return
-    again = next(n for n in of_gore(memory) if n != first)
-    ask = memory.held[again][1]["ask"].splitlines()[0]
+    resent = next(remote for remote in of_gore(memory) if remote != first)
+    ask = memory.held[resent][1]["ask"].splitlines()[0]
     assert shown in ask and "zoe" not in ask
-    memory.answers[again] = Verdict()
-    memory.words[again] = {"present": ["gore"], "spans": {"gore": [review_world.span("c1", "blood")]}}
+    memory.answers[resent] = Verdict()
+    memory.words[resent] = {"present": ["gore"], "spans": {"gore": [review_world.span("c1", "blood")]}}
     pulled = review("pull")
-    assert (pulled["added"], pulled["dropped"]) == (2, {})  # gore and `*`; what was wrong before is mended
+    assert (pulled["added"], pulled["dropped"]) == (2, {})  # gore and `*`; the earlier mistake is corrected
     assert "rejected" not in review("status")["reviewers"]["ann"]
     assert review("push", *ANN)["sent"]["ann"]["added"] == 0
-    review_world.taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.", needles="Injections.")  # all is asked anew
+    review_world.taxonomy(ws, gore="Blood.", accidents_disasters="Crashes.", needles="Injections.")  # all asked again
     assert "rejected" not in review("status")["reviewers"]["ann"]
     review("push", *ANN)
-    (third,) = {*of_gore(memory)} - {first, again}
+    (third,) = {*of_gore(memory)} - {first, resent}
     assert "last answer" not in memory.held[third][1]["ask"]
     memory.answers[third] = Verdict()
-    memory.words[third] = words  # and wrong in the same way once more
+    memory.words[third] = words  # wrong again in the same way
     review("pull")
     assert review("status")["reviewers"]["ann"]["rejected"] == 1
 
@@ -69,12 +69,12 @@ def test_a_row_of_a_file_comes_back_with_the_reason_above_its_text(ws, cli, revi
     review("push", *FILES, *ANN)
     file = ws.root / "review" / "ann.csv"
     edit(file, lambda row: yes(row) | ({"quote": "blod"} if row["trait"] == "gore" else {}))
-    ran = cli("review", "pull", *FILES, file, "-C", ws.root)
-    assert ": quote not found: 'blod' stands in no turn: copy it from the text (ann)" in ran.err
+    result = cli("review", "pull", *FILES, file, "-C", ws.root)
+    assert ": quote not found: 'blod' stands in no turn: copy it from the text (ann)" in result.err
     file.rename(ws.root / "was.csv")
     review("push", *FILES, *ANN)
-    told = {row["trait"]: row["warning"] for row in rows_of(file)}
-    assert "quote not found: 'blod' stands in no turn" in told["gore"] and "once more" in told["gore"]
+    warnings = {row["trait"]: row["warning"] for row in rows_of(file)}
+    assert "quote not found: 'blod' stands in no turn" in warnings["gore"] and "once more" in warnings["gore"]
 
 
 def test_a_correction_that_is_rejected_too_is_told_what_is_wrong_with_it_now(ws, cli) -> None:
@@ -88,7 +88,7 @@ def test_a_correction_that_is_rejected_too_is_told_what_is_wrong_with_it_now(ws,
         return " ".join(store.read(ws, tables.REJECTED)["detail"])
 
     assert "'maybe'" in told(verdict="maybe")
-    again = told(verdict="present", quote="bloood")
-    assert "'bloood'" in again and "'maybe'" not in again
-    assert told(verdict="present", quote="bloood") == again  # pulled once more
+    detail = told(verdict="present", quote="bloood")
+    assert "'bloood'" in detail and "'maybe'" not in detail
+    assert told(verdict="present", quote="bloood") == detail  # pulled once more
     assert not told(verdict="present", quote="blood")

@@ -11,20 +11,20 @@ from tests.worlds.routing import NO_DISPUTES
 
 def test_the_model_orders_disputes_and_reviewers_and_makes_no_label():
     rows = []
-    for n in range(60):  # ann and bo agree; di says the contrary half of the time
+    for n in range(60):  # ann and bo agree; di says the opposite half of the time
         truth = "present" if n % 3 == 0 else "absent"
         wrong = "absent" if truth == "present" else "present"
-        said = {"ann": truth, "bo": truth, "di": wrong if n % 2 else truth}
-        rows += [("sensitivity", f"c{n}", "gore", name, verdict) for name, verdict in said.items()]
+        verdicts = {"ann": truth, "bo": truth, "di": wrong if n % 2 else truth}
+        rows += [("sensitivity", f"c{n}", "gore", name, verdict) for name, verdict in verdicts.items()]
     rows += [("sensitivity", "near", "gore", "ann", "present"), ("sensitivity", "near", "gore", "bo", "absent")]
     rows += [("sensitivity", "far", "gore", "ann", "absent"), ("sensitivity", "far", "gore", "di", "present")]
     votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
-    told = rank(votes)
-    assert told.skill["ann"] > 0.9 > told.skill["di"]
+    model = rank(votes)
+    assert model.skill["ann"] > 0.9 > model.skill["di"]
     disputed = pl.DataFrame(
         [("sensitivity", c, "gore") for c in ("far", "near")], schema=NO_DISPUTES.schema, orient="row"
     )
-    assert closest_first(disputed, told)["subject"].to_list() == ["near", "far"]
+    assert closest_first(disputed, model)["subject"].to_list() == ["near", "far"]
     assert rank(votes.head(0)) is None
     assert rank(votes.filter(reviewer="ann")) is None
     assert closest_first(disputed, None).equals(disputed)
@@ -34,11 +34,11 @@ def test_the_model_is_not_taken_in_by_somebody_who_ticks_everything():
     rng, rows = random.Random(4), []
     for n in range(200):
         truth = rng.choice(["present", "absent"])
-        said = {"ann": truth, "bo": truth if rng.random() < 0.9 else "absent", "di": "present"}
-        rows += [("sensitivity", f"c{n}", "gore", name, verdict) for name, verdict in said.items()]
+        verdicts = {"ann": truth, "bo": truth if rng.random() < 0.9 else "absent", "di": "present"}
+        rows += [("sensitivity", f"c{n}", "gore", name, verdict) for name, verdict in verdicts.items()]
     votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
-    told = rank(votes)
-    assert told.skill["ann"] > told.skill["bo"] > 0.9 > 0.6 > told.skill["di"]
+    model = rank(votes)
+    assert model.skill["ann"] > model.skill["bo"] > 0.9 > 0.6 > model.skill["di"]
 
 
 @pytest.mark.slow
@@ -49,18 +49,18 @@ def test_the_model_is_that_of_crowd_kit():
 
     rng = random.Random(3)
     truth = {f"c{n}": rng.choice(["present", "absent", "absent"]) for n in range(300)}
-    flip = {"present": "absent", "absent": "present"}
-    errs = {"ann": 0.05, "bo": 0.15, "di": 0.35}
+    opposite = {"present": "absent", "absent": "present"}
+    error_rates = {"ann": 0.05, "bo": 0.15, "di": 0.35}
     rows = [
-        ("sensitivity", c, "gore", name, flip[value] if rng.random() < error else value)
+        ("sensitivity", c, "gore", name, opposite[value] if rng.random() < error else value)
         for c, value in truth.items()
-        for name, error in errs.items()
+        for name, error in error_rates.items()
     ]
     votes = pl.DataFrame(rows, schema=["kind", "subject", "trait", "reviewer", "verdict"], orient="row")
-    told = rank(votes)
-    frame = DataFrame([(r[1], r[3], r[4]) for r in rows], columns=["task", "worker", "label"])
-    theirs = DawidSkene(n_iter=50).fit_predict_proba(frame).max(axis=1)
-    sure = dict(told.sure.select("subject", "sure").iter_rows())
-    apart = [abs(sure[c] - theirs[c]) for c in truth]
-    assert sum(gap > 0.05 for gap in apart) <= 6  # of 300: smoothing, and ties
-    assert min(told.skill, key=lambda name: told.skill[name]) == "di"
+    model = rank(votes)
+    frame = DataFrame([(row[1], row[3], row[4]) for row in rows], columns=["task", "worker", "label"])
+    expected = DawidSkene(n_iter=50).fit_predict_proba(frame).max(axis=1)
+    sure = dict(model.sure.select("subject", "sure").iter_rows())
+    gaps = [abs(sure[c] - expected[c]) for c in truth]
+    assert sum(gap > 0.05 for gap in gaps) <= 6  # of 300: smoothing, and ties
+    assert min(model.skill, key=lambda name: model.skill[name]) == "di"

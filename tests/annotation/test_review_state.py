@@ -1,4 +1,4 @@
-"""A push reads the workspace in its turn."""
+"""A push reads the workspace while it holds the lock; a task keeps its warning after its quote left the text."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.worlds.reviewing import TWO
 
 
 def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
-    """What another push hands out meanwhile would not be seen: the same task for two more people."""
+    """Otherwise a push would not see what another one assigns meanwhile: two more people would get the same task."""
 
     def gather(ws):
         with pytest.raises(StoreError, match="at work"), store.alone(ws, "review push"):
@@ -23,13 +23,13 @@ def test_a_push_reads_the_workspace_in_its_turn(ws, review, monkeypatch):
 
 
 def test_a_task_keeps_its_warning_where_the_severe_quote_left_the_text(workspace):
-    """A better redaction took the quote out, and with its card the warning, though the text may be as hard to read."""
+    """A better redaction removed the quote, and with its card the warning; the text may be as hard to read."""
     review_world.fill(workspace)
     claim = review_world.claim("c3", "torture", "present", "western")
     store.append(workspace, tables.PROPOSALS, tables.PROPOSALS.frame([claim]))
     push.push(workspace, ["ann", "bo"], to=Files())
-    said = [{"role": "seeker", "text": "Any good [name]?", "items": []}]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c3", "digest": "d-c3b", "turns": said}
+    turns = [{"role": "seeker", "text": "Any good [name]?", "items": []}]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c3", "digest": "d-c3b", "turns": turns}
     row |= {"source": "messages", "source_id": "c3"}
     store.append(workspace, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
     state = desk.gather(workspace)

@@ -1,4 +1,4 @@
-"""Who would rather not see a trait: kept away, taken back, forgotten."""
+"""Reviewers who opt out of a trait: its tasks are kept from them or taken back; a withdrawn wish is deleted."""
 
 import pytest
 
@@ -14,51 +14,51 @@ def test_an_opt_out_is_kept_away_taken_back_and_forgotten(ws, cli, review):
     assert cli("review", "opt-out", "ann", "gore", *words).json["added"] == 1
     assert cli("review", "opt-out", "ann", "gore", *words).json["skipped"] == 1
     assert (ws.root / ".opt-outs.json").stat().st_mode & 0o777 == 0o600
-    sent = review("push", *TWO, "--reviewer", "di")
-    assert sent["new"] == {"proposed": 1}  # di takes the task with gore
+    pushed = review("push", *TWO, "--reviewer", "di")
+    assert pushed["new"] == {"proposed": 1}  # di takes the task with gore
     texts = {row["text"] for row in rows_of(ws.root / "review" / "ann.csv")}
     assert not any("blood" in text for text in texts)
     assert any("blood" in row["text"] for row in rows_of(ws.root / "review" / "di.csv"))
-    # two tasks of two readers each: what was taken back from ann waits for nobody
+    # two tasks of two readers each: the task taken back from ann no longer waits for her
     assert "gore" not in cli("status", "-C", ws.root).out and cli("status", *words).json["unanswered"] == 4
     assert cli("review", "opt-out", "ann", "gore", "--remove", *words).json["added"] == 1
     assert not (ws.root / ".opt-outs.json").exists()
-    wrong = cli("review", "opt-out", "ann", "blood", *words)
-    assert (wrong.code, wrong.err.count("\n")) == (1, 1)
+    unknown = cli("review", "opt-out", "ann", "blood", *words)
+    assert (unknown.code, unknown.err.count("\n")) == (1, 1)
 
 
 @pytest.mark.slow
 def test_what_loses_its_verdict_is_said_at_once_and_until_labels_follow(ws, cli, review, adjudicate):
-    """Both read both tasks: each of the traits has two labels or more, and none without bo."""
+    """Both read both tasks: each trait has two labels or more, and without bo none."""
     review("push", *TWO)
     answer(ws, review)
     assert "alarms" not in adjudicate() and "alarms" not in review("status")
-    told = cli("review", "set-aside", "bo", "--reason", "read nothing", "-C", ws.root, "--json").json
-    assert "gore: 2 of 2 labels lose their verdict" in told["alarms"] and len(told["alarms"]) == len(TAXONOMY.slugs)
-    assert review("status")["alarms"] == told["alarms"] == adjudicate()["alarms"]
+    result = cli("review", "set-aside", "bo", "--reason", "read nothing", "-C", ws.root, "--json").json
+    assert "gore: 2 of 2 labels lose their verdict" in result["alarms"] and len(result["alarms"]) == len(TAXONOMY.slugs)
+    assert review("status")["alarms"] == result["alarms"] == adjudicate()["alarms"]
     assert "alarms" not in adjudicate() and "alarms" not in review("status")
 
 
 def test_a_task_that_a_new_trait_opens_again_is_handed_back_and_what_was_said_stays(ws, cli, review, adjudicate):
-    """ann and bo read both tasks; then a trait is added, and both are open again to both. bo's were passed over; and
-    had they not been, their "absent" of all other traits would have gone with them."""
-    old = {"gore": "Blood.", "accidents_disasters": "Crashes."}
-    taxonomy(ws, **old)
+    """ann and bo read both tasks; then a trait is added, and both tasks are open again for both. bo's were skipped; and
+    otherwise their "absent" of all other traits would have gone with them."""
+    definitions = {"gore": "Blood.", "accidents_disasters": "Crashes."}
+    taxonomy(ws, **definitions)
     review("push", *TWO)
     answer(ws, review)
     adjudicate()
-    before = labels(ws)
-    assert len(before) == 4 and all(method == "agreed" for _, method in before.values())
-    taxonomy(ws, **old, needles="Injections.")
+    earlier = labels(ws)
+    assert len(earlier) == 4 and all(method == "agreed" for _, method in earlier.values())
+    taxonomy(ws, **definitions, needles="Injections.")
     words = ("-C", ws.root, "--json")
     assert [cli("review", "hand-back", "bo", *words).json["added"] for _ in range(2)] == [2, 0]
-    back = store.read(ws, tables.REVIEWS).filter(note=tables.HANDED_BACK)
-    assert back["tool"].unique().to_list() == ["hand_back"]  # and none of the four where people answer
-    assert adjudicate()["unresolved"] == 0 and labels(ws) == before
+    handed_back = store.read(ws, tables.REVIEWS).filter(note=tables.HANDED_BACK)
+    assert handed_back["tool"].unique().to_list() == ["hand_back"]  # and not one of the four tools where people answer
+    assert adjudicate()["unresolved"] == 0 and labels(ws) == earlier
     assert review("push", *TWO, "--reviewer", "di")["new"] == {"proposed": 2}  # di's
     cli("review", "set-aside", "bo", "--reason", "a test", *words)
     adjudicate()
-    assert not any(method == "agreed" for _, method in labels(ws).values())  # ann's word alone is left
+    assert not any(method == "agreed" for _, method in labels(ws).values())  # only ann's answers are left
     cli("review", "set-aside", "bo", "--undo", *words)
-    assert adjudicate()["unresolved"] == 0 and labels(ws) == before
-    assert review("status")["reviewers"]["bo"]["open"] == 0  # nor is bo asked what was handed back
+    assert adjudicate()["unresolved"] == 0 and labels(ws) == earlier
+    assert review("status")["reviewers"]["bo"]["open"] == 0  # and bo is not asked again for what was handed back

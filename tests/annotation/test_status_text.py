@@ -1,4 +1,4 @@
-"""`review status` as people read it: tables as wide as a terminal, a row for each trait and each reviewer."""
+"""The text of `review status`: tables as wide as a terminal, with a row for each trait and each reviewer."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ from saferec_builder.storage.workspace import Workspace
 
 @pytest.fixture
 def text(workspace: Workspace) -> list[str]:
-    """A trait of each kind, and two people of whom different things are known."""
-    found = review_status(workspace)
+    """Status with traits of several kinds, and two people with different figures."""
+    status = review_status(workspace)
     counts = {"proposed": 1_234, "assigned": 7, "begun": 0, "read": 7, "disputed": 1}
     traits = pl.DataFrame([{"trait": "accidents_disasters", **counts}, {"trait": "gore", **counts}])
     traits = traits.vstack(traits[:1].with_columns(trait=pl.lit("needles")))
@@ -32,7 +32,7 @@ def text(workspace: Workspace) -> list[str]:
         "flagged": ["decoys", "speed"],
     }
     people = {"ann": ann, "bo": {"tasks": 2, "open": 0, "rejected": 1}}
-    return status_text.lines(replace(found, traits=traits, agreement=pl.DataFrame(alpha), reviewers=people))
+    return status_text.lines(replace(status, traits=traits, agreement=pl.DataFrame(alpha), reviewers=people))
 
 
 def test_before_anybody_has_a_task_no_bound_is_spoken_of(workspace: Workspace) -> None:
@@ -40,18 +40,18 @@ def test_before_anybody_has_a_task_no_bound_is_spoken_of(workspace: Workspace) -
 
 
 def test_before_anybody_answered_nothing_is_said_to_be_found_or_not(workspace: Workspace) -> None:
-    """It said "none found" of conversations that nobody had read."""
+    """It said "none found" about conversations that nobody had read."""
     counts = {"trait": "gore", "proposed": 4, "assigned": 4, "begun": 0, "read": 0, "disputed": 0}
-    asked = replace(review_status(workspace), traits=pl.DataFrame([counts]), reviewers={"ann": {"tasks": 4, "open": 4}})
-    told = status_text.lines(asked)
-    assert "nobody has answered yet: what labels miss is told once answers are in" in told
-    assert not [line for line in told if "none found" in line or "missed" in line]
-    read = replace(asked, traits=pl.DataFrame([counts | {"begun": 1}]))
-    assert [line for line in status_text.lines(read) if "missed at most" in line]
+    state = replace(review_status(workspace), traits=pl.DataFrame([counts]), reviewers={"ann": {"tasks": 4, "open": 4}})
+    lines = status_text.lines(state)
+    assert "nobody has answered yet: what labels miss is told once answers are in" in lines
+    assert not [line for line in lines if "none found" in line or "missed" in line]
+    begun = replace(state, traits=pl.DataFrame([counts | {"begun": 1}]))
+    assert [line for line in status_text.lines(begun) if "missed at most" in line]
 
 
 def test_each_trait_and_each_reviewer_has_a_row_under_its_heads(text: list[str]) -> None:
-    """Reviewers stood in one line of 300 characters; an alpha of -0.001 read -0.00."""
+    """All reviewers were in one line of 300 characters; an alpha of -0.001 was shown as -0.00."""
     rows = {line.split()[0]: line.split() for line in text if line}
     assert rows["trait"] == ["trait", "proposed", "assigned", "begun", "read", "disputed", "alpha"]
     assert [line.split() for line in text if line.startswith("gore")][0] == [
@@ -76,28 +76,28 @@ def test_an_alpha_of_few_positives_says_how_few(text: list[str]) -> None:
 
 
 def test_what_blind_controls_are_stands_above_their_columns(text: list[str]) -> None:
-    """A line spoke of controls, the columns were `blind` and `blind missed`, and neither was explained."""
-    at = next(n for n, line in enumerate(text) if line.startswith("missed of what is there: not known (0 of 20 blind"))
-    assert text[at + 1] == "blind controls: conversations whose answer is known, read without a suggestion"
-    assert "  blind controls  blind controls missed  " in text[at + 3]
+    """A line mentioned controls, the columns were `blind` and `blind missed`, and neither was explained."""
+    row = next(n for n, line in enumerate(text) if line.startswith("missed of what is there: not known (0 of 20 blind"))
+    assert text[row + 1] == "blind controls: conversations whose answer is known, read without a suggestion"
+    assert "  blind controls  blind controls missed  " in text[row + 3]
 
 
 def test_adjudicate_says_of_each_figure_what_it_is_worth(workspace: Workspace) -> None:
-    """A line of three had no figure, and an alpha of -0.04 on five positives no word that it tells nothing."""
+    """One line of three had no figure, and an alpha of -0.04 on five positives had no note that it tells nothing."""
     row = {"kind": "item_flag", "trait": "gore", "units": 70, "alpha": -0.04, "low": -0.11, "high": -0.001}
     lines = status_text.of_labels(pl.DataFrame([row | {"positives": 5}]), review_status(workspace).bounds)
     assert lines[0] == "alpha of gore (items): -0.04 [-0.11, 0.00] (over 70, 5 positive: too few to tell)"
-    (there,) = [line for line in lines if line.startswith("missed share of what is there: ")]
-    assert there.split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
-    assert there.endswith("blind controls: conversations whose answer is known, read without a suggestion")
+    (summary,) = [line for line in lines if line.startswith("missed share of what is there: ")]
+    assert summary.split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
+    assert summary.endswith("blind controls: conversations whose answer is known, read without a suggestion")
 
 
 def test_traits_of_which_the_same_is_said_are_one_line() -> None:
     """20 lines that said "none found" hid the one that did not."""
     rows = [["gore", "at most 9 %"], ["needles", "none"], ["war", "none"], ["any sensitivity", "at most 8 %"]]
-    assert status_text.alike(rows) == rows  # two alike are named
-    more = [*rows[:3], ["fire", "none"], rows[3]]
-    assert status_text.alike(more) == [
+    assert status_text.alike(rows) == rows  # two alike are listed by name
+    three_alike = [*rows[:3], ["fire", "none"], rows[3]]
+    assert status_text.alike(three_alike) == [
         ["gore", "at most 9 %"],
         ["3 traits", "none"],
         ["any sensitivity", "at most 8 %"],
@@ -105,6 +105,6 @@ def test_traits_of_which_the_same_is_said_are_one_line() -> None:
 
 
 def test_what_is_missed_stands_beside_what_is_false(text: list[str]) -> None:
-    at = next(n for n, line in enumerate(text) if line.startswith("share of"))
-    assert text[at].split("  ")[0] == "share of" and text[at].endswith("labelled wrongly at most")
-    assert any(line.startswith("any sensitivity") for line in text[at:])
+    place = next(n for n, line in enumerate(text) if line.startswith("share of"))
+    assert text[place].split("  ")[0] == "share of" and text[place].endswith("labelled wrongly at most")
+    assert any(line.startswith("any sensitivity") for line in text[place:])

@@ -1,4 +1,4 @@
-"""What waits is remembered for the workspace as it is, and for no other."""
+"""The counts of waiting work are cached for the current state of the workspace, and for no other."""
 
 from dataclasses import replace
 
@@ -18,50 +18,50 @@ def test_what_was_remembered_is_what_would_be_counted(ws, cli, review, adjudicat
     """At each step of a round: two tasks of two readers, one answered by ann, both by all, labels, an opt-out."""
     counted = []
 
-    def now() -> Waiting:
-        """Asked for twice; and counted once more, to compare."""
+    def checked() -> Waiting:
+        """Asks for the counts twice, and counts once more to compare."""
         count = waiting._count
         monkeypatch.setattr(waiting, "_count", lambda ws: counted.append(1) or count(ws))
-        found = waiting.waiting(ws), waiting.waiting(ws), count(ws)
+        results = waiting.waiting(ws), waiting.waiting(ws), count(ws)
         monkeypatch.setattr(waiting, "_count", count)
-        assert found[0] == found[1] == found[2]
-        return found[0]
+        assert results[0] == results[1] == results[2]
+        return results[0]
 
     review("push", *TWO)
-    assert now() == Waiting(0, 0, 4, 0, 0)
+    assert checked() == Waiting(0, 0, 4, 0, 0)
     cli("review", "opt-out", "ann", "gore", "-C", ws.root)  # in no table: the task with it waits for nobody
-    assert now().tasks == 3
+    assert checked().tasks == 3
     cli("review", "opt-out", "ann", "gore", "--remove", "-C", ws.root)
-    assert now().tasks == 4
+    assert checked().tasks == 4
     edit(ws.root / "review" / "ann.csv", yes)
     review("pull", ws.root / "review")
-    assert now().tasks == 2
+    assert checked().tasks == 2
     edit(ws.root / "review" / "bo.csv", yes)
     review("pull", ws.root / "review")
-    assert (now().tasks, now().unlabelled > 0) == (0, True)
+    assert (checked().tasks, checked().unlabelled > 0) == (0, True)
     adjudicate()
-    assert now() == Waiting(0, 0, 0, 0, 0)
+    assert checked() == Waiting(0, 0, 0, 0, 0)
     assert len(counted) == 6  # asked for twice at each of the six steps
 
 
 def test_what_was_mined_and_proposed_since_the_push_is_to_be_handed_out(ws, review):
-    """Who went by `next:` alone left it to nobody."""
+    """Whoever followed `next:` alone never assigned it."""
     assert waiting.waiting(ws).unsent == 2  # c1 and c2 have a proposal, nothing is in the design yet
     review("push", *TWO)
     assert waiting.waiting(ws).unsent == 0
-    more = store.read(ws, tables.CONVERSATIONS)[:2].with_columns(
+    mined = store.read(ws, tables.CONVERSATIONS)[:2].with_columns(
         conversation=pl.Series(["n1", "n2"]), source_id=pl.Series(["n1", "n2"])
     )
-    store.append(ws, tables.CONVERSATIONS, more)
-    again = claim("c1", "gore", "present", "blood") | {"proposal": "n1", "subject": "n1"}
-    store.append(ws, tables.PROPOSALS, pl.DataFrame([again], schema=tables.PROPOSALS.schema))
+    store.append(ws, tables.CONVERSATIONS, mined)
+    proposal = claim("c1", "gore", "present", "blood") | {"proposal": "n1", "subject": "n1"}
+    store.append(ws, tables.PROPOSALS, pl.DataFrame([proposal], schema=tables.PROPOSALS.schema))
     assert waiting.waiting(ws).unsent == 1  # n1 has a proposal; no audit draws what nobody proposed
     review_settings(ws.root, audit=0.5, held_back=0)
     assert waiting.waiting(store.Workspace.open(ws.root)).unsent == 4  # and c3, c4, n2 are not drawn yet
 
 
 def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli, review):
-    """`next:` went on asking for an adjudicator who had the task already."""
+    """`next:` kept asking for an adjudicator who already had the task."""
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     edit(ws.root / "review" / "bo.csv", no)
@@ -69,7 +69,7 @@ def test_a_dispute_that_an_adjudicator_has_before_them_waits_for_no_push(ws, cli
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (0, 2)
     review("push", "--adjudicator", "cy")
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (2, 0)
-    cli("review", "opt-out", "cy", "gore", "-C", ws.root)  # that task is taken back
+    cli("review", "opt-out", "cy", "gore", "-C", ws.root)  # that task is withdrawn
     assert (waiting.waiting(ws).tasks, waiting.waiting(ws).disputed) == (1, 1)
 
 
@@ -81,20 +81,20 @@ def test_what_a_budget_left_out_is_put_off_and_not_new(ws, review):
 
 
 def test_what_is_sure_enough_to_need_nobody_waits_for_no_push(ws):
-    """Else `next:` would say push for ever."""
-    desk = review_state.gather(ws)
-    assert waiting._unsent(desk).height == 2
-    assert waiting._unsent(replace(desk, auto=frozenset({("c1", "gore")}))).height == 1
+    """Otherwise `next:` would advise a push for ever."""
+    state = review_state.gather(ws)
+    assert waiting._unsent(state).height == 2
+    assert waiting._unsent(replace(state, auto=frozenset({("c1", "gore")}))).height == 1
 
 
 def test_every_row_that_comes_is_another_state(workspace):
-    """A table that is left out of it would answer with the counts of before."""
-    seen = [store.state(workspace)]
+    """Rows of a table that is left out of the state would leave the old counts in use."""
+    states = [store.state(workspace)]
     for table in tables.TABLES.values():
         store.append(workspace, table, rows(table, 1))
-        now = store.state(workspace)
-        assert now not in seen, table.name
-        seen.append(now)
+        state = store.state(workspace)
+        assert state not in states, table.name
+        states.append(state)
 
 
 def test_a_file_that_says_nothing_is_counted_anew(ws, review):
