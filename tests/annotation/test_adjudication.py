@@ -1,4 +1,4 @@
-"""A certificate is written in its turn."""
+"""A certificate is written while `adjudicate` holds the lock."""
 
 import os
 
@@ -12,7 +12,7 @@ from tests.worlds.reviewing import TWO, yes
 
 
 def test_a_certificate_is_written_in_its_turn(ws, review, adjudicate, monkeypatch):
-    """Else who read fewer reviews could write it last."""
+    """Otherwise a run that read fewer reviews could write it last."""
     keep = adjudicating._write_certificate
 
     def kept(*words):

@@ -1,4 +1,4 @@
-"""What was proposed or labelled stands beside the words that it rests on; what nobody is given is not shown."""
+"""Proposals and labels are shown beside their quotes; what no reviewer may get is not shown."""
 
 import pytest
 
@@ -18,9 +18,9 @@ def test_a_quote_stands_at_its_place_and_doubt_is_not_shown(ws):
 
 
 def test_the_newest_claim_of_each_proposer_counts(ws):
-    again = claim("c1", "gore", "absent", "blood") | {"proposal": "later", "spans": []}
-    other = claim("c1", "gore", "present", "faint") | {"proposal": "other", "proposer": "a-model"}
-    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([again, other]))
+    newer = claim("c1", "gore", "absent", "blood") | {"proposal": "later", "spans": []}
+    of_model = claim("c1", "gore", "present", "faint") | {"proposal": "other", "proposer": "a-model"}
+    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([newer, of_model]))
     assert [row["by"] for row in browse(ws).to_dicts()] == ["a-model"]
 
 
@@ -46,7 +46,7 @@ def test_a_label_has_the_words_that_reviewers_agree_on(ws, review, adjudicate, c
     answer(ws, review)
     assert browse(ws, "labels").is_empty()  # reviews are no labels yet
     adjudicate()
-    found = browse(ws, "labels", trait="gore").to_dicts()
-    assert {(row["by"], row["text"][row["start"] : row["end"]]) for row in found} == {("agreed", "blood")}
-    printed = cli("browse", "labels", "--trait", "gore", "-C", ws.root).out
-    assert "I faint when I see »blood«. Something funny?" in printed and "1 quote, 1 shown" in printed
+    label_rows = browse(ws, "labels", trait="gore").to_dicts()
+    assert {(row["by"], row["text"][row["start"] : row["end"]]) for row in label_rows} == {("agreed", "blood")}
+    output = cli("browse", "labels", "--trait", "gore", "-C", ws.root).out
+    assert "I faint when I see »blood«. Something funny?" in output and "1 quote, 1 shown" in output

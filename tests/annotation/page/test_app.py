@@ -1,4 +1,4 @@
-"""Who may ask the page what, over real HTTP: a link opens its own person's tasks, and nothing else opens anything."""
+"""Access to the page, over real HTTP: a link opens the tasks of its own person, and nothing else opens anything."""
 
 from collections.abc import Iterator
 
@@ -13,8 +13,8 @@ from tests.worlds.review_page import Opened, given, said
 @pytest.fixture
 def page(workspace: store.Workspace) -> Iterator[Opened]:
     review_world.fill(workspace)
-    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as found:
-        yield found
+    with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as opened:
+        yield opened
 
 
 READS, WRITES = ("/start", "/tasks"), ("/answer",)
@@ -53,11 +53,11 @@ HERE = "http://127.0.0.1"
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
-        ("/tasks", {"Host": "evil.example"}, 421),  # a name of somebody else's that leads here
+        ("/tasks", {"Host": "evil.example"}, 421),  # somebody else's name that resolves to this host
         ("/", {"Host": "evil.example"}, 421),
         ("/tasks", {"Sec-Fetch-Site": "cross-site"}, 403),
         ("/page.js", {"Sec-Fetch-Site": "same-site"}, 403),  # another port of this machine
-        ("/", {"Sec-Fetch-Site": "cross-site"}, 200),  # a link in a mail: it holds nobody's text
+        ("/", {"Sec-Fetch-Site": "cross-site"}, 200),  # a link in a mail: the page has no text of anybody
         ("/answer", {"Origin": "http://evil.example"}, 403),
         ("/answer", {"Origin": HERE}, 403),  # another port of this machine
         ("/answer", {"Origin": "null"}, 403),
@@ -68,14 +68,14 @@ HERE = "http://127.0.0.1"
 def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
     web = page.browser("ann")
     body = given(web.get("/tasks").json()["tasks"][0])
-    found = (
+    reply = (
         web.post(path, json=body, headers=headers)
         if path in ("/answer", "/session")
         else web.get(path, headers=headers)
     )
-    assert (found.status_code, said(page.ws)) == (status, {})
-    assert "default-src 'none'" in found.headers["content-security-policy"]
-    assert found.headers["cache-control"] == "no-store" and "server" not in found.headers
+    assert (reply.status_code, said(page.ws)) == (status, {})
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert reply.headers["cache-control"] == "no-store" and "server" not in reply.headers
 
 
 @pytest.mark.parametrize(
@@ -93,5 +93,5 @@ def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
     ],
 )
 def test_what_is_no_answer_is_named_and_stores_nothing(page, body, status) -> None:
-    found = page.browser("ann").post("/answer", content=body, headers={"Content-Type": "application/json"})
-    assert (found.status_code, list(found.json()), said(page.ws)) == (status, ["why"], {})
+    reply = page.browser("ann").post("/answer", content=body, headers={"Content-Type": "application/json"})
+    assert (reply.status_code, list(reply.json()), said(page.ws)) == (status, ["why"], {})

@@ -18,14 +18,14 @@ def test_a_link_opens_until_it_is_replaced_or_revoked(workspace) -> None:
     push(workspace, ["ann", "bo"], to=ReviewPage())
     with pytest.raises(UsageError, match="nobody knows yet where the page is"):
         links.make(workspace, ["ann"])
-    made = links.make(workspace, ["ann", "bo"], "http://127.0.0.1:8765")
-    old = token(made, "ann")
-    assert made["ann"].startswith("http://127.0.0.1:8765/#") and len(old) == 43  # 32 bytes in base64
-    assert (links.holder(workspace, old), links.holder(workspace, token(made, "bo"))) == ("ann", "bo")
-    new = token(links.make(workspace, ["ann"]), "ann")  # at the address of before
-    assert (links.holder(workspace, old), links.holder(workspace, new)) == (None, "ann")
+    urls = links.make(workspace, ["ann", "bo"], "http://127.0.0.1:8765")
+    old_token = token(urls, "ann")
+    assert urls["ann"].startswith("http://127.0.0.1:8765/#") and len(old_token) == 43  # 32 bytes in base64
+    assert (links.holder(workspace, old_token), links.holder(workspace, token(urls, "bo"))) == ("ann", "bo")
+    new_token = token(links.make(workspace, ["ann"]), "ann")  # at the earlier address
+    assert (links.holder(workspace, old_token), links.holder(workspace, new_token)) == (None, "ann")
     assert links.revoke(workspace, "ann") and not links.revoke(workspace, "ann")
-    assert links.holder(workspace, new) is None and links.holder(workspace, token(made, "bo")) == "bo"
+    assert links.holder(workspace, new_token) is None and links.holder(workspace, token(urls, "bo")) == "bo"
     assert links.holder(workspace, "") is None
     with pytest.raises(UsageError, match="cy has no tasks on the page"):
         links.make(workspace, ["cy"])

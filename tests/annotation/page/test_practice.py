@@ -1,4 +1,4 @@
-"""Practice tasks: known answers, words that stand in the seeker's turns, nothing about traits that nobody knows."""
+"""Practice tasks: known answers, quotes that stand in the seeker's turns, only traits of the taxonomy."""
 
 from dataclasses import replace
 
@@ -7,20 +7,20 @@ from saferec_builder.core import taxonomy
 
 
 def test_each_has_words_of_the_seeker_an_answer_and_a_reason() -> None:
-    known = taxonomy.load()
-    found = practice.tasks(known)
-    assert [task["head"] for task in found] == [f"Practice {n} of 5: nothing of it is kept" for n in range(1, 6)]
-    for task, written in zip(found, practice._load(), strict=True):
-        for card, words in zip(task["cards"], written["proposed"].values(), strict=True):
+    traits = taxonomy.load()
+    tasks = practice.tasks(traits)
+    assert [task["head"] for task in tasks] == [f"Practice {n} of 5: nothing of it is kept" for n in range(1, 6)]
+    for task, source in zip(tasks, practice._load(), strict=True):
+        for card, quote in zip(task["cards"], source["proposed"].values(), strict=True):
             (place,) = card["spans"]
             assert (
-                place["turn"] % 2 == 0 and task["turns"][place["turn"]]["text"][place["start"] : place["end"]] == words
+                place["turn"] % 2 == 0 and task["turns"][place["turn"]]["text"][place["start"] : place["end"]] == quote
             )
         assert task["why"] and set(task["right"].values()) <= {"present", "absent"}
         assert {card["trait"] for card in task["cards"]} <= task["right"].keys()
-    assert [task["severe"] for task in found] == [[], [], ["Suicide and self-harm"], [], []]
+    assert [task["severe"] for task in tasks] == [[], [], ["Suicide and self-harm"], [], []]
 
 
 def test_those_about_traits_that_a_taxonomy_lacks_are_left_out() -> None:
-    few = replace(taxonomy.load(), traits=tuple(t for t in taxonomy.load().traits if t.slug in ("gore", "needles")))
-    assert [[*task["right"]] for task in practice.tasks(few)] == [["gore"], ["needles"]]
+    small = replace(taxonomy.load(), traits=tuple(t for t in taxonomy.load().traits if t.slug in ("gore", "needles")))
+    assert [[*task["right"]] for task in practice.tasks(small)] == [["gore"], ["needles"]]

@@ -1,4 +1,4 @@
-"""`review serve` as a process: killed around any answer it loses and doubles none, and Ctrl-C ends it quietly."""
+"""`review serve` as a process: killed around an answer it neither loses nor doubles it; Ctrl-C ends it quietly."""
 
 import contextlib
 import itertools
@@ -28,15 +28,15 @@ KILLS = 50 if os.environ.get("SAFEREC_SOAK") else 3
 
 @contextlib.contextmanager
 def server(ws: store.Workspace, port: int) -> Iterator[tuple["subprocess.Popen[str]", list[str]]]:
-    """The server as its owner starts it, and the lines that it printed until it was open; Ctrl-C ends it, if nobody
-    has killed it by then."""
+    """The server as its owner starts it, and the lines that it prints until it is open; Ctrl-C ends it, unless it was
+    killed before."""
     words = ["review", "serve", "--port", str(port), "-C", str(ws.root)]
     line = [sys.executable, "-c", "from saferec_builder.cli.start import main; main()", *words]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        said = list(itertools.takewhile(lambda text: "is open at" not in text, process.stdout))
-        yield process, said
+        lines = list(itertools.takewhile(lambda text: "is open at" not in text, process.stdout))
+        yield process, lines
         process.send_signal(signal.SIGINT)
     finally:
         _, err = process.communicate(timeout=60)
@@ -50,8 +50,8 @@ def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected
     push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with server(ws, port) as (process, said):
-        token = said[0].strip().partition("#")[2]
+    with server(ws, port) as (process, lines):
+        token = lines[0].strip().partition("#")[2]
     address, rng = f"http://127.0.0.1:{port}", random.Random(5)
     with httpx2.Client(base_url=address, headers={"Origin": address}, timeout=30) as web:
         for n in range(KILLS):
@@ -64,11 +64,11 @@ def test_no_kill_loses_or_doubles_an_answer(workspace: store.Workspace, injected
                 with contextlib.suppress(httpx2.TransportError):
                     web.post("/answer", json=body)
                 timer.join()
-            with server(ws, port):  # the page sends it until it is told what became of it
+            with server(ws, port):  # the page sends it until it learns what became of it
                 reply = web.post("/answer", json=body)
                 assert reply.status_code == 200 or "stored already" in reply.json()["why"]
-                left = web.get("/tasks").json()["left"]
-            assert left == KILLS - n - 1
+                remaining = web.get("/tasks").json()["left"]
+            assert remaining == KILLS - n - 1
     assert sorted(store.read(ws, tables.REVIEWS)["subject"]) == films
     injected("kills of the page around an answer", KILLS)
 
@@ -79,33 +79,33 @@ def test_what_cannot_be_served_says_what_to_do(workspace: store.Workspace) -> No
     with pytest.raises(UsageError, match="--url too"):
         serving.serve(workspace, host="0.0.0.0")
     for url in ("review.example.org", "https://review.example.org/path", "https://ann:word@review.example.org"):
-        with pytest.raises(UsageError, match="only scheme, name and port") as told:
+        with pytest.raises(UsageError, match="only scheme, name and port") as raised:
             serving.serve(workspace, url=url)
-        assert "ann:word" not in str(told.value)
+        assert "ann:word" not in str(raised.value)
     with review_page.opened(store.Workspace.open(workspace.root), "ann", "bo") as page:
         with pytest.raises(UsageError, match="another one with --port"):
             serving.serve(page.ws, port=page.served.listening.getsockname()[1])
-        again = serving.serve(page.ws, port=0)  # whoever has a link keeps it
-        again.listening.close()
-    assert again.links == {} and again.people == {"ann": 2, "bo": 2}
+        reopened = serving.serve(page.ws, port=0)  # whoever has a link keeps it
+        reopened.listening.close()
+    assert reopened.links == {} and reopened.people == {"ann": 2, "bo": 2}
 
 
 def test_a_link_of_another_address_says_how_it_opens_this_one(workspace: store.Workspace) -> None:
-    """The page was on another port before: whoever `has a link` had one that opened nothing."""
+    """The page had another port before: whoever `has a link` had one that opened nothing."""
     review_world.fill(workspace)
     ws = store.Workspace.open(workspace.root)
     with review_page.opened(ws, "ann") as page:
-        before, token = page.served.address, page.link("ann").partition("#")[2]
-        assert page.served.way("ann") == f"{before}/#{token}"
-    assert serve_at(ws, before).way("ann") == "has a link (`review link ann` makes a new one)"
+        old_address, token = page.served.address, page.link("ann").partition("#")[2]
+        assert page.served.way("ann") == f"{old_address}/#{token}"
+    assert serve_at(ws, old_address).way("ann") == "has a link (`review link ann` makes a new one)"
     for _ in range(2):
         with review_page.opened(ws, "ann") as page:
-            now = page.served.address
-            how = f"has a link to {before}, which opens this page with {now} in its place"
-            assert page.served.way("ann") == f"{how} (`review link ann` makes a new one)"
+            new_address = page.served.address
+            hint = f"has a link to {old_address}, which opens this page with {new_address} in its place"
+            assert page.served.way("ann") == f"{hint} (`review link ann` makes a new one)"
             assert page.browser().post("/session", json={"token": token}).status_code == 204
-    made = links.make(ws, ["ann"])["ann"]
-    assert made.startswith(f"{now}/#") and "in its place" not in serve_at(ws, now).way("ann")
+    new_link = links.make(ws, ["ann"])["ann"]
+    assert new_link.startswith(f"{new_address}/#") and "in its place" not in serve_at(ws, new_address).way("ann")
 
 
 def serve_at(ws: store.Workspace, address: str) -> serving.Served:

@@ -1,4 +1,4 @@
-"""What the page stores: the rows that a pull would have made, each answer once, and nothing that nobody asked."""
+"""What the page stores: the same rows as a pull, each answer once, and no answer to a question that was not asked."""
 
 import shutil
 from dataclasses import replace
@@ -23,7 +23,7 @@ from tests.worlds.review_page import NONCE, given, named, said
 
 
 class SetBack(datetime):
-    """A clock that somebody has set back."""
+    """A clock that somebody has set back by 90 minutes."""
 
     @classmethod
     def now(cls, tz=None):
@@ -35,7 +35,7 @@ def answer(page: Tasks, task: dict, name: str = "ann", **words) -> dict:
 
 
 def disputed(ws: store.Workspace, *adjudicators: str) -> Tasks:
-    """ann and bo differ on gore in c1, and these are to rule."""
+    """Returns a page on which ann and bo differ on gore in c1, and the adjudicators have the task to rule."""
     page = review_page.tasks(ws, "ann", "bo")
     for name, verdict in (("ann", "present"), ("bo", "absent")):
         answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
@@ -53,8 +53,8 @@ def test_an_answer_becomes_the_rows_of_a_pull(ws) -> None:
     first = page.first("ann")
     assert (first["done"], first["left"]) == (0, 2)  # the two proposals
     assert all(task["cards"] and not task["cards"][0]["own"] for task in first["tasks"])
-    left = answer(page, named(first["tasks"], "c1"), note=" my\0data ")
-    assert (left["done"], left["left"]) == (1, 1)
+    reply = answer(page, named(first["tasks"], "c1"), note=" my\0data ")
+    assert (reply["done"], reply["left"]) == (1, 1)
     assert said(ws) == {("c1", "gore"): ("present", ["blood"]), ("c1", "*"): ("absent", [])}
     (star,) = store.read(ws, tables.REVIEWS).filter(trait="*").to_dicts()
     assert (star["tool"], star["seconds"], star["note"], star["role"]) == ("page", 4.5, "my\ufffddata", "reviewer")
@@ -69,12 +69,12 @@ def test_a_trait_that_came_later_is_not_absent_by_an_answer_given_again(workspac
     review_world.fill(ws)
     page = review_page.tasks(ws, "ann", "bo")
     task = named(page.first("ann")["tasks"], "c1")
-    before = answer(page, task)["taxonomy"]
+    digest = answer(page, task)["taxonomy"]
     head, mark, last = path.read_text("utf-8").rpartition("[[trait]]")
     path.write_text(f"{head}{mark}{last}\n{mark}" + last.replace(taxonomy.load(path).slugs[-1], "drowning"), "utf-8")
-    with pytest.raises(Stale, match="stored already"):  # the tab that answered lists no drowning
+    with pytest.raises(Stale, match="stored already"):  # the tab of the answer does not list drowning
         answer(page, task, "ann", verdict="absent", n=1, nonce=NONCE(2))
-    assert page.first("ann")["taxonomy"] != before and ("c1", "drowning") not in said(ws)
+    assert page.first("ann")["taxonomy"] != digest and ("c1", "drowning") not in said(ws)
     assert pl.Series(store.read(ws, tables.REVIEWS)["taxonomy"]).n_unique() == 1
 
 
@@ -83,16 +83,16 @@ def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None
     task = named(page.first("ann")["tasks"], "c1")
     body = given(task, "absent")
     place = review_world.span("c1", "I faint")
-    more = {
+    added = {
         "needles": {
             "verdict": "present",
             "form": "implicit",
-            "spans": [{k: place[k] for k in ("turn", "start", "end")}],
+            "spans": [{key: place[key] for key in ("turn", "start", "end")}],
         }
     }
-    page.answer("ann", Given.model_validate(body | {"verdicts": body["verdicts"] | more}))
+    page.answer("ann", Given.model_validate(body | {"verdicts": body["verdicts"] | added}))
     assert said(ws)["c1", "needles"] == ("present", ["I faint"])
-    assert said(ws)["c1", "gore"] == ("absent", [])  # its words went with the verdict
+    assert said(ws)["c1", "gore"] == ("absent", [])  # its quote went with the verdict
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws, verdicts, why) -> 
     with pytest.raises(Refused, match=why):
         answer(page, task, verdicts=verdicts)
     assert rows(ws) == 0
-    answer(page, task)  # mended
+    answer(page, task)  # corrected
     assert said(ws)["c1", "gore"] == ("present", ["blood"])
 
 
@@ -122,21 +122,21 @@ def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> 
     answer(page, task)
     answer(page, task)  # sent again: the reply was lost
     assert rows(ws) == 2
-    with pytest.raises(Stale, match="another tab"):  # its n is that of before
+    with pytest.raises(Stale, match="another tab"):  # its n is outdated
         answer(page, task, verdict="absent", nonce=NONCE(2))
     with pytest.raises(Stale, match="no longer yours"):  # bo's own has another key
         answer(page, task, name="bo", nonce=NONCE(3))
     answer(page, task, verdict="absent", nonce=NONCE(4), n=1)
     assert said(ws)["c1", "gore"] == ("absent", [])
-    again = Tasks(ws)  # the server was killed: an answer whose reply was lost is neither lost nor there twice
-    before = rows(ws)
+    restarted = Tasks(ws)  # the server was killed: an answer whose reply was lost is neither lost nor stored twice
+    count = rows(ws)
     with pytest.raises(Stale, match="stored already"):
-        answer(again, task, verdict="absent", nonce=NONCE(4), n=1)
-    assert (again.first("ann")["left"], rows(ws)) == (1, before)
+        answer(restarted, task, verdict="absent", nonce=NONCE(4), n=1)
+    assert (restarted.first("ann")["left"], rows(ws)) == (1, count)
 
 
 def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
-    """A tab that was open goes back with `z`: the new answer was refused, and gone."""
+    """An open tab goes back with `z`: the new answer was refused, and lost."""
     task = named(review_page.tasks(ws, "ann", "bo").first("ann")["tasks"], "c1")
     answer(Tasks(ws), task)
     page = Tasks(ws)
@@ -152,7 +152,7 @@ def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
 
 
 def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
-    """It was settled by that ruling, and its first answer is two rows: the change was refused, and gone."""
+    """That ruling settled the dispute, and its first answer is two rows: the change was refused, and lost."""
     disputed(ws, "cy")
     (task,) = Tasks(ws).first("cy")["tasks"]
     answer(Tasks(ws), task, name="cy", blind={"gore": {"verdict": "unsure"}})
@@ -165,7 +165,7 @@ def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
 
 
 def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page said that it was stored, and it was not."""
+    """The page said that the answer was stored, and it was not."""
     page = review_page.tasks(ws, "ann", "bo")
     task = named(page.first("ann")["tasks"], "c1")
     answer(page, task)
@@ -175,7 +175,7 @@ def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: 
 
 
 def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
-    """Who reported personal data so was not heard."""
+    """A report of personal data in such a note was lost."""
     page = review_page.tasks(ws, "ann", "bo")
     answer(
         page, named(page.first("ann")["tasks"], "c1"), outcome="rather_not", verdicts={}, note="Personal data: a ward"
@@ -193,15 +193,15 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
 
 
 def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) -> None:
-    """`z`, then `s`: only the `*` was taken back, and `present` went on to make labels."""
+    """`z`, then `s`: only the `*` was taken back, and `present` still counted for labels."""
     page = review_page.tasks(ws, "ann", "bo")
     task = named(page.first("ann")["tasks"], "c1")
     answer(page, task)
     answer(page, task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2))
     assert said(ws) == {("c1", "gore"): (None, []), ("c1", "*"): (None, [])}
-    desk = gather(ws)
-    assert desk.votes.is_empty() and desk.left_out == {tables.HANDED_BACK: 2} and not aside(desk.reviews)
-    answer(page, task, n=2, nonce=NONCE(3))  # word for word what they said first
+    state = gather(ws)
+    assert state.votes.is_empty() and state.left_out == {tables.HANDED_BACK: 2} and not aside(state.reviews)
+    answer(page, task, n=2, nonce=NONCE(3))  # exactly the first answer again
     assert gather(ws).votes.filter(trait="gore").select("reviewer", "verdict").rows() == [("ann", "present")]
 
 
@@ -210,9 +210,9 @@ def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws
     (task,) = page.first("cy")["tasks"]
     answer(page, task, name="cy")
     assert gather(ws).disputed.is_empty()
-    other = Given.model_validate(given(task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2)))
+    handed_back = Given.model_validate(given(task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2)))
     sheet = replace(page._sheets[task["key"]], units=[page._sheets[task["key"]].units[0] | {"trait": "needles"}])
-    page._store(sheet, other)  # asked about another trait later, they hand that back
+    page._store(sheet, handed_back)  # later they are asked about another trait and hand that one back
     assert said(ws, "cy")["c1", "gore"] == ("present", ["blood"])
     answer(page, task, name="cy", outcome="rather_not", verdicts={}, n=1, nonce=NONCE(3))
     assert gather(ws).disputed["trait"].to_list() == ["gore"]
@@ -238,25 +238,25 @@ def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
 
 
 def test_who_was_set_aside_changes_no_answer(ws) -> None:
-    """An answered task that was still open in a tab took them back into the labels."""
+    """An answered task that was still open in a tab brought their reviews back into the labels."""
     page = review_page.tasks(ws, "ann", "bo")
     task = named(page.first("ann")["tasks"], "c1")
     answer(page, task)
     opt_outs.set_aside(ws, "ann", reason="a test")
-    before = rows(ws)
+    count = rows(ws)
     with pytest.raises(Stale, match="set aside: ask"):
         answer(page, task, verdict="absent", nonce=NONCE(2), n=1)
-    assert rows(ws) == before
+    assert rows(ws) == count
 
 
 def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page took what the workspace held after its own rows for what it had read: the opt-out was never seen."""
+    """After its own rows the page took the state of the workspace as already read: it never saw the opt-out."""
     page = review_page.tasks(ws, "ann", "bo")
     task, append = named(page.first("ann")["tasks"], "c2"), store.append
 
     def meanwhile(ws, table, *rows):
         stored = append(ws, table, *rows)
-        opt_outs.opt_out(ws, "ann", "gore")  # of the task that is left
+        opt_outs.opt_out(ws, "ann", "gore")  # concerns the task that is left
         return stored
 
     monkeypatch.setattr("annotation.page.tasks.workspace.append", meanwhile)
@@ -269,15 +269,15 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     (task,) = page.first("cy")["tasks"]
     assert task["rules"] and [card["trait"] for card in task["cards"]] == ["gore"]
     assert sorted(task["cards"][0]["said"]) == ["absent", "present, explicit: “blood”"]
-    first = {"gore": {"verdict": "absent"}}  # before the votes were seen
-    assert answer(page, task, name="cy", blind=first)["left"] == 0
+    first_ruling = {"gore": {"verdict": "absent"}}  # before the votes were seen
+    assert answer(page, task, name="cy", blind=first_ruling)["left"] == 0
     assert said(ws, "cy") == {("c1", "gore"): ("present", ["blood"])}
     rows = store.read(ws, tables.REVIEWS).filter(reviewer="cy")
     assert rows["verdict"].to_list() == ["absent", "present"]
 
 
 def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
-    """What was answered in the text of before was counted with it: the page said that the answer stands."""
+    """Answers on the earlier text were counted too: the page said that the answer stands."""
     page = review_page.tasks(ws, "ann", "bo")
     answer(page, named(page.first("ann")["tasks"], "c2"))
     turns = [{"role": "seeker", "text": f"{review_world.TEXTS['c2']} No snakes, they scare me.", "items": []}]
@@ -292,7 +292,7 @@ def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
 
 
 def test_what_one_adjudicator_has_settled_no_other_is_asked(ws) -> None:
-    """cy is away, and di rules too: cy's page still asked, and that answer turned the label round."""
+    """cy is away, and di rules too: cy's page still asked, and cy's answer changed the label."""
     page = disputed(ws, "cy", "di")
     (task,) = page.first("cy")["tasks"]
     answer(page, page.first("di")["tasks"][0], name="di")
@@ -320,22 +320,22 @@ def test_a_push_to_the_page_is_assigned_once_and_a_killed_one_is_adopted(ws, mon
         push.push(ws, ["ann", "bo"], to=ReviewPage())
     assert store.read(ws, tables.ASSIGNMENTS).is_empty()
     assert push.push(ws, ["ann", "bo"], to=ReviewPage()).counts.added == 0
-    given_ = store.read(ws, tables.ASSIGNMENTS)
-    assert sorted(given_.select("reviewer", "subject").rows()) == [(r, c) for r in ("ann", "bo") for c in ("c1", "c2")]
-    assert not given_.filter(pl.col("why") != "proposed").height
+    added = store.read(ws, tables.ASSIGNMENTS)
+    assert sorted(added.select("reviewer", "subject").rows()) == [(r, c) for r in ("ann", "bo") for c in ("c1", "c2")]
+    assert not added.filter(pl.col("why") != "proposed").height
 
 
 def test_who_asks_to_be_removed_is_shown_to_nobody_and_no_answer_is_kept(ws) -> None:
-    """A page that was open went on showing, and storing, what removals.csv had named since."""
+    """An open page kept showing, and storing answers on, what removals.csv had named since."""
     page = review_page.tasks(ws, "ann", "bo")
     answered, task = (named(page.first("ann")["tasks"], name) for name in ("c2", "c1"))
     answer(page, answered)
-    before = rows(ws)
+    count = rows(ws)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,c2,\n")
-    for key, words in ((task, {}), (answered, {"n": 1, "nonce": NONCE(2)})):  # nor is a former answer changed
+    for shown, words in ((task, {}), (answered, {"n": 1, "nonce": NONCE(2)})):  # former answers cannot change
         with pytest.raises(Stale, match="taken out: nobody reads it any more"):
-            answer(page, key, **words)
-    assert (page.first("ann")["tasks"], page.first("bo")["left"], rows(ws)) == ([], 0, before)
+            answer(page, shown, **words)
+    assert (page.first("ann")["tasks"], page.first("bo")["left"], rows(ws)) == ([], 0, count)
 
 
 def test_whose_crisis_is_found_while_the_page_is_open_is_shown_to_nobody(ws) -> None:

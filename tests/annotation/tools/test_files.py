@@ -1,4 +1,4 @@
-"""CSV out and in: what spreadsheets do to a file, and what must come back all the same."""
+"""CSV export and import: answers come back correctly, whatever spreadsheets do to a file."""
 
 import csv
 import dataclasses
@@ -12,16 +12,16 @@ from tests.worlds.review_csv import TAXONOMY, answers, back, fill, reasons, unit
 
 
 def test_a_file_shows_text_trait_proposal_and_empty_columns(pushed):
-    first, second, rest = rows_of(pushed)
-    assert first["text"].startswith("1. seeker: I can’t watch  needles")
-    assert "\n2. recommender: OK" in first["text"]
-    assert [first[c] for c in ("trait", "proposed", "proposed_form", "proposed_quote", "proposed_turn")] == [
+    needles, gore, star = rows_of(pushed)
+    assert needles["text"].startswith("1. seeker: I can’t watch  needles")
+    assert "\n2. recommender: OK" in needles["text"]
+    assert [needles[c] for c in ("trait", "proposed", "proposed_form", "proposed_quote", "proposed_turn")] == [
         *("needles", "present", "explicit", "needles", "1")
     ]
-    assert {first[c] for c in ("verdict", "form", "quote", "turn", "note", "seconds", "said")} == {""}
-    assert first["name"] == TAXONOMY["needles"].name
-    assert (rest["trait"], "none" in rest["definition"]) == ("*", True)
-    assert second["warning"] == ""  # neither needles nor gore is severe
+    assert {needles[c] for c in ("verdict", "form", "quote", "turn", "note", "seconds", "said")} == {""}
+    assert needles["name"] == TAXONOMY["needles"].name
+    assert (star["trait"], "none" in star["definition"]) == ("*", True)
+    assert gore["warning"] == ""  # neither needles nor gore is severe
 
 
 def test_a_severe_trait_warns_on_every_row_of_its_task(tmp_path):
@@ -30,8 +30,8 @@ def test_a_severe_trait_warns_on_every_row_of_its_task(tmp_path):
 
 
 def test_the_adjudicator_reads_what_was_said_and_nobodys_name(tmp_path):
-    cy = unit("gore", reviewer="cy", role="adjudicator", why="disagreement", said=["absent", "present: “needles”"])
-    path = write(tmp_path / "cy.csv", cy)
+    ruling = unit("gore", reviewer="cy", role="adjudicator", why="disagreement", said=["absent", "present: “needles”"])
+    path = write(tmp_path / "cy.csv", ruling)
     assert rows_of(path)[0]["said"] == "absent\npresent: “needles”"
     assert "ann" not in [cell for row in rows_of(path) for cell in row.values()]
     assert answers(fill(path, {"verdict": "absent"})) == {"gore": ("absent", [])}
@@ -41,8 +41,8 @@ def test_the_adjudicator_reads_what_was_said_and_nobodys_name(tmp_path):
 def test_the_page_and_taxonomy_that_were_shown_are_stamped(tmp_path):
     older = dataclasses.replace(TAXONOMY, digest="abc123")
     path = write(tmp_path / "ann.csv", unit("gore"), shown="fed321", lists=older)
-    (one,) = back(fill(path, {"verdict": "absent"})).answers.values()
-    assert (one["guideline"], one["taxonomy"]) == ("fed321", "abc123")
+    (answer,) = back(fill(path, {"verdict": "absent"})).answers.values()
+    assert (answer["guideline"], answer["taxonomy"]) == ("fed321", "abc123")
 
 
 # ---- formulas
@@ -56,5 +56,5 @@ def test_no_cell_starts_a_formula_and_all_come_back(cell):
 
 def test_reading_a_file_leaves_csv_as_it_was_for_others(tmp_path: Path) -> None:
     (tmp_path / "ann.csv").write_text("task,unit\na,b\n")
-    before = csv.field_size_limit()
-    assert len(list(lines(tmp_path / "ann.csv"))) == 1 and csv.field_size_limit() == before
+    limit = csv.field_size_limit()
+    assert len(list(lines(tmp_path / "ann.csv"))) == 1 and csv.field_size_limit() == limit

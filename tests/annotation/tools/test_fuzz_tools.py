@@ -1,4 +1,4 @@
-"""What users of a review server may send there instead of an answer: it is read, or it is not there; a pull goes on."""
+"""What users of a review server may send instead of an answer: it is read or dropped, and the pull goes on."""
 
 import json
 from typing import Any
@@ -64,11 +64,11 @@ def said(result: Any, data: Any, seconds: Any, cards: bool = True) -> list[sheet
 def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
     result: Any, data: Any, seconds: Any, cards: bool
 ) -> None:
-    (one,) = said(result, data, seconds, cards)
+    (response,) = said(result, data, seconds, cards)
     pulled = Pulled(tool="label_studio")
     task = Task("sensitivity", "c1", "d1", "ann", "reviewer")
     stamp = {"tool": "label_studio", "guideline": guideline(), "taxonomy": TAXONOMY.digest, "simulated": False}
-    sheets.take(pulled, one, task, TURNS, {}, stamp, TAXONOMY)
+    sheets.take(pulled, response, task, TURNS, {}, stamp, TAXONOMY)
     assert pulled.answers or pulled.drops
     for answer in pulled.answers.values():
         assert answer["trait"] in (*TAXONOMY.slugs, "*") and answer["verdict"] in ("present", "absent", "unsure")
@@ -79,23 +79,23 @@ def test_whatever_a_user_sends_becomes_reviews_that_hold_or_a_drop(
 
 def test_an_answer_as_it_should_be_is_read_whole() -> None:
     for cards, ticks in ((True, {0: "needles present"}), (False, None)):
-        (one,) = said(RESULT, DATA, 12.34, cards)
-        assert (one.verdicts, one.unsure, one.forms, one.note, one.seconds) == (
+        (reply,) = said(RESULT, DATA, 12.34, cards)
+        assert (reply.verdicts, reply.unsure, reply.forms, reply.note, reply.seconds) == (
             *(ticks, ["gore"], {"needles": "implicit"}, "a note", 12.3),
         )
-        assert one.spans == {"needles": [{"turn": 0, "start": 14, "end": 21, "quote": "needles"}]} and not one.lost
-    assert (one.present, one.outcome) == (["needles"], sheets.READ)
+        assert reply.spans == {"needles": [{"turn": 0, "start": 14, "end": 21, "quote": "needles"}]} and not reply.lost
+    assert (reply.present, reply.outcome) == (["needles"], sheets.READ)
 
 
 def test_an_answer_with_half_a_character_can_be_kept(workspace: store.Workspace) -> None:
-    """JSON can spell it, no file and no database can hold it: a pull must not stop there for everybody."""
+    """JSON can contain it, but no file and no database can store it: it must not stop the pull for everybody."""
     note = {**RESULT[4], "value": {"text": ["half \ud83d here"]}}
-    (one,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
+    (response,) = said([note, RESULT[2]], DATA | {"asked": []}, 1)
     pulled = Pulled(tool="label_studio")
     stamp = {"tool": "label_studio", "guideline": "g", "taxonomy": "t", "simulated": False}
-    sheets.take(pulled, one, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, TAXONOMY)
-    (answer,) = [a for a in pulled.answers.values() if a["trait"] == "*"]
+    sheets.take(pulled, response, Task("sensitivity", "c1", "d1", "ann", "reviewer"), TURNS, {}, stamp, TAXONOMY)
+    (answer,) = [candidate for candidate in pulled.answers.values() if candidate["trait"] == "*"]
     row = dict.fromkeys(REVIEWS.columns) | answer | {"review": "r"}
-    rows = REVIEWS.frame([{c: row[c] for c in REVIEWS.columns}])
+    rows = REVIEWS.frame([{column: row[column] for column in REVIEWS.columns}])
     store.append(workspace, tables.REVIEWS, tables.check(rows, REVIEWS))
     assert "half" in store.read(workspace, tables.REVIEWS)["note"][0]

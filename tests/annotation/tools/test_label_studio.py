@@ -14,16 +14,16 @@ def test_what_was_suggested_comes_back_when_it_is_kept():
     (prediction,) = label_studio.task_of(sheet(), TAXONOMY)["predictions"]
     assert {row["from_name"] for row in prediction["result"]} == {"evidence", "form"}  # no verdict is given beforehand
     assert LabelInterface(label_studio.interface(TAXONOMY)).validate_prediction(prediction, return_errors=True) == []
-    said = exported([*prediction["result"], card("present")])
-    assert (said.spans, said.forms) == ({"gore": sheet().units[0]["spans"]}, {"gore": "explicit"})
-    assert verdicts(said) == ({"gore": "present", "*": "absent"}, [])
+    response = exported([*prediction["result"], card("present")])
+    assert (response.spans, response.forms) == ({"gore": sheet().units[0]["spans"]}, {"gore": "explicit"})
+    assert verdicts(response) == ({"gore": "present", "*": "absent"}, [])
 
 
 def test_a_region_over_several_turns_is_a_span_in_each_of_the_seekers():
     region = control("evidence", start="0", end="2", startOffset=3, endOffset=2, text="x", paragraphlabels=["needles"])
-    said = exported([region, card("absent")])
-    assert [s["quote"] for s in said.spans["needles"]] == ["no needles, please", "e\u0301"]
-    for span in said.spans["needles"]:
+    response = exported([region, card("absent")])
+    assert [s["quote"] for s in response.spans["needles"]] == ["no needles, please", "e\u0301"]
+    for span in response.spans["needles"]:
         assert TURNS[span["turn"]]["text"][span["start"] : span["end"]] == span["quote"]
 
 
@@ -38,12 +38,12 @@ def test_a_region_over_several_turns_is_a_span_in_each_of_the_seekers():
     ],
 )
 def test_words_that_are_not_there_are_no_evidence(value, reason):
-    said = exported([control("evidence", **value, paragraphlabels=["needles"]), card("absent")])
-    assert verdicts(said, {"gore"}) == ({"gore": "absent"}, [reason])  # and `*` waits
+    response = exported([control("evidence", **value, paragraphlabels=["needles"]), card("absent")])
+    assert verdicts(response, {"gore"}) == ({"gore": "absent"}, [reason])  # and `*` waits
 
 
-# A server refuses to change a control that was used: where this list changes, LAYOUT becomes another word, which makes
-# new projects, and `responses_of` reads the pages of both.
+# A server refuses to change a control that was used: if this list changes, LAYOUT must get another word, which makes
+# new projects, and `responses_of` must read the pages of both.
 PAGES = {
     False: {"verdict_{{i}}", "evidence", "also_{{j}}", "unsure", "note", "form"},
     True: {"verdict_{{i}}", "evidence", "note", "form"},
@@ -60,34 +60,34 @@ def test_the_controls_of_each_page(ruling):
     (verdict,) = [node for node in page.iter("Choices") if node.get("required")]
     assert (verdict.get("name"), verdict.get("toName")) == ("verdict_{{i}}", "about_{{i}}")
     slugs = [node.get("alias") for node in page.iter("Label")]
-    assert slugs == ([] if ruling else list(TAXONOMY.slugs))  # an adjudicator's come with the task
+    assert slugs == ([] if ruling else list(TAXONOMY.slugs))  # an adjudicator's labels come with the task
 
 
 def test_a_card_says_in_words_what_is_asked():
-    (one,) = label_studio.task_of(sheet(), TAXONOMY)["data"]["cards"]
-    assert one["name"] == "Blood and gore"
-    assert one["about"] == f"{TAXONOMY['gore'].definition}\n“blood”"
-    assert [(c["value"], c["alias"], c["hotkey"]) for c in one["choices"]] == [
+    (open_card,) = label_studio.task_of(sheet(), TAXONOMY)["data"]["cards"]
+    assert open_card["name"] == "Blood and gore"
+    assert open_card["about"] == f"{TAXONOMY['gore'].definition}\n“blood”"
+    assert [(choice["value"], choice["alias"], choice["hotkey"]) for choice in open_card["choices"]] == [
         ("Yes", "gore present", "y"),
         ("No", "gore absent", "n"),
         ("Unsure", "gore unsure", "u"),
     ]
-    again = sheet(own_verdict="unsure", own_spans=[], said=["absent", "present: “blood”"])
-    (card,) = label_studio.task_of(again, TAXONOMY)["data"]["cards"]
-    assert card["about"].endswith("You answered: Unsure.")  # an adjudicator sees the votes once it is answered
-    assert card["said"] == "Reviewers said: absent; present: “blood”. You may change your answer."
+    ruling = sheet(own_verdict="unsure", own_spans=[], said=["absent", "present: “blood”"])
+    (voted_card,) = label_studio.task_of(ruling, TAXONOMY)["data"]["cards"]
+    assert voted_card["about"].endswith("You answered: Unsure.")  # an adjudicator sees the votes once it is answered
+    assert voted_card["said"] == "Reviewers said: absent; present: “blood”. You may change your answer."
 
 
 @pytest.mark.parametrize(("editor", "why"), [(None, "imported"), (2, "user-2 wrote over it"), ({"id": 1}, "")])
 def test_an_answer_is_its_authors_where_nobody_else_wrote_last(editor, why):
-    said = exported([control("unsure", choices=["needles"]), card("absent")], updated_by=editor)
-    assert why in said.forged and bool(why) == bool(said.forged)
-    told = {"gore": "absent", "needles": "unsure", "*": "absent"}
-    assert verdicts(said) == (({}, ["not by its author"]) if why else (told, []))
+    response = exported([control("unsure", choices=["needles"]), card("absent")], updated_by=editor)
+    assert why in response.forged and bool(why) == bool(response.forged)
+    answers = {"gore": "absent", "needles": "unsure", "*": "absent"}
+    assert verdicts(response) == (({}, ["not by its author"]) if why else (answers, []))
 
 
 def test_words_that_slipped_stand_where_they_stand():
-    """Three letters off, as behind white space that the page leaves out."""
+    """The offsets are three letters off, as after white space that the page leaves out."""
     place = {"start": "0", "end": "0", "startOffset": 6, "endOffset": 16, "text": "no needles"}
     said = exported([control("evidence", **place, paragraphlabels=["needles"]), card("absent")])
     at = TURNS[0]["text"].index("no needles")

@@ -1,4 +1,4 @@
-"""Accounts of the servers are those of our reviewers."""
+"""Accounts of the servers are matched with our reviewers."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from saferec_builder.core.errors import ReviewError
 
 
 def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():
-    """Ann's account is named in saferec.toml: another Ann on a shared server speaks for herself."""
+    """Ann's account is named in saferec.toml: another Ann on a shared server is somebody else."""
     accounts = {"ann": "ann.lee@team.org"}
     people = {1: ("ann.lee@team.org", "ann.lee", "al"), 2: ("ann@else.org", "ann", ""), 3: ("bo@team.org", "bo", "")}
     assert label_studio_server.names_of(people, accounts, ["ann", "bo"]) == {1: "ann", 2: "user-2", 3: "bo"}
@@ -15,6 +15,6 @@ def test_a_stranger_with_a_reviewers_name_is_not_that_reviewer():
         label_studio_server.names_of({1: ("ann@a.org", "ann", ""), 2: ("ann@b.org", "ann", "")}, {}, ["ann"])
     with pytest.raises(ReviewError, match=r"ann@a.org could be anna and ann: one person is never two readers"):
         label_studio_server.names_of({1: ("ann@a.org", "ann", "")}, {"anna": "ann@a.org"}, ["ann", "anna"])  # renamed
-    known = {"11111111-1": "ann.lee", "22222222-2": "ann", "33333333-3": "bo", "44444444-4": "di"}
-    told = argilla_server.names_of(known, {"ann": "ann.lee"}, ["ann", "bo"])
-    assert list(told.values()) == ["ann", "user-22222222", "bo", "di"]
+    argilla_users = {"11111111-1": "ann.lee", "22222222-2": "ann", "33333333-3": "bo", "44444444-4": "di"}
+    names = argilla_server.names_of(argilla_users, {"ann": "ann.lee"}, ["ann", "bo"])
+    assert list(names.values()) == ["ann", "user-22222222", "bo", "di"]

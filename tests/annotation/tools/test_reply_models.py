@@ -1,4 +1,4 @@
-"""An answer of another shape is a line that names its place; one as it should be passes."""
+"""A reply of another shape gives one line that names its place; a correct reply passes."""
 
 import copy
 from typing import Any
@@ -54,9 +54,9 @@ def test_an_answer_of_another_shape_is_one_line(model: Any, good: Any, place: tu
         inner = inner[step]
     inner[place[-1]] = value
     with (
-        pytest.raises(ReviewError, match="http://a: read it: not understood") as told,
+        pytest.raises(ReviewError, match="http://a: read it: not understood") as raised,
         failures.translated_errors("http://a", "read it"),
     ):
         model.validate_python(bad)
-    told_so = models.ELSEWHERE in str(told.value)  # and names the task
-    assert told_so == (value in (4, "q")) and (told_so or all(str(step) in str(told.value) for step in place))
+    names_task = models.ELSEWHERE in str(raised.value)  # and names the task
+    assert names_task == (value in (4, "q")) and (names_task or all(str(step) in str(raised.value) for step in place))

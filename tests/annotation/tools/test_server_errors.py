@@ -1,4 +1,4 @@
-"""A review server that is not there, is none, or refuses: one line for a person, whichever library found it out."""
+"""A missing, wrong or refusing review server: the user gets one line, whichever library raised the error."""
 
 import sys
 import threading
@@ -34,9 +34,9 @@ def odd() -> Iterator[Odd]:
 
 
 def fault(tool, url: str) -> ReviewError:
-    with pytest.raises(ReviewError) as found:
+    with pytest.raises(ReviewError) as raised:
         tool.Server(url, "a-token", timeout=5.0).projects("saferec-builder x")
-    return found.value
+    return raised.value
 
 
 @TOOLS
@@ -55,15 +55,15 @@ def fault(tool, url: str) -> ReviewError:
 )
 def test_what_a_server_answers_is_one_line(tool, odd, status, body, kind, says):
     odd.status, odd.body = status, body
-    found = fault(tool, odd.url)
-    assert type(found) is kind
-    assert says in str(found)
-    assert "\n" not in str(found)
+    error = fault(tool, odd.url)
+    assert type(error) is kind
+    assert says in str(error)
+    assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("ask", ["count", "keys"])
 def test_an_answer_that_says_nothing_is_not_an_empty_project(odd, ask):
-    """Else every task would be sent a second time."""
+    """Otherwise every task would be sent a second time."""
     odd.body = b'{"unlike": "anything"}'
     server = label_studio_server.Server(odd.url, "t", timeout=5.0)
     with pytest.raises(ReviewError, match="not understood"):
@@ -97,7 +97,7 @@ def test_a_timeout_leaves_it_open_whether_it_was_done(tool, odd, monkeypatch):
 
 
 def test_what_a_library_refuses_is_named(odd):
-    """Not "no JSON came back", when it was our own question that it would not take."""
+    """The message is not "no JSON came back" when the library refused our own question."""
     argilla_server.needed()
     from argilla._models import QuestionModel
 

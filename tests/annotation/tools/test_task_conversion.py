@@ -1,4 +1,4 @@
-"""Tasks as servers show them and answers as servers give them: offsets, verdicts, faults; no server needed."""
+"""Conversion of tasks and answers to and from servers: offsets, verdicts, faults; no server is needed."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -31,9 +31,9 @@ def test_offsets_come_back_for_any_text(text, index):
 
 
 def test_characters_that_no_table_keeps_are_replaced():
-    kept = r"\u0000 \\u0000"  # as words, with a backslash each
-    text = {"\0": ["a\0\0b", "\\\0", kept, 1, "\ud83d"]}
-    assert replace_unstorable(text) == {"\ufffd": ["a\ufffd\ufffdb", "\\\ufffd", kept, 1, "?"]}
+    escaped = r"\u0000 \\u0000"  # as words, with a backslash each
+    text = {"\0": ["a\0\0b", "\\\0", escaped, 1, "\ud83d"]}
+    assert replace_unstorable(text) == {"\ufffd": ["a\ufffd\ufffdb", "\\\ufffd", escaped, 1, "?"]}
 
 
 NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
@@ -45,8 +45,8 @@ NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
         ([], {}, ["not answered"]),
         ([card("present"), mark("gore")], {"gore": "present", "*": "absent"}, []),
         ([card("present")], {}, ["no quote"]),
-        ([card("absent"), mark("gore")], {"gore": "absent", "*": "absent"}, []),  # as it was marked beforehand
-        ([card("absent"), mark("needles")], NEEDLES, []),  # another trait's words say that it is there
+        ([card("absent"), mark("gore")], {"gore": "absent", "*": "absent"}, []),  # the suggested mark was left
+        ([card("absent"), mark("needles")], NEEDLES, []),  # marked words of another trait mean that it is present
         (
             [card("absent"), mark("needles"), control("unsure", choices=["needles"])],
             NEEDLES | {"needles": "unsure"},
@@ -60,7 +60,7 @@ NEEDLES = {"gore": "absent", "needles": "present", "*": "absent"}
         ([card("unsure"), control("unsure", choices=["gore"])], {"gore": "unsure", "*": "absent"}, []),
         ([card("present"), mark("gore"), control("unsure", choices=["gore"])], {"gore": "present", "*": "absent"}, []),
         ([card("needles present"), mark("gore")], {}, ["not answered"]),  # the card of another trait, on an edited task
-        ([card("present", 1), mark("gore")], {}, ["not answered"]),  # we asked one thing
+        ([card("present", 1), mark("gore")], {}, ["not answered"]),  # only one card was asked
         ([card("absent"), mark("nedles")], {"gore": "absent"}, ["unknown trait"]),
     ],
 )
@@ -84,7 +84,7 @@ RATHER_NOT = control("outcome", choices=["I would rather not see this"])
     ("rows", "told", "drops"),
     [
         ([], {}, ["not finished"]),
-        ([DONE], {"gore": "absent", "*": "absent"}, []),  # unticked though it was suggested
+        ([DONE], {"gore": "absent", "*": "absent"}, []),  # unticked although suggested
         ([control("present", choices=["needles"]), DONE], {"gore": "absent"}, ["no quote"]),
         ([control("unsure", choices=["needles"]), DONE], {"gore": "absent", "needles": "unsure", "*": "absent"}, []),
         ([control("present", choices=["gore"]), control("unsure", choices=["gore"]), DONE], {}, ["two verdicts"]),
@@ -99,7 +99,7 @@ def test_what_an_answer_on_the_page_before_says(rows, told, drops):
 
 
 def test_a_note_is_kept_where_its_author_would_rather_not_see_the_text():
-    """Who reported personal data so was not heard."""
+    """A report of personal data in such a note was lost."""
     note = control("note", text=["personal data"])
     pulled = Pulled()
     take(pulled, exported([mark("needles"), note], was_cancelled=True), TASK, TURNS, {}, STAMP, TAXONOMY)
@@ -112,14 +112,14 @@ def test_who_skipped_on_the_page_before_has_said_nothing():
 
 
 def test_an_adjudicator_rules_on_what_was_asked_and_nothing_else():
-    cy = Task("sensitivity", "c1", "d", "cy", "adjudicator")
-    said = exported([card("unsure"), mark("needles")])
-    said.who = "cy"
-    assert verdicts(said, {"torture"}, cy) == ({"gore": "unsure"}, ["not asked"])
+    task = Task("sensitivity", "c1", "d", "cy", "adjudicator")
+    response = exported([card("unsure"), mark("needles")])
+    response.who = "cy"
+    assert verdicts(response, {"torture"}, task) == ({"gore": "unsure"}, ["not asked"])
 
 
 def test_nobody_leaves_a_trait_unticked_that_has_left_the_taxonomy():
-    """It may come back, and what they said of it before with it."""
+    """The trait may come back, and their earlier answer on it with it."""
     assert verdicts(exported([card("absent")]), {"snow", "torture"})[0] == {
         "gore": "absent",
         "torture": "absent",
@@ -128,20 +128,20 @@ def test_nobody_leaves_a_trait_unticked_that_has_left_the_taxonomy():
 
 
 def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
-    for taxonomy, why in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
-        pulled, said = Pulled(), exported([card("absent"), mark("snow")])
-        said.taxonomy = taxonomy
-        take(pulled, said, TASK, TURNS, {}, STAMP, TAXONOMY)
+    for taxonomy, hint in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
+        pulled, response = Pulled(), exported([card("absent"), mark("snow")])
+        response.taxonomy = taxonomy
+        take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
         ((*_, reason, detail),) = pulled.drops
-        assert reason == "unknown trait" and why in detail
+        assert reason == "unknown trait" and hint in detail
 
 
 def test_somebody_elses_answer_is_kept_and_set_aside():
     pulled = Pulled()
-    said = exported([card("absent")])
-    said.who = "bo"
-    take(pulled, said, TASK, TURNS, {}, STAMP, TAXONOMY)
-    assert {(a["reviewer"], a["role"]) for a in pulled.answers.values()} == {("bo", "other")}
+    response = exported([card("absent")])
+    response.who = "bo"
+    take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
+    assert {(answer["reviewer"], answer["role"]) for answer in pulled.answers.values()} == {("bo", "other")}
     assert [drop[3] for drop in pulled.drops] == ["not assigned"]
 
 
@@ -157,5 +157,5 @@ def test_a_prediction_that_the_page_could_not_show_never_leaves(change):
 
 def test_nothing_else_is_no_trait():
     values = {name: {"value": [argilla.NOTHING]} for name in ("present", "unsure")} | {"verdict_1": {"value": "No"}}
-    (said,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
-    assert verdicts(said) == ({"gore": "absent", "*": "absent"}, [])
+    (response,) = argilla.responses_of(record("submitted", values), {"u1": "ann"}, "x", ours)
+    assert verdicts(response) == ({"gore": "absent", "*": "absent"}, [])
