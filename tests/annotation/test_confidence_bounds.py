@@ -1,4 +1,4 @@
-"""Bounds on what was missed: against exact arithmetic, worlds whose truth is known, and too little data."""
+"""Bounds on missed positives: against exact arithmetic, in worlds with known truth, and with too little data."""
 
 import json
 from dataclasses import replace
@@ -228,7 +228,7 @@ def test_holm_asks_more_of_many_claims_than_of_one():
 
 def test_the_false_share_is_of_the_labels_that_stand():
     result = c.false_share(zone=10, outcomes=(0, 1) + (0,) * 8, right=5)
-    # all ten rechecked, one overturned: 9 + 5 labels stand, and none of them can be wrong
+    # all ten are rechecked, one is overturned: 9 + 5 labels stand, and none of them can be wrong
     assert (result.share, result.labels, result.rechecked, result.overturned, result.more) == (0.0, 14, 10, 1, 0)
     partial = c.false_share(1_000, (0,) * 60)
     assert partial.share > 0.05
@@ -270,7 +270,7 @@ def test_further_rechecks_count_on_mistakes_as_often_as_so_far(right):
         return c.upper(c.Audit(1_000, 1_000, ()), 60 + more, wrong) - wrong <= 0.05 * (1_000 - wrong + right)
 
     assert enough(share.more) and not enough(share.more - 1)
-    assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, and more than a twentieth
+    assert c.false_share(10, (0,) * 9).more == 1  # one of ten is open, which is more than a twentieth
 
 
 def test_false_shares_hold_where_the_truth_is_known():
@@ -342,7 +342,7 @@ def test_a_bet_that_moves_with_what_is_found_outside_costs_next_to_nothing(posit
 
 
 def excluded(zone, found, n, x, positives):
-    """Whether `upper` is below the truth, without its search."""
+    """Returns whether `upper` is below the truth, without its search."""
     if positives <= c._mode(zone, n, x):
         return False
     log_likelihood = c._likelihood(zone, n, x, np.array([positives]))[0]

@@ -43,7 +43,7 @@ NEEDLES = frame("subject trait", *((c, "needles") for c in FOUND))
 
 
 def planted(share: float = 0.2, found: pl.DataFrame = NEEDLES, new: pl.DataFrame | None = None, **plan) -> pl.DataFrame:
-    """A push of 30 conversations to ann, bo and di, with controls."""
+    """Returns a push of 30 conversations to ann, bo and di, with controls."""
     all_texts = texts(conversations(*MANY))
     new = given("proposed", *((c, name) for c in MANY[10:] for name in ("ann", "bo", "di"))) if new is None else new
     return plant(new, BEFORE, found, all_texts, Plan(("ann", "bo", "di"), **plan), share)
@@ -75,7 +75,7 @@ def test_controls_are_a_share_of_what_a_reviewer_has_and_lie_among_it():
     assert planted(0.5).filter(why="control").height == 10
     few = given("proposed", *((c, "di") for c in MANY[10:15]))
     assert planted(0.5, new=few).filter(why="control").height == 5
-    assert planted(0.5, new=few.clear()).is_empty()  # alone they would stand out
+    assert planted(0.5, new=few.clear()).is_empty()  # alone they would be noticed
 
 
 def test_nobody_gets_a_control_that_they_know_or_may_not_see():

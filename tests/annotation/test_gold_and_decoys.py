@@ -1,4 +1,4 @@
-"""Gold and decoys among the tasks."""
+"""Gold and decoys among the tasks: who gets them, how they look, and what they tell about reviewers."""
 
 import json
 from collections import Counter

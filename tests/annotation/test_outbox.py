@@ -20,7 +20,7 @@ from tests.worlds.reviewing import yes
 from tests.worlds.settings import review_settings
 
 SOAK = bool(os.environ.get("SAFEREC_SOAK"))
-SEEDS = 120 if SOAK else 3  # of six pushes each, half of which break off
+SEEDS = 120 if SOAK else 3  # each has six pushes, half of which break off
 
 
 @pytest.fixture

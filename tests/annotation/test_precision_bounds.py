@@ -38,7 +38,7 @@ def votes(*rows: tuple[str, str, str]) -> pl.DataFrame:
 
 
 def agreed(*ids: str) -> list[tuple[str, str, str]]:
-    return [(c, who, "present") for c in ids for who in ("ann", "bo")]
+    return [(c, name, "present") for c in ids for name in ("ann", "bo")]
 
 
 def rechecked(*ids: str) -> pl.DataFrame:
@@ -128,7 +128,7 @@ def test_the_false_share_holds_while_readers_correct_what_was_overturned():
         unchecked = wrong.difference(checked)
         assert (rates["gore"].rechecked, rates["gore"].labels) == (len(checked), 300 - len(wrong.intersection(checked)))
         below += rates["gore"].share < len(unchecked) / rates["gore"].labels
-    assert below <= 4  # of 25, where a right method errs in 5 %: more than 4 come once in 140 times
+    assert below <= 4  # of 25, where a valid method errs in 5 %: more than 4 have a chance of 1 in 140
 
 
 def test_a_dispute_in_a_rechecked_conversation_is_no_recheck():

@@ -241,4 +241,4 @@ def test_a_band_is_advised_where_scores_tell_something():
     # after the first 40 nothing is worth it; after the first 30 at most the 10 that are left of the 40
     assert bounds.band(props, ranked[40:], 190) == 0
     assert 0 < bounds.band(props, ranked[30:], 180) <= 40
-    assert bounds.band(props, [], 150) == 0  # all have their places
+    assert bounds.band(props, [], 150) == 0  # all have their places in the design

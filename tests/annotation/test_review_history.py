@@ -57,7 +57,7 @@ REVISED = [
         "I liked [name]. What next?",
         "I liked blood and gore since the accident. What next?",
         False,
-    ),  # no name is so long
+    ),  # no name is that long
 ]
 
 
@@ -79,7 +79,7 @@ def test_what_nobody_found_in_a_plot_stands_where_the_plot_has_other_words():
 
 
 def test_a_stale_present_is_never_filled_from_a_star():
-    # ann found gore in words that are gone; her "the rest is absent" was not about gore
+    # ann found gore in a quote that is gone; her "the rest is absent" was not about gore
     rows = [
         review("ann", "gore", "present", spans=[span("ugh")]),
         review("ann", "*", "absent"),

@@ -80,8 +80,8 @@ def test_disputes_that_nobody_rules_on_are_told():
     assert waits(had, had.select(columns)) == {"nobody"}
     assert waits(had, had.select(columns), adjudicator="cy") == {"barred"}
     assert waits(had, had.select(columns), adjudicator="dee") == set()
-    read = had.with_columns(role=pl.lit("reviewer"))
-    assert waits(read, had.select(columns)[:0], adjudicator="cy") == {"adjudicator"}
+    by_reviewer = had.with_columns(role=pl.lit("reviewer"))
+    assert waits(by_reviewer, had.select(columns)[:0], adjudicator="cy") == {"adjudicator"}
 
 
 def test_work_is_balanced_and_a_rerun_adds_nothing_whatever_the_order_of_rows():

@@ -147,7 +147,7 @@ def test_each_stands_for_as_many_as_its_chance_to_be_read_says():
 
 
 def test_sure_proposals_are_in_the_zone_until_somebody_reads_them_for_what_they_claim():
-    """All 80 may be `auto`: 10 were read as proposals, 2 as audits, 67 are labels without a reader, 1 is none."""
+    """All 80 may be `auto`: 10 are read as proposals, 2 as audits, 67 are labels without a reader, 1 is no label."""
     sure = {("sensitivity", c) for c in CLAIMED}
     assert all_sure(PROPS, PROPS, Plan()) == sure
     claims = proposals(("c0", "gore", "present"), ("c0", "needles", "unsure"))

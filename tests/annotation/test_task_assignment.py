@@ -31,7 +31,7 @@ def most_of(row: list[str], size: int) -> int:
 
 
 def test_a_short_push_holds_proposals():
-    """30 minutes, one per task, with 150 proposals and 150 audits; before, reviewers with audits first had only 15."""
+    """30 minutes, one per task, of 150 proposals and 150 audits; before, the draw came first and took 15."""
     tasks = send(TEXT, EVEN, reviewers=("ann", "bo"), audit=1.0, budget=30)
     assert Counter(tasks["why"]) == {"proposed": 24, "audit": 6}
     assert reasons(tasks, "ann") == reasons(tasks, "bo") == [*["proposed"] * 3, "audit"] * 3 + ["proposed"] * 3
@@ -87,17 +87,17 @@ def test_audits_come_at_once_to_whom_nothing_else_can_be_given():
 
 
 def test_where_only_severe_tasks_wait_audits_stand_between_them_and_come_no_closer_together():
-    """With one in a row they would be every second task, ten of the first twenty: the pauses are waived instead."""
+    """With one severe task in a row audits would be ten of the first twenty tasks: the pauses are waived instead."""
     severe = proposals(*((c, "torture", "present") for c in MANY[:20]))
     for row in (1, 2, 3):
         tasks = send(TEXT, severe, reviewers=("ann", "bo"), audit=0.01, **CAPS | {"severe_in_a_row": row})
         audits = tasks.filter(why="audit", reviewer="ann").height
-        assert 0 < audits < 7  # 20 severe tasks would need six to stand between
+        assert 0 < audits < 7  # 20 severe tasks would need six audits between them
         assert reasons(tasks, "ann") == [*["proposed"] * 3, "audit"] * audits + ["proposed"] * (20 - 3 * audits)
 
 
 def test_other_proposals_are_pauses_before_audits_are():
-    """Every second proposal is severe: with one in a row the others stand between, and audits keep to one in four."""
+    """Every second proposal is severe: with one in a row the others lie between, and audits stay at one in four."""
     mixed = proposals(*((c, "torture" if n % 2 else "gore", "present") for n, c in enumerate(MANY[:100])))
     tasks = send(TEXT, mixed, reviewers=("ann", "bo"), audit=1.0, **CAPS | {"severe_in_a_row": 1})
     severe = set(mixed.filter(trait="torture")["subject"])

@@ -1,4 +1,4 @@
-"""A reviewer's file as it was pushed."""
+"""Fixture: a reviewer's file as a push wrote it."""
 
 from pathlib import Path
 

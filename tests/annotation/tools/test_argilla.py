@@ -74,7 +74,7 @@ def test_argilla_speaks_of_the_same_words():
 
 @pytest.mark.parametrize(("cards", "questions", "place"), [(0, 3, "3"), (3, 3, "3"), (4, 8, "8"), (9, 20, "many")])
 def test_a_record_has_an_answer_to_each_question_but_its_own_cards(cards, questions, place):
-    """Else nobody could submit it: the server asks all questions of a data set for each of its records."""
+    """Otherwise nobody could submit it: the server asks all questions of a data set for each of its records."""
     units = [sheet().units[0] | {"trait": trait} for trait in TAXONOMY.slugs[:cards]]
     entry = argilla.record_of(replace(sheet(), units=units), "g", TAXONOMY)
     form = argilla.questions(TAXONOMY, questions)

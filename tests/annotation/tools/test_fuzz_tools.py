@@ -14,7 +14,7 @@ from saferec_builder.storage import evidence_check as evidence, tables, workspac
 from saferec_builder.storage.tables import REVIEWS
 from tests.worlds.fuzz_strategies import CALM, HALF, NUMBERS, TEXT, changed
 
-pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+pytestmark = pytest.mark.slow  # because each test tries many examples
 
 TAXONOMY = traits.load()
 TURNS = [{"role": "seeker", "text": "I can't watch needles 😱, ever"}, {"role": "recommender", "text": "OK"}]

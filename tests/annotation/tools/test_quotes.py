@@ -1,4 +1,4 @@
-"""Where a quote stands in a text."""
+"""Locating a quote in a text."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_words_name_a_place_where_they_stand_once(quote, found):
     ("text", "quote", "start"),
     [
         ("I loved Warhorse. Nothing about war please.", "war", 32),
-        ("Warhorses only, I said warhorse", "warhors", 23),  # nowhere by itself
+        ("Warhorses only, I said warhorse", "warhors", 23),  # nowhere as a whole word
         ("a catalogue, my  “cat”", 'my "cat"', 13),  # as a spreadsheet changes it
         ("café or cafe?", "cafe", 9),
         ("战争片", "争", 1),  # no blanks between words

@@ -71,7 +71,7 @@ def test_what_cards_and_marks_say(rows, told, drops):
 def test_skip_hands_a_text_back_and_nothing_of_it_is_taken():
     skipped = exported([card("present"), mark("gore")], was_cancelled=True)
     assert verdicts(skipped) == ({"*": None}, [])
-    assert verdicts(skipped, {"gore", "torture"}) == ({"gore": None, "torture": None, "*": None}, [])  # said before
+    assert verdicts(skipped, {"gore", "torture"}) == ({"gore": None, "torture": None, "*": None}, [])  # earlier answers
     pulled = Pulled()
     take(pulled, skipped, TASK, TURNS, {"gore": {"before"}}, STAMP, TAXONOMY)  # under another taxonomy: it stays
     assert [answer["trait"] for answer in pulled.answers.values()] == ["*"]
