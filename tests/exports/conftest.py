@@ -1,4 +1,4 @@
-"""Workspaces from which a release can be made, and two with one: made once, and copied for each test."""
+"""Workspaces that are ready for a release, and two that have one: built once, and copied for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ def ws(workspace: store.Workspace) -> store.Workspace:
 
 @pytest.fixture
 def reviewed(of_reviews: Path, workspace: store.Workspace) -> store.Workspace:
-    """Two people read every request; release 1.0.0 is there."""
+    """Two people reviewed every request; release 1.0.0 exists."""
     return once.copied(of_reviews, workspace)
 
 
@@ -30,26 +30,26 @@ def home(reviewed: store.Workspace) -> Path:
 
 @pytest.fixture
 def released(of_labels: Path, workspace: store.Workspace) -> store.Workspace:
-    """Labels without reviews; release 1.0.0 is there."""
+    """Labels without reviews; release 1.0.0 exists."""
     return once.copied(of_labels, workspace)
 
 
 @pytest.fixture(scope="session")
 def of_reviews(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = store.Workspace.create(tmp_path_factory.mktemp("reviewed") / "ws")
-    rows, said = world.requests()
-    world.fill(made, rows, [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said])
-    for who in ("ann", "bo"):
-        store.append(made, tables.REVIEWS, reviews(said, who))
-    toml = made.root / "saferec.toml"
+    ws = store.Workspace.create(tmp_path_factory.mktemp("reviewed") / "ws")
+    rows, labels = world.requests()
+    world.fill(ws, rows, [row | {"reviews": [f"{name}-{row['subject']}" for name in ("ann", "bo")]} for row in labels])
+    for name in ("ann", "bo"):
+        store.append(ws, tables.REVIEWS, reviews(labels, name))
+    toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
-    return once.released(made)
+    return once.released(ws)
 
 
 @pytest.fixture(scope="session")
 def of_labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = store.Workspace.create(tmp_path_factory.mktemp("released") / "ws")
-    return once.released(world.fill(made, *world.requests()))
+    ws = store.Workspace.create(tmp_path_factory.mktemp("released") / "ws")
+    return once.released(world.fill(ws, *world.requests()))
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     quick(monkeypatch)
     monkeypatch.setenv("HF_TOKEN", WRITER)
     monkeypatch.delenv("HUGGING_FACE_HUB_TOKEN", raising=False)
-    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which training sets for its process
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # training sets it for its own process
     with Hub() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         yield hub

@@ -1,4 +1,4 @@
-"""The card says what the manifest says, and nothing that somebody else wrote gets out of its place."""
+"""The card says what the manifest says, and text from outside stays plain text in its place."""
 
 import hashlib
 import json
@@ -22,9 +22,9 @@ def manifest(released):
 def test_the_hub_reads_the_card(manifest):
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    read = DatasetCard(card.render(manifest | {"licence": "cc0-1.0"}))
-    assert isinstance(read.data, DatasetCardData)
-    data = read.data.to_dict()
+    parsed = DatasetCard(card.render(manifest | {"licence": "cc0-1.0"}))
+    assert isinstance(parsed.data, DatasetCardData)
+    data = parsed.data.to_dict()
     assert (data["license"], data["pretty_name"], data["size_categories"]) == ("cc0-1.0", "ws", ["n<1K"])
     assert "simulated" not in data["tags"]
     configs = {c["config_name"]: {f["split"]: f["path"] for f in c["data_files"]} for c in data["configs"]}
@@ -36,61 +36,61 @@ def test_the_hub_reads_the_card(manifest):
 
 
 def test_the_card_tells_of_lists_and_splits_what_a_release_does(manifest):
-    """It said `no list of a person who has one` and `only the rows of the later split`, which neither of them is."""
-    said = " ".join(card.render(manifest | {"withheld": ["needles"]}).split())
-    assert "no list made from a conversation that has one." in said and "no list of a person" not in said
-    assert "stands in one split only: the one of the previous version, else the latest." in said
+    """The card said `no list of a person who has one` and `only the rows of the later split`; both were wrong."""
+    text = " ".join(card.render(manifest | {"withheld": ["needles"]}).split())
+    assert "no list made from a conversation that has one." in text and "no list of a person" not in text
+    assert "stands in one split only: the one of the previous version, else the latest." in text
 
 
 def test_the_card_says_who_labelled_and_how_sure(manifest):
-    said = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 9}}, "missed": {}}).split())
-    assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in said
-    # gore: 20 present, 20 absent; one of the 12 films has no answer on it: 8 %
-    assert "| `gore` | 20 | 20 | 0 | 0.71 | 9 | n/a | n/a | 8% |" in said
-    # nobody is labelled with the other 19: withheld, and said so
-    assert "| `needles`" not in said and "fewer than 5 different people" in said and "`needles`" in said
-    assert "By the time of the request" in said and "No conversation was left out." in said
+    text = " ".join(card.render(manifest | {"agreement": {"gore": {"alpha": 0.714, "units": 9}}, "missed": {}}).split())
+    assert "Of 40 labels on people's sensitivities, 100% rest on people's reviews, 0% on simulated" in text
+    # gore: 20 present, 20 absent; one of the 12 films has no answer about it: 8 %
+    assert "| `gore` | 20 | 20 | 0 | 0.71 | 9 | n/a | n/a | 8% |" in text
+    # nobody is labelled with the other 19 traits: they are withheld, and the card says so
+    assert "| `needles`" not in text and "fewer than 5 different people" in text and "`needles`" in text
+    assert "By the time of the request" in text and "No conversation was left out." in text
 
 
 def test_the_card_says_what_a_star_is(manifest):
-    """Without it `*` of an item, 348 rows in the demo, reads as `absent` on every trait: unknown taken for safe."""
-    said = " ".join(card.render(manifest).split())
-    assert "A `*` in `trait` is `absent` on every trait (but the withheld ones) of a conversation" in said
-    assert "of an item, whose plot alone was read, it says nothing" in said
+    """Without this, `*` of an item (348 rows in the demo) reads as `absent` on every trait: unknown taken for safe."""
+    text = " ".join(card.render(manifest).split())
+    assert "A `*` in `trait` is `absent` on every trait (but the withheld ones) of a conversation" in text
+    assert "of an item, whose plot alone was read, it says nothing" in text
     assert "every trait of a conversation" in " ".join(card.render(manifest | {"withheld": []}).split())
 
 
 def test_labels_that_nobody_read_are_not_told_as_people_s(manifest):
-    alone = "Models and rules only propose; no label rests on them alone."
-    assert alone in card.render(manifest)
-    made = manifest | {"makers": {"people": 30, "simulated": 0, "unresolved": 0, "auto": 10}}
-    said = " ".join(card.render(made).split())
-    assert "Of 40 labels on people's sensitivities, 75% rest on people's reviews" in said and alone not in said
-    assert "25% (`method` is `auto`) are sure proposals of a model or of rules that nobody read" in said
-    assert "nobody read it" in croissant.rai(made)["rai:dataAnnotationProtocol"]
+    promise = "Models and rules only propose; no label rests on them alone."
+    assert promise in card.render(manifest)
+    facts = manifest | {"makers": {"people": 30, "simulated": 0, "unresolved": 0, "auto": 10}}
+    text = " ".join(card.render(facts).split())
+    assert "Of 40 labels on people's sensitivities, 75% rest on people's reviews" in text and promise not in text
+    assert "25% (`method` is `auto`) are sure proposals of a model or of rules that nobody read" in text
+    assert "nobody read it" in croissant.rai(facts)["rai:dataAnnotationProtocol"]
 
     talk = world.conversation("c", "I faint", "ok")
-    known = world.labels(label(talk, method="auto"), label(talk, "needles"))
+    labels = world.labels(label(talk, method="auto"), label(talk, "needles"))
     learned = pl.DataFrame(schema={"cut": pl.Int32, "traits": pl.List(pl.String)})
-    nothing = violations.oracle([], ["gore", "needles"], np.zeros((0, 2), np.int8))
-    told = release.figures(learned, known, nothing)["makers"]
-    assert told == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
+    oracle = violations.oracle([], ["gore", "needles"], np.zeros((0, 2), np.int8))
+    makers = release.figures(learned, labels, oracle)["makers"]
+    assert makers == {"people": 1, "simulated": 0, "unresolved": 0, "auto": 1}
 
 
 def test_a_card_without_labels_has_no_empty_table(manifest):
-    """It said that 0 % of 0 labels rest on people's reviews, above a table that had a head and no rows."""
-    none = {"makers": {"people": 0, "simulated": 0, "unresolved": 0}, "withheld": manifest["traits"]}
-    said = " ".join(card.render(manifest | none).split())
-    assert "No label on people's sensitivities is in this version" in said
-    assert "rest on people's reviews" not in said and "| trait | present |" not in said
+    """The card said that 0 % of 0 labels rest on people's reviews, above a table with a header and no rows."""
+    unlabelled = {"makers": {"people": 0, "simulated": 0, "unresolved": 0}, "withheld": manifest["traits"]}
+    text = " ".join(card.render(manifest | unlabelled).split())
+    assert "No label on people's sensitivities is in this version" in text
+    assert "rest on people's reviews" not in text and "| trait | present |" not in text
 
 
 def test_a_few_are_not_none(manifest):
     # 2 of 1,000 labels are unresolved: 0.2 %; 998 rest on people's reviews: 99.8 %; 0.4 % of items are unknown
-    made = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
-    said = " ".join(card.render(made).split())
-    assert r"1,000 labels on people's sensitivities, \>99% rest on" in said and "and &lt;1% are unresolved" in said
-    assert "0% on simulated reviews" in said and "| &lt;1% |" in said
+    facts = manifest | {"makers": {"people": 998, "simulated": 0, "unresolved": 2}, "unknown": {"gore": 0.004}}
+    text = " ".join(card.render(facts).split())
+    assert r"1,000 labels on people's sensitivities, \>99% rest on" in text and "and &lt;1% are unresolved" in text
+    assert "0% on simulated reviews" in text and "| &lt;1% |" in text
     assert [card.percent(x) for x in (0, 0.006, 0.5, 0.994, 1)] == ["0%", "1%", "50%", "99%", "100%"]
 
 
@@ -99,8 +99,8 @@ def test_what_was_left_out_and_not_reviewed_is_said(manifest):
     facts = {"dropped": dropped, "unreviewed": 31, "split_rule": "seeker hash"}
     text = card.render(manifest | facts)
     assert "| straddles split | 1,204 | nothing |" in text and "| reviewed by nobody | 31 | `conversations`, " in text
-    told = croissant.rai(manifest | facts)["rai:dataPreprocessingProtocol"]
-    assert told[:2] == [
+    steps = croissant.rai(manifest | facts)["rai:dataPreprocessingProtocol"]
+    assert steps[:2] == [
         "Left out: straddles split: 1204.",
         "In `conversations` only, without a row to learn from: reviewed by nobody: 31.",
     ]
@@ -136,9 +136,9 @@ def test_names_from_outside_stay_plain_text(manifest):
 
 
 def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
-    rows, said = world.requests()
-    more = [label(r, "needles", verdict=None if n < 10 else "present") for n, r in enumerate(rows[:20])]
-    world.fill(workspace, rows, [*said, *more])
+    rows, labels = world.requests()
+    needles = [label(r, "needles", verdict=None if n < 10 else "present") for n, r in enumerate(rows[:20])]
+    world.fill(workspace, rows, [*labels, *needles])
     cli("release", "1.0.0", "-C", workspace.root)
     text = " ".join((workspace.releases / "1.0.0/README.md").read_text().split())
     # 40 + 10 resolved, 10 unresolved: 83 % and 17 %
@@ -148,34 +148,34 @@ def test_unresolved_labels_have_a_share_of_their_own(workspace, cli):
 
 @pytest.mark.parametrize("fact", card.OLDER)
 def test_a_release_of_before_a_fact_still_gets_a_card(manifest, fact):
-    """`withdraw` writes the card anew from the manifest as it was released."""
+    """`withdraw` writes the card again from the manifest as it was released."""
     facts = {name: value for name, value in manifest.items() if name != fact}
     assert card.render(facts) == card.render(manifest | {fact: card.OLDER[fact]})
 
 
 def test_the_change_log_grows_downwards(manifest):
-    first = card.changelog(manifest, None, "")
+    older = card.changelog(manifest, None, "")
     counts = manifest["counts"] | {"sft": {"train": 30, "validation": 4, "test": 4}}
     facts = {"version": "1.0.1", "counts": counts, "changes": ["major: the thresholds of the rule changed"]}
-    second = card.changelog(manifest | facts, manifest, first)
-    assert second.startswith("# Changes\n\n## 1.0.1\n\n- sft: 38 rows (-2)\n")
-    assert "thresholds of the rule changed" in second and second.endswith(first.removeprefix("# Changes\n"))
+    newer = card.changelog(manifest | facts, manifest, older)
+    assert newer.startswith("# Changes\n\n## 1.0.1\n\n- sft: 38 rows (-2)\n")
+    assert "thresholds of the rule changed" in newer and newer.endswith(older.removeprefix("# Changes\n"))
 
 
 def test_the_card_shows_a_plot_of_what_it_says(manifest, tmp_path):
     assert f"]({charts.PLOT})" in card.render(manifest) and charts.PLOT in manifest["files"]
-    drawn = charts.draw(manifest)
-    assert drawn is not None and drawn[:8] == b"\x89PNG\r\n\x1a\n"
-    assert hashlib.sha256(drawn).hexdigest() == manifest["files"][charts.PLOT]["sha256"]  # the manifest is all it needs
-    fewer = manifest | {"labels": manifest["labels"] | {"gore": manifest["labels"]["gore"] | {"present": 3}}}
-    assert charts.draw(fewer) != drawn
+    plot = charts.draw(manifest)
+    assert plot is not None and plot[:8] == b"\x89PNG\r\n\x1a\n"
+    assert hashlib.sha256(plot).hexdigest() == manifest["files"][charts.PLOT]["sha256"]  # the manifest is all it needs
+    changed = manifest | {"labels": manifest["labels"] | {"gore": manifest["labels"]["gore"] | {"present": 3}}}
+    assert charts.draw(changed) != plot
     assert charts.draw(manifest | {"withheld": manifest["traits"]}) is None  # nothing to show
     assert charts.PLOT not in card.render(manifest | {"plot": None})
 
 
 @pytest.mark.slow
 def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manifest):
-    """Every release said cc-by-4.0, which nobody had given."""
+    """Every release declared cc-by-4.0, which its owner had not set."""
     from huggingface_hub import DatasetCard
 
     home = workspace.releases / "1.0.0"
@@ -184,12 +184,12 @@ def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manif
     assert "license" not in DatasetCard(text).data.to_dict() and "cc-by" not in text
     assert "No licence for this dataset was declared by its owner" in text and "| messages |" in text
     assert "license" not in json.loads((home / "croissant.json").read_text())
-    told = cli("release", "1.0.0", "-C", workspace.root)
-    assert "no licence was declared by its owner: set [dataset] licence in saferec.toml" in told.out
+    undeclared = cli("release", "1.0.0", "-C", workspace.root)
+    assert "no licence was declared by its owner: set [dataset] licence in saferec.toml" in undeclared.out
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("# licence =", "licence ="))
-    ran = cli("release", "1.0.1", "-C", workspace.root, "--json")
-    assert ran.code == 0 and "licence" not in ran.json
+    result = cli("release", "1.0.1", "-C", workspace.root, "--json")
+    assert result.code == 0 and "licence" not in result.json
     later = workspace.releases / "1.0.1"
     assert DatasetCard((later / "README.md").read_text()).data.to_dict()["license"] == "cc-by-4.0"
     assert json.loads((later / "croissant.json").read_text())["license"] == "cc-by-4.0"

@@ -1,6 +1,6 @@
 """Who and what a release leaves out, and what stops it.
 
-One without a row that teaches or tests safety is no accident: it is stopped, or its card says so.
+A release without a row that teaches or tests safety is stopped, or allowed explicitly, and then its card says so.
 """
 
 import json
@@ -19,92 +19,92 @@ from tests.worlds.release_world import conversation, film, label
 
 def test_a_trait_of_fewer_people_than_five_is_withheld():
     rows = pl.DataFrame({"conversation": list("01234567"), "seeker": ["a", "a", "b", "c", "d", "e", None, None]})
-    said = [(n, trait) for trait, of in (("gore", "012345"), ("needles", "01234"), ("torture", "23467")) for n in of]
-    known = pl.DataFrame([{"subject": n, "trait": trait, "verdict": "present"} for n, trait in said])
+    pairs = [(n, trait) for trait, ids in (("gore", "012345"), ("needles", "01234"), ("torture", "23467")) for n in ids]
+    labels = pl.DataFrame([{"subject": n, "trait": trait, "verdict": "present"} for n, trait in pairs])
     # gore: a, a, b, c, d, e = 5 people; needles: a, a, b, c, d = 4; torture: b, c, d and two without a name = 5
-    withheld = checks.small_groups(known, rows, ["gore", "needles", "torture", "hate_speech"], 5)
+    withheld = checks.small_groups(labels, rows, ["gore", "needles", "torture", "hate_speech"], 5)
     assert withheld == {"needles": 4, "hate_speech": 0}
 
 
 def said_by(ws, row, who="ann", **other):
-    """The review of somebody who sees nothing; its id."""
-    told = world.review(row, who, **other)
-    store.append(ws, tables.REVIEWS, world.reviews(told))
-    return told["review"]
+    """Stores a review that marks nothing; returns its id."""
+    review = world.review(row, who, **other)
+    store.append(ws, tables.REVIEWS, world.reviews(review))
+    return review["review"]
 
 
 def test_a_label_on_a_review_that_was_taken_back_stops(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows, said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, labels)
     reviews = [said_by(ws, rows[0], who) for who in ("ann", "bo")]
-    world.fill(ws, [], [said[0] | {"label": "of two", "reviews": reviews}])
+    world.fill(ws, [], [labels[0] | {"label": "of two", "reviews": reviews}])
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     assert cli("review", "set-aside", "bo", "--reason", "x", "-C", ws.root).code == 0
-    ran = cli("release", "1.0.1", "-C", ws.root)
-    assert ran.code == 1 and "1 labels rest on reviews that count no longer, first gore on c000" in ran.err
-    assert "adjudicate" in ran.err
+    run = cli("release", "1.0.1", "-C", ws.root)
+    assert run.code == 1 and "1 labels rest on reviews that count no longer, first gore on c000" in run.err
+    assert "adjudicate" in run.err
 
 
 def test_a_label_of_an_item_on_a_review_that_was_taken_back_stops(workspace, cli):
-    """It was released as it stood, `absent`, so clear: of items nobody asked whether their reviews still count."""
+    """It was released as `absent`, so as clear: whether reviews still count was not checked for items."""
     ws = world.fill(workspace, *world.requests())
     flag = {"conversation": world.item("D"), "digest": "d", "turns": []}
-    told = said_by(ws, flag, kind="item_flag")
-    of_ann = label(flag, verdict="absent", kind="item_flag", reviews=[told])
-    store.append(ws, tables.LABELS, world.labels(of_ann))
+    review = said_by(ws, flag, kind="item_flag")
+    item_label = label(flag, verdict="absent", kind="item_flag", reviews=[review])
+    store.append(ws, tables.LABELS, world.labels(item_label))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     assert cli("review", "set-aside", "ann", "--reason", "x", "-C", ws.root).code == 0
-    ran = cli("release", "1.0.1", "-C", ws.root)
-    assert ran.code == 1
-    assert f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in ran.err
+    run = cli("release", "1.0.1", "-C", ws.root)
+    assert run.code == 1
+    assert f"1 labels rest on reviews that count no longer, first gore on {world.item('D')}" in run.err
 
 
 def test_a_reported_text_stops_until_it_is_removed_or_allowed(workspace, cli):
-    """It was released with the words that a reader had reported."""
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows, said)
+    """The text was released with the words that a reader had reported."""
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, labels)
     for row in rows[:2]:
         said_by(ws, row, note="Personal data: where they work", role="other")
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "personal data stands in 2 conversations: c000, c001: remove them" in ran.err
-    ran = cli("release", "1.0.0", "--allow", "c000", "-C", ws.root)
-    assert ran.code == 1 and "personal data stands in 1 conversation: c001" in ran.err and "--allow c001" in ran.err
+    run = cli("release", "1.0.0", "-C", ws.root)
+    assert run.code == 1 and "personal data stands in 2 conversations: c000, c001: remove them" in run.err
+    run = cli("release", "1.0.0", "--allow", "c000", "-C", ws.root)
+    assert run.code == 1 and "personal data stands in 1 conversation: c001" in run.err and "--allow c001" in run.err
     assert cli("release", "1.0.0", "--allow", "c000", "--allow", "c001", "-C", ws.root).code == 0
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c000,\n")
-    mended = rows[1] | {"turns": [*rows[1]["turns"][:1], *rows[1]["turns"][2:]], "digest": "mended"}
-    store.append(ws, tables.CONVERSATIONS, world.conversations(mended))
-    assert "in 1 conversation: c001" in cli("release", "2.0.0", "-C", ws.root).err  # another word of it was masked
-    ran = cli("release", "2.0.0", "--allow", "c001", "-C", ws.root)
-    assert ran.code == 0, ran.err
+    masked = rows[1] | {"turns": [*rows[1]["turns"][:1], *rows[1]["turns"][2:]], "digest": "mended"}
+    store.append(ws, tables.CONVERSATIONS, world.conversations(masked))
+    assert "in 1 conversation: c001" in cli("release", "2.0.0", "-C", ws.root).err  # only another part of it was masked
+    run = cli("release", "2.0.0", "--allow", "c001", "-C", ws.root)
+    assert run.code == 0, run.err
     assert "no such word" in cli("release", "3.0.0", "--allow", "c002", "-C", ws.root).err
 
 
 def test_a_reported_text_that_stays_with_its_source_stops_nothing(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], labels)
     said_by(ws, rows[1], note="personal data", role="other")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     assert "personal data stands in 1 " in cli("release", "2.0.0", "--with-text", "-C", ws.root).err
 
 
 def test_a_simulated_review_needs_the_word_also_where_no_label_rests_on_it(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows, said)
-    behind = [said_by(ws, rows[0], "bot", simulated=True)]
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "1 reviews are simulated" in ran.err
-    world.fill(ws, [], [said[0] | {"label": "later", "reviews": behind, "simulated": True}])
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, labels)
+    reviews = [said_by(ws, rows[0], "bot", simulated=True)]
+    run = cli("release", "1.0.0", "-C", ws.root)
+    assert run.code == 1 and "1 reviews are simulated" in run.err
+    world.fill(ws, [], [labels[0] | {"label": "later", "reviews": reviews, "simulated": True}])
     assert cli("release", "1.0.0", "--allow", "simulated", "-C", ws.root).code == 0 and manifest(ws)["simulated"]
 
 
 def table(*texts, split="train", cut=1):
-    none = dict.fromkeys(("truth", "named", "traits", "form", "late_traits"), pl.lit([], pl.List(pl.String)))
+    empty = dict.fromkeys(("truth", "named", "traits", "form", "late_traits"), pl.lit([], pl.List(pl.String)))
     rows = [{"conversation": f"c{n}", "source": "messages", "place": n} for n, _ in enumerate(texts)]
     frame = pl.DataFrame(rows).with_columns(
-        cut=pl.lit(cut), split=pl.lit(split), reason=pl.lit(None, pl.String), **none
+        cut=pl.lit(cut), split=pl.lit(split), reason=pl.lit(None, pl.String), **empty
     )
-    said = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
-    return frame, pl.Series(said, dtype=pl.List(tables.TURN)).gather
+    turns = [[{"role": "seeker", "text": text, "items": []}] for text in texts]
+    return frame, pl.Series(turns, dtype=pl.List(tables.TURN)).gather
 
 
 @pytest.mark.parametrize(
@@ -112,19 +112,19 @@ def table(*texts, split="train", cut=1):
     ["write to ann@example.org", "call me at +1 415 555 0132", "I live at 12 Elm Street, Apt 4", "jo\uff20example.org"],
 )
 def test_personal_data_stops_and_is_not_repeated(text):
-    with pytest.raises(ReleaseError, match="first a (email|phone|address) in turn 0 of c1") as told:
+    with pytest.raises(ReleaseError, match="first a (email|phone|address) in turn 0 of c1") as fault:
         checks.check_personal(*table("a film, please", text), privacy.find, privacy.suspect)
-    assert text[-8:] not in str(told.value)
+    assert text[-8:] not in str(fault.value)
     checks.check_personal(*table("a film of 1995, or 2001 (1968)", "[email]"), privacy.find, privacy.suspect)
 
 
 def test_what_mine_leaves_as_a_title_stops_no_release(workspace, cli):
-    """Else no remedy would help: mining again gives the same text again."""
-    rows, said = world.requests()
+    """Otherwise there would be no remedy: mining again gives the same text."""
+    rows, labels = world.requests()
     text = "We stayed at home for 10 Cloverfield Lane (2016)."
     rows[2] = conversation("c002", text, f"Try {film('D')}", "Thanks!", day=2, seeker="p2", accepted="D")
-    said[2] = label(rows[2], verdict="absent")
-    ws = world.fill(workspace, rows, said)
+    labels[2] = label(rows[2], verdict="absent")
+    ws = world.fill(workspace, rows, labels)
     lane = {"source_id": "lane", "title": "10 Cloverfield Lane", "year": 2016}
     store.append(ws, tables.CATALOG_ROWS, world.catalog()[:1].with_columns(**{k: pl.lit(v) for k, v in lane.items()}))
     assert [kind for *_, kind in privacy.find(text)] == ["address"]
@@ -141,25 +141,25 @@ def test_a_test_row_whose_answer_stands_in_a_train_request_tests_nothing():
 
     assert left_out(rows) == ["c0"] and left_out(rows.with_columns(split=pl.lit("train"))) == []
     ids = pl.List(pl.String)
-    listed = rows.with_columns(
+    list_rows = rows.with_columns(
         cut=pl.lit(9, pl.Int32),
         truth=pl.Series([["a", "b", "c", "d"], [], []], dtype=ids),
         named=pl.Series([[], ["d", "c", "b", "a"], ["a", "b", "c", "d", "e"]], dtype=ids),
     )
-    assert left_out(listed) == ["c0"]  # in the order of c2, not of c1
+    assert left_out(list_rows) == ["c0"]  # in the order of c2, not of c1
 
 
 def test_a_label_without_people_needs_a_certificate_that_holds():
-    known = pl.DataFrame({"subject": ["c1", "c2"], "trait": ["gore", "needles"], "method": ["auto", "agreed"]})
-    checks.check_certificates(known, ["gore"])
+    labels = pl.DataFrame({"subject": ["c1", "c2"], "trait": ["gore", "needles"], "method": ["auto", "agreed"]})
+    checks.check_certificates(labels, ["gore"])
     with pytest.raises(ReleaseError, match="1 labels are `auto`.*gore on c1"):
-        checks.check_certificates(known, ["needles"])
+        checks.check_certificates(labels, ["needles"])
 
 
 def test_explain_names_every_check(cli):
-    ran = cli("release", "--explain", "--json")
-    names = [check["name"] for check in ran.json["checks"]]
-    assert ran.code == 0 and {"leaks", "personal data", "licence", "small groups"} <= set(names)
+    run = cli("release", "--explain", "--json")
+    names = [check["name"] for check in run.json["checks"]]
+    assert run.code == 0 and {"leaks", "personal data", "licence", "small groups"} <= set(names)
 
 
 def test_a_leak_stops_and_names_who():
@@ -173,7 +173,7 @@ SAID = "No request with a sensitivity in this version has an answer that is know
 
 
 def filled(ws, warnings=None):
-    """40 requests, every second one of somebody who cannot see blood; catalog, and these warnings."""
+    """A workspace of 40 requests, every second one of somebody who cannot see blood, with catalog and `warnings`."""
     rows, labels = world.requests()
     store.append(ws, tables.CATALOG_ROWS, world.catalog())
     store.append(ws, tables.CONVERSATIONS, world.conversations(*rows))
@@ -189,27 +189,27 @@ def card(ws):
 
 def test_where_no_answer_is_known_to_be_clear_it_stops_and_says_why(workspace, cli):
     ws = filled(workspace)
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    # 20 people, each of whom took up two films: 40, of which nothing is known
-    assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.releases / "1.0.0").exists()
+    run = cli("release", "1.0.0", "-C", ws.root)
+    # 20 people, each of whom accepted two films: 40 items, about which nothing is known
+    assert run.code == 1 and run.err.count("\n") == 1 and not (ws.releases / "1.0.0").exists()
     assert (
         "20 requests have a sensitivity, 20 of them a ground truth, of whose 40 items 0 are violated and 40 unknown"
         " for them, none clear: add warnings for Film "
-    ) in ran.err
-    assert ran.err.count(" (gore)") == 5 and " and 7 more (`saferec-build plan`), or say" in ran.err
+    ) in run.err
+    assert run.err.count(" (gore)") == 5 and " and 7 more (`saferec-build plan`), or say" in run.err
 
 
 def test_violated_is_told_from_unknown(workspace, cli):
-    """Warnings of A, B and C alone. Request i is answered with films i and i + 1 (of 12), i odd: A in i = 11, 23, 35;
+    """Only A, B and C have warnings. Request i is answered with films i and i + 1 (of 12), i odd: A in i = 11, 23, 35;
     B in 1, 13, 25, 37; C in the same four. 3 + 4 + 4 = 11 of 40."""
     bloody = world.warnings().filter(answer="yes")
-    told = cli("release", "1.0.0", "-C", filled(workspace, bloody).root).err
-    assert "11 are violated and 29 unknown" in told and " and 4 more (" in told
+    message = cli("release", "1.0.0", "-C", filled(workspace, bloody).root).err
+    assert "11 are violated and 29 unknown" in message and " and 4 more (" in message
 
 
 def test_a_word_of_allow_that_allows_nothing_is_refused(workspace, cli):
-    ran = cli("release", "1.0.0", "--allow", "no-safty", "-C", filled(workspace).root)
-    assert ran.code == 1 and "--allow no-safty: no such word: did you mean no-safety?" in ran.err
+    run = cli("release", "1.0.0", "--allow", "no-safty", "-C", filled(workspace).root)
+    assert run.code == 1 and "--allow no-safty: no such word: did you mean no-safety?" in run.err
 
 
 def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):
@@ -223,9 +223,9 @@ def test_with_the_word_it_passes_and_the_card_says_so(workspace, cli):
 @pytest.mark.slow
 @pytest.mark.parametrize("allow", [(), ("--allow", "no-safety")])
 def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cli, allow):
-    """D alone is known to be clear; c003 took it up."""
-    one = world.warnings().filter(ref=f"title:{film('D')}")
-    ws = filled(workspace, one)
+    """Only D is known to be clear; c003 accepted it."""
+    warnings = world.warnings().filter(ref=f"title:{film('D')}")
+    ws = filled(workspace, warnings)
     assert cli("release", "1.0.0", *allow, "-C", ws.root).code == 0
     assert SAID not in card(ws) and not json.loads((ws.releases / "1.0.0/manifest.json").read_text())["no_safety"]
 
@@ -234,20 +234,20 @@ def test_one_clear_answer_is_enough_and_then_the_card_says_nothing(workspace, cl
 def test_where_nobody_is_sensitive_the_remedy_is_another(workspace, cli):
     rows, _ = world.requests()
     ws = world.fill(workspace, rows, [world.label(row, verdict="absent") for row in rows])
-    told = cli("release", "1.0.0", "-C", ws.root).err
-    assert "0 requests have a sensitivity, none clear: review more conversations" in told
+    message = cli("release", "1.0.0", "-C", ws.root).err
+    assert "0 requests have a sensitivity, none clear: review more conversations" in message
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0  # these rows teach it
     assert SAID not in card(ws)
 
 
 def test_where_the_catalog_knows_no_answer(workspace, cli):
     rows, labels = world.requests()
-    ask = {"text": "I faint at the sight of blood. A film?"}
-    world.fill(workspace, [row | {"accepted": [], "turns": [row["turns"][0] | ask]} for row in rows], labels)
-    told = cli("release", "1.0.0", "-C", workspace.root).err
-    assert "20 requests have a sensitivity, 0 of them a ground truth, none clear: add the items that they name" in told
+    request = {"text": "I faint at the sight of blood. A film?"}
+    world.fill(workspace, [row | {"accepted": [], "turns": [row["turns"][0] | request]} for row in rows], labels)
+    text = cli("release", "1.0.0", "-C", workspace.root).err
+    assert "20 requests have a sensitivity, 0 of them a ground truth, none clear: add the items that they name" in text
 
 
 def test_it_is_a_check_like_the_others(cli):
-    ran = cli("release", "--explain")
-    assert "safety (stops): no request with a sensitivity has an answer" in ran.out and "--allow no-safety" in ran.out
+    run = cli("release", "--explain")
+    assert "safety (stops): no request with a sensitivity has an answer" in run.out and "--allow no-safety" in run.out

@@ -1,4 +1,4 @@
-"""publish --hub against a Hub on the loopback, with the clients as they are: one commit, one tag, or nothing."""
+"""`publish --hub` against a local Hub server, with the real clients: one commit and one tag, or nothing."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.worlds.hub_world import REPO, held
 from tests.worlds.release_rows import FILES
 from tests.worlds.release_world import grow, tree
 
-# huggingface_hub itself uploads in a way that its HTTP client calls old
+# huggingface_hub itself uploads in a way that its HTTP client calls deprecated
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 
 
@@ -28,33 +28,33 @@ def publish(released, cli):
 
 
 def holds(hub, ws, version):
-    """The tag's commit holds the release's bytes, and nothing else but the Hub's own file."""
+    """Whether the tag's commit holds the release's bytes, and nothing else but the Hub's own file."""
     return held(hub.repos[REPO], f"v{version}") == tree(ws.releases / version)
 
 
 def test_a_release_is_one_commit_and_a_tag_on_it(hub, released, publish):
-    ran = publish()
-    assert ran.code == 0, ran.err
+    result = publish()
+    assert result.code == 0, result.err
     repo = hub.repos[REPO]
-    assert (ran.json["added"], ran.json["skipped"], ran.json["deleted_there"]) == (FILES, 0, 0)
+    assert (result.json["added"], result.json["skipped"], result.json["deleted_there"]) == (FILES, 0, 0)
     assert repo.private and [c.title for c in repo.commits] == ["initial commit", "Release 1.0.0"]
-    assert repo.tags == {"v1.0.0": repo.commits[-1].oid} and ran.json["commit"] == repo.commits[-1].oid
+    assert repo.tags == {"v1.0.0": repo.commits[-1].oid} and result.json["commit"] == repo.commits[-1].oid
     assert holds(hub, released, "1.0.0")
-    again = publish().json
-    assert (again["added"], again["skipped"]) == (0, FILES) and len(repo.commits) == 2
+    repeated = publish().json
+    assert (repeated["added"], repeated["skipped"]) == (0, FILES) and len(repo.commits) == 2
 
 
 def test_a_signature_goes_with_its_version_and_is_not_added_to_a_tag(hub, released, publish, tmp_path):
-    """An ECDSA key signs the same in other words each time: that is no other content."""
+    """An ECDSA signature of the same bytes differs each time: that does not count as other content."""
     key = tmp_path / "key"
     subprocess.run(["ssh-keygen", "-q", "-t", "ecdsa", "-N", "", "-f", key], check=True)
     assert publish().code == 0
-    late = publish("--sign", key)
-    assert late.code == 1 and "v1.0.0 of ann/safe is there without a signature" in late.err
+    late_result = publish("--sign", key)
+    assert late_result.code == 1 and "v1.0.0 of ann/safe is there without a signature" in late_result.err
     hub.repos.clear()
     for added in (FILES + 1, 0):
-        ran = publish("--sign", key)
-        assert (ran.code, ran.json["added"]) == (0, added), ran.err
+        result = publish("--sign", key)
+        assert (result.code, result.json["added"]) == (0, added), result.err
 
 
 @pytest.mark.slow
@@ -64,24 +64,24 @@ def test_the_next_version_takes_stale_files_away_in_its_commit(hub, released, cl
     tree = {**repo.commits[-1].tree, "data/sft/train-00000-of-00001.parquet": Blob(b"old", True)}
     repo.add("by hand", "", tree)
     grow(released, cli)
-    said = publish().json
-    assert said["deleted_there"] == 1 and [c.title for c in repo.commits][-1] == "Release 1.1.0"
+    summary = publish().json
+    assert summary["deleted_there"] == 1 and [c.title for c in repo.commits][-1] == "Release 1.1.0"
     assert len(repo.commits) == 4 and holds(hub, released, "1.1.0") and holds(hub, released, "1.0.0")
-    # labels, catalog and taxonomy are the same bytes: not sent again
-    assert 0 < said["added"] < FILES and said["added"] + said["skipped"] == FILES
+    # the bytes of labels, catalog and taxonomy did not change: they are not sent again
+    assert 0 < summary["added"] < FILES and summary["added"] + summary["skipped"] == FILES
 
 
 @pytest.mark.slow
 def test_main_does_not_go_back_to_an_older_version(hub, released, cli, publish):
-    """Who loads the data set without a version gets `main`: an older one there would be a silent downgrade."""
+    """Loading the data set without a version gives `main`: an older version there would be a silent downgrade."""
     grow(released, cli)
     assert publish().code == 0  # 1.1.0
     repo = hub.repos[REPO]
-    repo.tags |= {"v9": repo.tags["v1.1.0"], "latest": repo.tags["v1.1.0"]}  # somebody's own are no versions
-    ran = publish("1.0.0")
-    assert ran.code == 1 and f"{REPO}: holds 1.1.0, which is newer than 1.0.0" in ran.err
+    repo.tags |= {"v9": repo.tags["v1.1.0"], "latest": repo.tags["v1.1.0"]}  # tags of other kinds are no versions
+    result = publish("1.0.0")
+    assert result.code == 1 and f"{REPO}: holds 1.1.0, which is newer than 1.0.0" in result.err
     assert len(repo.commits) == 2 and "v1.0.0" not in repo.tags
-    # what was withdrawn there is newer than nothing
+    # a withdrawn version on the Hub does not count as newer
     withdrawn = {**repo.commits[-1].tree, "WITHDRAWN.json": Blob(b'{"1.1.0": "a leak"}', False)}
     repo.add("withdraw", "", withdrawn)
     assert publish("1.0.0").code == 0 and "v1.0.0" in repo.tags
@@ -117,14 +117,14 @@ def test_what_the_hubs_own_client_downloads_is_verified_as_it_lies_there(hub, pu
     copy = tmp_path / "copy"
     stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", local_dir=copy)
     assert (copy / ".cache").is_dir() and (copy / ".gitattributes").is_file()
-    told = cli("verify", copy, "--json")
-    assert (told.code, told.json["skipped"]) == (0, FILES)
-    (copy / "data" / ".cache").write_text("x")  # the client's stands at the top alone
+    result = cli("verify", copy, "--json")
+    assert (result.code, result.json["skipped"]) == (0, FILES)
+    (copy / "data" / ".cache").write_text("x")  # the client's own .cache is only at the top
     assert "not part of the release" in cli("verify", copy).err
-    # without a folder the client makes links into its cache: to fetch it again would not help
+    # without a folder the client makes links into its cache: a second download would not help
     cached = stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", cache_dir=tmp_path / "hub")
-    told = cli("verify", cached)
-    assert told.code == 1 and "a link, not a plain file: verify NAMESPACE/NAME@VERSION" in told.err
+    result = cli("verify", cached)
+    assert result.code == 1 and "a link, not a plain file: verify NAMESPACE/NAME@VERSION" in result.err
     shutil.copytree(cached, tmp_path / "real")
     assert cli("verify", tmp_path / "real").code == 0
 
@@ -136,11 +136,11 @@ def test_datasets_reads_each_tag_as_its_release(hub, released, cli, publish, tmp
     publish()
     for version in ("1.0.0", "1.1.0"):
         env = os.environ | {"HF_HOME": str(tmp_path / version)}
-        words = [sys.executable, "-c", READ, REPO, f"v{version}", str(released.releases / version)]
-        ran = subprocess.run(words, env=env, capture_output=True, text=True, timeout=300)
-        assert ran.returncode == 0, ran.stderr
-        assert len(ran.stdout.splitlines()) == 7
-        assert all(equal for _, equal in map(json.loads, ran.stdout.splitlines()))
+        command = [sys.executable, "-c", READ, REPO, f"v{version}", str(released.releases / version)]
+        result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
+        assert result.returncode == 0, result.stderr
+        assert len(result.stdout.splitlines()) == 7
+        assert all(equal for _, equal in map(json.loads, result.stdout.splitlines()))
 
 
 # ---- what the Hub may answer
@@ -149,8 +149,8 @@ def test_datasets_reads_each_tag_as_its_release(hub, released, cli, publish, tmp
 @pytest.mark.parametrize(("token", "said"), [("hf_nobody", "hf auth login"), (READER, "may not write")])
 def test_a_token_that_does_not_do(hub, publish, monkeypatch, token, said):
     monkeypatch.setenv("HF_TOKEN", token)
-    ran = publish()
-    assert ran.code == 1 and said in ran.err and token not in ran.err + ran.out
+    result = publish()
+    assert result.code == 1 and said in result.err and token not in result.err + result.out
     assert not hub.repos
 
 
@@ -165,16 +165,16 @@ def test_a_public_repository_needs_the_word(hub, released, cli, publish):
     assert publish("--public").code == 0
     assert not hub.repos[REPO].private
     grow(released, cli)
-    ran = publish()
-    assert ran.code == 1 and "--public" in ran.err and len(hub.repos[REPO].commits) == 2
+    result = publish()
+    assert result.code == 1 and "--public" in result.err and len(hub.repos[REPO].commits) == 2
     assert publish("--public").code == 0
 
 
 @pytest.mark.parametrize(("step", "status"), [("/commit/", 500), ("/commit/", 504), ("/commit/", None), ("/tag/", 500)])
 def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, status):
     hub.faults.append(Fault("POST", step, status, after=True))
-    ran = publish()
-    assert ran.code == 0, ran.err
+    result = publish()
+    assert result.code == 0, result.err
     assert len(hub.repos[REPO].commits) == 2 and holds(hub, released, "1.0.0")
 
 
@@ -183,8 +183,8 @@ def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, stat
 @pytest.mark.parametrize("step", ["/commit/", "/tag/"])
 def test_a_refused_step_leaves_old_or_new_and_a_rerun_completes(hub, released, publish, step, status):
     hub.faults.append(Fault("POST", step, status))
-    ran = publish()
-    assert ran.code == 1 and ran.err.splitlines()[-1].startswith("error: ")
+    result = publish()
+    assert result.code == 1 and result.err.splitlines()[-1].startswith("error: ")
     repo = hub.repos[REPO]
     assert repo.tags == {} and len(repo.commits) == (1 if step == "/commit/" else 2)
     assert publish().code == 0
@@ -202,25 +202,25 @@ def test_a_fault_before_the_commit_changes_nothing(hub, released, publish, metho
 
 def test_a_failed_upload_is_one_line(hub, released, publish):
     hub.faults.append(Fault("PUT", "/large/", 400, times=99))
-    ran = publish()
-    assert ran.code == 1 and "nothing was published" in ran.err.splitlines()[-1]
+    result = publish()
+    assert result.code == 1 and "nothing was published" in result.err.splitlines()[-1]
     hub.faults.clear()
     assert publish().code == 0 and holds(hub, released, "1.0.0")
 
 
 @pytest.fixture
 def sending(monkeypatch):
-    """sending(before, after): what happens on the Hub around our commit; `after` is told its id."""
-    send = stage._commit
+    """sending(before, after) runs these two around our commit on the Hub; `after` gets the commit's id."""
+    original = stage._commit
 
     def around(before=lambda: None, after=lambda oid: None):
-        def sent(*words):
+        def wrapper(*words):
             before()
-            oid = send(*words)
+            oid = original(*words)
             after(oid)
             return oid
 
-        monkeypatch.setattr(stage, "_commit", sent)
+        monkeypatch.setattr(stage, "_commit", wrapper)
 
     return around
 
@@ -228,43 +228,43 @@ def sending(monkeypatch):
 def test_somebody_who_pushes_meanwhile_is_not_overwritten(hub, publish, sending):
     notes = {"NOTES": Blob(b"x", False)}
     sending(before=lambda: hub.repos[REPO].add("theirs", "", hub.repos[REPO].commits[-1].tree | notes))
-    ran = publish()
-    assert ran.code == 1 and "meanwhile" in ran.err and hub.repos[REPO].tags == {}
+    result = publish()
+    assert result.code == 1 and "meanwhile" in result.err and hub.repos[REPO].tags == {}
     assert hub.repos[REPO].commits[-1].title == "theirs"
 
 
 def test_a_tag_that_holds_something_else_stays(hub, released, publish):
     publish()
     repo = hub.repos[REPO]
-    other = repo.add("by hand", "", {".gitattributes": Blob(b"", False)})
-    repo.tags["v1.0.0"] = other.oid
-    ran = publish()
-    assert ran.code == 1 and "higher version" in ran.err and repo.tags == {"v1.0.0": other.oid}
+    foreign_commit = repo.add("by hand", "", {".gitattributes": Blob(b"", False)})
+    repo.tags["v1.0.0"] = foreign_commit.oid
+    result = publish()
+    assert result.code == 1 and "higher version" in result.err and repo.tags == {"v1.0.0": foreign_commit.oid}
 
 
 def test_a_hub_that_keeps_other_bytes_gets_no_tag(hub, publish, sending):
-    rotten = {"data/sft/train.parquet": Blob(b"PAR1 other", True)}
-    sending(after=lambda oid: hub.repos[REPO].at(oid).tree.update(rotten))
-    ran = publish()
-    assert ran.code == 1 and "data/sft/train.parquet" in ran.err and hub.repos[REPO].tags == {}
+    corrupted = {"data/sft/train.parquet": Blob(b"PAR1 other", True)}
+    sending(after=lambda oid: hub.repos[REPO].at(oid).tree.update(corrupted))
+    result = publish()
+    assert result.code == 1 and "data/sft/train.parquet" in result.err and hub.repos[REPO].tags == {}
 
 
 def test_a_hub_that_is_not_there(released, publish, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setenv("HF_TOKEN", WRITER)
-    ran = publish()
-    assert ran.code == 1 and "cannot be reached" in ran.err.splitlines()[-1]
+    result = publish()
+    assert result.code == 1 and "cannot be reached" in result.err.splitlines()[-1]
 
 
 # ---- what we refuse ourselves
 
 
 def test_simulated_reviews_do_not_go_to_the_hub(hub, workspace, cli):
-    rows, said = world.requests()
-    world.fill(workspace, rows, [row | {"simulated": True} for row in said])
+    rows, labels = world.requests()
+    world.fill(workspace, rows, [row | {"simulated": True} for row in labels])
     assert cli("release", "1.0.0", "--allow", "simulated", "-C", workspace.root).code == 0
-    ran = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
-    assert ran.code == 1 and "simulated reviews" in ran.err and "--to DIR" in ran.err and hub.seen == []
+    result = cli("publish", "--hub", "--repo", REPO, "-C", workspace.root)
+    assert result.code == 1 and "simulated reviews" in result.err and "--to DIR" in result.err and hub.seen == []
 
 
 def test_texts_that_were_put_back_do_not_go_to_the_hub():
@@ -275,27 +275,27 @@ def test_texts_that_were_put_back_do_not_go_to_the_hub():
 def test_demo_items_do_not_go_to_the_hub(hub, demo_workspace, cli):
     world.fill(demo_workspace, *world.requests())
     cli("release", "1.0.0", "-C", demo_workspace.root)
-    ran = cli("publish", "--hub", "--repo", REPO, "-C", demo_workspace.root)
-    assert ran.code == 1 and "demo" in ran.err and hub.seen == []
+    result = cli("publish", "--hub", "--repo", REPO, "-C", demo_workspace.root)
+    assert result.code == 1 and "demo" in result.err and hub.seen == []
 
 
 def test_a_damaged_release_is_not_sent(hub, released, publish):
     (released.releases / "1.0.0/traits.toml").write_text("x")
-    ran = publish()
-    assert ran.code == 1 and "traits.toml" in ran.err and hub.seen == []
+    result = publish()
+    assert result.code == 1 and "traits.toml" in result.err and hub.seen == []
 
 
 def test_a_repository_must_be_named(released, cli, hub):
-    ran = cli("publish", "--hub", "-C", released.root)
-    assert ran.code == 1 and "--repo" in ran.err
-    ran = cli("publish", "--hub", "--repo", "a/b/c", "-C", released.root)
-    assert ran.code == 1 and "NAMESPACE/NAME" in ran.err
+    result = cli("publish", "--hub", "-C", released.root)
+    assert result.code == 1 and "--repo" in result.err
+    result = cli("publish", "--hub", "--repo", "a/b/c", "-C", released.root)
+    assert result.code == 1 and "NAMESPACE/NAME" in result.err
 
 
 def test_the_missing_extra_is_one_line(released, publish, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    ran = publish()
-    assert ran.code == 1 and ran.err.strip().endswith("pip install 'saferec-builder[hub]'")
+    result = publish()
+    assert result.code == 1 and result.err.strip().endswith("pip install 'saferec-builder[hub]'")
 
 
 def test_the_token_is_blotted_out_of_a_fault(monkeypatch):

@@ -1,4 +1,4 @@
-"""A release without texts, and the same texts put back by somebody who mined the source."""
+"""`rebuild`: somebody who mined the source puts the texts back into a release without texts."""
 
 import json
 import shutil
@@ -19,25 +19,25 @@ from tests.worlds.release_rows import reviews
 
 
 def chats():
-    rows, said = world.requests()
-    return [row | {"source": "hf:chats"} for row in rows], said
+    rows, labels = world.requests()
+    return [row | {"source": "hf:chats"} for row in rows], labels
 
 
 @pytest.fixture(scope="session")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("rebuild")
-    made = world.fill(store.Workspace.create(folder / "ws"), *chats())
-    world.for_few(made)
-    command("propose", "-C", made.root)
-    released(made, "--inject", "gore", "--with-text")
-    (made.releases / "1.0.0").rename(folder / "full")
-    released(made, "--inject", "gore")
+    ws = world.fill(store.Workspace.create(folder / "ws"), *chats())
+    world.for_few(ws)
+    command("propose", "-C", ws.root)
+    released(ws, "--inject", "gore", "--with-text")
+    (ws.releases / "1.0.0").rename(folder / "full")
+    released(ws, "--inject", "gore")
     return folder
 
 
 @pytest.fixture
 def silent(both: Path, workspace: store.Workspace, tmp_path: Path) -> tuple[store.Workspace, Path, Path]:
-    """(workspace, folder of a release without texts, folder of the same with them)."""
+    """(workspace, folder of a release without texts, folder of the same release with texts)."""
     full = shutil.copytree(both / "full", tmp_path / "full")
     ws = copied(both / "ws", workspace)
     return ws, ws.releases / "1.0.0", full
@@ -68,7 +68,7 @@ def claims(folder):
 
 
 def named(folder):
-    """Every title and item that a row of a conversation names."""
+    """Every title and item that the rows of conversations name."""
     lists = {"sft": ["completion", "items"], "sft_raw": ["completion", "items"]}
     lists |= {"grpo": ["truth", "safe_truth", "seen"], "conversations": ["recommended", "accepted", "seen"]}
     lists |= {"safecrs": ["completion", "seen_titles", "groundtruth_with_release_year"]}
@@ -76,7 +76,7 @@ def named(folder):
         (path.parent.name, row) for path in folder.glob("data/*/*.parquet") for row in pq.read_table(path).to_pylist()
     ]
     values = [row[column] for config, row in rows for column in lists.get(config, ())]
-    return [one for some in values for one in some if not isinstance(one, dict) or one["content"]]
+    return [name for value in values for name in value if not isinstance(name, dict) or name["content"]]
 
 
 @pytest.mark.slow
@@ -85,80 +85,80 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     assert not any(prompts(bare, "sft")) and not any(claims(bare))  # claims would help to find the text
     assert any(claims(full))
     assert not named(bare) and len(named(full)) > 100
-    mine = tmp_path / "mine"
-    mine.mkdir()  # an empty folder may become it, as with `publish`
-    ran = cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root, "--json")
-    assert (ran.code, ran.json["in"], ran.json["added"], ran.json["dropped"]) == (0, 40, 40, {}), ran.err
-    back, wanted = (write.read_manifest(folder).row_digests for folder in (mine, full))
-    assert back == wanted  # every row of every config, the injected sentences too
-    turns = [pq.read_table(folder / "data/conversations/train.parquet")["turns"] for folder in (mine, full)]
+    rebuilt = tmp_path / "mine"
+    rebuilt.mkdir()  # an empty folder is a valid target, as with `publish`
+    result = cli("rebuild", bare, "--to", rebuilt, *key(ws), "-C", ws.root, "--json")
+    assert (result.code, result.json["in"], result.json["added"], result.json["dropped"]) == (0, 40, 40, {}), result.err
+    actual, expected = (write.read_manifest(folder).row_digests for folder in (rebuilt, full))
+    assert actual == expected  # every row of every config, the injected sentences too
+    turns = [pq.read_table(folder / "data/conversations/train.parquet")["turns"] for folder in (rebuilt, full)]
     assert turns[0].to_pylist() == turns[1].to_pylist()
-    assert cli("verify", mine).code == 0
-    assert "Do not pass this folder on" in (mine / "README.md").read_text()
+    assert cli("verify", rebuilt).code == 0
+    assert "Do not pass this folder on" in (rebuilt / "README.md").read_text()
 
 
 def test_a_release_with_reviews_keeps_its_certificate(workspace, cli, tmp_path):
-    """Each rebuilt release that people had reviewed failed `verify`."""
-    rows, said = chats()
+    """Every rebuilt release with reviews failed `verify`."""
+    rows, labels = chats()
     world.fill(
-        workspace, rows, [row | {"reviews": [f"{who}-{row['subject']}" for who in ("ann", "bo")]} for row in said]
+        workspace, rows, [row | {"reviews": [f"{name}-{row['subject']}" for name in ("ann", "bo")]} for row in labels]
     )
-    for who in ("ann", "bo"):
-        store.append(workspace, tables.REVIEWS, reviews(said, who))
+    for name in ("ann", "bo"):
+        store.append(workspace, tables.REVIEWS, reviews(labels, name))
     config = workspace.root / "saferec.toml"
     config.write_text(config.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
-    bare, mine = workspace.releases / "1.0.0", tmp_path / "mine"
-    assert cli("rebuild", bare, "--to", mine, *key(workspace), "-C", workspace.root).code == 0
-    assert (mine / "certificate.json").read_bytes() == (bare / "certificate.json").read_bytes()
-    ran = cli("verify", mine)
-    assert ran.code == 0, ran.err
+    bare, rebuilt = workspace.releases / "1.0.0", tmp_path / "mine"
+    assert cli("rebuild", bare, "--to", rebuilt, *key(workspace), "-C", workspace.root).code == 0
+    assert (rebuilt / "certificate.json").read_bytes() == (bare / "certificate.json").read_bytes()
+    result = cli("verify", rebuilt)
+    assert result.code == 0, result.err
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 def test_a_release_is_put_back_as_downloaded_and_by_its_name_on_the_hub(silent, hub, cli, tmp_path):
-    """What the Hub's client leaves beside a release was `not part of the release`."""
+    """The files that the Hub's client adds to a release were refused as `not part of the release`."""
     ws, _, _ = silent
     assert cli("publish", "1.0.0", "--hub", "--repo", REPO, "-C", ws.root).code == 0
-    place = tmp_path / "copy"
-    stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", local_dir=place)
-    assert (place / ".cache").exists()
-    for what, mine in ((place, tmp_path / "one"), (f"{REPO}@1.0.0", tmp_path / "two")):
-        ran = cli("rebuild", what, "--to", mine, *key(ws), "-C", ws.root)
-        assert ran.code == 0 and cli("verify", mine).code == 0, ran.err
-        assert (mine / ".cache").exists() is False
+    download = tmp_path / "copy"
+    stage.client().snapshot_download(REPO, repo_type="dataset", revision="v1.0.0", local_dir=download)
+    assert (download / ".cache").exists()
+    for source, rebuilt in ((download, tmp_path / "one"), (f"{REPO}@1.0.0", tmp_path / "two")):
+        result = cli("rebuild", source, "--to", rebuilt, *key(ws), "-C", ws.root)
+        assert result.code == 0 and cli("verify", rebuilt).code == 0, result.err
+        assert (rebuilt / ".cache").exists() is False
 
 
 @pytest.mark.slow
 def test_how_many_requests_and_messages_there_are_is_not_told_of_a_text_that_stays(workspace, cli, tmp_path):
-    """200 conversations were found by day, number of requests and their kinds: 142 of them rightly."""
-    rows, said = chats()
-    # nobody had asked when the first film was named, so that it is no request: the further one is number 2
-    talk = ("", f"Try {world.film('D')}", "More like it?", f"Then {world.film('E')}", "And?", world.film("F"), "ok")
-    rows[0] = world.conversation("c000", *talk, day=0, seeker="p0", source="hf:chats")
-    said[0] = world.label(rows[0], verdict="absent")
-    ws = world.fill(workspace, rows, said)
+    """200 conversations could be matched by day, number of requests and their kinds, 142 of them correctly."""
+    rows, labels = chats()
+    # nobody had asked when the first film was named, so it is no request: the further one is number 2
+    turns = ("", f"Try {world.film('D')}", "More like it?", f"Then {world.film('E')}", "And?", world.film("F"), "ok")
+    rows[0] = world.conversation("c000", *turns, day=0, seeker="p0", source="hf:chats")
+    labels[0] = world.label(rows[0], verdict="absent")
+    ws = world.fill(workspace, rows, labels)
     world.for_few(ws)
     assert cli("propose", "-C", ws.root).code == 0
     config = ws.root / "saferec.toml"
     config.write_text(config.read_text().replace("[release]", '[release]\nrequests = "turn"\ndisclosed = "both"'))
-    words = ("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
-    assert cli(*words, "--with-text").code == 0
+    args = ("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
+    assert cli(*args, "--with-text").code == 0
     full = (ws.releases / "1.0.0").rename(tmp_path / "full")
-    assert cli(*words).code == 0
+    assert cli(*args).code == 0
     grpo = pl.read_parquet(full / "data/grpo/train.parquet")
     (name,) = world.released(ws, "c000")
-    ours = grpo.filter(made_from=name)
-    found = ours.select("request", "condition", "disclosed").rows()
-    assert found == [
+    derived = grpo.filter(made_from=name)
+    requests = derived.select("request", "condition", "disclosed").rows()
+    assert requests == [
         (name, "none", None),
         (name, "injected", "last"),
     ]
-    assert [len(prompt) for prompt in ours["prompt"]] == [4, 4]
-    ran = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
-    assert ran.code == 0, ran.err
-    back, wanted = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
-    assert back == wanted
+    assert [len(prompt) for prompt in derived["prompt"]] == [4, 4]
+    result = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
+    assert result.code == 0, result.err
+    actual, expected = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
+    assert actual == expected
 
 
 def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli, tmp_path):
@@ -166,40 +166,40 @@ def test_a_text_that_is_not_the_one_that_was_judged_stays_out(silent, other, cli
     rows, _ = chats()
     changed = rows[1] | {"digest": "another"}
     store.append(other, tables.CONVERSATIONS, world.conversations(changed, *rows[2:]))  # the first was never mined
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
-    assert ran.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and ran.json["out"] == 38
-    assert "mined beside another catalog" in ran.json["next"]
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
+    assert result.json["dropped"] == {"not mined here": 1, "mined with another text": 1} and result.json["out"] == 38
+    assert "mined beside another catalog" in result.json["next"]
     manifest = write.facts_of(tmp_path / "mine")
     assert manifest["conditions"] == {"own_words": 19, "none": 19, "injected": len(injected(tmp_path / "mine"))}
     assert len(injected(tmp_path / "mine")) < len(injected(full)) == write.facts_of(full)["conditions"]["injected"]
     card = (tmp_path / "mine/README.md").read_text()
     assert r"| text not put back\: mined with another text | 1 | `conversations`, without a row to learn from |" in card
-    # nobody learns from an empty prompt: 32 train requests, two of them lost (and what was made from them)
+    # no row to learn from has an empty prompt: 32 train requests, two of them lost (with the rows made from them)
     assert all(prompts(tmp_path / "mine", "sft"))
     assert len(prompts(full, "sft_raw")) - len(prompts(tmp_path / "mine", "sft_raw")) in (2, 3)
-    kept = pq.read_table(tmp_path / "mine/data/labels/train.parquet")
-    assert kept.num_rows == 32  # what is known of them stays
+    labels = pq.read_table(tmp_path / "mine/data/labels/train.parquet")
+    assert labels.num_rows == 32  # their labels stay
 
 
 def test_who_asked_to_be_removed_before_the_source_was_mined_gets_nothing_back(silent, other, cli, tmp_path):
-    """They are not mined here at all: their day, digest and places of evidence came back from the key file."""
+    """They are not mined here at all, yet the key file put back their day, digest and evidence spans."""
     ws, bare, _ = silent
     rows, _ = chats()
     store.append(other, tables.CONVERSATIONS, world.conversations(*rows[:1], *rows[2:]))
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
-    assert ran.json["dropped"] == {"not mined here": 1}
-    (who,) = world.released(ws, "c001")
-    told = pl.read_parquet(tmp_path / "mine/data/conversations/*.parquet").filter(conversation=who)
-    assert told.select("digest", "cut", "seeker", "time").row(0) == (None, None, None, None)
-    labels = pl.read_parquet(tmp_path / "mine/data/labels/*.parquet").filter(conversation=who)
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root, "--json")
+    assert result.json["dropped"] == {"not mined here": 1}
+    (released_id,) = world.released(ws, "c001")
+    conversation = pl.read_parquet(tmp_path / "mine/data/conversations/*.parquet").filter(conversation=released_id)
+    assert conversation.select("digest", "cut", "seeker", "time").row(0) == (None, None, None, None)
+    labels = pl.read_parquet(tmp_path / "mine/data/labels/*.parquet").filter(conversation=released_id)
     assert labels.height and not labels["spans"].list.len().sum()
 
 
 def test_a_withdrawn_release_is_not_put_back(silent, cli, tmp_path):
     ws, bare, _ = silent
     assert cli("withdraw", "1.0.0", "--reason", "somebody asked", "-C", ws.root).code == 0
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
-    assert ran.code == 1 and "withdrawn: somebody asked: put another version back" in ran.err
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
+    assert result.code == 1 and "withdrawn: somebody asked: put another version back" in result.err
 
 
 def test_a_manifest_that_lacks_a_fact_of_the_card_is_one_line(silent, cli, tmp_path):
@@ -209,81 +209,83 @@ def test_a_manifest_that_lacks_a_fact_of_the_card_is_one_line(silent, cli, tmp_p
     del facts["unreviewed"]
     (bad / "manifest.json").write_text(json.dumps(facts))
     world.seal(bad, "README.md")
-    told = cli("rebuild", bad, "--to", tmp_path / "again", *key(ws), "-C", ws.root)
-    assert (told.code, told.err.count("\n")) == (1, 1) and "lacks unreviewed" in told.err, told
+    result = cli("rebuild", bad, "--to", tmp_path / "again", *key(ws), "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1) and "lacks unreviewed" in result.err, result
 
 
 def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_before(silent, cli, tmp_path):
     ws, bare, _ = silent
-    first = chats()[0][1]  # who has evidence, too
-    (ws.root / "removals.csv").write_text(f"source,source_id,author\n{first['source']},{first['source_id']},\n")
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root, "--json")
-    assert (ran.code, ran.json["out"], ran.json["dropped"]) == (0, 39, {"removed on request": 1}), ran.err
+    removed = chats()[0][1]  # a conversation with evidence
+    (ws.root / "removals.csv").write_text(f"source,source_id,author\n{removed['source']},{removed['source_id']},\n")
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", ws.root, "--json")
+    assert (result.code, result.json["out"], result.json["dropped"]) == (0, 39, {"removed on request": 1}), result.err
     for split in ("train", "validation", "test"):
         name = f"data/conversations/{split}.parquet"
-        told, before = (pq.read_table(folder / name).to_pylist() for folder in (tmp_path / "mine", bare))
-        same = {row["conversation"] for row, old in zip(told, before, strict=True) if row["turns"] == old["turns"]}
-        gone = released_ids.released(ws, ws.config.dataset.name, first["conversation"])
-        assert same == {gone} & {row["conversation"] for row in before}
-        left = [row for row in told if row["conversation"] == gone]  # nor does anything that would find the text
-        assert left == [row for row in before if row["conversation"] == gone]
-        told, before = (
+        after, before = (pq.read_table(folder / name).to_pylist() for folder in (tmp_path / "mine", bare))
+        equal = {row["conversation"] for row, old in zip(after, before, strict=True) if row["turns"] == old["turns"]}
+        gone = released_ids.released(ws, ws.config.dataset.name, removed["conversation"])
+        assert equal == {gone} & {row["conversation"] for row in before}
+        rows = [row for row in after if row["conversation"] == gone]  # without what would find the text
+        assert rows == [row for row in before if row["conversation"] == gone]
+        after, before = (
             pq.read_table(folder / f"data/labels/{split}.parquet").to_pylist() for folder in (tmp_path / "mine", bare)
         )
-        assert [r for r in told if r["conversation"] == gone] == [r for r in before if r["conversation"] == gone]
+        assert [r for r in after if r["conversation"] == gone] == [r for r in before if r["conversation"] == gone]
     assert cli("verify", tmp_path / "mine").code == 0
 
 
 def test_where_nothing_of_it_was_mined_nothing_is_made(silent, other, cli, tmp_path):
     ws, bare, _ = silent
-    for mined in ([], [world.conversation("someone else's", "Hi", "Hello")]):
-        store.append(other, tables.CONVERSATIONS, world.conversations(*mined))
-        ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
-        assert ran.code == 1 and "not mined here: 40" in ran.err and "mine the same files of hf:chats" in ran.err
+    for rows in ([], [world.conversation("someone else's", "Hi", "Hello")]):
+        store.append(other, tables.CONVERSATIONS, world.conversations(*rows))
+        result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
+        assert (
+            result.code == 1 and "not mined here: 40" in result.err and "mine the same files of hf:chats" in result.err
+        )
         assert not (tmp_path / "mine").exists()
 
 
 @pytest.mark.parametrize("other", ["1.0.1", "others 1.0.0"])
 def test_the_key_of_another_version_or_dataset_is_refused(silent, cli, tmp_path, other):
-    """Both have the ids of the same conversations, or none of them."""
+    """Each of them has the ids of the same conversations, or none of these ids."""
     ws, bare, _ = silent
     table = pq.read_table(key(ws)[1])
     other = other if " " in other else f"{ws.config.dataset.name} {other}"
     pq.write_table(table.replace_schema_metadata({"release": other}), tmp_path / "other.parquet")
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "--key", tmp_path / "other.parquet", "-C", ws.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1)
-    assert f"the key file of {other}, expected that of {ws.config.dataset.name} 1.0.0" in ran.err
-    ran = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root)
-    assert ran.code == 1 and "it is put back by its key file" in ran.err and not (tmp_path / "mine").exists()
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", "--key", tmp_path / "other.parquet", "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert f"the key file of {other}, expected that of {ws.config.dataset.name} 1.0.0" in result.err
+    result = cli("rebuild", bare, "--to", tmp_path / "mine", "-C", ws.root)
+    assert result.code == 1 and "it is put back by its key file" in result.err and not (tmp_path / "mine").exists()
 
 
 @pytest.mark.slow
 def test_what_was_mined_since_goes_into_another_folder(silent, other, cli, tmp_path):
     ws, bare, _ = silent
-    for part in (chats()[0][:20], chats()[0][20:]):
-        store.append(other, tables.CONVERSATIONS, world.conversations(*part))
-        ran = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
-    assert ran.code == 1 and "another folder" in ran.err
+    for batch in (chats()[0][:20], chats()[0][20:]):
+        store.append(other, tables.CONVERSATIONS, world.conversations(*batch))
+        result = cli("rebuild", bare, "--to", tmp_path / "mine", *key(ws), "-C", other.root)
+    assert result.code == 1 and "another folder" in result.err
     assert cli("rebuild", bare, "--to", tmp_path / "all", *key(ws), "-C", other.root, "--json").json["out"] == 40
 
 
 def test_a_release_with_its_texts_has_nothing_to_put_back(silent, cli, tmp_path):
     ws, _, full = silent
-    ran = cli("rebuild", full, "--to", tmp_path / "mine", "-C", ws.root)
-    assert ran.code == 1 and "nothing to put back" in ran.err and not (tmp_path / "mine").exists()
+    result = cli("rebuild", full, "--to", tmp_path / "mine", "-C", ws.root)
+    assert result.code == 1 and "nothing to put back" in result.err and not (tmp_path / "mine").exists()
 
 
 @pytest.mark.training
 def test_what_was_rebuilt_trains_and_evaluates_as_the_release_with_texts_does(silent, cli, tmp_path):
     ws, bare, full = silent
-    mine = tmp_path / "mine"
-    assert cli("rebuild", bare, "--to", mine, *key(ws), "-C", ws.root).code == 0
-    short = "both.max_steps=2 both.warmup_steps=0 gdpo.max_steps=1 gdpo.per_device_train_batch_size=8".split()
-    sets = [word for change in short for word in ("--set", change)]
-    for release, runs in ((mine, tmp_path / "rebuilt"), (full, tmp_path / "whole")):
-        words = ["run", "--release", release, "--model", "tiny", "--output", runs, *sets]
-        ran = subprocess.run([sys.executable, "-m", "training.safecrs", *words], capture_output=True, text=True)
-        assert ran.returncode == 0, ran.stderr
+    target = tmp_path / "mine"
+    assert cli("rebuild", bare, "--to", target, *key(ws), "-C", ws.root).code == 0
+    overrides = "both.max_steps=2 both.warmup_steps=0 gdpo.max_steps=1 gdpo.per_device_train_batch_size=8".split()
+    options = [word for override in overrides for word in ("--set", override)]
+    for release, output in ((target, tmp_path / "rebuilt"), (full, tmp_path / "whole")):
+        args = ["run", "--release", release, "--model", "tiny", "--output", output, *options]
+        result = subprocess.run([sys.executable, "-m", "training.safecrs", *args], capture_output=True, text=True)
+        assert result.returncode == 0, result.stderr
     rebuilt, whole = (
         json.loads((tmp_path / name / "report.json").read_text())["runs"] for name in ("rebuilt", "whole")
     )

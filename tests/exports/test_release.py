@@ -1,6 +1,6 @@
-"""A release: what goes in is counted, what must not go out stops it, and two builds are the same bytes.
+"""A release: its rows are counted, forbidden content stops it, and two builds have the same bytes.
 
-As an object it is made from a workspace or opened from its folder, verified, compared and copied.
+The `Release` object is made from a workspace or opened from its folder, verified, compared and copied.
 """
 
 import os
@@ -28,7 +28,7 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
     again = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert (again["added"], again["skipped"], again["out"]) == (0, 40, 40)
     assert cli("release", "1.0.0", "-C", ws.root).out.splitlines()[-1].startswith("next: ")
-    made = release(ws, "1.0.0")  # with the same rows it is there already
+    made = release(ws, "1.0.0")  # with the same rows it exists already
     assert not made.new and made.version == "1.0.0" and made.folder == ws.releases / "1.0.0"
     assert (made.learned, made.rows["conversations"], made.advice) == (40, 40, None)
     # 40 requests by time: 4 test, 4 validation
@@ -43,7 +43,7 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
 
 @pytest.mark.slow
 def test_a_release_is_the_same_after_another_one_was_withdrawn(ws: store.Workspace, cli) -> None:
-    """Only the mark of 1.0.0 was new, and the same 1.1.0 was `there with other content`."""
+    """Only the mark of 1.0.0 was new, yet the same 1.1.0 was refused as `there with other content`."""
     release(ws, "1.0.0")
     assert release(ws, "1.1.0").new
     assert cli("withdraw", "1.0.0", "--reason", "wrong", "-C", ws.root).code == 0
@@ -64,7 +64,7 @@ def test_a_release_is_new_once(ws: store.Workspace) -> None:
 @pytest.mark.slow
 def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
     made = release(ws, "1.0.0", inject="gore")
-    assert made.manifest["conditions"]["injected"] == 17  # of 20 without a sensitivity, 3 name a bloody film
+    assert made.manifest["conditions"]["injected"] == 17  # 3 of the 20 without a sensitivity name a bloody film
     assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (40, 57, 40)
 
 
@@ -117,7 +117,7 @@ def test_drops_balance_and_are_kept(ws, cli):
 
 
 def test_the_count_of_open_labels_names_the_labels_that_it_is_of(ws, cli):
-    """Nobody has needles: no label on it is in the release, and `adjudicate` counts 40 as unresolved."""
+    """Nobody has needles, so no label on it is in the release; `adjudicate` counts 40 as unresolved."""
     open_ = [label(row, "needles", verdict=None, reviews=["r"]) for row in world.requests()[0]]
     store.append(ws, tables.LABELS, labels(*open_))
     told = cli("release", "1.0.0", "-C", ws.root).out
@@ -130,8 +130,8 @@ def test_a_changed_content_needs_a_higher_version(ws, cli):
     cli("release", "1.0.0", "-C", ws.root)
     before = (ws.releases / "1.0.0/SHA256SUMS").read_bytes()
     store.append(ws, tables.CONVERSATIONS, conversations(conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)))
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "higher version" in ran.err
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert result.code == 1 and "higher version" in result.err
     assert (ws.releases / "1.0.0/SHA256SUMS").read_bytes() == before
     assert cli("release", "1.1.0", "--unreviewed", "-C", ws.root).code == 0
     log = (ws.releases / "1.1.0/CHANGELOG.md").read_text()
@@ -141,14 +141,14 @@ def test_a_changed_content_needs_a_higher_version(ws, cli):
 def test_a_label_of_nothing_that_is_there_stops(ws, cli):
     lost = label(conversation("gone", "Hi"))
     store.append(ws, tables.LABELS, labels(lost))
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "first gone" in ran.err and "mine" in ran.err
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert result.code == 1 and "first gone" in result.err and "mine" in result.err
 
 
 def test_a_label_of_an_unknown_trait_stops(ws, cli):
     store.append(ws, tables.LABELS, labels(label(world.requests()[0][0], trait="mice")))
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "'mice'" in ran.err
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert result.code == 1 and "'mice'" in result.err
 
 
 def _build(root, threads, code="pass"):
@@ -159,7 +159,7 @@ def _build(root, threads, code="pass"):
 
 
 def _copied(ws, to):
-    """The workspace again, with its secret (made at first use): released ids are keyed with it."""
+    """Copies the workspace with its secret (made at first use), which is the key of released ids."""
     assert ws.secret
     shutil.copytree(ws.root, to)
 
@@ -168,8 +168,8 @@ def _copied(ws, to):
 def test_two_builds_are_the_same_tree(ws, tmp_path):
     _copied(ws, tmp_path / "other")
     for root, threads in ((ws.root, 1), (tmp_path / "other", 4)):
-        ran = _build(root, threads)
-        assert ran.returncode == 0, ran.stderr
+        result = _build(root, threads)
+        assert result.returncode == 0, result.stderr
     assert tree(ws.releases / "1.0.0") == tree(tmp_path / "other/releases/1.0.0")
 
 
@@ -191,39 +191,39 @@ def test_a_killed_build_leaves_nothing_that_counts(ws, tmp_path, cli, moment):
 
 @pytest.mark.slow
 def test_who_comes_back_takes_no_row_out_of_the_dataset(ws, cli):
-    """40 days, 10 % test: p3 asked on day 3, in train. What p3 says on day 60 would be test, and p3 in two splits."""
-    at = ("--unreviewed", "-C", ws.root, "--json")
-    cli("release", "1.0.0", *at)
-    again = [conversation("again", "Hi", f"Try {film('D')}", "ok", day=60, seeker="p3")]
-    again += [conversation("new", "Hi", f"Try {film('D')}", "ok", day=61, seeker="somebody")]
-    store.append(ws, tables.CONVERSATIONS, conversations(*again))
-    said = cli("release", "1.1.0", *at).json  # took a major version: c003 was gone
-    assert said["dropped"] == {"straddles split": 1} and said["out"] == 41
-    here = pl.read_parquet(ws.releases / "1.1.0/data/conversations/train.parquet")["conversation"]
-    assert {*world.released(ws, "c003")} < {*here} and not {*world.released(ws, "again")} & {*here}
-    shutil.rmtree(ws.releases / "1.1.0" / "data")  # as `forget` does; its key file tells who was there
-    assert cli("release", "1.2.0", *at).code == 1  # rows of somebody may be gone: a major version
-    assert cli("release", "3.0.0", *at).json["dropped"] == {"straddles split": 1}
-    here = pl.read_parquet(ws.releases / "3.0.0/data/conversations/train.parquet")["conversation"]
-    assert {*world.released(ws, "c003")} < {*here}
+    """40 days, 10 % test: p3 asked on day 3, in train. A request of day 60 would be test, and p3 in two splits."""
+    args = ("--unreviewed", "-C", ws.root, "--json")
+    cli("release", "1.0.0", *args)
+    returned = [conversation("again", "Hi", f"Try {film('D')}", "ok", day=60, seeker="p3")]
+    returned += [conversation("new", "Hi", f"Try {film('D')}", "ok", day=61, seeker="somebody")]
+    store.append(ws, tables.CONVERSATIONS, conversations(*returned))
+    summary = cli("release", "1.1.0", *args).json  # needed a major version before: c003 was gone
+    assert summary["dropped"] == {"straddles split": 1} and summary["out"] == 41
+    train = pl.read_parquet(ws.releases / "1.1.0/data/conversations/train.parquet")["conversation"]
+    assert {*world.released(ws, "c003")} < {*train} and not {*world.released(ws, "again")} & {*train}
+    shutil.rmtree(ws.releases / "1.1.0" / "data")  # as `forget` does; the key file has the ids
+    assert cli("release", "1.2.0", *args).code == 1  # rows may be gone: a major version
+    assert cli("release", "3.0.0", *args).json["dropped"] == {"straddles split": 1}
+    train = pl.read_parquet(ws.releases / "3.0.0/data/conversations/train.parquet")["conversation"]
+    assert {*world.released(ws, "c003")} < {*train}
     shutil.rmtree(ws.releases / "3.0.0")
-    cli("release", "2.0.0", "--resplit", *at)  # nothing has to stay: the latest is taken
-    there = pl.read_parquet(ws.releases / "2.0.0/data/conversations/test.parquet")["conversation"]
-    assert {*world.released(ws, "again", "new")} < {*there}
+    cli("release", "2.0.0", "--resplit", *args)  # no row has to stay: each person gets the latest split
+    test = pl.read_parquet(ws.releases / "2.0.0/data/conversations/test.parquet")["conversation"]
+    assert {*world.released(ws, "again", "new")} < {*test}
 
 
 @pytest.mark.slow
 def test_a_dataset_that_outgrows_its_boundaries_is_told(cli, workspace):
-    """What is mined later all lies behind the boundaries, and the command told of rows in all, not of the splits."""
-    rows, said = world.requests(80)
-    world.fill(workspace, rows[:40], said[:40])
-    at = ("-C", workspace.root, "--json")
-    first = cli("release", "1.0.0", *at).json
+    """All later conversations are after the boundaries, and the command gave the number of rows only, not of splits."""
+    rows, label_rows = world.requests(80)
+    world.fill(workspace, rows[:40], label_rows[:40])
+    args = ("-C", workspace.root, "--json")
+    older = cli("release", "1.0.0", *args).json
     # 40 days: the last 4 are test, the 4 before them validation
-    assert first["splits"] == {"train": 32, "validation": 4, "test": 4} and "next" not in first
+    assert older["splits"] == {"train": 32, "validation": 4, "test": 4} and "next" not in older
     store.append(workspace, tables.CONVERSATIONS, conversations(*rows[40:]))
-    store.append(workspace, tables.LABELS, labels(*said[40:]))
-    later = cli("release", "1.1.0", *at).json
-    assert later["splits"] == {"train": 32, "validation": 4, "test": 44}  # 44 of 80
-    assert later["next"].startswith("55% of the requests are test, for the boundaries are those of 1.0.0: --resplit")
-    assert cli("release", "2.0.0", "--resplit", *at).json["splits"] == {"train": 64, "validation": 8, "test": 8}
+    store.append(workspace, tables.LABELS, labels(*label_rows[40:]))
+    newer = cli("release", "1.1.0", *args).json
+    assert newer["splits"] == {"train": 32, "validation": 4, "test": 44}  # 44 of 80
+    assert newer["next"].startswith("55% of the requests are test, for the boundaries are those of 1.0.0: --resplit")
+    assert cli("release", "2.0.0", "--resplit", *args).json["splits"] == {"train": 64, "validation": 8, "test": 8}

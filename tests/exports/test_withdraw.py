@@ -1,4 +1,4 @@
-"""Gate, dry run, proof from afar, and taking a version back."""
+"""Releases on the Hub: the access gate, the dry run, remote verification, and withdrawing a version."""
 
 import json
 import subprocess
@@ -31,19 +31,19 @@ def published(hub, releases):
 def test_the_gate_stands_before_anything_is_sent(hub, releases):
     stage.publish(releases[0], REPO)
     assert hub.repos[REPO].gated == "auto"
-    steps = [word for line in hub.seen for word in ("/settings", "/commit/") if word in line]
+    steps = [path for line in hub.seen for path in ("/settings", "/commit/") if path in line]
     assert steps[0] == "/settings" and "/commit/" in steps
     stage.publish(releases[0], "ann/open", gated=False)
     assert hub.repos["ann/open"].gated is False
 
 
 def test_a_dry_run_changes_nothing(hub, releases):
-    told = stage.publish(releases[0], REPO, dry=True)
-    assert (told.added, told.skipped, hub.repos) == (len(tree(releases[0])), 0, {})
+    report = stage.publish(releases[0], REPO, dry=True)
+    assert (report.added, report.skipped, hub.repos) == (len(tree(releases[0])), 0, {})
     stage.publish(releases[0], REPO)
     commits = len(hub.repos[REPO].commits)
-    told = stage.publish(releases[1], REPO, dry=True)
-    assert 0 < told.added < len(tree(releases[1])) and told.added + told.skipped == len(tree(releases[1]))
+    report = stage.publish(releases[1], REPO, dry=True)
+    assert 0 < report.added < len(tree(releases[1])) and report.added + report.skipped == len(tree(releases[1]))
     assert len(hub.repos[REPO].commits) == commits
 
 
@@ -56,30 +56,30 @@ def test_a_dry_run_refuses_a_public_repository_as_the_run_does(hub, releases):
 
 
 def test_a_version_is_proved_from_afar(published, cli):
-    ran = cli("verify", f"{REPO}@1.0.0", "--json")
-    assert ran.code == 0 and ran.json["release"] == "ws 1.0.0" and "withdrawn" not in ran.json
+    result = cli("verify", f"{REPO}@1.0.0", "--json")
+    assert result.code == 0 and result.json["release"] == "ws 1.0.0" and "withdrawn" not in result.json
     assert "no version 3.0.0" in cli("verify", f"{REPO}@3.0.0").err
 
 
 def test_a_changed_file_on_the_hub_is_named(published, cli):
     published.at("v1.0.0").tree["data/grpo/test.parquet"] = Blob(b"PAR1", False)
-    ran = cli("verify", f"{REPO}@1.0.0")
-    assert ran.code == 1 and "data/grpo/test.parquet" in ran.err
+    result = cli("verify", f"{REPO}@1.0.0")
+    assert result.code == 1 and "data/grpo/test.parquet" in result.err
 
 
 @pytest.mark.slow
 def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
     ws = releases[0].parent.parent
-    ran = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")
-    assert ran.code == 0 and ran.json["hub"] == ["marked on the card"], ran.err
+    result = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")
+    assert result.code == 0 and result.json["hub"] == ["marked on the card"], result.err
     card = published.at("main").tree["README.md"].content.decode()
-    header, said, _ = card.split("---\n", 2)[1:][0], card.split("---\n", 2)[2].splitlines()[0], None
-    assert "configs:" in header and said == r"**1.0.0 was withdrawn: labels \*were\* wrong. Do not use it.**"
-    assert held(published, "v1.0.0") == tree(releases[0])  # the tag still proves what it was
+    header, warning, _ = card.split("---\n", 2)[1:][0], card.split("---\n", 2)[2].splitlines()[0], None
+    assert "configs:" in header and warning == r"**1.0.0 was withdrawn: labels \*were\* wrong. Do not use it.**"
+    assert held(published, "v1.0.0") == tree(releases[0])  # the tag still holds what was released
     assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == "labels *were* wrong"
     commits = len(published.commits)
-    again = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")
-    assert (again.json["added"], again.json["hub"], len(published.commits)) == (0, [], commits)
+    repeated = cli("withdraw", "1.0.0", "--reason", "labels *were* wrong", "--hub", "--repo", REPO, "-C", ws, "--json")
+    assert (repeated.json["added"], repeated.json["hub"], len(published.commits)) == (0, [], commits)
     refused = cli("publish", "1.0.0", "--to", ws / "out", "-C", ws)
     assert refused.code == 1 and "was withdrawn" in refused.err
     assert cli("release", "1.2.0", "-C", ws).code == 0
@@ -88,24 +88,24 @@ def test_a_withdrawn_version_is_marked_everywhere(published, releases, cli):
 
 
 def test_the_card_of_main_says_so_after_a_release_that_was_made_before_too(hub, releases):
-    """The next publish took the mark away, and readers of the card were told nothing of 1.0.0."""
+    """The next publish removed the mark, and the card said nothing about 1.0.0."""
     stage.publish(releases[0], REPO)
     withdraw.on_hub(REPO, "1.0.0", "labels were wrong")
-    repo, said = hub.repos[REPO], "**1.0.0 was withdrawn: labels were wrong. Do not use it.**"
+    repo, warning = hub.repos[REPO], "**1.0.0 was withdrawn: labels were wrong. Do not use it.**"
     stage.publish(releases[1], REPO)
     card = repo.at("main").tree["README.md"].content.decode()
-    assert card.split("---\n", 2)[2].splitlines()[0] == said and "configs:" in card
-    assert held(repo, "v1.1.0") == tree(releases[1])  # the version itself is what was made
+    assert card.split("---\n", 2)[2].splitlines()[0] == warning and "configs:" in card
+    assert held(repo, "v1.1.0") == tree(releases[1])  # the version itself is unchanged
     repo.commits[-1].tree["README.md"] = Blob((releases[1] / "README.md").read_bytes(), False)
-    stage.publish(releases[1], REPO)  # a run that was cut off, or of an older program, is completed
-    assert said in repo.at("main").tree["README.md"].content.decode()
+    stage.publish(releases[1], REPO)  # completes a run that was cut off, or one of an older program
+    assert warning in repo.at("main").tree["README.md"].content.decode()
     commits = len(repo.commits)
     stage.publish(releases[1], REPO)
     assert len(repo.commits) == commits
 
 
 def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
-    """Whoever could write to the repository could withdraw a version, and nothing showed that it was not its maker."""
+    """Anybody with write access could withdraw a version, and nothing showed that it was not its maker."""
     ws, key = releases[0].parent.parent, tmp_path / "ann"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     (tmp_path / "signers").write_text(f"ann {key.with_suffix('.pub').read_text()}")
@@ -117,19 +117,19 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     assert cli(*withdrawn).code == 0
     assert (
         cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == "wrong"
-    )  # who does not ask is told all the same
+    )  # also without a check of the signature
     assert "nobody signed this withdrawal (WITHDRAWN.json.sig is missing)" in cli(*ann).err
     assert cli(*withdrawn, "--sign", key).code == 0  # the same mark, now signed
-    ran = cli(*ann, "--json")
-    assert (ran.code, ran.json["withdrawn"], ran.json["signed"]) == (0, "wrong", "by ann"), ran.err
+    result = cli(*ann, "--json")
+    assert (result.code, result.json["withdrawn"], result.json["signed"]) == (0, "wrong", "by ann"), result.err
     commits = len(published.commits)
     assert cli(*withdrawn, "--sign", key).code == 0 and len(published.commits) == commits
     published.at("main").tree["WITHDRAWN.json.sig"] = Blob(b"a stranger's", False)
     assert cli(*withdrawn, "--sign", key).code == 0 and cli(*ann).code == 0  # it is replaced
-    withdraw.on_hub(REPO, "1.1.0", "by somebody without a key")  # a mark more, which ann's signature is not of
+    withdraw.on_hub(REPO, "1.1.0", "by somebody without a key")  # one more mark, not covered by ann's signature
     assert "WITHDRAWN.json.sig" not in published.at("main").tree
     assert "nobody signed this withdrawal" in cli(*ann).err
-    refused = cli(*withdrawn, "--sign", key)  # ann would vouch for it
+    refused = cli(*withdrawn, "--sign", key)  # ann's signature would cover it
     assert refused.code == 1 and "says of 1.1.0 what was not said here" in refused.err
     assert "say --hub, too" in cli("withdraw", "1.0.0", "--reason", "x", "--sign", key, "-C", ws).err
     (ws / "releases" / "withdrawn.json").unlink()
@@ -141,46 +141,46 @@ def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases)
     old, new = (tree(home) for home in releases)
     withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
     assert list(published.tags) == ["v1.1.0"] and held(published, "v1.1.0") == new
-    left = [c for c in reachable(published) if c.tree.get("manifest.json")]
-    assert left and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in left)
+    commits = [c for c in reachable(published) if c.tree.get("manifest.json")]
+    assert commits and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in commits)
     only_old = set(old.values()) - set(new.values())
     assert not [blob for blob in hub.large.values() if blob in only_old]
 
 
 @pytest.mark.parametrize("cut_off", [False, True])
 def test_an_erased_version_is_gone_under_a_tag_of_ones_own_too(published, releases, cut_off):
-    """A tag such as `paper` kept all of it, on a commit of its own, and nothing was said."""
+    """A tag such as `paper` kept all of the version, on its own commit, without a message."""
     published.tags["paper"], published.tags["latest"] = published.tags["v1.0.0"], published.tags["v1.1.0"]
-    if cut_off:  # an earlier run had put the tag's content on a branch, and had not got further
+    if cut_off:  # an earlier run had put the tag's content on a branch and then stopped
         published.branches["keep-paper"] = [published.at(published.tags.pop("paper"))]
-    done = withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
-    assert "tag paper deleted, as it held 1.0.0" in done
+    steps = withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
+    assert "tag paper deleted, as it held 1.0.0" in steps
     assert set(published.tags) == {"v1.1.0", "latest"} and not published.branches
     assert held(published, "latest") == tree(releases[1])
-    left = [c for c in reachable(published) if c.tree.get("manifest.json")]
-    assert left and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in left)
+    commits = [c for c in reachable(published) if c.tree.get("manifest.json")]
+    assert commits and all(json.loads(c.tree["manifest.json"].content)["version"] == "1.1.0" for c in commits)
 
 
 def test_an_erasure_takes_no_file_of_another_branch_and_names_it(published, hub):
-    """Large files that only a branch had were deleted for good, and the erased version stayed on it, unsaid."""
-    own = Blob(b"PAR1 somebody's draft", True)
-    hub.large[own.sha256] = own.content
-    published.branches["draft"] = [published.made("draft", "", {"data/own.parquet": own})]
-    done = withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
-    assert own.sha256 in hub.large
-    assert "branch draft left as it is: if 1.0.0 is in it, delete it and run this again" in done
+    """Large files that only a branch had were deleted for good, and the erased version stayed on it, unreported."""
+    draft = Blob(b"PAR1 somebody's draft", True)
+    hub.large[draft.sha256] = draft.content
+    published.branches["draft"] = [published.made("draft", "", {"data/own.parquet": draft})]
+    steps = withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
+    assert draft.sha256 in hub.large
+    assert "branch draft left as it is: if 1.0.0 is in it, delete it and run this again" in steps
 
 
 def test_erasing_what_main_holds_takes_its_files_away(published, releases):
     withdraw.on_hub(REPO, "1.1.0", "wrong", erase=True)
     assert set(published.at("main").tree) == {".gitattributes", "README.md", "WITHDRAWN.json"}
     assert held(published, "v1.0.0") == tree(releases[0]) and list(published.tags) == ["v1.0.0"]
-    stage.publish(releases[0], REPO)  # what stays can be published on
+    stage.publish(releases[0], REPO)  # the repository can still be published to
 
 
 @pytest.mark.parametrize("erase", [False, True])
 def test_what_was_withdrawn_elsewhere_is_not_published_again(published, releases, cli, erase):
-    withdraw.on_hub(REPO, "1.1.0", "wrong", erase=erase)  # by a colleague: this workspace knows nothing of it
+    withdraw.on_hub(REPO, "1.1.0", "wrong", erase=erase)  # by a colleague, without a record in this workspace
     commits = len(published.commits)
     for dry in (True, False):
         with pytest.raises(HubError, match=r"v1\.1\.0 was withdrawn there: wrong"):
@@ -190,10 +190,10 @@ def test_what_was_withdrawn_elsewhere_is_not_published_again(published, releases
 
 
 def test_a_withdrawal_says_why(published, releases, cli):
-    for words in ((), ("--hub", "--repo", REPO)):
-        ran = cli("withdraw", "1.0.0", "--reason", " ", *words, "-C", releases[0].parent.parent)
-        assert ran.code == 1 and "--reason is empty" in ran.err
-    withdraw.on_hub(REPO, "1.0.0", "")  # as an older program took it
+    for args in ((), ("--hub", "--repo", REPO)):
+        result = cli("withdraw", "1.0.0", "--reason", " ", *args, "-C", releases[0].parent.parent)
+        assert result.code == 1 and "--reason is empty" in result.err
+    withdraw.on_hub(REPO, "1.0.0", "")  # an older program accepted an empty reason
     with pytest.raises(HubError, match="was withdrawn there"):
         stage.publish(releases[0], REPO)
     assert cli("verify", f"{REPO}@1.0.0", "--json").json["withdrawn"] == ""
@@ -233,9 +233,9 @@ def test_what_is_damaged_on_the_hub_is_named(published, path, harm):
 
 def test_a_version_that_is_not_there(published, cli, releases):
     ws = releases[0].parent.parent
-    ran = cli("withdraw", "9.0.0", "--reason", "x", "--hub", "--repo", REPO, "-C", ws)
-    assert ran.code == 1 and "v1.0.0, v1.1.0" in ran.err
-    assert not (ws / "releases" / "withdrawn.json").exists()  # a slip of the pen marks nothing
+    result = cli("withdraw", "9.0.0", "--reason", "x", "--hub", "--repo", REPO, "-C", ws)
+    assert result.code == 1 and "v1.0.0, v1.1.0" in result.err
+    assert not (ws / "releases" / "withdrawn.json").exists()  # a typo marks nothing
     assert cli("withdraw", "1.0.0", "--reason", "x", "--erase", "-C", ws).code == 1
 
 
