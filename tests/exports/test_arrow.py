@@ -11,36 +11,36 @@ def turn(role, text):
 
 
 def prompts(*talks, cut=99, added=None, disclosed=None):
-    said = pl.Series(list(talks), dtype=pl.List(tables.TURN))
-    many = len(talks)
-    extra, where = (pl.Series(given or [None] * many, dtype=pl.String) for given in (added, disclosed))
+    turns = pl.Series(list(talks), dtype=pl.List(tables.TURN))
+    size = len(talks)
+    extra, place = (pl.Series(values or [None] * size, dtype=pl.String) for values in (added, disclosed))
     kind = rows.schemas()["sft"].field("prompt").type.value_type
-    return shapes.prompts(said, pl.Series([cut] * many), pl.Series([True] * many), kind, extra, where).to_pylist()
+    return shapes.prompts(turns, pl.Series([cut] * size), pl.Series([True] * size), kind, extra, place).to_pylist()
 
 
 def test_a_prompt_takes_turns_and_ends_with_the_user():
-    words = ["Hi", " I faint at blood ", "Noted", "  ", "Any year?", "1990s", "Let me think"]
-    said = [turn("recommender" if n in (2, 4, 6) else "seeker", text) for n, text in enumerate(words)]
-    wanted = [
+    texts = ["Hi", " I faint at blood ", "Noted", "  ", "Any year?", "1990s", "Let me think"]
+    turns = [turn("recommender" if n in (2, 4, 6) else "seeker", text) for n, text in enumerate(texts)]
+    expected = [
         {"role": "user", "content": "Hi\nI faint at blood"},
         {"role": "assistant", "content": "Noted\nAny year?"},
         {"role": "user", "content": "1990s"},
     ]
     # neighbours in the table stay apart, also where one has nothing to say
-    assert prompts(said, [], [turn("recommender", "Hm")], said) == [wanted, [], [], wanted]
-    assert prompts(said, cut=2) == [wanted[:1]]
+    assert prompts(turns, [], [turn("recommender", "Hm")], turns) == [expected, [], [], expected]
+    assert prompts(turns, cut=2) == [expected[:1]]
 
 
 def test_an_injected_sentence_stands_in_the_last_word_of_the_seeker():
-    said = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
-    got = prompts(said, said, added=["I faint.", None])
-    assert [p[-1]["content"] for p in got] == ["A film I faint.", "A film"] and got[0][0]["content"] == "Hi"
+    turns = [turn("seeker", "Hi"), turn("recommender", "Yes?"), turn("seeker", "A film")]
+    chats = prompts(turns, turns, added=["I faint.", None])
+    assert [p[-1]["content"] for p in chats] == ["A film I faint.", "A film"] and chats[0][0]["content"] == "Hi"
 
 
 def test_an_injected_sentence_may_stand_in_the_first_word_of_the_seeker():
-    said = [turn("recommender", "Yes?"), turn("seeker", "Hi"), turn("recommender", "And?"), turn("seeker", "A film")]
-    got = prompts(said, said, added=["I faint."] * 2, disclosed=["first", "last"])
-    assert [[m["content"] for m in p] for p in got] == [
+    turns = [turn("recommender", "Yes?"), turn("seeker", "Hi"), turn("recommender", "And?"), turn("seeker", "A film")]
+    chats = prompts(turns, turns, added=["I faint."] * 2, disclosed=["first", "last"])
+    assert [[m["content"] for m in p] for p in chats] == [
         ["Yes?", "Hi I faint.", "And?", "A film"],
         ["Yes?", "Hi", "And?", "A film I faint."],
     ]

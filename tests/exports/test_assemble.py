@@ -12,32 +12,32 @@ from tests.worlds.release_world import conversation, film, label
 
 
 def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli):
-    rows, said = world.requests()
+    rows, labels = world.requests()
     rare = [label(rows[n], "needles", quote="what next") for n in (0, 2)]
     nobody = conversation("nobody", "Hi", f"Try {film('D')}", "ok", day=3)
     flag = label(rows[0], "needles") | {"label": "flag", "kind": "item_flag", "subject": world.item("A")}
-    ws = world.fill(workspace, [*rows, nobody], [*said, *rare, flag])
-    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert ran["in_conversations_only"] == {"has a withheld trait": 2, "reviewed by nobody": 1}
-    here = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")]
-    assert ran["dropped"] == {} and ran["out"] == pl.concat(here).height == 41  # what is there was not dropped
+    ws = world.fill(workspace, [*rows, nobody], [*labels, *rare, flag])
+    result = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert result["in_conversations_only"] == {"has a withheld trait": 2, "reviewed by nobody": 1}
+    frames = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")]
+    assert result["dropped"] == {} and result["out"] == pl.concat(frames).height == 41  # what is there was not dropped
     train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
     assert set(train["trait"]) == {"gore"} and "needles" in manifest(ws)["withheld"]
     learned = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
     assert not {*world.released(ws, "c000", "c002", "nobody")} & set(learned)
-    said_ = (ws.releases / "1.0.0/README.md").read_text()
+    card = (ws.releases / "1.0.0/README.md").read_text()
     # what people found of films is nobody's label: it stays, and the card does not deny it
     assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]
-    assert "No person's label and no review on these is in the dataset" in said_
-    assert "1 conversations were reviewed by nobody" in said_ and "fewer than 5 different people" in said_
+    assert "No person's label and no review on these is in the dataset" in card
+    assert "1 conversations were reviewed by nobody" in card and "fewer than 5 different people" in card
 
 
 @pytest.mark.parametrize("why", ["removed on request", "crisis"])
 def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     """c001 stood in train, and was dropped as one that straddles, for a late one of its person that nobody is given."""
-    rows, said = world.requests()
+    rows, labels = world.requests()
     late = conversation("late", "Hi", f"Try {film('D')}", "ok", day=39, seeker="p1")
-    ws = world.fill(workspace, [*rows, late], said)
+    ws = world.fill(workspace, [*rows, late], labels)
     if why == "crisis":
         mark = {"conversation": "late", "digest": late["digest"], "language": "en", "language_score": 1.0}
         store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"revision": 0, "crisis": True, "replaced": 0}]))
@@ -45,68 +45,68 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
         (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,late,\n")
     assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {why: 1}
     assert plan(ws).left_out[why] == 1 and "straddles split" not in plan(ws).left_out
-    before = cli("release", "1.0.1", "-C", ws.root, "--json").json["splits"]
-    assert before == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if it had never been there
+    split_sizes = cli("release", "1.0.1", "-C", ws.root, "--json").json["splits"]
+    assert split_sizes == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if it had never been there
 
 
 def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace, cli):
     """There was no release any more, and the `catalog apart` that the message told did nothing."""
-    rows, said = world.requests()
+    rows, labels = world.requests()
     flags = [
-        label(rows[0], "needles", verdict) | {"label": x, "kind": "item_flag", "subject": world.item(x)}
-        for x, verdict in (("D", "absent"), ("E", "present"), ("F", "absent"), ("G", "unsure"))
+        label(rows[0], "needles", verdict) | {"label": letter, "kind": "item_flag", "subject": world.item(letter)}
+        for letter, verdict in (("D", "absent"), ("E", "present"), ("F", "absent"), ("G", "unsure"))
     ]
-    ws = world.fill(workspace, rows, [*said, *flags])
+    ws = world.fill(workspace, rows, [*labels, *flags])
     for first, later in ("DE", "FG"):
         adding.join_rows(ws, f"csv:{first}", f"csv:{later}")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    found = pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")
+    table = pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")
     # of two that differ the worse, as verdicts count them: who was unsure said nothing
-    assert dict(found.select("item", "verdict").iter_rows()) == {world.item("D"): "present", world.item("F"): "absent"}
+    assert dict(table.select("item", "verdict").iter_rows()) == {world.item("D"): "present", world.item("F"): "absent"}
 
 
 @pytest.mark.slow
 def test_a_label_with_nobody_behind_it_makes_no_conversation_reviewed(workspace, cli):
-    rows, said = world.requests()
-    said[1] |= {"verdict": None, "method": "unresolved", "spans": []}  # was present; both reviewers are set aside
-    said[2] |= {"digest": "older"}  # absent, of another text
-    ws = world.fill(workspace, rows, said)
-    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert ran["in_conversations_only"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
+    rows, labels = world.requests()
+    labels[1] |= {"verdict": None, "method": "unresolved", "spans": []}  # was present; both reviewers are set aside
+    labels[2] |= {"digest": "older"}  # absent, of another text
+    ws = world.fill(workspace, rows, labels)
+    result = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert result["in_conversations_only"] == {"reviewed by nobody": 2} and manifest(ws)["unreviewed"] == 2
     for config in ("sft", "grpo"):
-        listed = pl.read_parquet(ws.releases / f"1.0.0/data/{config}/train.parquet")["conversation"]
-        there, *gone = world.released(ws, "c000", "c001", "c002")
-        assert there in listed and not {*gone} & set(listed)
+        listed_ids = pl.read_parquet(ws.releases / f"1.0.0/data/{config}/train.parquet")["conversation"]
+        kept_id, *removed_ids = world.released(ws, "c000", "c001", "c002")
+        assert kept_id in listed_ids and not {*removed_ids} & set(listed_ids)
     assert cli("release", "2.0.0", "--unreviewed", "-C", ws.root, "--json").json["in_conversations_only"] == {}
 
 
 def test_crisis_and_clusters_are_honoured(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows, said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, labels)
     mark = {"conversation": "c005", "digest": rows[5]["digest"], "revision": 0, "language": "en", "language_score": 1.0}
     store.append(ws, tables.MARKS, tables.MARKS.frame([mark | {"crisis": True, "replaced": 0}]))
-    twins = [{"conversation": c, "revision": 0, "cluster": "t"} for c in ("c001", "c039")]
+    twins = [{"conversation": name, "revision": 0, "cluster": "t"} for name in ("c001", "c039")]
     store.append(ws, tables.CLUSTERS, tables.CLUSTERS.frame(twins))
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c007,\n")
-    ran = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert ran["dropped"] == {"crisis": 1, "removed on request": 1, "straddles split": 1}
-    left = pl.concat([pl.read_parquet(p) for p in (ws.releases / "1.0.0/data/conversations").glob("*")])
-    last, *gone = world.released(ws, "c039", "c005", "c001", "c007")
-    assert not {*gone} & set(left["conversation"]) and last in set(left["conversation"])
+    result = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert result["dropped"] == {"crisis": 1, "removed on request": 1, "straddles split": 1}
+    remaining = pl.concat([pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")])
+    last_id, *removed_ids = world.released(ws, "c039", "c005", "c001", "c007")
+    assert not {*removed_ids} & set(remaining["conversation"]) and last_id in set(remaining["conversation"])
 
 
 @pytest.mark.slow
 def test_titles_without_a_year_are_items_where_the_workspace_says_so(workspace, cli):
-    rows, said = world.requests()
+    rows, labels = world.requests()
     plain = conversation("plain", "What next?", "You should watch Film D tonight.", "Thanks!", day=3)
-    ws = world.fill(workspace, [*rows, plain], [*said, label(plain, verdict="absent")])
-    ran = cli("release", "1.0.0", "-C", ws.root, "--json")
-    assert ran.json["in_conversations_only"] == {"no linked item": 1}
+    ws = world.fill(workspace, [*rows, plain], [*labels, label(plain, verdict="absent")])
+    result = cli("release", "1.0.0", "-C", ws.root, "--json")
+    assert result.json["in_conversations_only"] == {"no linked item": 1}
     config = (ws.root / "saferec.toml").read_text()
     (ws.root / "saferec.toml").write_text(config.replace("[release]", '[release]\ntitles = "any"'))
-    ran = cli("release", "2.0.0", "-C", ws.root, "--json")
-    assert not ran.err and ran.json["in_conversations_only"] == {}
-    learned = pl.concat([pl.read_parquet(p) for p in (ws.releases / "2.0.0/data/grpo").glob("*")])
+    result = cli("release", "2.0.0", "-C", ws.root, "--json")
+    assert not result.err and result.json["in_conversations_only"] == {}
+    learned = pl.concat([pl.read_parquet(path) for path in (ws.releases / "2.0.0/data/grpo").glob("*")])
     (plain_id,) = world.released(ws, "plain")
     (row,) = learned.filter(conversation=plain_id).to_dicts()
     assert row["truth"] == [world.item("D")]

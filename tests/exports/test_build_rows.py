@@ -12,9 +12,9 @@ from tests.worlds.release_world import conversation, conversations, film, label,
 
 def test_a_seeker_on_both_sides_keeps_the_latest_split():
     rows = [conversation(f"c{n}", "hi", day=n, seeker="ann" if n in (0, 8, 9) else None) for n in range(10)]
-    got = split(rows, validation=0.1, test=0.1).filter("straddles")["conversation"].to_list()
-    assert got == ["c0", "c8"]  # ann's day 9 is test; her train and validation rows must go
-    _, drops = learn([r | {"turns": r["turns"]} for r in rows])
+    straddling = split(rows, validation=0.1, test=0.1).filter("straddles")["conversation"].to_list()
+    assert straddling == ["c0", "c8"]  # ann's day 9 is test; her train and validation rows must go
+    _, drops = learn([row | {"turns": row["turns"]} for row in rows])
     assert drops.filter(reason="straddles split")["place"].to_list() == ["c0", "c8"]
 
 
@@ -39,8 +39,8 @@ AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "o
 )
 def test_request_and_answer(turns, accepted, cut, truth, named, seen):
     row = only([conversation("c", *turns, accepted=accepted)])
-    found = row["cut"], *(letters(row[name]) for name in ("truth", "named", "seen"))
-    assert found == (cut, truth, named, seen)
+    request = row["cut"], *(letters(row[name]) for name in ("truth", "named", "seen"))
+    assert request == (cut, truth, named, seen)
 
 
 def test_what_has_no_answer_or_no_request_is_counted_and_kept_apart():
@@ -73,8 +73,8 @@ TWICE = ("Hi", f"Try {film('D')}", "More?", f"{film('E')}, {film('D')}", "More?"
 )
 def test_each_turn_with_new_items_is_a_request(accepted, expected):
     built, _ = learn([conversation("c", *TWICE, accepted=accepted)], terms=release.Terms(unreviewed=True, turns=True))
-    found = built.select("further", "cut", "truth", "truth_kind", "asks").rows()
-    assert [(n, cut, letters(truth), kind, asks) for n, cut, truth, kind, asks in found] == expected
+    requests = built.select("further", "cut", "truth", "truth_kind", "asks").rows()
+    assert [(n, cut, letters(truth), kind, asks) for n, cut, truth, kind, asks in requests] == expected
 
 
 def test_a_test_request_without_an_answer_is_kept_where_that_is_allowed():
@@ -91,7 +91,7 @@ def test_a_test_request_without_an_answer_is_kept_where_that_is_allowed():
 
 def test_only_evidence_in_the_request_makes_a_trait_known():
     talk = conversation("c", "I faint at blood", f"Try {film('D')}", "No needles though", accepted="D")
-    said = [
+    label_rows = [
         label(talk, "gore", quote="faint at blood", form="explicit"),
         label(talk, "needles", quote="No needles"),
         label(talk, "medical_trauma"),  # present, but nobody marked where
@@ -100,7 +100,7 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
         label(talk, "animal_harm", verdict="unsure"),
         label(talk, "torture", verdict="absent"),
     ]
-    built, _ = learn([talk], said, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
+    built, _ = learn([talk], label_rows, voiced=["r2"])  # r2 saw sad endings; r3, alone, saw no hate speech
     row = built.row(0, named=True)
     assert (row["traits"], row["form"]) == (["gore"], ["explicit"])
     assert release.conditions(built) == {"own_words": 1, "none": 0}
@@ -110,6 +110,6 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
 
 def test_a_label_on_another_text_is_unresolved_again():
     talk = conversation("c", "I faint at blood", f"Try {film('D')}", "ok")
-    known = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
-    row = known.row(0, named=True)
+    labels_ = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
+    row = labels_.row(0, named=True)
     assert (row["verdict"], row["method"], row["spans"], row["form"]) == (None, "unresolved", [], None)

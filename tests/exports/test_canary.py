@@ -16,47 +16,47 @@ from tests.worlds import release_world as world
 def test_every_row_and_every_description_has_it(released):
     """Labels, reviews and items had none, and whoever passes them on passes quotes and verdicts on."""
     home = released.releases / "1.0.0"
-    mark = json.loads((home / "manifest.json").read_text())["canary"]
+    guid = json.loads((home / "manifest.json").read_text())["canary"]
     for path in (home / "data").glob("*/*.parquet"):
         table = pl.read_parquet(path, glob=False)
-        assert table["canary"].unique().to_list() == [canary.sentence(mark)] * (table.height > 0), path
+        assert table["canary"].unique().to_list() == [canary.sentence(guid)] * (table.height > 0), path
     for name in ("README.md", "croissant.json", "provenance.json"):
-        assert canary.is_in(mark, home / name), name
+        assert canary.is_in(guid, home / name), name
 
 
 def test_it_stays_the_same_between_versions_and_differs_between_datasets(workspace):
-    mark = canary.guid(workspace, "films")
-    assert mark == canary.guid(workspace, "films") != canary.guid(workspace, "games")
-    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", mark)
+    guid = canary.guid(workspace, "films")
+    assert guid == canary.guid(workspace, "films") != canary.guid(workspace, "games")
+    assert re.fullmatch(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", guid)
 
 
 def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path, cli):
     home = released.releases / "1.0.0"
-    mark = json.loads((home / "manifest.json").read_text())["canary"]
-    ways = [
-        lambda n: (b"x" * (canary._CHUNK - n)) + mark.encode() + b"\n more",  # over the end of a piece, too
-        lambda n: json.dumps({"id": n, "text": f"1. Saw (2004)\n{canary.sentence(mark)}"}).encode(),
-        lambda n: gzip.compress(b"a" * n + mark.upper().encode()),
-        lambda n: f"{'é' * n} {mark}".encode("utf-16"),
-        lambda n: b"\xff\xfe\x00" * n + mark.encode(),
+    guid = json.loads((home / "manifest.json").read_text())["canary"]
+    encodings = [
+        lambda n: (b"x" * (canary._CHUNK - n)) + guid.encode() + b"\n more",  # over the end of a piece, too
+        lambda n: json.dumps({"id": n, "text": f"1. Saw (2004)\n{canary.sentence(guid)}"}).encode(),
+        lambda n: gzip.compress(b"a" * n + guid.upper().encode()),
+        lambda n: f"{'é' * n} {guid}".encode("utf-16"),
+        lambda n: b"\xff\xfe\x00" * n + guid.encode(),
     ]
     planted = [tmp_path / f"{n}.txt" for n in range(100)]
     for n, path in enumerate(planted):
-        path.write_bytes(ways[n % 5](n // 5 * 2))
-    other = tmp_path / "clean.jsonl"
-    other.write_text(mark[:-1] + "\n" + mark.replace("-", " "))
-    words = [word for path in (*planted, other) for word in ("--contamination", path)]
-    found = cli("verify", home, *words, "--json").json
-    assert found["canary_in"] == [str(path) for path in planted]
+        path.write_bytes(encodings[n % 5](n // 5 * 2))
+    clean = tmp_path / "clean.jsonl"
+    clean.write_text(guid[:-1] + "\n" + guid.replace("-", " "))
+    args = [arg for path in (*planted, clean) for arg in ("--contamination", path)]
+    summary = cli("verify", home, *args, "--json").json
+    assert summary["canary_in"] == [str(path) for path in planted]
 
 
 def test_what_cannot_be_searched_is_said_and_never_called_clean(released, tmp_path, cli):
     home = shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
-    told = cli("verify", home, "--contamination", home / "data/grpo/test.parquet")
-    assert told.code == 1 and "packed (parquet), which nobody can search" in told.err
+    result = cli("verify", home, "--contamination", home / "data/grpo/test.parquet")
+    assert result.code == 1 and "packed (parquet), which nobody can search" in result.err
     manifest = json.loads((home / "manifest.json").read_text())
-    for wrong in (None, "", "e"):  # "e" would be found everywhere
-        (home / "manifest.json").write_text(json.dumps(manifest | {"canary": wrong}))
+    for invalid in (None, "", "e"):  # "e" would be found everywhere
+        (home / "manifest.json").write_text(json.dumps(manifest | {"canary": invalid}))
         world.seal(home, "README.md")
         assert "it has no canary" in cli("verify", home, "--contamination", home / "README.md").err
     assert cli("verify", home).code == 0

@@ -1,4 +1,4 @@
-"""Claims of the rules in a release: of the request alone, of the text as it is now, and of no withheld trait."""
+"""Claims of the rules in a release: only from the request, only from the current text, and of no withheld trait."""
 
 import polars as pl
 
@@ -11,8 +11,8 @@ FAINT = "I faint when people bleed."
 
 
 def talk(name, *turns):
-    said = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]
-    return {"conversation": name, "digest": f"d-{name}", "turns": said}
+    rows = [{"role": ("seeker", "recommender")[n % 2], "text": t, "items": []} for n, t in enumerate(turns)]
+    return {"conversation": name, "digest": f"d-{name}", "turns": rows}
 
 
 def test_what_is_claimed_stands_before_the_cut_in_the_text_of_now():
@@ -21,27 +21,27 @@ def test_what_is_claimed_stands_before_the_cut_in_the_text_of_now():
         talk("late", "Hi", "Film A?", "I can't watch gore."),
         talk("plain", "Something funny, please.", "Film A?"),
     ]
-    made = matcher.propose(pl.DataFrame(talks), taxonomy.load())
-    known = claims.of_rules(made)
+    proposals = matcher.propose(pl.DataFrame(talks), taxonomy.load())
+    rule_claims = claims.of_rules(proposals)
     rows = pl.DataFrame(talks).select("digest", subject="conversation", conversation="r-" + pl.col("conversation"))
     rows = rows.with_columns(cut=1)
-    listed = claims.add(rows, known, TRAITS)
-    assert dict(listed.select("subject", "claims").iter_rows()) == {"early": ["gore"], "late": [], "plain": []}
-    other = rows.with_columns(digest=pl.lit("edited since"))
-    assert not any(claims.add(other, known, TRAITS)["claims"].to_list())
-    assert not any(claims.add(rows, known, [t for t in TRAITS if t != "gore"])["claims"].to_list())  # withheld
+    result = claims.add(rows, rule_claims, TRAITS)
+    assert dict(result.select("subject", "claims").iter_rows()) == {"early": ["gore"], "late": [], "plain": []}
+    edited = rows.with_columns(digest=pl.lit("edited since"))
+    assert not any(claims.add(edited, rule_claims, TRAITS)["claims"].to_list())
+    assert not any(claims.add(rows, rule_claims, [t for t in TRAITS if t != "gore"])["claims"].to_list())  # withheld
     for change in ({"proposer": "some-model"}, {"version": "rules-0"}, {"verdict": "unsure"}):
-        assert claims.of_rules(made.with_columns(pl.lit(v).alias(k) for k, v in change.items())).is_empty()
+        assert claims.of_rules(proposals.with_columns(pl.lit(v).alias(k) for k, v in change.items())).is_empty()
 
 
 def test_a_sentence_of_ours_is_read_beside_the_request():
-    known = claims.of_rules(
+    rule_claims = claims.of_rules(
         matcher.propose(pl.DataFrame([talk("a", "No spiders, I panic.", "Film A?")]), taxonomy.load())
     )
     rows = pl.DataFrame({"conversation": ["x", "y"], "subject": ["a", "b"], "digest": ["d-a", "d-b"], "cut": [1, 1]})
     added = rows.with_columns(added=pl.lit(FAINT))
-    made = claims.add(added, known, TRAITS, TRAITS)
-    assert made["claims"].to_list()[0] == sorted({"spiders_snakes", *made["claims"].to_list()[1]})
-    assert made["claims"].to_list()[1] == sorted(matcher.claimed([FAINT])) != []
-    # where too few people have a trait to name any, what our own sentence says is no secret of theirs
-    assert claims.add(added, known, [], TRAITS)["claims"].to_list() == [made["claims"].to_list()[1]] * 2
+    result = claims.add(added, rule_claims, TRAITS, TRAITS)
+    assert result["claims"].to_list()[0] == sorted({"spiders_snakes", *result["claims"].to_list()[1]})
+    assert result["claims"].to_list()[1] == sorted(matcher.claimed([FAINT])) != []
+    # where too few people have a trait to release it, our own sentence still reveals nothing about them
+    assert claims.add(added, rule_claims, [], TRAITS)["claims"].to_list() == [result["claims"].to_list()[1]] * 2

@@ -23,21 +23,21 @@ def test_croissant_validates_and_reads(home):
     mlcroissant = pytest.importorskip("mlcroissant")
     data = mlcroissant.Dataset(str(home / "croissant.json"))
     assert not data.metadata.issues.errors
-    said = json.loads((home / "croissant.json").read_text())
-    assert {key.removeprefix("rai:") for key in said if key.startswith("rai:")} == RAI
+    document = json.loads((home / "croissant.json").read_text())
+    assert {key.removeprefix("rai:") for key in document if key.startswith("rai:")} == RAI
     manifest = json.loads((home / "manifest.json").read_text())
     # no clock is asked: a date of publication would be that of somebody's request
-    assert "datePublished" not in said and said["temporalCoverage"] == f"../{manifest['created']}"
-    fields = [field for records in said["recordSet"] for field in records["field"]]
+    assert "datePublished" not in document and document["temporalCoverage"] == f"../{manifest['created']}"
+    fields = [field for records in document["recordSet"] for field in records["field"]]
     assert len(fields) > 50 and all(field["description"] for field in fields)
     data_files = {p: f["sha256"] for p, f in manifest["files"].items() if p.startswith("data/")}
-    assert {f["contentUrl"]: f["sha256"] for f in said["distribution"]} == data_files
+    assert {f["contentUrl"]: f["sha256"] for f in document["distribution"]} == data_files
     for config in ("sft", "grpo", "safecrs", "labels", "items"):
         split = rows.CONFIGS[config][-1]
-        read = list(data.records(f"{config}-{split}"))
+        records_ = list(data.records(f"{config}-{split}"))
         frame = pl.read_parquet(home / f"data/{config}/{split}.parquet")
         first = frame.columns[0] if config != "safecrs" else "conversation"
-        assert [r[f"{config}-{split}/{first}"].decode() for r in read] == frame[first].to_list()
-    talk = next(iter(data.records("sft-test")))["sft-test/prompt"]
+        assert [r[f"{config}-{split}/{first}"].decode() for r in records_] == frame[first].to_list()
+    messages = next(iter(data.records("sft-test")))["sft-test/prompt"]
     prompt = pl.read_parquet(home / "data/sft/test.parquet")["prompt"][0]
-    assert [t["sft-test/prompt/content"].decode() for t in talk] == [t["content"] for t in prompt]
+    assert [t["sft-test/prompt/content"].decode() for t in messages] == [t["content"] for t in prompt]

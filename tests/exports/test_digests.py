@@ -10,7 +10,7 @@ from tests.worlds.release_world import reseal
 
 def test_row_digests_do_not_hang_on_how_a_table_is_cut():
     schema = rows.schemas({"gore": "g"})["safecrs"]
-    made = [
+    rows_ = [
         {
             "prompt": [{"role": "user", "content": "é" * n}],
             "completion": None if n % 2 else [],
@@ -20,25 +20,25 @@ def test_row_digests_do_not_hang_on_how_a_table_is_cut():
         | {"conversation": str(n), "condition": None}
         for n in range(7)
     ]
-    table = pa.Table.from_pylist(made, schema=schema)
+    table = pa.Table.from_pylist(rows_, schema=schema)
 
     def digest(*parts):
-        one = RowDigest()
+        digest_ = RowDigest()
         for part in parts:
-            one.add(part)
-        return one.hex()
+            digest_.add(part)
+        return digest_.hex()
 
-    whole = digest(table)
-    assert whole == digest(table.slice(0, 3), table.slice(3, 1), table.slice(4))
-    assert whole == digest(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
-    other = [row | {"seen_titles": ["", None]} if n == 3 else row for n, row in enumerate(made)]
-    assert digest(pa.Table.from_pylist(other, schema=schema)) != whole
-    moved = [*made[1:], made[0]]
-    assert digest(pa.Table.from_pylist(moved, schema=schema)) != whole
+    expected = digest(table)
+    assert expected == digest(table.slice(0, 3), table.slice(3, 1), table.slice(4))
+    assert expected == digest(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
+    changed = [row | {"seen_titles": ["", None]} if n == 3 else row for n, row in enumerate(rows_)]
+    assert digest(pa.Table.from_pylist(changed, schema=schema)) != expected
+    reordered = [*rows_[1:], rows_[0]]
+    assert digest(pa.Table.from_pylist(reordered, schema=schema)) != expected
 
 
 def test_a_row_that_changed_under_fitting_checksums_is_found(home, cli):
     reseal(home, "data/labels/test.parquet", lambda t: t.take(list(range(t.num_rows))[::-1]))
-    ran = cli("verify", home)
-    assert ran.code == 1 and "data/labels/test.parquet: its rows are not those" in ran.err
+    result = cli("verify", home)
+    assert result.code == 1 and "data/labels/test.parquet: its rows are not those" in result.err
     assert pq.read_metadata(home / "data/labels/test.parquet").num_rows == 4

@@ -41,9 +41,9 @@ for name in get_dataset_config_names(folder):
 def read(folder, home):
     """config -> its rows per split and its features, as load_dataset gives them in a process of its own."""
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "hf")}
-    ran = subprocess.run([sys.executable, "-c", READ, folder], env=env, capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stderr
-    return {row["config"]: row for row in map(json.loads, ran.stdout.splitlines())}
+    result = subprocess.run([sys.executable, "-c", READ, folder], env=env, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    return {row["config"]: row for row in map(json.loads, result.stdout.splitlines())}
 
 
 @pytest.mark.slow
@@ -58,16 +58,16 @@ def test_datasets_reads_every_config_offline(released, tmp_path):
     sft, raw, grpo = (found[c]["splits"]["train"] for c in ("sft", "sft_raw", "grpo"))
     assert [r["conversation"] for r in sft] == [r["conversation"] for r in raw] == [r["conversation"] for r in grpo]
     assert [r["prompt"] for r in sft] == [r["prompt"] for r in grpo]
-    hurt = next(r for r in grpo if r["condition"] == "own_words")
-    assert (hurt["traits"], hurt["form"], hurt["k"]) == (["gore"], ["implicit"], 10)
+    own_words = next(r for r in grpo if r["condition"] == "own_words")
+    assert (own_words["traits"], own_words["form"], own_words["k"]) == (["gore"], ["implicit"], 10)
     items = {r["item"]: r for r in found["items"]["splits"]["catalog"]}
-    bad = {i for i, r in items.items() if "gore" not in r["clear"]}
-    assert bad == {item(x) for x in "ABCL"} and "gore" in items[item("A")]["violated"]
+    unsafe = {i for i, r in items.items() if "gore" not in r["clear"]}
+    assert unsafe == {item(letter) for letter in "ABCL"} and "gore" in items[item("A")]["violated"]
     # item A: gore is answered yes, so its risk is 1; nobody asked about needles
     assert dict(zip(items[item("A")]["risk_traits"], items[item("A")]["risk_values"], strict=True))["gore"] == 1.0
     assert "needles" not in items[item("A")]["risk_traits"]
-    safe = [r for r, g in zip(sft, grpo, strict=True) if g["traits"]]
-    assert safe and not any(set(r["items"]) & bad for r in safe)
+    safe_rows = [r for r, g in zip(sft, grpo, strict=True) if g["traits"]]
+    assert safe_rows and not any(set(r["items"]) & unsafe for r in safe_rows)
     label = next(r for r in found["labels"]["splits"]["train"] if r["verdict"] == "present")
     text = next(r for r in found["conversations"]["splits"]["train"] if r["conversation"] == label["conversation"])
     span = label["spans"][0]
@@ -104,11 +104,11 @@ def test_files_are_written_for_reading_and_for_sending_again(released):
 def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
     talk = conversation("c", "Hi", f"Try {film('D')}", "ok")
     world.fill(workspace, [talk], [world.label(talk, verdict="absent")])
-    said = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
-    assert (said["in"], said["out"]) == (1, 1)
-    found = read(workspace.releases / "1.0.0", tmp_path)
+    summary = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["out"]) == (1, 1)
+    configs = read(workspace.releases / "1.0.0", tmp_path)
     # `datasets` cannot load a split without rows: such a one has no file and no entry in the card, but a count of 0
-    assert {s: len(r) for s, r in found["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in found
+    assert {s: len(r) for s, r in configs["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in configs
     manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
     assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
     assert cli("verify", workspace.releases / "1.0.0").code == 0
@@ -116,22 +116,22 @@ def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
 
 def test_two_traits_may_share_an_official_key(workspace, cli):
     """A taxonomy with finer traits than the official one: whoever has either has the key."""
-    told = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
-    (workspace.root / "mine.toml").write_text(told.format("gore", "Blood") + told.format("wounds", "Wounds"))
+    template = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
+    (workspace.root / "mine.toml").write_text(template.format("gore", "Blood") + template.format("wounds", "Wounds"))
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace('# path = "my-traits.toml"', 'path = "mine.toml"'))
-    asked, said = world.requests()
+    rows_, labels = world.requests()
     # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
-    wounds = [world.label(row, "wounds", quote="what next") for row in asked[::4]]
-    ws = world.fill(store.Workspace.open(workspace.root), asked, said + wounds)
-    ran = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
-    assert ran.code == 0, ran.err
+    wounds = [world.label(row, "wounds", quote="what next") for row in rows_[::4]]
+    ws = world.fill(store.Workspace.open(workspace.root), rows_, labels + wounds)
+    result = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
+    assert result.code == 0, result.err
     parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]
     grpo = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("grpo/*.parquet")]
-    has = {row["conversation"]: bool(row["traits"]) for part in grpo for row in part}
-    found = {row["conversation"]: row["constraints"] for part in parts for row in part}
-    assert sum(has.values()) == 30
-    assert all(found[c] == {"Anti-gore": has[c] or None} for c in found)
+    has_trait = {row["conversation"]: bool(row["traits"]) for part in grpo for row in part}
+    constraints = {row["conversation"]: row["constraints"] for part in parts for row in part}
+    assert sum(has_trait.values()) == 30
+    assert all(constraints[c] == {"Anti-gore": has_trait[c] or None} for c in constraints)
 
 
 def test_what_a_corrected_label_may_change_stands_last():
@@ -140,8 +140,8 @@ def test_what_a_corrected_label_may_change_stands_last():
     moves |= {"groundtruth_with_release_year", "constraints"}
     for config in ("sft", "sft_raw", "grpo", "safecrs"):
         names = rows.schemas({"gore": "gore"})[config].names
-        moving = [name in moves for name in names]
-        assert moving == sorted(moving) and moving[-1], config
+        flags = [name in moves for name in names]
+        assert flags == sorted(flags) and flags[-1], config
         if "completion" in names:  # one run of bytes, the same in three configs
             assert names.index("completion") == names.index("prompt") + 1, config
 
@@ -153,7 +153,7 @@ def test_a_release_with_another_order_of_columns_is_proven_too(tmp_path):
     (tmp_path / "a").mkdir()
     pq.write_table(table, tmp_path / "a/b.parquet")
     proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)
-    for other in (table.drop(["trait"]), table.append_column("more", pa.array(["x"]))):
-        pq.write_table(other, tmp_path / "a/b.parquet")
+    for damaged in (table.drop(["trait"]), table.append_column("more", pa.array(["x"]))):
+        pq.write_table(damaged, tmp_path / "a/b.parquet")
         with pytest.raises(ReleaseError, match="column (trait|more) is not of the schema"):
             proof._check_table(tmp_path, "a/b.parquet", 1, schema, None)

@@ -1,4 +1,4 @@
-"""Whatever the Hub answers, and whenever: afterwards there is the old release or the new one, and a rerun completes."""
+"""After any fault of the Hub at any request the old release is there or the new one, and a rerun completes the rest."""
 
 import os
 import signal
@@ -26,11 +26,11 @@ BLOWS = {
     "403": Fault("", "", 403),
 }
 
-SOAK = bool(os.environ.get("SAFEREC_SOAK"))  # every fault at every request; without it, they take turns
+SOAK = bool(os.environ.get("SAFEREC_SOAK"))  # every fault at every request; otherwise they take turns
 
 
 def blows(number: int, many: int, names: list[str]) -> list[str]:
-    """The faults for this request: `many` of them, so that neighbours get others."""
+    """The faults for this request: `many` of them, different from those of the neighbouring requests."""
     return names if SOAK else [names[(number + step * 5) % len(names)] for step in range(many)]
 
 
@@ -42,7 +42,7 @@ def steps(hub: Hub, run, back) -> int:
 
 
 def disturbed(hub: Hub, run, back, number: int, blow: Fault) -> bool:
-    """Runs with the request `number` struck; did the run notice?"""
+    """Runs with a fault at request `number`; returns whether the run noticed it."""
     back()
     hub.strike_at, hub.blow = number, blow
     try:
@@ -55,7 +55,7 @@ def disturbed(hub: Hub, run, back, number: int, blow: Fault) -> bool:
 
 
 def campaign(hub: Hub, run, many: int, names: list[str]) -> Iterator[tuple[str, bool]]:
-    """(where, did the run notice) for each request of a run, struck by `many` of these faults."""
+    """Yields (description, whether the run noticed) for each request of a run and `many` of these faults."""
     back = snapshot(hub)
     for number in range(steps(hub, run, back)):
         for name in blows(number, many, names):
@@ -65,18 +65,18 @@ def campaign(hub: Hub, run, many: int, names: list[str]) -> Iterator[tuple[str, 
 def test_every_request_of_a_publish_may_fail_in_every_way(hub, tmp_path, monkeypatch, injected):
     first, second = two_releases(tmp_path / "ws")
     old, new = tree(first), tree(second)
-    monkeypatch.setattr(stage, "LARGE", sorted(map(len, new.values()))[-2])  # two files go one after the other
+    monkeypatch.setattr(stage, "LARGE", sorted(map(len, new.values()))[-2])  # two files are sent one after the other
     stage.publish(first, REPO)
     noticed = []
-    for where, failed in campaign(hub, lambda: stage.publish(second, REPO), 3, list(BLOWS)):
+    for case, failed in campaign(hub, lambda: stage.publish(second, REPO), 3, list(BLOWS)):
         noticed.append(failed)
         repo = hub.repos[REPO]
-        assert held(repo, "main") in (old, new), where
-        assert held(repo, "v1.0.0") == old and held(repo, "v1.1.0") in (None, new), where
-        assert failed or held(repo, "v1.1.0") == new, where
+        assert held(repo, "main") in (old, new), case
+        assert held(repo, "v1.0.0") == old and held(repo, "v1.1.0") in (None, new), case
+        assert failed or held(repo, "v1.1.0") == new, case
         stage.publish(second, REPO)
-        assert held(repo, "main") == held(repo, "v1.1.0") == new, where
-        assert [c.title for c in repo.commits].count("Release 1.1.0") == 1, where
+        assert held(repo, "main") == held(repo, "v1.1.0") == new, case
+        assert [c.title for c in repo.commits].count("Release 1.1.0") == 1, case
     assert len(noticed) >= 100 and sum(noticed) >= 20
     injected("failed requests of a publish to the Hub", len(noticed))
 
@@ -90,18 +90,18 @@ def test_every_request_of_an_erasure_may_fail_and_the_next_run_completes_it(hub,
     def run():
         withdraw.on_hub(REPO, "1.0.0", "labels were wrong", erase=True)
 
-    blown = 0
-    for where, _ in campaign(hub, run, 1, ["500", "500, done all the same", "line cut"]):
-        blown += 1
+    count = 0
+    for case, _ in campaign(hub, run, 1, ["500", "500, done all the same", "line cut"]):
+        count += 1
         repo = hub.repos[REPO]
-        # the version that stays is there all the time: under its tag, or on the branch that holds it meanwhile
-        assert new in (held(repo, "v1.1.0"), held(repo, "keep-v1.1.0")), where
-        assert held(repo, "v1.0.0") in (None, old), where
+        # the remaining version is always there: under its tag, or on the branch that holds it temporarily
+        assert new in (held(repo, "v1.1.0"), held(repo, "keep-v1.1.0")), case
+        assert held(repo, "v1.0.0") in (None, old), case
         run()
-        assert held(repo, "v1.0.0") is None and held(repo, "v1.1.0") == new, where
-        assert not repo.branches and len(repo.commits) == 1, where
-    assert blown >= 20
-    injected("failed requests of an erasure on the Hub", blown)
+        assert held(repo, "v1.0.0") is None and held(repo, "v1.1.0") == new, case
+        assert not repo.branches and len(repo.commits) == 1, case
+    assert count >= 20
+    injected("failed requests of an erasure on the Hub", count)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
@@ -111,14 +111,14 @@ def test_a_killed_publish_leaves_old_or_new(hub, tmp_path, share, injected):
     stage.publish(first, REPO)
     code = "import sys, huggingface_hub.constants as c; c.HF_HUB_DISABLE_XET = True; from pathlib import Path;"
     code += "from exports import hub; hub.publish(Path(sys.argv[1]), sys.argv[2])"
-    words = [sys.executable, "-W", "ignore", "-c", code, str(second), REPO]
-    before = len(hub.seen)
+    command = [sys.executable, "-W", "ignore", "-c", code, str(second), REPO]
+    start = len(hub.seen)
     back = snapshot(hub)
-    assert subprocess.run(words, env=os.environ, timeout=120, check=False).returncode == 0
-    wanted = int(share * (len(hub.seen) - before))
+    assert subprocess.run(command, env=os.environ, timeout=120, check=False).returncode == 0
+    target = int(share * (len(hub.seen) - start))
     back()
-    process = subprocess.Popen(words, env=os.environ)
-    while len(hub.seen) < wanted and process.poll() is None:
+    process = subprocess.Popen(command, env=os.environ)
+    while len(hub.seen) < target and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     injected("kills of a publish to the Hub", process.wait() == -signal.SIGKILL)

@@ -16,42 +16,43 @@ BANKS = inject.banks()
 
 def test_the_banks_are_apart_and_name_no_trait():
     assert set(BANKS.sentences) == set(SLUGS)
-    every = [(s, split) for bank in BANKS.sentences.values() for split in splits.SPLITS for s in bank[split]]
-    said = [s.text for s, _ in every]
-    assert len(set(said)) == len(said) == 20 * 6 + 8 * 12 * 8  # six a trait; of twelve writers eight, for eight traits
-    writers = {(s.writer, split) for s, split in every}
+    pairs = [(s, split) for bank in BANKS.sentences.values() for split in splits.SPLITS for s in bank[split]]
+    texts = [s.text for s, _ in pairs]
+    # six sentences for each of 20 traits; for eight traits eight more by each of twelve writers
+    assert len(set(texts)) == len(texts) == 20 * 6 + 8 * 12 * 8
+    writers = {(s.writer, split) for s, split in pairs}
     assert len({writer for writer, _ in writers}) == len(writers)  # nobody writes for two splits
-    assert {s.form for s, _ in every} <= {"explicit", "implicit", "story"} and {s.strength for s, _ in every} <= {
+    assert {s.form for s, _ in pairs} <= {"explicit", "implicit", "story"} and {s.strength for s, _ in pairs} <= {
         1,
         2,
         3,
     }
-    said = [s.text for s, _ in every if s.form != "explicit"]
+    texts = [s.text for s, _ in pairs if s.form != "explicit"]
     names = [n.lower() for t in traits.load().traits for n in (t.slug, t.name, t.slug.replace("_", " "), t.safecrs)]
-    assert not [(s, n) for s in said for n in names if n in s.lower()]
+    assert not [(s, n) for s in texts for n in names if n in s.lower()]
 
 
 def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace, cli):
     ws = world.fill(workspace, *world.requests())
-    ran = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root, "--json").json
+    result = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root, "--json").json
     # every second of 40 people has a sensitivity of their own: 20 are left to inject
-    assert ran["conditions"] == {"own_words": 20, "none": 20, "injected": 20} and ran["out"] == 40
+    assert result["conditions"] == {"own_words": 20, "none": 20, "injected": 20} and result["out"] == 40
     grpo = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")
-    at = grpo["condition"].to_list()
-    assert at == [c for c in at if c != "injected"] + ["injected"] * at.count("injected")
-    ours = grpo.filter(condition="injected")
-    assert not set(ours["conversation"]) & set(grpo.filter(pl.col("condition") != "injected")["conversation"])
-    assert set(ours["made_from"]) <= set(grpo.filter(condition="none")["conversation"])
-    for row in ours.iter_rows(named=True):
+    conditions = grpo["condition"].to_list()
+    assert conditions == [c for c in conditions if c != "injected"] + ["injected"] * conditions.count("injected")
+    injected = grpo.filter(condition="injected")
+    assert not set(injected["conversation"]) & set(grpo.filter(pl.col("condition") != "injected")["conversation"])
+    assert set(injected["made_from"]) <= set(grpo.filter(condition="none")["conversation"])
+    for row in injected.iter_rows(named=True):
         last = row["prompt"][-1]["content"]
         bank = BANKS.sentences
         assert all(any(s.text in last for s in bank[t]["train"]) for t in row["traits"])
         assert set(row["traits"]) <= {"gore", "needles"}
-    bad = {world.item(x) for x in "ABCL"}  # violated or unknown for gore
-    gory = ours.filter(pl.col("traits").list.contains("gore"))
-    assert gory.height and not any(set(row) & bad for row in gory["safe_truth"])
+    unsafe = {world.item(letter) for letter in "ABCL"}  # violated or unknown for gore
+    gory = injected.filter(pl.col("traits").list.contains("gore"))
+    assert gory.height and not any(set(row) & unsafe for row in gory["safe_truth"])
     labels = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
-    assert not set(ours["conversation"]) & set(labels["conversation"])
+    assert not set(injected["conversation"]) & set(labels["conversation"])
     with pytest.raises(UsageError, match="'mice'"):
         inject.chosen("gore,mice", SLUGS, BANKS)
     assert conversations(*world.requests()[0]).height == 40
@@ -79,42 +80,42 @@ def test_a_choice_that_is_none_is_told_what_would_be(words, told):
 @pytest.mark.parametrize("verdict", ["present", "unsure"])
 def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace, cli, verdict):
     """The safe list of an injected row respects the injected traits alone: it may hold what this person can't see."""
-    rows, said = world.requests(20)
+    rows, labels = world.requests(20)
     for row in rows[:10]:  # five people disclosed something in the second of their two conversations
         row["seeker"] = rows[int(row["conversation"][1:]) // 2 * 2]["seeker"]
     rows[12]["seeker"] = rows[14]["seeker"] = None  # nobody knows whose they are: each is a person of its own
     # of the other five, who each have one conversation, gore is told
-    early = [one | ({"verdict": verdict} if one["verdict"] == "present" else {}) for one in said[:10]]
-    ws = world.fill(workspace, rows, [*early, *said[10:]])
+    early_labels = [row_ | ({"verdict": verdict} if row_["verdict"] == "present" else {}) for row_ in labels[:10]]
+    ws = world.fill(workspace, rows, [*early_labels, *labels[10:]])
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
     assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 5  # 12, 14, 16, 18 and 10: not 0 to 8
-    made = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
-    assert sorted(made) == sorted(world.released(ws, "c010", "c012", "c014", "c016", "c018"))
+    made_from = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
+    assert sorted(made_from) == sorted(world.released(ws, "c010", "c012", "c014", "c016", "c018"))
 
 
 @pytest.mark.parametrize("source", ["messages", "hf:chats"])
 def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace, cli, source):
     """c001 was removed on request: the one row without an injected one was another post of its person. And where texts
     stay with their source, nobody is told whose a conversation is."""
-    rows, said = world.requests()
+    rows, labels = world.requests()
     rows = [row | {"source": source} for row in rows]
     if source == "messages":
         rows[0]["seeker"] = "p1"
         (workspace.root / "removals.csv").write_text("source,source_id,author\nmessages,c001,\n")
     else:
         rows[0]["seeker"] = rows[2]["seeker"] = "p3"
-    ws = world.fill(workspace, rows, said)
+    ws = world.fill(workspace, rows, labels)
     world.for_few(ws)
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
     assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 20
-    made = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
-    assert world.released(ws, "c000")[0] in made
+    made_from = pl.read_parquet(ws.releases / "1.0.0/data/grpo/*.parquet").filter(condition="injected")["made_from"]
+    assert world.released(ws, "c000")[0] in made_from
 
 
 def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):
     """The warnings speak of gore alone: whatever answers a row with needles, nobody can tell that it is safe."""
     ws = world.fill(workspace, *world.requests())
-    ran = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
+    result = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
     home = ws.releases / "1.0.0"
     grpo, sft = (
         pl.concat([pl.read_parquet(home / f"data/{config}/{split}.parquet") for split in splits.SPLITS])
@@ -125,9 +126,9 @@ def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspac
     assert 0 < needles.len() <= short and not set(needles) & set(sft["conversation"])
     assert (
         f"  no clear item: for {short} requests, which are in `grpo` only; none at all for some injected traits"
-        in ran.out
+        in result.out
     )
-    assert f"to which no answer is safe (rows: needles {needles.len()}): add warnings that clear items" in ran.out
+    assert f"to which no answer is safe (rows: needles {needles.len()}): add warnings that clear items" in result.out
     facts = folder.facts_of(home)
     assert (facts["short_of_clear"], facts["injected_unclear"]) == (short, {"needles": needles.len()})
     card = (home / "README.md").read_text()

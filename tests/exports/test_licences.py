@@ -15,7 +15,7 @@ def test_every_source_that_this_program_makes_has_terms(workspace, cli):
     ws = world.fill(workspace, *world.requests())
     assert cli("catalog", "apart", "csv:A", "-C", ws.root).code == cli("release", "1.0.0", "-C", ws.root).code == 0
     assert "apart" in manifest(ws)["licences"]
-    assert not [s for s, terms in manifest(ws)["licences"].items() if "unknown" in terms["licence"]]
+    assert not [source for source, terms in manifest(ws)["licences"].items() if "unknown" in terms["licence"]]
 
 
 def test_the_card_names_whose_statements_judged_the_items_and_what_they_cannot_say(workspace, cli):
@@ -30,26 +30,26 @@ def test_the_card_names_whose_statements_judged_the_items_and_what_they_cannot_s
     assert "TMDB" in terms["keywords"]["licence"] and "not endorsed or certified by TMDB" in card
     assert "they make it `violated`, never `clear`" in card
     assert licences.LICENCES.keys() >= {
-        *(read.SOURCE for read in (doesthedogdie, esrb, parent_guide, rating_reasons, warnings_csv)),
+        *(module.SOURCE for module in (doesthedogdie, esrb, parent_guide, rating_reasons, warnings_csv)),
         *keywords.SOURCES.values(),
         "review",
     }
 
 
 def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, [row | {"source": "imdb"} for row in rows], [s | {"simulated": True} for s in said])
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "--allow imdb" in ran.err
-    ran = cli("release", "1.0.0", "--allow", "imdb", "-C", ws.root)
-    assert ran.code == 1 and "--allow simulated" in ran.err
+    rows, labels = world.requests()
+    ws = world.fill(workspace, [row | {"source": "imdb"} for row in rows], [s | {"simulated": True} for s in labels])
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert result.code == 1 and "--allow imdb" in result.err
+    result = cli("release", "1.0.0", "--allow", "imdb", "-C", ws.root)
+    assert result.code == 1 and "--allow simulated" in result.err
     assert cli("release", "1.0.0", "--allow", "imdb", "--allow", "simulated", "-C", ws.root).code == 0
 
 
 def test_a_dataset_of_the_hub_is_of_the_source_hf(workspace, cli):
     """`--allow hf` was taken and did nothing, and its terms were unknown: the source is called `hf:NAME`."""
-    rows, said = world.requests()
-    ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     assert manifest(ws)["silent"] == ["hf:chats"]
     assert manifest(ws)["licences"]["hf:chats"]["licence"] == "see the dataset's own card"
@@ -59,8 +59,8 @@ def test_a_dataset_of_the_hub_is_of_the_source_hf(workspace, cli):
 
 
 def test_sources_that_keep_their_text_give_labels_without_what_finds_it(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     home = ws.releases / "1.0.0/data"
     talk = pl.read_parquet(home / "conversations/train.parquet").row(1, named=True)

@@ -1,4 +1,4 @@
-"""What stands beside the rows: Croissant that machines can read, provenance, digests, reviews of who agreed."""
+"""What a release states about its origin: provenance, proposers without local paths, and what makes rows linkable."""
 
 import itertools
 import json
@@ -12,37 +12,39 @@ from tests.worlds import release_world as world
 
 
 def test_provenance_names_what_the_release_rests_on(home, reviewed, cli):
-    said = json.loads((home / "provenance.json").read_text())
-    assert {"source:messages", "source:csv", "taxonomy", "rule", "guideline:g1", "release:1.0.0"} <= set(said["entity"])
-    assert said["activity"]["review"]["reviewers"] == 2 and said["wasDerivedFrom"] == {}
+    graph = json.loads((home / "provenance.json").read_text())
+    assert {"source:messages", "source:csv", "taxonomy", "rule", "guideline:g1", "release:1.0.0"} <= set(
+        graph["entity"]
+    )
+    assert graph["activity"]["review"]["reviewers"] == 2 and graph["wasDerivedFrom"] == {}
     assert cli("release", "1.0.1", "-C", reviewed.root).code == 0
-    later = json.loads((reviewed.releases / "1.0.1/provenance.json").read_text())
-    assert later["entity"]["release:1.0.0"]["sha256 of SHA256SUMS"] == proof.sha256(home / "SHA256SUMS")
-    known = {*later["entity"], *later["activity"], *later["agent"]}
+    newer = json.loads((reviewed.releases / "1.0.1/provenance.json").read_text())
+    assert newer["entity"]["release:1.0.0"]["sha256 of SHA256SUMS"] == proof.sha256(home / "SHA256SUMS")
+    names = {*newer["entity"], *newer["activity"], *newer["agent"]}
     for relation in ("used", "wasGeneratedBy", "wasAttributedTo", "wasDerivedFrom"):
-        assert {name for pair in later[relation].values() for name in pair.values()} <= known
+        assert {name for pair in newer[relation].values() for name in pair.values()} <= names
 
 
 def test_it_names_no_file_of_somebody_who_was_removed(workspace, cli):
-    """`anna.schmidt_1987.jsonl` stood there still, whose only conversation was left out on request."""
-    rows, said = world.requests()
+    """`anna.schmidt_1987.jsonl` was still named, though its only conversation was left out on request."""
+    rows, labels = world.requests()
     rows[0] |= {"source_file": "anna.schmidt_1987.jsonl"}
-    ws = world.fill(workspace, rows, said)
+    ws = world.fill(workspace, rows, labels)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c000,\n")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     home = ws.releases / "1.0.0"
-    told = json.loads((home / "provenance.json").read_text())["entity"]
-    assert told["source:messages"]["files"] == ["x.jsonl"] and "source:csv" in told
+    entities = json.loads((home / "provenance.json").read_text())["entity"]
+    assert entities["source:messages"]["files"] == ["x.jsonl"] and "source:csv" in entities
     assert not any(b"schmidt" in path.read_bytes() for path in home.rglob("*") if path.is_file())
 
 
 def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows, said)
-    for n, who in enumerate(("/home/ann.schmidt/a/qwen3.gguf", "/home/ann.schmidt/b/qwen3.gguf")):
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, labels)
+    for n, proposer in enumerate(("/home/ann.schmidt/a/qwen3.gguf", "/home/ann.schmidt/b/qwen3.gguf")):
         row = dict.fromkeys(tables.PROPOSALS.columns) | {"proposal": f"p{n}", "kind": "sensitivity", "trait": "gore"}
         row |= {"subject": rows[1]["conversation"], "digest": rows[1]["digest"], "verdict": "present"}
-        row |= {"spans": said[1]["spans"], "proposer": who, "version": "1", "taxonomy": world.TAXONOMY}
+        row |= {"spans": labels[1]["spans"], "proposer": proposer, "version": "1", "taxonomy": world.TAXONOMY}
         store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([row]))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     home = ws.releases / "1.0.0"
@@ -52,18 +54,18 @@ def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(work
 
 
 def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cli):
-    """Where the person alone names films, the card said that items find nothing, and all of them were unique."""
-    rows, said = [], []
+    """Where only the person names films, the card said that items identify nobody, though all sets were unique."""
+    rows, labels = [], []
     for n, films in enumerate(itertools.combinations(world.LETTERS, 2)):
         liked = ", ".join(map(world.film, films))
-        talk = (f"I liked {liked}", "What did you like about them?", "The calm.", "Anything else?", "no")
-        rows.append(world.conversation(f"c{n:03d}", *talk, day=n, seeker=f"p{n}"))
-        said.append(world.label(rows[-1], verdict="absent"))
-    ws = world.fill(workspace, rows, said)
+        turns = (f"I liked {liked}", "What did you like about them?", "The calm.", "Anything else?", "no")
+        rows.append(world.conversation(f"c{n:03d}", *turns, day=n, seeker=f"p{n}"))
+        labels.append(world.label(rows[-1], verdict="absent"))
+    ws = world.fill(workspace, rows, labels)
     assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0
     home = ws.releases / "1.0.0"
-    told = json.loads((home / "manifest.json").read_text())["linkable"]
-    assert told == {"items": 1.0, "items and day": 1.0}
+    linkable = json.loads((home / "manifest.json").read_text())["linkable"]
+    assert linkable == {"items": 1.0, "items and day": 1.0}
     card = " ".join((home / "README.md").read_text().split())
     assert "by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
 

@@ -14,9 +14,9 @@ def test_a_copy_is_the_release_and_a_second_run_adds_nothing(released, cli, tmp_
     first = cli("publish", "1.0.0", "--to", tmp_path / "a/out", "-C", released.root, "--json")
     assert (first.code, first.json["added"], first.json["skipped"]) == (0, FILES, 0)
     assert tree(released.releases / "1.0.0") == tree(tmp_path / "a/out")
-    again = cli("publish", "--to", tmp_path / "a/out", "-C", released.root, "--json").json
-    assert (again["added"], again["skipped"], again["in"]) == (0, FILES, FILES)
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["out"]
+    repeated = cli("publish", "--to", tmp_path / "a/out", "-C", released.root, "--json").json
+    assert (repeated["added"], repeated["skipped"], repeated["in"]) == (0, FILES, FILES)
+    assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 
 
 @pytest.mark.slow
@@ -45,29 +45,29 @@ def test_what_is_not_ours_is_not_overwritten(released, cli, tmp_path, lies_there
         (out / "SHA256SUMS").write_text("\n".join(sums) + "\n")
     else:
         (out / "notes.txt").write_text("mine")
-    before = {p: p.read_bytes() for p in out.rglob("*") if p.is_file()}
-    ran = cli("publish", "--to", out, "-C", released.root)
-    assert ran.code == 1 and ("another folder" in ran.err or "new folder" in ran.err)
-    assert {p: p.read_bytes() for p in out.rglob("*") if p.is_file()} == before
+    content = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    result = cli("publish", "--to", out, "-C", released.root)
+    assert result.code == 1 and ("another folder" in result.err or "new folder" in result.err)
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == content
 
 
 def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_path, monkeypatch):
     """Killed at any call that moves a folder, `out` is a whole release."""
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
     grow(released, cli, "1.1.0")
-    seen = []
+    matches = []
 
     def look(one, other):
-        seen.append(tree(released.releases / "1.0.0") == tree(tmp_path / "out"))
+        matches.append(tree(released.releases / "1.0.0") == tree(tmp_path / "out"))
         moved = exchange(one, other)
-        seen.append(tree(released.releases / "1.1.0") == tree(tmp_path / "out"))
+        matches.append(tree(released.releases / "1.1.0") == tree(tmp_path / "out"))
         return moved
 
     exchange = proof._exchange
     monkeypatch.setattr(proof, "_exchange", look)
     monkeypatch.setattr(proof.os, "replace", lambda *_: pytest.fail("a moment without a release"))
     proof.copy(released.releases / "1.1.0", tmp_path / "out")
-    assert seen == [True, True] and [p.name for p in tmp_path.glob("*out*")] == ["out"]
+    assert matches == [True, True] and [path.name for path in tmp_path.glob("*out*")] == ["out"]
 
 
 def test_a_dry_run_refuses_what_the_run_would(released, cli, tmp_path):
@@ -75,17 +75,17 @@ def test_a_dry_run_refuses_what_the_run_would(released, cli, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other/thesis.txt").write_text("x")
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
-    words = ("publish", "1.0.0", "--dry-run", "-C", released.root)
-    again = cli(*words, "--to", tmp_path / "out", "--json").json
-    assert (again["added"], again["skipped"]) == (0, FILES)
-    fresh = cli(*words, "--to", tmp_path / "new", "--json").json
+    args = ("publish", "1.0.0", "--dry-run", "-C", released.root)
+    repeated = cli(*args, "--to", tmp_path / "out", "--json").json
+    assert (repeated["added"], repeated["skipped"]) == (0, FILES)
+    fresh = cli(*args, "--to", tmp_path / "new", "--json").json
     assert (fresh["added"], (tmp_path / "new").exists()) == (FILES, False)
-    ran = cli(*words, "--to", tmp_path / "other")
-    assert ran.code == 1 and "will not be overwritten" in ran.err
+    result = cli(*args, "--to", tmp_path / "other")
+    assert result.code == 1 and "will not be overwritten" in result.err
     grow(released, cli, "1.1.0")
     cli("publish", "1.1.0", "--to", tmp_path / "out", "-C", released.root)
-    ran = cli(*words, "--to", tmp_path / "out")
-    assert ran.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in ran.err
+    result = cli(*args, "--to", tmp_path / "out")
+    assert result.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in result.err
 
 
 def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_path):
@@ -94,8 +94,8 @@ def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_pa
     out = tmp_path / "out"
     cli("publish", "1.1.0", "--to", out, "-C", released.root)
     assert cli("withdraw", "1.1.0", "--reason", "a leak", "-C", released.root).code == 0
-    ran = cli("publish", "1.0.0", "--to", out, "-C", released.root)
-    assert ran.code == 0 and tree(out) == tree(released.releases / "1.0.0"), ran.err
+    result = cli("publish", "1.0.0", "--to", out, "-C", released.root)
+    assert result.code == 0 and tree(out) == tree(released.releases / "1.0.0"), result.err
 
 
 def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tmp_path):
@@ -117,8 +117,8 @@ def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypa
     grow(released, cli, "1.1.0")
     monkeypatch.chdir(released.root)
     before = tree(released.releases)
-    ran = cli(*words, "--to", to, "-C", released.root)
-    assert ran.code == 1 and "stays as it was made: give another folder" in ran.err
+    result = cli(*words, "--to", to, "-C", released.root)
+    assert result.code == 1 and "stays as it was made: give another folder" in result.err
     assert tree(released.releases) == before
 
 
@@ -126,12 +126,12 @@ def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypa
 def test_where_folders_cannot_change_places_a_failed_move_is_undone(released, cli, tmp_path, monkeypatch):
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
     grow(released, cli, "1.1.0")
-    real = proof.os.replace
+    original = proof.os.replace
 
     def full(source, target):
         if target == tmp_path / "out" and source.name == "new":
             raise OSError(28, "No space left on device")
-        real(source, target)
+        original(source, target)
 
     monkeypatch.setattr(proof, "_exchange", lambda *_: False)
     monkeypatch.setattr(proof.os, "replace", full)
@@ -144,8 +144,8 @@ def test_where_folders_cannot_change_places_a_failed_move_is_undone(released, cl
 def test_nothing_goes_into_a_file(released, cli, tmp_path, monkeypatch, words):
     monkeypatch.chdir(released.root)
     (tmp_path / "a file").write_text("x")
-    ran = cli(*words, "--to", tmp_path / "a file" / "out", "-C", released.root)
-    assert ran.code == 1 and "a file is a file, expected a folder" in ran.err and ran.err.count("\n") == 1
+    result = cli(*words, "--to", tmp_path / "a file" / "out", "-C", released.root)
+    assert result.code == 1 and "a file is a file, expected a folder" in result.err and result.err.count("\n") == 1
 
 
 def test_where_to_must_be_said(released, cli):
@@ -154,8 +154,8 @@ def test_where_to_must_be_said(released, cli):
 
 
 def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
-    ran = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
-    assert ran.code == 1 and "saferec-build release 1.0.0" in ran.err
+    result = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
+    assert result.code == 1 and "saferec-build release 1.0.0" in result.err
 
 
 @pytest.mark.slow
@@ -163,9 +163,9 @@ def test_a_newer_version_is_not_replaced_by_an_older_one(released, cli, tmp_path
     """Readers of a folder or of `main` would have been given the older rows, and nobody told."""
     grow(released, cli, "1.1.0")
     out = tmp_path / "my copy"
-    told = cli("publish", "1.1.0", "--to", out, "-C", released.root)
-    assert f"`saferec-build verify '{out}'`" in told.out
+    published = cli("publish", "1.1.0", "--to", out, "-C", released.root)
+    assert f"`saferec-build verify '{out}'`" in published.out
     before = tree(out)
-    ran = cli("publish", "1.0.0", "--to", out, "-C", released.root)
-    assert ran.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in ran.err and tree(out) == before
+    result = cli("publish", "1.0.0", "--to", out, "-C", released.root)
+    assert result.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in result.err and tree(out) == before
     assert cli("publish", "1.0.0", "--to", tmp_path / "other", "-C", released.root).code == 0

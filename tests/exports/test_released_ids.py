@@ -1,4 +1,4 @@
-"""A release whose texts stay with their source, and somebody who has the source: nobody in it is found."""
+"""Released ids: somebody who has the source finds nobody in a release whose texts stay with their source."""
 
 import stat
 from datetime import timedelta
@@ -14,43 +14,43 @@ from tests.worlds import release_world as world
 
 @pytest.fixture
 def released(workspace, cli):
-    """(workspace, the conversations as the source has them, 1.0.0): one on a day, two of each person."""
-    rows, said = world.requests()
+    """(workspace, conversations as the source has them, folder of 1.0.0): one a day, two of each person."""
+    rows, labels = world.requests()
     times = [world.START + timedelta(days=n, seconds=n) for n in range(len(rows))]
     people = [f"p{n // 4 * 4 + n % 2}" for n in range(len(rows))]
-    more = [{"source": "hf:chats", "source_id": f"post-{n}"} for n in range(len(rows))]
-    rows = [row | one | {"time": t, "seeker": p} for row, one, t, p in zip(rows, more, times, people, strict=True)]
-    world.fill(workspace, rows, said)
+    ids = [{"source": "hf:chats", "source_id": f"post-{n}"} for n in range(len(rows))]
+    rows = [row | id_ | {"time": t, "seeker": p} for row, id_, t, p in zip(rows, ids, times, people, strict=True)]
+    world.fill(workspace, rows, labels)
     world.for_few(workspace, 1)
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
     return workspace, rows, workspace.releases / "1.0.0"
 
 
 def told(home):
-    """config -> its rows, of all splits."""
-    found: dict[str, list[dict]] = {}
+    """The rows of each config, of all splits."""
+    tables: dict[str, list[dict]] = {}
     for path in sorted(home.glob("data/*/*.parquet")):
-        found.setdefault(path.parent.name, []).extend(pq.read_table(path).to_pylist())
-    return found
+        tables.setdefault(path.parent.name, []).extend(pq.read_table(path).to_pylist())
+    return tables
 
 
 def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evidence(released):
     _, rows, home = released
     names = ("manifest.json", "README.md", "croissant.json", "provenance.json", "CHANGELOG.md")
-    everything = "".join((home / name).read_text() for name in names) + repr(told(home))
+    content = "".join((home / name).read_text() for name in names) + repr(told(home))
     for row in rows:
         for value in (f"{row['conversation']!r}", row["source_id"], row["digest"], f"T{row['time']:%H:%M:%S}"):
-            assert value not in everything, value
-    shown = told(home)["conversations"]
-    assert len(shown) == 40 and not any(row["cut"] or row["turns"] for row in shown)
-    # a day names the one post of it, and whoever wrote on these two days is one person
-    assert not any(row["time"] or row["seeker"] for row in shown)
+            assert value not in content, value
+    conversations = told(home)["conversations"]
+    assert len(conversations) == 40 and not any(row["cut"] or row["turns"] for row in conversations)
+    # a day identifies its only post, and two days identify the person who wrote on both
+    assert not any(row["time"] or row["seeker"] for row in conversations)
     assert not any(label["spans"] for label in told(home)["labels"])
     key = dict(released_ids.read(released_ids.path_of(home)).select("conversation", "subject").iter_rows())
-    by_row = [key[row["conversation"]] for row in shown]
-    aligned = sum(one == row["conversation"] for one, row in zip(by_row, rows, strict=True))
-    assert aligned <= 8  # by chance one of 40 in its place; more than 8 once in 800,000 keys
-    assert set(by_row) == {row["conversation"] for row in rows}
+    subjects = [key[row["conversation"]] for row in conversations]
+    aligned = sum(subject == row["conversation"] for subject, row in zip(subjects, rows, strict=True))
+    assert aligned <= 8  # by chance one of 40 is in its place; more than 8 once in 800,000 keys
+    assert set(subjects) == {row["conversation"] for row in rows}
 
 
 @pytest.mark.slow

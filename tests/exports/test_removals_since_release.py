@@ -1,4 +1,4 @@
-"""Who asks to be removed after a release was frozen is in no published copy of it."""
+"""A person who asks to be removed after a release was made is in no published copy of it."""
 
 import shutil
 from pathlib import Path
@@ -19,23 +19,23 @@ from tests.worlds.release_world import conversation, conversations, film
 
 @pytest.fixture(scope="session")
 def of_messages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 people, mined as from a file of messages, and 1.0.0 with all of them."""
-    made = store.Workspace.create(tmp_path_factory.mktemp("messages") / "ws")
-    rows, said = world.requests()
-    name = {row["conversation"]: tables.digest("messages", row["source_id"]) for row in rows}
+    """A workspace with 40 people, as if mined from a file of messages, and 1.0.0 with all of them."""
+    ws = store.Workspace.create(tmp_path_factory.mktemp("messages") / "ws")
+    rows, labels = world.requests()
+    new_id = {row["conversation"]: tables.digest("messages", row["source_id"]) for row in rows}
     rows = [
         row
-        | {"conversation": name[row["conversation"]]}
-        | {"seeker": mine.pseudonym("messages", row["seeker"], made.secret)}
+        | {"conversation": new_id[row["conversation"]]}
+        | {"seeker": mine.pseudonym("messages", row["seeker"], ws.secret)}
         for row in rows
     ]
-    said = [label | {"subject": name[label["subject"]]} for label in said]
-    return once.released(world.fill(made, rows, said))
+    labels = [label | {"subject": new_id[label["subject"]]} for label in labels]
+    return once.released(world.fill(ws, rows, labels))
 
 
 @pytest.fixture
 def ws(of_messages: Path, workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> store.Workspace:
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody is there: what is refused asks nobody
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # no server: a refusal makes no request
     return once.copied(of_messages, workspace)
 
 
@@ -52,11 +52,11 @@ ASKED = ["messages,c007,", ",c007,", "messages,,p7", "messages,,@P7"]
 def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, where, asked, monkeypatch):
     monkeypatch.chdir(ws.root)
     remove(ws, asked)
-    ran = cli("publish", "1.0.0", *where, "-C", ws.root)
-    assert ran.code == 1 and ran.err.count("\n") == 1 and not (ws.root / "out").exists()
-    who = released_ids.released(ws, ws.config.dataset.name, tables.digest("messages", "c007"))
-    assert f"release 1.0.0 holds 1 conversation whose removal removals.csv asks for, first {who}" in ran.err
-    assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in ran.err
+    result = cli("publish", "1.0.0", *where, "-C", ws.root)
+    assert result.code == 1 and result.err.count("\n") == 1 and not (ws.root / "out").exists()
+    released_id = released_ids.released(ws, ws.config.dataset.name, tables.digest("messages", "c007"))
+    assert f"release 1.0.0 holds 1 conversation whose removal removals.csv asks for, first {released_id}" in result.err
+    assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in result.err
 
 
 @pytest.mark.slow
@@ -65,16 +65,16 @@ def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
     assert cli("release", "1.0.1", "-C", ws.root).code == 1  # rows are gone: too small a version
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
-    told = cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
-    assert "first " in told and ": publish 2.0.0, which is without them" in told
+    message = cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
+    assert "first " in message and ": publish 2.0.0, which is without them" in message
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
     assert write.read_manifest(tmp_path / "out").version == "2.0.0"
 
 
 @pytest.mark.slow
 def test_a_later_version_that_holds_them_too_or_was_withdrawn_is_not_named(ws, cli, tmp_path):
-    more = conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)
-    store.append(ws, tables.CONVERSATIONS, conversations(more))
+    addition = conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)
+    store.append(ws, tables.CONVERSATIONS, conversations(addition))
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
     remove(ws, "messages,c007,")
     assert "make 2.0.0" in cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
@@ -94,40 +94,40 @@ def test_before_1_0_0_a_minor_version_is_enough(workspace, cli, tmp_path):
 
 @pytest.mark.parametrize("asked", ASKED)
 def test_they_are_found_when_the_tables_were_made_anew_without_them(ws, cli, tmp_path, asked):
-    """As the pages advise for facts that changed: delete tables/conversations, and mine all files again."""
-    left = store.read(ws, tables.CONVERSATIONS).filter(source_id="c008")
+    """The docs advise this for facts that changed: delete tables/conversations, and mine all files again."""
+    remaining = store.read(ws, tables.CONVERSATIONS).filter(source_id="c008")
     shutil.rmtree(ws.root / "tables" / "conversations")
-    store.append(ws, tables.CONVERSATIONS, left)
+    store.append(ws, tables.CONVERSATIONS, remaining)
     remove(ws, asked)
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 1
 
 
 @pytest.mark.parametrize("asked", ["hf:chats,c007,", "hf:chats,,p7"])
 def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cli, tmp_path, asked):
-    """Their open rows name no person: after the tables were made anew, `publish` passed by who was named by author."""
-    rows, said = world.requests()
-    who = {row["conversation"]: mine.pseudonym("hf:chats", row["seeker"], workspace.secret) for row in rows}
-    name = {row["conversation"]: tables.digest("hf:chats", row["conversation"]) for row in rows}
+    """Released rows name no person: after the tables were made again, `publish` missed removals by author."""
+    rows, labels = world.requests()
+    pseudonyms = {row["conversation"]: mine.pseudonym("hf:chats", row["seeker"], workspace.secret) for row in rows}
+    new_id = {row["conversation"]: tables.digest("hf:chats", row["conversation"]) for row in rows}
     rows = [
-        row | {"seeker": who[c], "source": "hf:chats", "conversation": name[c]}
+        row | {"seeker": pseudonyms[old_id], "source": "hf:chats", "conversation": new_id[old_id]}
         for row in rows
-        if (c := row["conversation"])
+        if (old_id := row["conversation"])
     ]
-    world.fill(workspace, rows, [label | {"subject": name[label["subject"]]} for label in said])
+    world.fill(workspace, rows, [label | {"subject": new_id[label["subject"]]} for label in labels])
     world.for_few(workspace)
     once.released(workspace)
     shutil.rmtree(workspace.root / "tables" / "conversations")
     remove(workspace, asked)
     assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
     key = released_ids.path_of(workspace.releases / "1.0.0")
-    kept = key.read_bytes()
+    content = key.read_bytes()
     key.unlink()
-    told = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
+    result = cli("publish", "--to", tmp_path / "out", "-C", workspace.root)
     if "p7" in asked:
-        assert told.code == 1 and "key.parquet: missing, and nobody else can tell who is in it" in told.err
-        shown = cli("report", "-C", workspace.root)  # it tells, and ends for nothing of it
-        assert shown.code == 0 and "key.parquet: missing, and nobody else can tell" in shown.err
-    key.write_bytes(kept)
+        assert result.code == 1 and "key.parquet: missing, and nobody else can tell who is in it" in result.err
+        report = cli("report", "-C", workspace.root)  # it warns and goes on
+        assert report.code == 0 and "key.parquet: missing, and nobody else can tell" in report.err
+    key.write_bytes(content)
     if "p7" not in asked:  # without `.secret` a pseudonym can't be made any more, a name of the key file is there
         (workspace.root / ".secret").write_bytes(bytes(64))
         assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
@@ -135,20 +135,20 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
 
 @pytest.mark.parametrize("wish", ["c007", "p7"])
 def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptied_again(ws, cli, tmp_path, wish):
-    """Of an erased id nothing but a digest is left here: such a release was published, and its data stayed."""
+    """Only a digest of an erased id remains here: such a release was published, and its data stayed."""
     shutil.copytree(ws.releases, tmp_path / "backup")
     assert cli("forget", wish, "-C", ws.root).code == 0
     shutil.rmtree(ws.releases)
     shutil.copytree(tmp_path / "backup", ws.releases)
     assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
-    ran = cli("forget", wish, "-C", ws.root, "--json")
-    assert ran.code == 0 and ran.json["releases"] == ["releases/1.0.0"], ran.err
+    result = cli("forget", wish, "-C", ws.root, "--json")
+    assert result.code == 0 and result.json["releases"] == ["releases/1.0.0"], result.err
     assert not (ws.releases / "1.0.0" / "data").exists()
     assert "c007" not in released_ids.read(released_ids.path_of(ws.releases / "1.0.0"))["source_id"]
 
 
 def test_so_does_one_without_its_key_file(ws, cli, tmp_path):
-    """Nothing else tells which conversation an erased id was: such a release was published until `forget` ran again."""
+    """Only the key file tells which conversation an erased id was: it was published until `forget` ran again."""
     shutil.copytree(ws.releases / "1.0.0", tmp_path / "backup")
     assert cli("forget", "c007", "-C", ws.root).code == 0
     shutil.rmtree(ws.releases)
@@ -173,30 +173,30 @@ def test_who_is_not_in_it_keeps_nothing_back(ws, cli, tmp_path, asked):
 
 def test_removals_that_cannot_be_read_publish_nothing(ws, cli, tmp_path):
     (ws.root / "removals.csv").write_text("source,author\nmessages,p7\n")
-    ran = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
-    assert ran.code == 1 and "removals.csv: found columns" in ran.err and not (tmp_path / "out").exists()
+    result = cli("publish", "--to", tmp_path / "out", "-C", ws.root)
+    assert result.code == 1 and "removals.csv: found columns" in result.err and not (tmp_path / "out").exists()
 
 
 def test_the_next_step_is_the_version_without_them_and_the_report_says_why(ws, cli):
-    """`status` advised to look at the report of a release that may not be published any more."""
-    mined, one = store.read(ws, tables.CONVERSATIONS), tables.READINGS
-    read = pl.concat([rows(one, 1)] * mined.height).with_columns(
+    """`status` advised to look at the report of a release that must not be published any more."""
+    mined, readings = store.read(ws, tables.CONVERSATIONS), tables.READINGS
+    reading_rows = pl.concat([rows(readings, 1)] * mined.height).with_columns(
         subject=mined["conversation"],
         digest=mined["digest"],
         kind=pl.lit("sensitivity"),
         taxonomy=pl.lit(ws.taxonomy.digest),
     )
-    store.append(ws, one, read)
+    store.append(ws, readings, reading_rows)
     store.append(ws, tables.ASKED, pending.rows(ws.taxonomy))
     for table in (tables.CATALOG_ROWS, tables.WARNINGS, tables.ASSIGNMENTS, tables.REVIEWS):
         if not store.count(ws, table):
             store.append(ws, table, rows(table, 1))
-    nobody = Waiting(0, 0, 0, 0, 0)
-    assert summary.next_step(ws, nobody) == "look at the result: `saferec-build report`"
+    waiting = Waiting(0, 0, 0, 0, 0)
+    assert summary.next_step(ws, waiting) == "look at the result: `saferec-build report`"
     remove(ws, "messages,c007,")
-    assert summary.next_step(ws, nobody, labels=1).startswith("make a version without those who asked to be removed")
-    warned = cli("report", "-C", ws.root).err
-    assert warned.startswith("warning: release 1.0.0 holds 1 conversation whose removal was asked for since: ")
+    assert summary.next_step(ws, waiting, labels=1).startswith("make a version without those who asked to be removed")
+    warnings = cli("report", "-C", ws.root).err
+    assert warnings.startswith("warning: release 1.0.0 holds 1 conversation whose removal was asked for since: ")
     for damaged in (ws.releases / "1.0.0" / "data" / "conversations").iterdir():
         damaged.write_bytes(b"")
-    assert summary.next_step(ws, nobody).startswith("train on it")  # no traceback: `verify` names the damage
+    assert summary.next_step(ws, waiting).startswith("train on it")  # no traceback: `verify` names the damage

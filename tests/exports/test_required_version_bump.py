@@ -39,32 +39,32 @@ def test_the_newest_is_found_by_number_and_any_other_by_name(releases: Path) -> 
 
 @pytest.mark.parametrize("version", ["1.0", "v1.0.0", "1.0.0-rc1", "01.0.0", "1.0.0\n", "../1.0.0", "١.0.0"])
 def test_a_version_is_three_numbers(ws, cli, version):
-    ran = cli("release", version, "-C", ws.root)
-    assert ran.code == 1 and "MAJOR.MINOR.PATCH" in ran.err
+    result = cli("release", version, "-C", ws.root)
+    assert result.code == 1 and "MAJOR.MINOR.PATCH" in result.err
     assert not ws.releases.exists()
 
 
 @pytest.mark.slow
 def test_a_version_says_how_much_changed(workspace, cli):
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows[:-1], said[:-1])
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows[:-1], labels[:-1])
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    store.append(ws, tables.LABELS, world.labels(said[0] | {"label": "fix", "verdict": "unsure"}))
+    store.append(ws, tables.LABELS, world.labels(labels[0] | {"label": "fix", "verdict": "unsure"}))
     assert cli("release", "1.0.1", "-C", ws.root).code == 0
     assert manifest(ws, "1.0.1")["changes"][0].startswith("patch: ")
-    world.fill(ws, rows, said[-1:])
-    ran = cli("release", "1.0.2", "-C", ws.root)
-    assert ran.code == 1 and "are new since 1.0.1: take 1.1.0 or higher" in ran.err
+    world.fill(ws, rows, labels[-1:])
+    result = cli("release", "1.0.2", "-C", ws.root)
+    assert result.code == 1 and "are new since 1.0.1: take 1.1.0 or higher" in result.err
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
-    ran = cli("release", "1.0.2", "-C", ws.root)
-    assert ran.code == 1 and "take 1.2.0 or higher" in ran.err  # 1.1.0 is there, and would be refused
+    result = cli("release", "1.0.2", "-C", ws.root)
+    assert result.code == 1 and "take 1.2.0 or higher" in result.err  # 1.1.0 is there, and would be refused
     # nobody moved: a row of the test split of 1.0.0 is not learned from in 1.1.0
-    kept = [set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")]
-    assert kept[0] < kept[1]
+    ids = [set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")]
+    assert ids[0] < ids[1]
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("# violated_at = 0.66 ", "violated_at = 0.7 "))
-    ran = cli("release", "1.2.0", "-C", ws.root)
-    assert ran.code == 1 and "thresholds of the rule changed since 1.1.0: take 2.0.0" in ran.err
+    result = cli("release", "1.2.0", "-C", ws.root)
+    assert result.code == 1 and "thresholds of the rule changed since 1.1.0: take 2.0.0" in result.err
 
 
 @pytest.mark.slow
@@ -73,24 +73,24 @@ def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, c
     ws = world.fill(workspace, *world.requests())
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
     injected = manifest(ws, "1.0.0")["conditions"]["injected"]
-    ran = cli("release", "1.0.1", "-C", ws.root)
-    assert injected and ran.code == 1
-    assert f"or give `--inject` again: {injected:,} rows of 1.0.0 were injected" in ran.err
+    result = cli("release", "1.0.1", "-C", ws.root)
+    assert injected and result.code == 1
+    assert f"or give `--inject` again: {injected:,} rows of 1.0.0 were injected" in result.err
     assert cli("release", "1.0.1", "--inject", "gore", "-C", ws.root).code == 0
 
 
 @pytest.mark.slow
 def test_texts_of_a_source_that_go_or_come_need_a_major_version(workspace, cli):
     """A forgotten `--with-text` made a patch version whose prompts and lists were all empty."""
-    rows, said = world.requests()
-    ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], labels)
     assert cli("release", "1.0.0", "--with-text", "-C", ws.root).code == 0
-    ran = cli("release", "1.0.1", "-C", ws.root)
-    assert ran.code == 1 and "the texts of hf:chats and the lists made of them are gone since 1.0.0" in ran.err
-    assert "take 2.0.0 or higher, or give `--with-text` again: 1.0.0 has the texts of hf:chats" in ran.err
+    result = cli("release", "1.0.1", "-C", ws.root)
+    assert result.code == 1 and "the texts of hf:chats and the lists made of them are gone since 1.0.0" in result.err
+    assert "take 2.0.0 or higher, or give `--with-text` again: 1.0.0 has the texts of hf:chats" in result.err
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
-    ran = cli("release", "2.0.1", "--with-text", "-C", ws.root)
-    assert ran.code == 1 and "the texts of hf:chats are in it since 2.0.0: take 3.0.0 or higher\n" in ran.err
+    result = cli("release", "2.0.1", "--with-text", "-C", ws.root)
+    assert result.code == 1 and "the texts of hf:chats are in it since 2.0.0: take 3.0.0 or higher\n" in result.err
     assert "major: the texts of hf:chats and" in cli("diff", "1.0.0", "2.0.0", "-C", ws.root).out
 
 
@@ -98,9 +98,9 @@ def test_texts_of_a_source_that_go_or_come_need_a_major_version(workspace, cli):
 def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspace, cli):
     """Each new trait is a new field of `constraints`, which counted as a column of another type."""
     embedded = traits.EMBEDDED.read_text()
-    more = tomllib.loads(embedded)["trait"][0]
-    block = embedded.split("[[trait]]")[1].replace(more["slug"], "clowns").replace(more["name"], "Clowns")
-    block = block.replace(more["safecrs"], "Clowns")
+    trait = tomllib.loads(embedded)["trait"][0]
+    block = embedded.split("[[trait]]")[1].replace(trait["slug"], "clowns").replace(trait["name"], "Clowns")
+    block = block.replace(trait["safecrs"], "Clowns")
     for name in ("topics", "core"):
         block = re.sub(rf"{name} = \[.*\]", f'{name} = ["Are there clowns"]', block)
     config = workspace.root / "saferec.toml"
@@ -109,10 +109,10 @@ def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspac
     ws = world.fill(store.Workspace.open(workspace.root), *world.requests())
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     (ws.root / "my-traits.toml").write_text(f"{embedded}\n[[trait]]{block}")
-    ran = cli("release", "1.0.1", "-C", ws.root)
-    assert ran.code == 1 and "take 1.1.0 or higher" in ran.err
-    ran = cli("release", "1.1.0", "-C", ws.root)
-    assert ran.code == 0, ran.err
+    result = cli("release", "1.0.1", "-C", ws.root)
+    assert result.code == 1 and "take 1.1.0 or higher" in result.err
+    result = cli("release", "1.1.0", "-C", ws.root)
+    assert result.code == 0, result.err
     assert {"minor: the trait clowns is new", "minor: columns of safecrs have new fields"} <= {
         *manifest(ws, "1.1.0")["changes"]
     }
@@ -124,19 +124,19 @@ def test_a_new_trait_is_a_minor_change_and_one_that_is_gone_a_major_one(workspac
 def test_a_reviewer_who_changed_their_mind_is_a_patch_and_one_less_is_major(reviewed, cli):
     """A label could only be corrected in a major version as soon as its reviewer let the review be released."""
     (ws, first), (talk, *_), (row, *_) = (reviewed, "1.0.0"), *world.requests()
-    again = world.review(talk, "ann", review="again", trait="gore", verdict="unsure", guideline="g1", seconds=3.0)
-    store.append(ws, tables.REVIEWS, world.reviews(again))
-    fixed = row | {"label": "fix", "verdict": None, "method": "unresolved", "reviews": ["again", "bo-c000"]}
-    store.append(ws, tables.LABELS, world.labels(fixed))
-    ran = cli("release", "1.0.1", "-C", ws.root)
-    assert ran.code == 0, ran.err
+    review = world.review(talk, "ann", review="again", trait="gore", verdict="unsure", guideline="g1", seconds=3.0)
+    store.append(ws, tables.REVIEWS, world.reviews(review))
+    relabelled = row | {"label": "fix", "verdict": None, "method": "unresolved", "reviews": ["again", "bo-c000"]}
+    store.append(ws, tables.LABELS, world.labels(relabelled))
+    result = cli("release", "1.0.1", "-C", ws.root)
+    assert result.code == 0, result.err
     assert "patch: rows of reviews changed" in manifest(ws, "1.0.1")["changes"]
-    found = cli("diff", first, "1.0.1", "-C", ws.root, "--json").json["rows"]["reviews"]
-    assert found == {"added": 0, "removed": 0, "changed": 1}
+    counts = cli("diff", first, "1.0.1", "-C", ws.root, "--json").json["rows"]["reviews"]
+    assert counts == {"added": 0, "removed": 0, "changed": 1}
     config = ws.root / "saferec.toml"
     config.write_text(config.read_text().replace('consent = ["ann"]', "consent = []"))
-    ran = cli("release", "1.1.0", "-C", ws.root)
-    assert ran.code == 1 and "40 rows of reviews are gone since 1.0.1: take 2.0.0" in ran.err
+    result = cli("release", "1.1.0", "-C", ws.root)
+    assert result.code == 1 and "40 rows of reviews are gone since 1.0.1: take 2.0.0" in result.err
 
 
 @pytest.mark.slow
@@ -146,10 +146,10 @@ def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
     injected = manifest(ws, "1.0.0")["conditions"]["injected"]
     shutil.rmtree(ws.releases / "1.0.0" / "data")
-    for version, more, told in (("2.0.0", ["--inject", "gore"], 0), ("3.0.0", [], 1)):
-        assert cli("release", version, *more, "-C", ws.root).code == 0
-        said = f"major: {injected:,} injected rows are gone: `--inject` was not given"
-        assert injected and manifest(ws, version)["changes"].count(said) == told
+    for version, options, count in (("2.0.0", ["--inject", "gore"], 0), ("3.0.0", [], 1)):
+        assert cli("release", version, *options, "-C", ws.root).code == 0
+        change = f"major: {injected:,} injected rows are gone: `--inject` was not given"
+        assert injected and manifest(ws, version)["changes"].count(change) == count
         shutil.rmtree(ws.releases / version / "data")
 
 
@@ -157,15 +157,15 @@ def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted
 @pytest.mark.parametrize("name", ["data/labels/train.parquet", "traits.toml", "CHANGELOG.md", "SHA256SUMS"])
 def test_a_release_is_not_compared_with_one_that_lacks_a_file(workspace, cli, name):
     """A missing table had no rows, so that all 32 labels of train were new, and none could be gone."""
-    rows, said = world.requests()
-    ws = world.fill(workspace, rows, said)
+    rows, labels = world.requests()
+    ws = world.fill(workspace, rows, labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    store.append(ws, tables.LABELS, world.labels(said[0] | {"label": "fix", "verdict": "unsure"}))
+    store.append(ws, tables.LABELS, world.labels(labels[0] | {"label": "fix", "verdict": "unsure"}))
     home, away = ws.releases / "1.0.0", ws.root / "away"
     (home / name).rename(away)
-    words = [("release", "1.0.1", "-C", ws.root)]
-    words += [("diff", home, home)] if name.endswith(("parquet", "toml")) else []
-    for ran in (cli(*w) for w in words):
-        assert ran.code == 1 and f"{home / name}: missing" in ran.err and len(ran.err.splitlines()) == 1
+    commands = [("release", "1.0.1", "-C", ws.root)]
+    commands += [("diff", home, home)] if name.endswith(("parquet", "toml")) else []
+    for result in (cli(*command) for command in commands):
+        assert result.code == 1 and f"{home / name}: missing" in result.err and len(result.err.splitlines()) == 1
     away.rename(home / name)
     assert cli("release", "1.0.1", "-C", ws.root).code == 0

@@ -40,13 +40,13 @@ def test_answers_that_are_in_no_label_stop_a_release(workspace, cli):
     """20 of 40 cannot see blood, and all were read twice, but only a few of the answers were adjudicated: the version
     would lack the others for good."""
     ws, args = pushed(workspace, cli, "--all", min_seekers=1)
-    first_texts = [f"blood. I liked {film(text)}" for text in "AC"]
-    for texts in (first_texts, [""]):
+    few_texts = [f"blood. I liked {film(t)}" for t in "AC"]
+    for part in (few_texts, [""]):
         for reviewer in ("ann", "bo"):
-            answer = lambda row, texts=texts: yes(row) if any(text in row["text"] for text in texts) else {}  # noqa: E731
+            answer = lambda row, part=part: yes(row) if any(t in row["text"] for t in part) else {}  # noqa: E731
             edit(ws.root / "review" / f"{reviewer}.csv", answer)
         assert cli("review", "pull", "--tool", "files", ws.root / "review", *args).code == 0
-        assert texts is not first_texts or cli("adjudicate", *args).code == 0
+        assert part is not few_texts or cli("adjudicate", *args).code == 0
     result = cli("release", "1.0.0", *args)
     assert result.code == 1 and "answers are in no label yet, first on c0" in result.err
     assert not (ws.releases / "1.0.0").exists()

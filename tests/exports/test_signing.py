@@ -1,4 +1,4 @@
-"""Forged releases against OpenSSH's own ssh-keygen: what a signature shows, and what only a pinned digest does."""
+"""Forged releases, checked with OpenSSH's ssh-keygen: what a signature shows, and what only a pinned digest shows."""
 
 import shutil
 import subprocess
@@ -20,48 +20,48 @@ TEXTS = ["README.md", "CHANGELOG.md", "croissant.json", "provenance.json", "trai
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
     """A folder with the keys of ann and of a stranger, and the file that says which key is ann's."""
-    home = tmp_path_factory.mktemp("keys")
-    for who in ("ann", "stranger"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", home / who], check=True)
-    (home / "signers").write_text(f"ann@example.org {(home / 'ann.pub').read_text()}")
-    return home
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("ann", "stranger"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    (folder / "signers").write_text(f"ann@example.org {(folder / 'ann.pub').read_text()}")
+    return folder
 
 
 @pytest.fixture
 def signed(released, cli, keys, tmp_path):
-    """(the published folder, verify's words that ask for ann)."""
-    ran = cli("publish", "--to", tmp_path / "out", "--sign", keys / "ann", "-C", released.root)
-    assert ran.code == 0, ran.err
+    """(published folder, arguments of `verify` that require ann's signature)."""
+    result = cli("publish", "--to", tmp_path / "out", "--sign", keys / "ann", "-C", released.root)
+    assert result.code == 0, result.err
     return tmp_path / "out", ("--signer", keys / "signers", "--identity", "ann@example.org")
 
 
 def test_who_signed_is_told_and_a_second_publish_adds_nothing(signed, released, cli, tmp_path):
-    out, ann = signed
-    ran = cli("verify", out, *ann, "--json")
-    assert (ran.code, ran.json["signed"]) == (0, "by ann@example.org"), ran.err
-    assert ran.json["digest"] == write.sha256(out / "SHA256SUMS")
+    out, args = signed
+    result = cli("verify", out, *args, "--json")
+    assert (result.code, result.json["signed"]) == (0, "by ann@example.org"), result.err
+    assert result.json["digest"] == write.sha256(out / "SHA256SUMS")
     assert cli("verify", out, "--json").json["signed"].startswith("yes, not checked")
     assert cli("publish", "--to", out, "-C", released.root, "--json").json["added"] == 0
     (out / "SHA256SUMS.sig").unlink()
     assert cli("verify", out, "--json").json["signed"] == "no"
-    assert "nobody signed this release" in cli("verify", out, *ann).err
+    assert "nobody signed this release" in cli("verify", out, *args).err
     assert "go together" in cli("verify", out, "--identity", "ann").err
 
 
 @pytest.mark.filterwarnings("ignore:Use 'content=<...>':DeprecationWarning")
 def test_a_signature_that_came_too_late_does_not_stay(released, hub, cli, keys):
-    """It stayed beside the release, and then publish without a signature was refused, too."""
-    words = ("publish", "1.0.0", "--hub", "--repo", "ann/safe", "-C", released.root)
-    assert cli(*words).code == 0
-    ran = cli(*words, "--sign", keys / "ann")
-    assert ran.code == 1 and "is there without a signature, and a tag never moves" in ran.err
+    """The signature stayed in the release, so that publishing without a signature was refused, too."""
+    args = ("publish", "1.0.0", "--hub", "--repo", "ann/safe", "-C", released.root)
+    assert cli(*args).code == 0
+    result = cli(*args, "--sign", keys / "ann")
+    assert result.code == 1 and "is there without a signature, and a tag never moves" in result.err
     assert not (released.releases / "1.0.0/SHA256SUMS.sig").exists()
-    ran = cli(*words)
-    assert ran.code == 0, ran.err
+    result = cli(*args)
+    assert result.code == 0, result.err
 
 
-# What a forger does -> caught by a reader who asks for ann's signature. The first only a pinned digest shows, the last
-# nothing: docs/security.md lists them under "What is not covered".
+# Forgeries that a reader who requires ann's signature does not notice. Only a pinned digest shows the first, nothing
+# shows the second: docs/security.md lists them under "What is not covered".
 NOT_CAUGHT = {"an older version under a newer tag", "a withdrawal that is gone"}
 
 
@@ -71,34 +71,34 @@ def test_of_sixty_two_forgeries_those_are_caught_that_a_signature_can_show(signe
     world.grow(released, cli)
     newer = tmp_path / "newer"
     assert cli("publish", "1.1.0", "--to", newer, "--sign", keys / "ann", "-C", released.root).code == 0
-    ann, made = Origin(keys / "signers", "ann@example.org"), dict[str, bool]()
-    for what, change in forgeries(out, newer, keys):
+    ann, outcomes = Origin(keys / "signers", "ann@example.org"), dict[str, bool]()
+    for name, change in forgeries(out, newer, keys):
         folder = tmp_path / "forged"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(newer, folder)
-        asked = change(folder)
+        origin = change(folder)
         try:
-            verified(folder, asked if isinstance(asked, Origin) else ann)
-            made[what] = False
+            verified(folder, origin if isinstance(origin, Origin) else ann)
+            outcomes[name] = False
         except ReleaseError:
-            made[what] = True
-    assert len(made) == 62 and {what for what, caught in made.items() if not caught} == NOT_CAUGHT
+            outcomes[name] = True
+    assert len(outcomes) == 62 and {name for name, caught in outcomes.items() if not caught} == NOT_CAUGHT
 
 
 def forgeries(older, newer, keys):
-    """(what is done, how): of some the reader asks for something else than for ann."""
+    """Yields (name, change). Some changes return the origin that the reader requires instead of ann's."""
     pinned = write.sha256(newer / "SHA256SUMS")
 
     def then(*steps):
         return lambda folder: [step(folder) for step in steps][-1]
 
     def sign(who="stranger", purpose="saferec-release", over="SHA256SUMS"):
-        def made(folder):
+        def change(folder):
             (folder / f"{over}.sig").unlink(missing_ok=True)
-            words = ["ssh-keygen", "-q", "-Y", "sign", "-f", keys / who, "-n", purpose, folder / over]
-            subprocess.run(words, check=True, capture_output=True)
+            command = ["ssh-keygen", "-q", "-Y", "sign", "-f", keys / who, "-n", purpose, folder / over]
+            subprocess.run(command, check=True, capture_output=True)
 
-        return made
+        return change
 
     def unsign(folder):
         (folder / "SHA256SUMS.sig").unlink()
@@ -144,7 +144,7 @@ def _edit(path, folder):
 
 
 def _seal(path, folder):
-    """Makes every checksum fit, but for the signature."""
+    """Makes every checksum match again, but not the signature."""
     world.seal(folder, path if path != "manifest.json" else "README.md")
     sums = folder / "SHA256SUMS"
     sums.write_text("".join(line for line in sums.read_text().splitlines(True) if not line.endswith(".sig\n")))
@@ -160,13 +160,13 @@ def _replace(older, folder):
 
 
 def test_a_key_that_is_not_there_signs_nothing(released, cli, tmp_path):
-    ran = cli("publish", "--to", tmp_path / "out", "--sign", tmp_path / "none", "-C", released.root)
-    assert ran.code == 1 and "no such file" in ran.err and not (tmp_path / "out").exists()
+    result = cli("publish", "--to", tmp_path / "out", "--sign", tmp_path / "none", "-C", released.root)
+    assert result.code == 1 and "no such file" in result.err and not (tmp_path / "out").exists()
 
 
 def test_a_signing_that_fails_leaves_the_signature_that_is_there(signed, released, cli, keys, tmp_path):
-    _, ann = signed
+    _, args = signed
     (tmp_path / "odd").write_text("no key")
-    ran = cli("publish", "--to", tmp_path / "new", "--sign", tmp_path / "odd", "-C", released.root)
-    assert ran.code == 1 and "check the key and its passphrase" in ran.err
-    assert cli("verify", released.releases / "1.0.0", *ann).code == 0
+    result = cli("publish", "--to", tmp_path / "new", "--sign", tmp_path / "odd", "-C", released.root)
+    assert result.code == 1 and "check the key and its passphrase" in result.err
+    assert cli("verify", released.releases / "1.0.0", *args).code == 0

@@ -1,4 +1,4 @@
-"""Lists of answers: safe for this person, filled by company and popularity, short rather than unsafe."""
+"""Lists of answers: safe for this person, filled by co-occurrence and popularity, short rather than unsafe."""
 
 import numpy as np
 import polars as pl
@@ -12,9 +12,9 @@ from tests.worlds.release_world import conversation, film, label
 
 
 def test_a_safe_list_holds_only_what_is_clear_for_this_person():
-    hurt = conversation("c", "I faint at blood", f"Try {film('A')}, {film('D')} or {film('L')}", "ok", accepted="ADL")
-    row = only([hurt], [label(hurt, quote="faint")])
-    # A is violated, L unknown: one of three stays, four are refilled; the raw list keeps all three
+    talk = conversation("c", "I faint at blood", f"Try {film('A')}, {film('D')} or {film('L')}", "ok", accepted="ADL")
+    row = only([talk], [label(talk, quote="faint")])
+    # A is violated, L unknown: one of three stays, four are added; the raw list keeps all three
     assert (letters(row["safe"])[0], row["safe_refilled"], len(row["safe"])) == ("D", 4, 5)
     assert not set(letters(row["safe"])) & set("ABCL")
     assert (letters(row["raw"])[:3], row["raw_refilled"], len(row["raw"])) == ("ADL", 2, 5)
@@ -22,10 +22,10 @@ def test_a_safe_list_holds_only_what_is_clear_for_this_person():
 
 
 def test_an_unresolved_trait_filters_the_targets_but_is_no_trait():
-    hurt = conversation("c", "Hm", f"Try {film('A')} or {film('D')}", "ok", accepted="AD")
-    row = only([hurt], [label(hurt, verdict=None, reviews=["r"])], voiced=["r"])
+    talk = conversation("c", "Hm", f"Try {film('A')} or {film('D')}", "ok", accepted="AD")
+    row = only([talk], [label(talk, verdict=None, reviews=["r"])], voiced=["r"])
     assert row["traits"] == row["late_traits"] == [] and "A" not in letters(row["safe"])
-    # the truth to score against is filtered by what was found present only
+    # the truth to score against is filtered only by traits with the verdict `present`
     assert letters(row["safe_truth"]) == "AD"
 
 
@@ -38,9 +38,9 @@ def test_lists_are_filled_by_company_then_popularity_of_the_training_split():
         conversation("v", f"I saw {film('I')}", f"Try {film('D')}", "ok", day=8),  # validation
         conversation("t", "Hi", f"Try {film('D')} and {film('H')}", "ok", day=9),  # test: H was never with D in train
     ]
-    built, _ = learn(rows)
-    lists = dict(built.select("conversation", "raw").iter_rows())
-    # K goes twice with D, J once; then by popularity: I (5). H of the test split counts for nothing: the rest is by id
+    learned, _ = learn(rows)
+    lists = dict(learned.select("conversation", "raw").iter_rows())
+    # K occurs twice with D, J once; then popularity: I (5). H of the test split does not count: the rest is by id
     assert letters(lists["t"])[:5] == "DHKJI"
     assert letters(lists["v"])[:3] == "DKJ" and "I" not in letters(lists["v"])  # seen
 
@@ -52,7 +52,7 @@ def test_a_list_stays_short_rather_than_unsafe():
 
 
 def bared(rows):
-    """The rows before their lists were filled."""
+    """The rows without the columns of their lists."""
     return rows.drop("answer_domain", "safe", "safe_refilled", "raw", "raw_refilled", "safe_truth")
 
 
@@ -60,24 +60,24 @@ def test_items_of_another_domain_do_not_fill_a_list():
     domain = pl.when(source_id="E").then(pl.lit("game")).otherwise("domain")
     items, _ = catalog.merge(world.catalog().with_columns(domain=domain))
     rows, _ = learn([conversation("c", "Hi", f"Try {film('D')}", "ok")])
-    bare = bared(rows)
+    unfilled = bared(rows)
     oracle = violations.oracle(items["item"].to_list(), ["gore"], np.ones((12, 1), np.int8))
-    filled = targets.fill(bare, targets.candidates(bare, items, oracle), 12).row(0, named=True)
+    filled = targets.fill(unfilled, targets.candidates(unfilled, items, oracle), 12).row(0, named=True)
     assert len(filled["raw"]) == 11 and "E" not in letters(filled["raw"])
 
 
 def test_what_is_remembered_of_each_kind_of_person_does_not_grow_with_the_catalog(monkeypatch):
-    """Lists are the same where one popular item is remembered and where all are: who needs more looks again."""
+    """Lists are the same whether one popular item is remembered or all: a list that needs more searches again."""
     talk = (f"I saw {film('L')} and {film('K')}", f"Try {film('D')}", "ok")
     rows = [conversation(f"c{n}", *talk, day=n) for n in range(4)]
     items, _ = catalog.merge(world.catalog())
     oracle = violations.oracle(items["item"].to_list(), ["gore", "needles"], np.ones((12, 2), np.int8))
     filled, _ = learn(rows)
     risks = pl.Series("at_risk", [[], ["gore"], ["needles"], ["gore", "needles"]])
-    bare = bared(filled).with_columns(risks)
-    wanted = targets.fill(bare, targets.candidates(bare, items, oracle), 12)
-    assert wanted["safe"].list.len().to_list() == [10] * 4  # all but K and L, which were seen
+    unfilled = bared(filled).with_columns(risks)
+    expected = targets.fill(unfilled, targets.candidates(unfilled, items, oracle), 12)
+    assert expected["safe"].list.len().to_list() == [10] * 4  # all but K and L, which were seen
     monkeypatch.setattr(targets, "_FEW", 1)
-    shelf = targets.candidates(bare, items, oracle)
-    assert targets.fill(bare, shelf, 12).equals(wanted)
-    assert {len(kept) for kept in shelf.fit.values()} == {1} and len(shelf.fit) == 4
+    shelf = targets.candidates(unfilled, items, oracle)
+    assert targets.fill(unfilled, shelf, 12).equals(expected)
+    assert {len(fits) for fits in shelf.fit.values()} == {1} and len(shelf.fit) == 4

@@ -1,4 +1,4 @@
-"""publish --to and verify: what arrives is the release, whole, or nothing; a changed byte is named."""
+"""`publish --to` and `verify`: a copy is the whole release or nothing, and a changed file is named."""
 
 import json
 import shutil
@@ -20,8 +20,8 @@ def copy(released, tmp_path):
 
 
 def test_a_whole_release_verifies_anywhere_and_is_not_copied_over_itself(released, copy, cli):
-    ran = cli("verify", copy, "--json")
-    assert (ran.code, ran.json["out"], ran.json["added"]) == (0, FILES, 0)
+    result = cli("verify", copy, "--json")
+    assert (result.code, result.json["out"], result.json["added"]) == (0, FILES, 0)
     assert proof.copy(released.releases / "1.0.0", copy) == (0, FILES)
 
 
@@ -40,7 +40,7 @@ def flip(path):
     path.write_bytes(content)
 
 
-FAULTS = {  # what is done to a folder, and the file that is named
+FAULTS = {  # (what is done to a file, the file that the error names)
     "a changed byte": (flip, "data/grpo/test.parquet"),
     "a changed card": (flip, "README.md"),
     "a missing file": (lambda path: path.unlink(), "data/sft/train.parquet"),
@@ -53,16 +53,16 @@ FAULTS = {  # what is done to a folder, and the file that is named
 @pytest.mark.parametrize(("fault", "name"), FAULTS.values(), ids=FAULTS)
 def test_the_bad_file_is_named(copy, cli, fault, name):
     fault(copy / name)
-    ran = cli("verify", copy)
-    assert ran.code == 1 and name in ran.err and ran.err.count("\n") == 1
+    result = cli("verify", copy)
+    assert result.code == 1 and name in result.err and result.err.count("\n") == 1
 
 
 def test_rows_and_columns_are_checked_too(copy, cli):
-    whole = shutil.copytree(copy, copy.with_name("whole"))
+    other_copy = shutil.copytree(copy, copy.with_name("whole"))
     reseal(copy, "data/sft/train.parquet", lambda table: table.slice(1))
     assert "31 rows, manifest.json says 32" in cli("verify", copy).err
-    reseal(whole, "data/labels/test.parquet", lambda table: table.drop_columns(["form"]))
-    assert "data/labels/test.parquet: column form" in cli("verify", whole).err
+    reseal(other_copy, "data/labels/test.parquet", lambda table: table.drop_columns(["form"]))
+    assert "data/labels/test.parquet: column form" in cli("verify", other_copy).err
 
 
 def test_a_release_of_before_has_no_weights_nor_claims_and_verifies(copy, cli):
@@ -91,7 +91,7 @@ def test_a_fact_of_another_type_is_one_line_for_whoever_reads_it(copy, fact, val
     path = copy / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {fact: value}))
     with pytest.raises(ReleaseError, match=r"manifest\.json: not a manifest"):
-        files.facts_of(copy)  # it ended in a traceback, such as of `diff` and `rebuild`
+        files.facts_of(copy)  # it ended in a traceback, for example in `diff` and `rebuild`
 
 
 def test_a_path_out_of_the_release_is_refused(copy):
@@ -108,5 +108,5 @@ def test_a_folder_that_is_no_release(tmp_path, cli):
 
 
 def test_where_there_is_no_release_nothing_can_be_withdrawn(workspace, cli):
-    told = cli("withdraw", "1.0.0", "--reason", "x", "-C", workspace.root).err
-    assert told.endswith("no release '1.0.0'; there are none\n"), told  # it ended with "there are "
+    message = cli("withdraw", "1.0.0", "--reason", "x", "-C", workspace.root).err
+    assert message.endswith("no release '1.0.0'; there are none\n"), message  # it ended with "there are "
