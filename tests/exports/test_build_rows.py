@@ -110,6 +110,6 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
 
 def test_a_label_on_another_text_is_unresolved_again():
     talk = conversation("c", "I faint at blood", f"Try {film('D')}", "ok")
-    labels_ = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
-    row = labels_.row(0, named=True)
+    current = release.current(labels(label(talk, quote="faint", digest="older")), conversations(talk))
+    row = current.row(0, named=True)
     assert (row["verdict"], row["method"], row["spans"], row["form"]) == (None, "unresolved", [], None)

@@ -34,10 +34,10 @@ def test_croissant_validates_and_reads(home):
     assert {f["contentUrl"]: f["sha256"] for f in document["distribution"]} == data_files
     for config in ("sft", "grpo", "safecrs", "labels", "items"):
         split = rows.CONFIGS[config][-1]
-        records_ = list(data.records(f"{config}-{split}"))
+        read_records = list(data.records(f"{config}-{split}"))
         frame = pl.read_parquet(home / f"data/{config}/{split}.parquet")
         first = frame.columns[0] if config != "safecrs" else "conversation"
-        assert [r[f"{config}-{split}/{first}"].decode() for r in records_] == frame[first].to_list()
+        assert [r[f"{config}-{split}/{first}"].decode() for r in read_records] == frame[first].to_list()
     messages = next(iter(data.records("sft-test")))["sft-test/prompt"]
     prompt = pl.read_parquet(home / "data/sft/test.parquet")["prompt"][0]
     assert [t["sft-test/prompt/content"].decode() for t in messages] == [t["content"] for t in prompt]

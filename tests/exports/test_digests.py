@@ -10,7 +10,7 @@ from tests.worlds.release_world import reseal
 
 def test_row_digests_do_not_hang_on_how_a_table_is_cut():
     schema = rows.schemas({"gore": "g"})["safecrs"]
-    rows_ = [
+    data = [
         {
             "prompt": [{"role": "user", "content": "é" * n}],
             "completion": None if n % 2 else [],
@@ -20,20 +20,20 @@ def test_row_digests_do_not_hang_on_how_a_table_is_cut():
         | {"conversation": str(n), "condition": None}
         for n in range(7)
     ]
-    table = pa.Table.from_pylist(rows_, schema=schema)
+    table = pa.Table.from_pylist(data, schema=schema)
 
     def digest(*parts):
-        digest_ = RowDigest()
+        row_digest = RowDigest()
         for part in parts:
-            digest_.add(part)
-        return digest_.hex()
+            row_digest.add(part)
+        return row_digest.hex()
 
     expected = digest(table)
     assert expected == digest(table.slice(0, 3), table.slice(3, 1), table.slice(4))
     assert expected == digest(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
-    changed = [row | {"seen_titles": ["", None]} if n == 3 else row for n, row in enumerate(rows_)]
+    changed = [row | {"seen_titles": ["", None]} if n == 3 else row for n, row in enumerate(data)]
     assert digest(pa.Table.from_pylist(changed, schema=schema)) != expected
-    reordered = [*rows_[1:], rows_[0]]
+    reordered = [*data[1:], data[0]]
     assert digest(pa.Table.from_pylist(reordered, schema=schema)) != expected
 
 

@@ -120,10 +120,10 @@ def test_two_traits_may_share_an_official_key(workspace, cli):
     (workspace.root / "mine.toml").write_text(template.format("gore", "Blood") + template.format("wounds", "Wounds"))
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace('# path = "my-traits.toml"', 'path = "mine.toml"'))
-    rows_, labels = world.requests()
+    requests, labels = world.requests()
     # 20 people have gore; c000, c004, ..., c036 have wounds: 20 + 10 of 40
-    wounds = [world.label(row, "wounds", quote="what next") for row in rows_[::4]]
-    ws = world.fill(store.Workspace.open(workspace.root), rows_, labels + wounds)
+    wounds = [world.label(row, "wounds", quote="what next") for row in requests[::4]]
+    ws = world.fill(store.Workspace.open(workspace.root), requests, labels + wounds)
     result = cli("release", "1.0.0", "--unreviewed", "--allow", "no-safety", "-C", ws.root)  # no warnings of "x"
     assert result.code == 0, result.err
     parts = [pq.read_table(file).to_pylist() for file in (ws.releases / "1.0.0/data").glob("safecrs/*.parquet")]

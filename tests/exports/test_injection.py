@@ -85,7 +85,7 @@ def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace
         row["seeker"] = rows[int(row["conversation"][1:]) // 2 * 2]["seeker"]
     rows[12]["seeker"] = rows[14]["seeker"] = None  # nobody knows whose they are: each is a person of its own
     # of the other five, who each have one conversation, gore is told
-    early_labels = [row_ | ({"verdict": verdict} if row_["verdict"] == "present" else {}) for row_ in labels[:10]]
+    early_labels = [label | ({"verdict": verdict} if label["verdict"] == "present" else {}) for label in labels[:10]]
     ws = world.fill(workspace, rows, [*early_labels, *labels[10:]])
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
     assert cli("release", "1.0.0", *args).json["conditions"]["injected"] == 5  # 12, 14, 16, 18 and 10: not 0 to 8

@@ -21,18 +21,18 @@ def test_parts_mark_what_the_spans_say_in_code_points() -> None:
 
 def test_examples_leave_out_severe_traits_in_every_guise() -> None:
     rows = [conversation(f"c{n}", "I faint at the sight of blood.") for n in range(6)]
-    said = [label(row, quote="faint at the sight of blood") for row in rows]
-    said += [label(rows[0], "torture"), label(rows[1], "child_harm", verdict=None), label(rows[2], "torture", "absent")]
-    proposed = frame(tables.PROPOSALS, claim(rows[3], "hate_speech"))
-    found = examples.examples(conversations(*rows), labels(*said), proposed, TAXONOMY)
-    assert {e["conversation"] for e in found} == {"c2", "c4", "c5"}
-    assert found[0]["turns"][0]["parts"][1] == {"text": "faint at the sight of blood", "traits": ["Blood and gore"]}
+    tags = [label(row, quote="faint at the sight of blood") for row in rows]
+    tags += [label(rows[0], "torture"), label(rows[1], "child_harm", verdict=None), label(rows[2], "torture", "absent")]
+    proposals = frame(tables.PROPOSALS, claim(rows[3], "hate_speech"))
+    shown = examples.examples(conversations(*rows), labels(*tags), proposals, TAXONOMY)
+    assert {e["conversation"] for e in shown} == {"c2", "c4", "c5"}
+    assert shown[0]["turns"][0]["parts"][1] == {"text": "faint at the sight of blood", "traits": ["Blood and gore"]}
 
 
 def test_examples_show_many_traits_before_one_twice_in_any_order_of_rows() -> None:
     rows = [conversation(f"c{n}", "I would rather not see it.") for n in range(12)]
-    said = [label(row, ("gore", "needles", "sad_endings")[n % 3], quote="rather not") for n, row in enumerate(rows)]
-    one = examples.examples(conversations(*rows), labels(*said), tables.PROPOSALS.empty, TAXONOMY)
-    other = examples.examples(conversations(*rows[::-1]), labels(*said[::-1]), tables.PROPOSALS.empty, TAXONOMY)
-    assert one == other
-    assert len(one) == examples.EXAMPLES == 10 and len({e["traits"][0]["name"] for e in one[:3]}) == 3
+    tags = [label(row, ("gore", "needles", "sad_endings")[n % 3], quote="rather not") for n, row in enumerate(rows)]
+    first = examples.examples(conversations(*rows), labels(*tags), tables.PROPOSALS.empty, TAXONOMY)
+    second = examples.examples(conversations(*rows[::-1]), labels(*tags[::-1]), tables.PROPOSALS.empty, TAXONOMY)
+    assert first == second
+    assert len(first) == examples.EXAMPLES == 10 and len({e["traits"][0]["name"] for e in first[:3]}) == 3

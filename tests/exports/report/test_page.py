@@ -39,10 +39,10 @@ def told(of_world: Path, workspace: store.Workspace, tmp_path: Path) -> tuple[st
 
 
 def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
-    ws, words = told
-    ran = cli(*words)
-    assert ran.code == 0, ran.err
-    assert (ran.json["release"], ran.json["runs"], ran.json["added"]) == ("1.0.0", 1, 1)
+    ws, args = told
+    result = cli(*args)
+    assert result.code == 0, result.err
+    assert (result.json["release"], result.json["runs"], result.json["added"]) == ("1.0.0", 1, 1)
     text = text_of((ws.root / "report.html").read_text())
     for fact in (
         "40 conversations in which someone asks",
@@ -66,10 +66,10 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
 
 def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:
     """The boxes and bars below "release 1.0.0" were those of the workspace, and nothing said so."""
-    ws, words = told
+    ws, args = told
     rows = requests()[0]
     store.append(ws, tables.LABELS, frame(tables.LABELS, label(rows[0]), label(rows[2])))
-    assert cli(*words).code == 0
+    assert cli(*args).code == 0
     text = text_of((ws.root / "report.html").read_text())
     assert "Figures are of the workspace as it is now, unless they name the release." in text
     assert "22 sensitivities with a verdict “present”, over 1 traits; release 1.0.0 has 20, over 1" in text
@@ -79,33 +79,33 @@ def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cl
 
 def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: Any, cli: Cli) -> None:
     """It said 24 of 159 injected requests: those with a list; for the others no item is clear, said nowhere."""
-    ws, words = told
+    ws, args = told
     assert cli("release", "1.1.0", "--inject", "gore,needles", "-C", ws.root).code == 0  # nobody was asked of needles
-    assert cli(*words).code == 0
+    assert cli(*args).code == 0
     facts = json.loads((ws.releases / "1.1.0/manifest.json").read_text())
-    asked, taught = (sum(facts["counts"][config].values()) for config in ("grpo", "sft"))
-    ours = facts["conditions"]["injected"]
+    total, listed = (sum(facts["counts"][config].values()) for config in ("grpo", "sft"))
+    injected = facts["conditions"]["injected"]
     text = text_of((ws.root / "report.html").read_text())
-    assert f"Requests to train and test with {asked} +{ours} a sentence of ours was added (injected)" in text
-    lost = f"−{asked - taught} no item is clear for them"
-    assert asked > taught and f"With a list of items that are clear for them {taught} {lost}" in text
+    assert f"Requests to train and test with {total} +{injected} a sentence of ours was added (injected)" in text
+    loss = f"−{total - listed} no item is clear for them"
+    assert total > listed and f"With a list of items that are clear for them {listed} {loss}" in text
 
 
 def test_a_release_that_was_withdrawn_or_edited_is_shown_with_a_warning_first(told: Any, cli: Cli) -> None:
     """`verify` told both, and the page showed the figures as if nothing were wrong."""
-    ws, words = told
-    ran = cli(*words)
-    assert ran.err == "" and "Do not rely on this" not in (ws.root / "report.html").read_text()
+    ws, args = told
+    result = cli(*args)
+    assert result.err == "" and "Do not rely on this" not in (ws.root / "report.html").read_text()
     assert cli("withdraw", "1.0.0", "--reason", "labels of <b>one</b> reviewer", "-C", ws.root).code == 0
     manifest = ws.releases / "1.0.0/manifest.json"
     edited = json.loads(manifest.read_text())
     edited["labels"]["gore"]["present"] = 2_000
     manifest.write_text(json.dumps(edited))
-    ran = cli(*words)
-    taken, changed = ran.err.splitlines()
-    assert taken.startswith("warning: release 1.0.0 was withdrawn: labels of <b>one</b> reviewer: do not use it")
-    assert changed.startswith("warning: release 1.0.0 was changed or damaged after it was made")
-    assert changed.endswith("`saferec-build verify releases/1.0.0` names the first fault")
+    result = cli(*args)
+    withdrawal, damage = result.err.splitlines()
+    assert withdrawal.startswith("warning: release 1.0.0 was withdrawn: labels of <b>one</b> reviewer: do not use it")
+    assert damage.startswith("warning: release 1.0.0 was changed or damaged after it was made")
+    assert damage.endswith("`saferec-build verify releases/1.0.0` names the first fault")
     html = (ws.root / "report.html").read_text()
     top = text_of(html.split("<body>")[1]).removeprefix("Skip to the report ")
     assert top.startswith("Do not rely on this release 1.0.0 was withdrawn: labels of <b>one</b>")
@@ -113,15 +113,15 @@ def test_a_release_that_was_withdrawn_or_edited_is_shown_with_a_warning_first(to
 
 
 def test_the_same_rows_give_the_same_page_wherever_they_lie(told: Any, cli: Cli, tmp_path: Path) -> None:
-    ws, words = told
-    cli(*words)
+    ws, args = told
+    cli(*args)
     first = (ws.root / "report.html").read_bytes()
-    again = cli(*words)
-    assert (again.json["added"], again.json["skipped"]) == (0, 1)
+    repeated = cli(*args)
+    assert (repeated.json["added"], repeated.json["skipped"]) == (0, 1)
     moved = tmp_path / "elsewhere"
     shutil.copytree(ws.root, moved)
     (moved / "report.html").unlink()
-    assert cli(*words[:-1], moved).code == 0
+    assert cli(*args[:-1], moved).code == 0
     assert (moved / "report.html").read_bytes() == first
     assert str(ws.root).encode() not in first
     assert b"ann-secret" not in first  # a reviewer's name stays in the workspace
@@ -136,11 +136,11 @@ def test_a_new_workspace_has_a_page_that_says_what_to_do(workspace: store.Worksp
 
 @pytest.mark.parametrize(("demo", "simulated"), [(True, False), (True, True), (False, True), (False, False)])
 def test_simulated_and_demo_are_said_first(demo: bool, simulated: bool, workspace: store.Workspace) -> None:
-    made = page.render(gather(world(workspace)) | {"runs": [], "demo": demo, "simulated": simulated})
-    body = text_of(made.split("<body>")[1])
-    first = body.removeprefix("Skip to the report ")
-    assert first.startswith("Demo" if demo else "Simulated" if simulated else "A personal-safety dataset")
-    assert ("given by a program" in first[:250]) == simulated
+    html = page.render(gather(world(workspace)) | {"runs": [], "demo": demo, "simulated": simulated})
+    body = text_of(html.split("<body>")[1])
+    start = body.removeprefix("Skip to the report ")
+    assert start.startswith("Demo" if demo else "Simulated" if simulated else "A personal-safety dataset")
+    assert ("given by a program" in start[:250]) == simulated
     assert ("real people's words" in body) == (not demo)
 
 
@@ -159,23 +159,23 @@ def test_what_is_withheld_leaves_with_its_reason_and_stands_in_no_sum(workspace:
 
 
 def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
-    ran = cli("report", "--release", "9.9.9", "-C", told[0].root)
-    assert ran.code == 1 and "9.9.9" in ran.err and len(ran.err.splitlines()) == 1
+    result = cli("report", "--release", "9.9.9", "-C", told[0].root)
+    assert result.code == 1 and "9.9.9" in result.err and len(result.err.splitlines()) == 1
 
 
 @pytest.mark.slow
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
-    ws, words = told
-    behind = store.read(ws, tables.REVIEWS)["review"].to_list()
+    ws, args = told
+    reviews = store.read(ws, tables.REVIEWS)["review"].to_list()
     row = requests()[0][1]  # c001 had gore; nobody reviewed it again, and now it has not: a silent flip
-    store.append(ws, tables.LABELS, frame(tables.LABELS, label(row, verdict="absent", reviews=behind)))
-    made = cli("release", "2.0.0", "-C", ws.root)
-    assert made.code == 0, made.err
-    assert cli(*words).code == 0
+    store.append(ws, tables.LABELS, frame(tables.LABELS, label(row, verdict="absent", reviews=reviews)))
+    result = cli("release", "2.0.0", "-C", ws.root)
+    assert result.code == 0, result.err
+    assert cli(*args).code == 0
     text = text_of((ws.root / "report.html").read_text())
     assert "1.0.0 → 2.0.0" in text and "Blood and gore present → absent 1" in text
     assert "Alarm: 1 verdicts changed without a review behind it" in text
-    cli(*words, "--release", "1.0.0")
+    cli(*args, "--release", "1.0.0")
     assert "1.0.0 is the first version here" in text_of((ws.root / "report.html").read_text())
 
 
@@ -183,15 +183,15 @@ def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> Non
 def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> None:
     """Three conversations that nobody had reviewed are left out of the lists of 2.0.0, and in those of 3.0.0."""
     ws, _ = told
-    more = [conversation(f"new{n}", "A film?", f"Try {film('D')}", day=9, seeker=f"new{n}") for n in range(3)]
-    store.append(ws, tables.CONVERSATIONS, conversations(*more))
+    unreviewed = [conversation(f"new{n}", "A film?", f"Try {film('D')}", day=9, seeker=f"new{n}") for n in range(3)]
+    store.append(ws, tables.CONVERSATIONS, conversations(*unreviewed))
     assert cli("release", "2.0.0", "-C", ws.root).code == 0
-    store.append(ws, tables.LABELS, frame(tables.LABELS, *(label(row, verdict="absent") for row in more)))
+    store.append(ws, tables.LABELS, frame(tables.LABELS, *(label(row, verdict="absent") for row in unreviewed)))
     assert cli("release", "3.0.0", "-C", ws.root).code == 0
-    for version, wanted in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
-        left = gather(ws, version)["left_out"]
-        assert {row["reason"]: row["count"] for row in left if row["stage"] == "requests"} == wanted
-        assert {row["reason"]: row["count"] for row in left if row["stage"] == "mine"} == {"same id": 1}
+    for version, expected in (("2.0.0", {"reviewed by nobody": 3}), ("3.0.0", {}), ("1.0.0", {})):
+        drops = gather(ws, version)["left_out"]
+        assert {row["reason"]: row["count"] for row in drops if row["stage"] == "requests"} == expected
+        assert {row["reason"]: row["count"] for row in drops if row["stage"] == "mine"} == {"same id": 1}
 
 
 # ---- runs
@@ -200,8 +200,8 @@ def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> No
 def test_runs_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file"):
         page.read_runs(tmp_path)
-    for wrong in ("{", '{"runs": []}', json.dumps({"release": {"name": "x", "version": "1"}, "k": 0})):
-        (tmp_path / "report.json").write_text(wrong)
+    for invalid in ("{", '{"runs": []}', json.dumps({"release": {"name": "x", "version": "1"}, "k": 0})):
+        (tmp_path / "report.json").write_text(invalid)
         with pytest.raises(ReleaseError, match=r"report\.json"):
             page.read_runs(tmp_path)
     results(tmp_path, run("sft", recall=float("nan")))
@@ -211,26 +211,26 @@ def test_runs_that_cannot_be_read_name_the_file(tmp_path: Path) -> None:
 
 def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace, tmp_path: Path) -> None:
     runs = results(tmp_path / "r", run("sft"), run("mine", None, None, None), chosen="mine")
-    made = page.render(gather(workspace) | {"runs": [page.read_runs(runs)]})
-    assert "mine best on validation n/a" in text_of(made)
-    assert "not known to be safe for the person" not in text_of(made)
-    assert len(re.findall(r'<circle class="run', made)) == 2  # sft, in the wide and in the narrow drawing
+    html = page.render(gather(workspace) | {"runs": [page.read_runs(runs)]})
+    assert "mine best on validation n/a" in text_of(html)
+    assert "not known to be safe for the person" not in text_of(html)
+    assert len(re.findall(r'<circle class="run', html)) == 2  # sft, in the wide and in the narrow drawing
 
 
 def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: store.Workspace, tmp_path: Path) -> None:
     """Whoever has a release alone makes one for it; the 8 of the headline were those of no slice of 21."""
-    one = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
-    page.write(workspace, runs=[results(tmp_path / "scores", one, run("guard"))])
-    shown = (workspace.root / "report.html").read_text()
-    assert "8 users of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in shown
+    scores = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
+    page.write(workspace, runs=[results(tmp_path / "scores", scores, run("guard"))])
+    html = (workspace.root / "report.html").read_text()
+    assert "8 users of the test split, 4 with a sensitivity: those of no slice of the gold, of 21 in all" in html
     page.write(workspace, runs=[results(tmp_path / "scores", run("mine"))])
     assert "of no slice" not in (workspace.root / "report.html").read_text()
 
 
 def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: store.Workspace, cli: Cli) -> None:
-    words = ["report", "-C", workspace.root]
-    assert cli(*words).err == cli(*words, "--runs", results(workspace.root / "runs", run("mine"))).err == ""
-    assert "this one none: give --runs again" in cli(*words).err and cli(*words).err == ""
+    args = ["report", "-C", workspace.root]
+    assert cli(*args).err == cli(*args, "--runs", results(workspace.root / "runs", run("mine"))).err == ""
+    assert "this one none: give --runs again" in cli(*args).err and cli(*args).err == ""
 
 
 @pytest.mark.parametrize("text", ["", "<p>Notes of ours</p>"])
@@ -245,12 +245,12 @@ def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store
 
     assert set(page.BASELINES) == set(evaluate.BASELINES)
     assert len({*page.BASELINES.values(), *page.KNOWN.values()}) == len(page.BASELINES) + len(page.KNOWN)
-    told = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
-    other = {"against": "my-system", "difference": {"svr@10": {"mean": -0.1, "low": -0.2, "high": -0.05}}}
-    compared = page.read_runs(results(tmp_path, run("my-system"), run("sft") | other))
-    made = text_of(page.render(gather(workspace) | {"runs": [compared]}))
-    assert "Difference to my-system , user by user" in made and "−0.100 −0.200–−0.050" in made
-    assert [one["label"] for one in told["runs"]] == ["Popularity + filter", "my-system"]
+    baselines = page.read_runs(results(tmp_path, run("popularity_filter"), run("my-system")))
+    comparison = {"against": "my-system", "difference": {"svr@10": {"mean": -0.1, "low": -0.2, "high": -0.05}}}
+    compared = page.read_runs(results(tmp_path, run("my-system"), run("sft") | comparison))
+    text = text_of(page.render(gather(workspace) | {"runs": [compared]}))
+    assert "Difference to my-system , user by user" in text and "−0.100 −0.200–−0.050" in text
+    assert [run_["label"] for run_ in baselines["runs"]] == ["Popularity + filter", "my-system"]
 
 
 def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
@@ -261,8 +261,8 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
         ({"mean": -0.11, "low": -0.4, "high": 0.2}, "a difference of −11.0 points [−40.0, 20.0], which may be chance."),
         ({"mean": -0.11, "low": -0.2, "high": -0.01}, "a difference of −11.0 points [−20.0, −1.0]. Recall"),
     ):
-        after = run("safe_sft", 0.4, 0.0, 0.12) | {"against": "sft", "difference": {"svr_upper@10": difference}}
-        runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.23), after, chosen="safe_sft")
+        improved = run("safe_sft", 0.4, 0.0, 0.12) | {"against": "sft", "difference": {"svr_upper@10": difference}}
+        runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.23), improved, chosen="safe_sft")
         assert cli("report", "--runs", runs, "-C", workspace.root).code == 0
         text = text_of((workspace.root / "report.html").read_text())
         assert "over 4 users with a sensitivity" in text and says in text
@@ -270,9 +270,9 @@ def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
 
 def test_a_release_whose_texts_were_put_back_is_no_other_one() -> None:
     shown = {"name": "ws", "version": "1.0.0", "digest": "a"}
-    judged = shown | {"digest": "b", "rebuilt_from": None}
-    assert page._other(judged, shown) == "not the one above, though of the same name and version"
-    assert page._other(judged | {"rebuilt_from": "c"}, shown) is None
+    evaluated = shown | {"digest": "b", "rebuilt_from": None}
+    assert page._other(evaluated, shown) == "not the one above, though of the same name and version"
+    assert page._other(evaluated | {"rebuilt_from": "c"}, shown) is None
 
 
 def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: Cli, tmp_path: Path) -> None:
@@ -283,21 +283,21 @@ def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: C
     digest = open_release(ws.releases / "1.0.0").digest
 
     def runs(folder: str, upper: float, **release: str) -> Path:
-        pair = run("sft", 0.4, 0.3, 0.3), run("safe_sft", 0.4, 0.0, upper)
-        return results(tmp_path / folder, *pair, chosen="safe_sft", **release)
+        scores = run("sft", 0.4, 0.3, 0.3), run("safe_sft", 0.4, 0.0, upper)
+        return results(tmp_path / folder, *scores, chosen="safe_sft", **release)
 
     other, twin = runs("other", 0.01, name="theirs", digest=digest), runs("twin", 0.02, name="ws", digest="0" * 16)
     own = runs("own", 0.03, name="ws", digest=digest)
-    for given, becomes, says in (
+    for folders, percent, says in (
         ((other, twin, own), "3.0", "4 users with a sensitivity: Safe-SFT"),
         ((other, twin), "1.0", "sensitivity of theirs 1.0.0 (another release than the one above): Safe-SFT"),
         ((twin,), "2.0", "of ws 1.0.0 (not the one above, though of the same name and version): Safe-SFT"),
     ):
-        words = [word for folder in given for word in ("--runs", folder)]
-        assert cli("report", *words, "-C", ws.root).code == 0
+        args = [arg for folder in folders for arg in ("--runs", folder)]
+        assert cli("report", *args, "-C", ws.root).code == 0
         text = text_of((ws.root / "report.html").read_text())
-        assert f"30.0% → {becomes}%" in text and says in text, text[:2000]
-        assert ("Judged on ws 1.0.0 ." in text) == (own in given)
+        assert f"30.0% → {percent}%" in text and says in text, text[:2000]
+        assert ("Judged on ws 1.0.0 ." in text) == (own in folders)
 
 
 # ---- what strangers wrote
@@ -329,25 +329,25 @@ def hostile(ws: store.Workspace, folder: Path) -> str:
     claims = claim(talk, proposer=EVIL, version=EVIL)
     store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claims))
     store.append(ws, tables.READINGS, frame(tables.READINGS, reading(talk, proposer=EVIL, version=EVIL)))
-    evil = run(EVIL) | {"slices": {f"{EVIL}={EVIL}": {"n": 1, "metrics": run("x")["metrics"]}}, "split": EVIL}
-    runs = page.read_runs(results(folder, evil, run("sft"), chosen=EVIL))
+    scores = run(EVIL) | {"slices": {f"{EVIL}={EVIL}": {"n": 1, "metrics": run("x")["metrics"]}}, "split": EVIL}
+    runs = page.read_runs(results(folder, scores, run("sft"), chosen=EVIL))
     return page.render(gather(ws) | {"runs": [runs]})
 
 
 def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> None:
-    made = hostile(workspace, tmp_path / "runs")
+    html = hostile(workspace, tmp_path / "runs")
     tags: list[tuple[str, list[tuple[str, str | None]]]] = []
     parser = HTMLParser()
     parser.handle_starttag = lambda tag, attrs: tags.append((tag, attrs))  # type: ignore[method-assign]
-    parser.feed(made)
+    parser.feed(html)
     assert [tag for tag, _ in tags].count("script") == 1
     assert not {"img", "iframe", "object", "link", "base", "form"} & {tag for tag, _ in tags}
     links = [value for _, attrs in tags for name, value in attrs if name in ("href", "src", "action", "formaction")]
     assert links and all(value and value.startswith("#") for value in links)
     assert not [name for _, attrs in tags for name, _ in attrs if name.startswith("on") or name == "style"]
-    assert made.count("pwned") >= 8  # it is shown, as text
-    assert "\x1b" not in made and "\u202e" not in made
-    assert "<mark>&lt;script&gt;" in made
+    assert html.count("pwned") >= 8  # it is shown, as text
+    assert "\x1b" not in html and "\u202e" not in html
+    assert "<mark>&lt;script&gt;" in html
 
 
 # ---- a real browser
@@ -355,38 +355,38 @@ def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_it_opens_offline_without_a_word_on_the_console(told: Any, cli: Cli) -> None:
-    ws, words = told
-    cli(*words)
-    seen = chromium((ws.root / "report.html").as_uri())
-    assert "CONSOLE" not in seen.stderr, [line for line in seen.stderr.splitlines() if "CONSOLE" in line]
-    assert '<html lang="en" class="js">' in seen.stdout  # its own script ran under its own policy
+    ws, args = told
+    cli(*args)
+    output = chromium((ws.root / "report.html").as_uri())
+    assert "CONSOLE" not in output.stderr, [line for line in output.stderr.splitlines() if "CONSOLE" in line]
+    assert '<html lang="en" class="js">' in output.stdout  # its own script ran under its own policy
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cli, tmp_path: Path) -> None:
-    ws, words = told
-    cli(*words, "--runs", results(tmp_path / "far", run("far", 0.4, 0.5, 0.98)))
-    seen = probe((ws.root / "report.html").read_text(), width, tmp_path)
-    assert seen["width"][0] <= seen["width"][1], seen
-    assert seen["wide"] == []
-    assert seen["cut"] == []  # it was 100%, the last tick of an axis that reaches so far
-    assert len(seen["heights"]) == 10 and min(seen["heights"]) > 60
-    assert len(seen["before"]) == 10
-    assert seen["pages"] == [[1], [2], [10]] and seen["pager"] == "Example 10 of 10"  # next, then twice back
-    assert all(inert and "blur" in veil for inert, veil in seen["before"])
-    assert all(not inert and veil == "none" for inert, veil in seen["after"])
-    assert all(told == ["true", "Hide"] for told in seen["buttons"]) and seen["focused"] == "BUTTON"
+    ws, args = told
+    cli(*args, "--runs", results(tmp_path / "far", run("far", 0.4, 0.5, 0.98)))
+    layout = probe((ws.root / "report.html").read_text(), width, tmp_path)
+    assert layout["width"][0] <= layout["width"][1], layout
+    assert layout["wide"] == []
+    assert layout["cut"] == []  # it was 100%, the last tick of an axis that reaches so far
+    assert len(layout["heights"]) == 10 and min(layout["heights"]) > 60
+    assert len(layout["before"]) == 10
+    assert layout["pages"] == [[1], [2], [10]] and layout["pager"] == "Example 10 of 10"  # next, then twice back
+    assert all(inert and "blur" in veil for inert, veil in layout["before"])
+    assert all(not inert and veil == "none" for inert, veil in layout["after"])
+    assert all(state == ["true", "Hide"] for state in layout["buttons"]) and layout["focused"] == "BUTTON"
 
 
 @pytest.mark.slow
 def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace, tmp_path: Path) -> None:
-    made = hostile(workspace, tmp_path / "runs")
+    html = hostile(workspace, tmp_path / "runs")
     path = tmp_path / "evil.html"
-    path.write_text(made, encoding="utf-8")
-    seen = chromium(path.as_uri())
-    assert "CONSOLE" not in seen.stderr and "<title>pwned" not in seen.stdout
-    bare = probe(made, 390, tmp_path)  # also without the policy nothing of it runs
+    path.write_text(html, encoding="utf-8")
+    output = chromium(path.as_uri())
+    assert "CONSOLE" not in output.stderr and "<title>pwned" not in output.stdout
+    bare = probe(html, 390, tmp_path)  # also without the policy nothing of it runs
     assert bare["title"].startswith("<script>") and (bare["width"][0] <= bare["width"][1], bare["wide"]) == (True, [])
 
 

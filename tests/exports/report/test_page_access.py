@@ -22,9 +22,9 @@ def tab(workspace: store.Workspace, tmp_path: Path) -> Iterator[Any]:
         runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
         path = tmp_path / "report.html"
         path.write_text(page.render(gather(world(workspace)) | {"runs": [runs]}), encoding="utf-8")
-        made = browser.new_page(viewport={"width": 390, "height": 844})
-        made.goto(path.as_uri())
-        yield made
+        view = browser.new_page(viewport={"width": 390, "height": 844})
+        view.goto(path.as_uri())
+        yield view
 
 
 @pytest.mark.slow
@@ -32,12 +32,12 @@ def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
     press = tab.keyboard.press
     press("Tab")
     assert tab.evaluate("document.activeElement.textContent") == "Skip to the report"
-    reached = [""]
-    while not reached[-1].startswith("BUTTON Show") and len(reached) <= 60:
+    focused = [""]
+    while not focused[-1].startswith("BUTTON Show") and len(focused) <= 60:
         press("Tab")
-        reached.append(tab.evaluate("(e => e.tagName + ' ' + e.textContent.trim())(document.activeElement)"))
-    kinds = {word.split(" ")[0] for word in reached}
-    assert kinds >= {"A", "SUMMARY", "BUTTON"} and reached[-1].startswith("BUTTON Show"), reached
+        focused.append(tab.evaluate("(e => e.tagName + ' ' + e.textContent.trim())(document.activeElement)"))
+    kinds = {element.split(" ")[0] for element in focused}
+    assert kinds >= {"A", "SUMMARY", "BUTTON"} and focused[-1].startswith("BUTTON Show"), focused
     press("Enter")
     assert tab.locator(".example.open").count() == 1
     press("ArrowRight")  # the focus stays inside the examples
@@ -49,13 +49,13 @@ def test_everything_can_be_done_by_keyboard(tab: Any) -> None:
 
 @pytest.mark.slow
 def test_every_picture_is_told_in_words_or_hidden(tab: Any) -> None:
-    untold = """[...document.querySelectorAll("svg")].filter(s => !(s.getAttribute("aria-hidden") === "true"
+    undescribed = """[...document.querySelectorAll("svg")].filter(s => !(s.getAttribute("aria-hidden") === "true"
         || (s.getAttribute("role") === "img" && s.getAttribute("aria-label").length > 20))
         && !s.closest("[aria-hidden]")).map(s => s.outerHTML.slice(0, 80))"""
-    assert tab.evaluate(untold) == []
+    assert tab.evaluate(undescribed) == []
     assert tab.locator("svg[role=img]").count() >= 4  # effort and the plane, wide and narrow
-    bare = "[...document.querySelectorAll('table')].filter(t => !t.caption && !t.closest('[aria-label]')).length"
-    assert tab.evaluate(bare) == 0
+    unlabelled = "[...document.querySelectorAll('table')].filter(t => !t.caption && !t.closest('[aria-label]')).length"
+    assert tab.evaluate(unlabelled) == 0
 
 
 def colours(scheme: str) -> dict[str, str]:
@@ -78,12 +78,12 @@ def contrast(one: str, other: str) -> float:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_stand_out_from_what_is_behind_them(scheme: str) -> None:
     assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    found = colours(scheme)
-    for ink, behind in (
-        *(("ink", paper) for paper in ("paper", "card", "faint", "accent-soft", "warn")),
-        *(("soft", paper) for paper in ("paper", "card", "faint")),
-        *(("accent", paper) for paper in ("paper", "card", "accent-soft")),
+    palette = colours(scheme)
+    for ink, background in (
+        *(("ink", surface) for surface in ("paper", "card", "faint", "accent-soft", "warn")),
+        *(("soft", surface) for surface in ("paper", "card", "faint")),
+        *(("accent", surface) for surface in ("paper", "card", "accent-soft")),
         ("mark-ink", "mark"),
         ("violated", "card"),
     ):
-        assert contrast(found[ink], found[behind]) >= 4.5, f"{ink} on {behind}"
+        assert contrast(palette[ink], palette[background]) >= 4.5, f"{ink} on {background}"

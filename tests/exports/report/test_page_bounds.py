@@ -23,8 +23,8 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
 ) -> None:
     # 5 of 50 audited count as missed: two are positives, three have no label
     bound = certificates.bound(certificates.Audit(40, 100, (1,) * 5 + (0,) * 45, holes=3))
-    told = bounds.LabelBounds({}, bound, [], {"units_present": 0, "units_absent": 0})
-    missed = workload.missed(told, traits.load())
+    label_bounds = bounds.LabelBounds({}, bound, [], {"units_present": 0, "units_absent": 0})
+    missed = workload.missed(label_bounds, traits.load())
     text = text_of(page.render(gather(workspace) | {"runs": [], "missed": missed}))
     assert "50 of 100 unsent conversations were audited, 2 of them held something." in text
     assert "In 3 that were proposed or drawn none is found and not all is sure yet" in text
@@ -36,17 +36,17 @@ def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Wo
     """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
     fill(workspace, requests()[0], [])
     review_settings(workspace.root, held_back=0)  # these two only take over what is suggested
-    where, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
-    for words in (("propose",), ("review", "push", *people, "--all")):
-        assert cli(*words, *where).code == 0
-    for name in ("ann", "bo"):
-        edit(workspace.root / "review" / f"{name}.csv", yes)
-    assert cli("review", "pull", "--tool", "files", workspace.root / "review", *where).code == 0
+    args, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
+    for command in (("propose",), ("review", "push", *people, "--all")):
+        assert cli(*command, *args).code == 0
+    for reviewer in ("ann", "bo"):
+        edit(workspace.root / "review" / f"{reviewer}.csv", yes)
+    assert cli("review", "pull", "--tool", "files", workspace.root / "review", *args).code == 0
     pulled = gather(workspace)
     assert (pulled["headline"]["sensitivities"], pulled["missed"]["pooled"]["share"]) == (0, None)
-    assert cli("adjudicate", *where).code == 0
-    judged = gather(workspace)
-    assert (judged["headline"]["sensitivities"], judged["missed"]["pooled"]["share"]) == (20, 0.0)
+    assert cli("adjudicate", *args).code == 0
+    adjudicated = gather(workspace)
+    assert (adjudicated["headline"]["sensitivities"], adjudicated["missed"]["pooled"]["share"]) == (20, 0.0)
 
 
 @pytest.mark.slow
@@ -54,16 +54,16 @@ def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Wo
 def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace, tmp_path: Path) -> None:
     """Whatever stands beside them: the longer the words of a row, the shorter was its bar."""
     audits = {"gore": (4, 600), "torture": (0, 900), "needles": (0, 200)}
-    told = {
+    by_trait = {
         slug: certificates.bound(certificates.Audit(300, 2_000, (1,) * x + (0,) * n, open=30 * (slug == "torture")))
         for slug, (x, n) in audits.items()
     }
-    sure = bounds.LabelBounds(told, told["gore"], [], {"units_present": 0, "units_absent": 0})
-    sure = replace(sure, false={"gore": certificates.false_share(300, (0,) * 40)})
+    label_bounds = bounds.LabelBounds(by_trait, by_trait["gore"], [], {"units_present": 0, "units_absent": 0})
+    label_bounds = replace(label_bounds, false={"gore": certificates.false_share(300, (0,) * 40)})
     figures = gather(world(workspace))
-    figures |= {"runs": [], "missed": workload.missed(sure, traits.load())}
-    one = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
-    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": one})
-    seen = probe(page.render(figures), width, tmp_path)
-    assert len(seen["tracks"]) >= 5 and set(seen["tracks"]) == {1}
-    assert seen["wide"] == []
+    figures |= {"runs": [], "missed": workload.missed(label_bounds, traits.load())}
+    estimate = {"mean": 0.6667, "low": 0.2077, "high": 0.9385}
+    figures["proposers"][0]["traits"].append(figures["proposers"][0]["traits"][0] | {"precision": estimate})
+    layout = probe(page.render(figures), width, tmp_path)
+    assert len(layout["tracks"]) >= 5 and set(layout["tracks"]) == {1}
+    assert layout["wide"] == []

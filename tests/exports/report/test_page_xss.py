@@ -47,11 +47,11 @@ def infect(value: Any, payloads: Iterator[str], name: str = "") -> Any:
     if isinstance(value, str):
         return value if name in KEPT else next(payloads)
     if isinstance(value, list | tuple):
-        return [infect(one, payloads, name) for one in value]
+        return [infect(item, payloads, name) for item in value]
     if name in ("lost", "joined"):
         return {next(payloads): sum(value.values())} if value else {}
     if isinstance(value, Mapping):
-        return {key: infect(one, payloads, key) for key, one in value.items()}
+        return {key: infect(item, payloads, key) for key, item in value.items()}
     return value
 
 
@@ -73,33 +73,33 @@ def opened(tab: Any, html: str) -> tuple[int, list[str]]:
 def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
     """Everything that a page can show: two releases' changes and two runs too."""
     runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
-    changed = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
-    flips = changed | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
-    made = gather(world(workspace)) | {"runs": [runs], "flips": flips}
-    named: dict[str, Any] = dict.fromkeys(("name", "version", "created", "licence", "split_rule", "digest"), "x")
-    named |= {"counts": {"conversations": {"train": 1}}}
-    return made | {"release": named, "demo": False, "simulated": True}
+    changes = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
+    flips = changes | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
+    facts = gather(world(workspace)) | {"runs": [runs], "flips": flips}
+    release: dict[str, Any] = dict.fromkeys(("name", "version", "created", "licence", "split_rule", "digest"), "x")
+    release |= {"counts": {"conversations": {"train": 1}}}
+    return facts | {"release": release, "demo": False, "simulated": True}
 
 
 @pytest.mark.slow
 def test_the_detector_sees_a_page_that_does_not_escape(tab: Any) -> None:
     assert len(set(PAYLOADS)) == len(PAYLOADS) >= 50
-    ran = [bool(opened(tab, f"<!doctype html><body><p>{payload}</p>")[0]) for payload in PAYLOADS]
-    assert sum(ran) >= 30, [payload for payload, hit in zip(PAYLOADS, ran, strict=True) if not hit]
+    executed = [bool(opened(tab, f"<!doctype html><body><p>{payload}</p>")[0]) for payload in PAYLOADS]
+    assert sum(executed) >= 30, [payload for payload, hit in zip(PAYLOADS, executed, strict=True) if not hit]
 
 
 @pytest.mark.slow
 def test_no_payload_runs_wherever_it_stands(tab: Any, figures: dict[str, Any]) -> None:
     """Each is told by the page's tags in every place; in the browser they take turns, all places in `make soak`."""
     for payload in PAYLOADS:
-        made, harmless = (page.render(infect(figures, repeat(text))) for text in (payload, "x" * len(payload)))
-        assert tags(made) == tags(harmless), payload
-    for first in range(0, len(PAYLOADS), 1 if os.environ.get("SAFEREC_SOAK") else 10):
-        made = page.render(infect(figures, cycle([*PAYLOADS[first:], *PAYLOADS[:first]])))
-        bare = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", made)
-        assert opened(tab, bare) == (0, []), PAYLOADS[first]
+        html, harmless = (page.render(infect(figures, repeat(text))) for text in (payload, "x" * len(payload)))
+        assert tags(html) == tags(harmless), payload
+    for start in range(0, len(PAYLOADS), 1 if os.environ.get("SAFEREC_SOAK") else 10):
+        html = page.render(infect(figures, cycle([*PAYLOADS[start:], *PAYLOADS[:start]])))
+        bare = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", html)
+        assert opened(tab, bare) == (0, []), PAYLOADS[start]
 
 
 def test_every_text_is_reached(figures: dict[str, Any]) -> None:
-    made = page.render(infect(figures, repeat("zqx<b>zqx")))
-    assert made.count("zqx&lt;b&gt;zqx") >= 60 and "zqx<b>" not in made
+    html = page.render(infect(figures, repeat("zqx<b>zqx")))
+    assert html.count("zqx&lt;b&gt;zqx") >= 60 and "zqx<b>" not in html

@@ -11,8 +11,8 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
     runs = [run(f"a run with a long name {n}", recall + n / 1000, 0.0, 0.01) | {"label": "a" * 20} for n in range(6)]
     runs.append(run("far", 0.5, 0.0, 0.2) | {"label": "far"})
     for width in (350, 720):
-        made = plots.plane(runs, 10, width, 400)
-        places = [(p["label_x"], p["label_y"]) for p in made["points"][:6]]
+        drawing = plots.plane(runs, 10, width, 400)
+        places = [(p["label_x"], p["label_y"]) for p in drawing["points"][:6]]
         assert max(y for _, y in places) <= 400 - 44 + 4  # words under the axis are its own
         for n, (x, y) in enumerate(places):
             assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])

@@ -23,9 +23,9 @@ def test_what_was_read_since_is_not_left_out() -> None:
         *(drop("propose", name, "server error") | {"source": "rules"} for name in "ab"),
         drop("propose", "a", "no usable answer") | {"source": "m"},  # another proposer has not read it
     ]
-    before = reading(B, version="rules-0")  # the rules that read it are others now
-    found = figures.left_out(frame(tables.DROPS, *rows), frame(tables.READINGS, before, reading(A), reading(D)))
-    assert [tuple(row.values()) for row in found] == [
+    older_reading = reading(B, version="rules-0")  # the rules that read it are others now
+    drops = figures.left_out(frame(tables.DROPS, *rows), frame(tables.READINGS, older_reading, reading(A), reading(D)))
+    assert [tuple(row.values()) for row in drops] == [
         ("mine", "same id", 1),
         ("propose", "budget reached", 1),
         ("propose", "no usable answer", 1),
@@ -82,14 +82,14 @@ def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
         },
         withheld={"c": "removed on request"},
     )
-    told = {s["name"]: (s["count"], s["lost"], s["joined"]) for s in steps}
-    assert told["Found in the source files"] == (3, {}, {})
-    assert told["Mined"] == (2, {"removed on request": 1}, {})
-    assert told["In the release"] == (3, {}, {"released before: removed on request": 1})
-    rows, lost, joined = told["Requests to train and test with"]
+    by_name = {s["name"]: (s["count"], s["lost"], s["joined"]) for s in steps}
+    assert by_name["Found in the source files"] == (3, {}, {})
+    assert by_name["Mined"] == (2, {"removed on request": 1}, {})
+    assert by_name["In the release"] == (3, {}, {"released before: removed on request": 1})
+    rows, lost, joined = by_name["Requests to train and test with"]
     assert (rows, lost) == (4, {"no request": 1})
     assert joined == {"a sentence of ours was added (injected)": 1, "further requests of a conversation": 1}
-    assert told["With a list of items that are clear for them"] == (3, {"no item is clear for them": 1}, {})
+    assert by_name["With a list of items that are clear for them"] == (3, {"no item is clear for them": 1}, {})
 
 
 def test_without_a_release_the_funnel_ends_with_verdicts() -> None:
@@ -105,52 +105,52 @@ def test_a_trait_counts_its_present_labels_by_form() -> None:
         ),
         TAXONOMY,
     )  # fmt: skip
-    found = {row["slug"]: row for row in rows}
+    by_slug = {row["slug"]: row for row in rows}
     # a form that nobody stated is implied, as in the release
     gore = {"slug": "gore", "name": "Blood and gore", "present": 3, "explicit": 1, "implicit": 2}
     assert rows[0] == gore | {"absent": 1, "unsure": 0, "unresolved": 0}
-    assert (found["needles"]["unsure"], found["needles"]["unresolved"], found["needles"]["present"]) == (1, 1, 0)
+    assert (by_slug["needles"]["unsure"], by_slug["needles"]["unresolved"], by_slug["needles"]["present"]) == (1, 1, 0)
     assert len(rows) == len(TAXONOMY.traits)
 
 
 def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
     # gore: a right, b wrong, c missed; d was not read, so its label is not a miss; needles: a claimed, nobody settled
-    told = figures.proposers(
+    proposers = figures.proposers(
         frame(tables.PROPOSALS, claim(A), claim(B), claim(C, verdict="unsure"), claim(A, "needles")),
         frame(tables.READINGS, reading(A), reading(B), reading(C)),
         labels(label(A), label(B, verdict="absent"), label(C), label(D)),
         TAXONOMY,
     )
-    assert len(told) == 1
-    total = told[0]["total"]
+    assert len(proposers) == 1
+    total = proposers[0]["total"]
     assert [total[key] for key in ("right", "wrong", "missed", "open")] == [1, 1, 1, 1]
     assert total["precision"]["mean"] == 0.5 and "recall" not in total
-    by_trait = {row["slug"]: row for row in told[0]["traits"]}
+    by_trait = {row["slug"]: row for row in proposers[0]["traits"]}
     assert list(by_trait) == ["gore", "needles"]
-    assert (by_trait["needles"]["open"], by_trait["needles"]["precision"], told[0]["read"]) == (1, None, 3)
+    assert (by_trait["needles"]["open"], by_trait["needles"]["precision"], proposers[0]["read"]) == (1, None, 3)
 
 
 def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
     # a was read and refused, b is `auto`: of what people judged none is right, which were 1 of 2
-    told = figures.proposers(
+    total = figures.proposers(
         frame(tables.PROPOSALS, claim(A), claim(B)),
         frame(tables.READINGS, reading(A), reading(B)),
         labels(label(A, verdict="absent"), label(B, method="auto")),
         TAXONOMY,
     )[0]["total"]
-    assert (told["right"], told["wrong"], told["open"], told["precision"]["mean"]) == (0, 1, 1, 0.0)
+    assert (total["right"], total["wrong"], total["open"], total["precision"]["mean"]) == (0, 1, 1, 0.0)
 
 
 def test_precision_by_confidence_counts_each_settled_claim_in_one_band() -> None:
     # 1 and .9 in the last band (b is wrong), .6 in the second; the unsure label of d counts nowhere
-    sure = [claim(A) | {"confidence": 1.0}, claim(B) | {"confidence": 0.9}, claim(C) | {"confidence": 0.6}]
-    told = figures.proposers(
-        frame(tables.PROPOSALS, *sure, claim(D) | {"confidence": 0.85}),
+    claims = [claim(A) | {"confidence": 1.0}, claim(B) | {"confidence": 0.9}, claim(C) | {"confidence": 0.6}]
+    bands = figures.proposers(
+        frame(tables.PROPOSALS, *claims, claim(D) | {"confidence": 0.85}),
         frame(tables.READINGS, *map(reading, (A, B, C, D))),
         labels(label(A), label(B, verdict="absent"), label(C), label(D, verdict="unsure")),
         TAXONOMY,
     )[0]["sure"]
-    assert [(row["low"], row["high"], row["precision"]["mean"], row["n"]) for row in told] == [
+    assert [(row["low"], row["high"], row["precision"]["mean"], row["n"]) for row in bands] == [
         (0.9, 1.0, 0.5, 2),
         (0.6, 0.8, 1.0, 1),
     ]
@@ -158,33 +158,33 @@ def test_precision_by_confidence_counts_each_settled_claim_in_one_band() -> None
 
 def test_positives_stand_beside_each_alpha_and_few_are_told() -> None:
     # gore: ten units with a `present` among two votes, needles: one; the unit that one person read counts nowhere
-    said = [(f"c{n}", "gore", who, "present") for n in range(10) for who in ("ann", "bo")]
-    said += [
+    vote_rows = [(f"c{n}", "gore", reviewer, "present") for n in range(10) for reviewer in ("ann", "bo")]
+    vote_rows += [
         ("c0", "needles", "ann", "present"),
         ("c0", "needles", "bo", "absent"),
         ("c1", "needles", "ann", "present"),
     ]
-    votes = pl.DataFrame(said, schema=["subject", "trait", "reviewer", "verdict"], orient="row")
+    votes = pl.DataFrame(vote_rows, schema=["subject", "trait", "reviewer", "verdict"], orient="row")
     votes = votes.with_columns(kind=pl.lit("sensitivity"))
-    told = figures.agreement(alphas(votes), TAXONOMY)
-    assert {r["slug"]: (r["positives"], r["few"]) for r in told} == {"gore": (10, False), "needles": (1, True)}
+    agreement = figures.agreement(alphas(votes), TAXONOMY)
+    assert {r["slug"]: (r["positives"], r["few"]) for r in agreement} == {"gore": (10, False), "needles": (1, True)}
 
 
 def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
-    old = dict(A, digest="older")
-    claims, read = frame(tables.PROPOSALS, claim(old)), frame(tables.READINGS, reading(old))
-    told = figures.proposers(claims, read, labels(label(A)), TAXONOMY)[0]["total"]
-    assert [told[word] for word in ("right", "missed", "open")] == [0, 0, 1]
+    older = dict(A, digest="older")
+    claims, readings = frame(tables.PROPOSALS, claim(older)), frame(tables.READINGS, reading(older))
+    total = figures.proposers(claims, readings, labels(label(A)), TAXONOMY)[0]["total"]
+    assert [total[word] for word in ("right", "missed", "open")] == [0, 0, 1]
 
 
 def test_wilson_on_eight_of_ten() -> None:
     # z = 1.96: (0.8 + 0.19207 -+ 1.96 * sqrt(0.016 + 0.0096036)) / 1.38415 = 0.4902, 0.9433
-    found = figures.wilson(8, 10)
-    assert found is not None
-    assert (found["mean"], round(found["low"], 4), round(found["high"], 4)) == (0.8, 0.4902, 0.9433)
+    interval = figures.wilson(8, 10)
+    assert interval is not None
+    assert (interval["mean"], round(interval["low"], 4), round(interval["high"], 4)) == (0.8, 0.4902, 0.9433)
     assert figures.wilson(0, 0) is None
-    none, all_ = figures.wilson(0, 5), figures.wilson(5, 5)
-    assert none and all_ and none["low"] == 0.0 and all_["high"] == pytest.approx(1.0)
+    lowest, highest = figures.wilson(0, 5), figures.wilson(5, 5)
+    assert lowest and highest and lowest["low"] == 0.0 and highest["high"] == pytest.approx(1.0)
 
 
 def test_coverage_counts_items_and_not_the_item_that_nobody_knows() -> None:

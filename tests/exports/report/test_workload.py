@@ -26,7 +26,7 @@ def standing(*rows: dict) -> pl.DataFrame:
 
 
 def given(*pairs: tuple[dict, str]) -> pl.DataFrame:
-    rows = [{"kind": "sensitivity", "subject": row["conversation"], "reviewer": who} for row, who in pairs]
+    rows = [{"kind": "sensitivity", "subject": row["conversation"], "reviewer": reviewer} for row, reviewer in pairs]
     return frame(tables.ASSIGNMENTS, *rows)
 
 
@@ -51,26 +51,26 @@ def test_a_persons_load_counts_tasks_not_rows() -> None:
 def test_effort_grows_in_the_order_of_the_reviews() -> None:
     # b first: two sensitivities, then a: none, then c: one; a second review of b adds nothing
     rows = standing(said(B, "ann"), said(A, "ann"), said(B, "bo"), said(C, "bo"))
-    made = labels(label(B), label(B, trait="needles"), label(C), label(A, verdict="absent"))
-    found = workload.effort(rows, made)
-    assert found == {"read": 3, "found": 3, "points": [(0, 0), (1, 2), (2, 2), (3, 3)]}
-    many = standing(*(said(conversation(f"c{n}", "x"), "ann") for n in range(1000)))
-    points = workload.effort(many, made)["points"]
+    verdicts = labels(label(B), label(B, trait="needles"), label(C), label(A, verdict="absent"))
+    effort = workload.effort(rows, verdicts)
+    assert effort == {"read": 3, "found": 3, "points": [(0, 0), (1, 2), (2, 2), (3, 3)]}
+    reviews = standing(*(said(conversation(f"c{n}", "x"), "ann") for n in range(1000)))
+    points = workload.effort(reviews, verdicts)["points"]
     assert len(points) <= workload.POINTS + 10 and points[-1] == (1000, 0)
 
 
 def test_what_cannot_be_told_stands_last_and_says_why() -> None:
     # four conversations sent and labelled, three of them with gore; one is unsent and was not audited
     rows = [conversation(name, f"I am {name}.") for name in "abcde"]
-    ids = [r["conversation"] for r in rows]
-    drawn = [("sensitivity", c, f"{n}", "zone" if n == 4 else "claimed", "b") for n, c in enumerate(ids)]
+    ids = [row["conversation"] for row in rows]
+    drawn = [("sensitivity", name, f"{n}", "zone" if n == 4 else "claimed", "b") for n, name in enumerate(ids)]
     design = tables.DESIGN.frame(drawn)
-    sent = given(*((r, "ann") for r in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
-    made = labels(*(label(r) for r in rows[:3]), label(rows[3], verdict="absent"))
-    told = workload.missed(
-        bounds.bounds(design, ids, sent, made, tables.GOLD.empty, TAXONOMY.slugs),
+    sent = given(*((row, "ann") for row in rows[:4])).with_columns(role=pl.lit("reviewer"), why=pl.lit("proposed"))
+    verdicts = labels(*(label(row) for row in rows[:3]), label(rows[3], verdict="absent"))
+    missed = workload.missed(
+        bounds.bounds(design, ids, sent, verdicts, tables.GOLD.empty, TAXONOMY.slugs),
         TAXONOMY,
     )
-    assert told["pooled"]["zone"] == 1 and told["pooled"]["found"] == 3 and told["pooled"]["audited"] == 0
-    assert len(told["traits"]) == 20 and all(row["share"] is None for row in told["traits"])
-    assert "under 4 positives" in told["traits"][0]["words"] and told["traits"][0]["name"] == TAXONOMY["gore"].name
+    assert missed["pooled"]["zone"] == 1 and missed["pooled"]["found"] == 3 and missed["pooled"]["audited"] == 0
+    assert len(missed["traits"]) == 20 and all(row["share"] is None for row in missed["traits"])
+    assert "under 4 positives" in missed["traits"][0]["words"] and missed["traits"][0]["name"] == TAXONOMY["gore"].name
