@@ -26,7 +26,7 @@ def test_a_prompt_takes_turns_and_ends_with_the_user():
         {"role": "assistant", "content": "Noted\nAny year?"},
         {"role": "user", "content": "1990s"},
     ]
-    # neighbours in the table stay apart, also where one has nothing to say
+    # adjacent rows stay separate, also where a row has no text
     assert prompts(turns, [], [turn("recommender", "Hm")], turns) == [expected, [], [], expected]
     assert prompts(turns, cut=2) == [expected[:1]]
 
@@ -49,5 +49,5 @@ def test_an_injected_sentence_may_stand_in_the_first_word_of_the_seeker():
 def test_a_list_is_numbered_lines_in_the_order_of_its_ids():
     frame = pl.DataFrame({"item": ["d", "e", "a"], "title": ["D", "E", "A\n9. Saw"], "year": [2004, None, 2001]})
     ids = pl.Series([["d", "e"], [], ["a"]], dtype=pl.List(pl.String))
-    # a title stays on its line, whatever the source wrote
+    # a title stays on one line, whatever the source contains
     assert shapes.Names(frame).lines(ids).to_pylist() == ["1. D (2004)\n2. E", "", "1. A 9. Saw (2001)"]

@@ -1,4 +1,4 @@
-"""What goes into a release and what stays out of it."""
+"""Which conversations and labels go into a release, and which stay out."""
 
 import polars as pl
 import pytest
@@ -20,13 +20,13 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
     result = cli("release", "1.0.0", "-C", ws.root, "--json").json
     assert result["in_conversations_only"] == {"has a withheld trait": 2, "reviewed by nobody": 1}
     frames = [pl.read_parquet(path) for path in (ws.releases / "1.0.0/data/conversations").glob("*")]
-    assert result["dropped"] == {} and result["out"] == pl.concat(frames).height == 41  # what is there was not dropped
+    assert result["dropped"] == {} and result["out"] == pl.concat(frames).height == 41  # none was dropped
     train = pl.read_parquet(ws.releases / "1.0.0/data/labels/train.parquet")
     assert set(train["trait"]) == {"gore"} and "needles" in manifest(ws)["withheld"]
     learned = pl.read_parquet(ws.releases / "1.0.0/data/grpo/train.parquet")["conversation"]
     assert not {*world.released(ws, "c000", "c002", "nobody")} & set(learned)
     card = (ws.releases / "1.0.0/README.md").read_text()
-    # what people found of films is nobody's label: it stays, and the card does not deny it
+    # an item's label is no person's label: it stays, and the card does not deny it
     assert pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")["trait"].to_list() == ["needles"]
     assert "No person's label and no review on these is in the dataset" in card
     assert "1 conversations were reviewed by nobody" in card and "fewer than 5 different people" in card
@@ -34,7 +34,7 @@ def test_what_is_withheld_leaves_no_trace_and_the_unreviewed_wait(workspace, cli
 
 @pytest.mark.parametrize("why", ["removed on request", "crisis"])
 def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
-    """c001 stood in train, and was dropped as one that straddles, for a late one of its person that nobody is given."""
+    """c001 of train was dropped as straddling, because of a later conversation of its person that is not released."""
     rows, labels = world.requests()
     late = conversation("late", "Hi", f"Try {film('D')}", "ok", day=39, seeker="p1")
     ws = world.fill(workspace, [*rows, late], labels)
@@ -46,11 +46,11 @@ def test_who_is_left_out_takes_nobody_with_them(workspace, cli, why):
     assert cli("release", "1.0.0", "-C", ws.root, "--json").json["dropped"] == {why: 1}
     assert plan(ws).left_out[why] == 1 and "straddles split" not in plan(ws).left_out
     split_sizes = cli("release", "1.0.1", "-C", ws.root, "--json").json["splits"]
-    assert split_sizes == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if it had never been there
+    assert split_sizes == {"train": 32, "validation": 4, "test": 4}  # of the 40, as if `late` did not exist
 
 
 def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace, cli):
-    """There was no release any more, and the `catalog apart` that the message told did nothing."""
+    """A release was no longer possible, and the `catalog apart` that the message suggested did nothing."""
     rows, labels = world.requests()
     flags = [
         label(rows[0], "needles", verdict) | {"label": letter, "kind": "item_flag", "subject": world.item(letter)}
@@ -61,7 +61,7 @@ def test_labels_of_items_that_have_become_one_are_released_on_that_one(workspace
         adding.join_rows(ws, f"csv:{first}", f"csv:{later}")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     table = pl.read_parquet(ws.releases / "1.0.0/data/item_labels/catalog.parquet")
-    # of two that differ the worse, as verdicts count them: who was unsure said nothing
+    # of two different verdicts the worse one counts; `unsure` does not count
     assert dict(table.select("item", "verdict").iter_rows()) == {world.item("D"): "present", world.item("F"): "absent"}
 
 

@@ -29,7 +29,7 @@ AFTER_D = (f"I loved {film('D')}", f"Then {film('D')} fans like {film('E')}", "o
 @pytest.mark.parametrize(
     ("turns", "accepted", "cut", "truth", "named", "seen"),
     [
-        # D stands in the request of the last answer: learning to repeat it would be copying
+        # D is in the request of the last answer: learning to repeat it would be copying
         pytest.param(D_AND_E, "DE", 3, "E", "D", "", id="the request ends before the last turn that adds an answer"),
         pytest.param(D_OR_E, "E", 1, "E", "", "", id="accepted items go before recommended ones"),
         pytest.param(D_OR_E, "", 1, "DE", "", "", id="found in the text, as nobody gave refs"),
@@ -54,7 +54,7 @@ def test_what_has_no_answer_or_no_request_is_counted_and_kept_apart():
         "none": "no linked item",
         "blank": "no request before the answer",
     }
-    # they stay in `conversations` and `labels`: 3 rows, 1 of which trains
+    # they stay in `conversations` and `labels`: 3 rows, one of them to learn from
     assert built.height == 3 and built["cut"].is_not_null().sum() == 1
 
 
@@ -66,7 +66,7 @@ TWICE = ("Hi", f"Try {film('D')}", "More?", f"{film('E')}, {film('D')}", "More?"
     [
         # the request of the last answer first; then one per turn with a new item: D is not new in the second
         ("", [(0, 5, "FG", "recommended", 3), (1, 1, "D", "recommended", 1), (2, 3, "E", "recommended", 2)]),
-        # of a turn with an accepted item only that one is the truth
+        # in a turn with an accepted item only that item is the truth
         ("EF", [(0, 5, "F", "accepted", 3), (1, 1, "D", "recommended", 1), (2, 3, "E", "accepted", 2)]),
         ("D", [(0, 1, "D", "accepted", 1), (1, 3, "E", "recommended", 2), (2, 5, "FG", "recommended", 3)]),
     ],
@@ -94,7 +94,7 @@ def test_only_evidence_in_the_request_makes_a_trait_known():
     label_rows = [
         label(talk, "gore", quote="faint at blood", form="explicit"),
         label(talk, "needles", quote="No needles"),
-        label(talk, "medical_trauma"),  # present, but nobody marked where
+        label(talk, "medical_trauma"),  # present, but without evidence
         label(talk, "sad_endings", verdict=None, reviews=["r1", "r2"]),
         label(talk, "hate_speech", verdict=None, reviews=["r3"]),
         label(talk, "animal_harm", verdict="unsure"),

@@ -1,4 +1,4 @@
-"""A release names its canary in every row, and finds it in what somebody else has made of it."""
+"""Every row of a release contains its canary, and `verify` finds the canary in other files."""
 
 import gzip
 import json
@@ -14,7 +14,7 @@ from tests.worlds import release_world as world
 
 
 def test_every_row_and_every_description_has_it(released):
-    """Labels, reviews and items had none, and whoever passes them on passes quotes and verdicts on."""
+    """Labels, reviews and items had none, though they contain quotes and verdicts that may be passed on."""
     home = released.releases / "1.0.0"
     guid = json.loads((home / "manifest.json").read_text())["canary"]
     for path in (home / "data").glob("*/*.parquet"):
@@ -34,7 +34,7 @@ def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path
     home = released.releases / "1.0.0"
     guid = json.loads((home / "manifest.json").read_text())["canary"]
     encodings = [
-        lambda n: (b"x" * (canary._CHUNK - n)) + guid.encode() + b"\n more",  # over the end of a piece, too
+        lambda n: (b"x" * (canary._CHUNK - n)) + guid.encode() + b"\n more",  # also across the border of two chunks
         lambda n: json.dumps({"id": n, "text": f"1. Saw (2004)\n{canary.sentence(guid)}"}).encode(),
         lambda n: gzip.compress(b"a" * n + guid.upper().encode()),
         lambda n: f"{'é' * n} {guid}".encode("utf-16"),

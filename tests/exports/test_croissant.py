@@ -1,4 +1,4 @@
-"""Croissant that its own readers accept."""
+"""The Croissant file of a release is valid and readable with mlcroissant."""
 
 import json
 import warnings
@@ -19,14 +19,14 @@ RAI = set(
 
 @pytest.mark.slow
 def test_croissant_validates_and_reads(home):
-    warnings.simplefilter("ignore")  # of the reader's own dependencies
+    warnings.simplefilter("ignore")  # warnings of mlcroissant's dependencies
     mlcroissant = pytest.importorskip("mlcroissant")
     data = mlcroissant.Dataset(str(home / "croissant.json"))
     assert not data.metadata.issues.errors
     document = json.loads((home / "croissant.json").read_text())
     assert {key.removeprefix("rai:") for key in document if key.startswith("rai:")} == RAI
     manifest = json.loads((home / "manifest.json").read_text())
-    # no clock is asked: a date of publication would be that of somebody's request
+    # no clock is read: a date of publication would be the date of somebody's request
     assert "datePublished" not in document and document["temporalCoverage"] == f"../{manifest['created']}"
     fields = [field for records in document["recordSet"] for field in records["field"]]
     assert len(fields) > 50 and all(field["description"] for field in fields)

@@ -1,4 +1,4 @@
-"""Digests of rows: however a table is cut, and a changed row is found."""
+"""Row digests do not depend on how a table is divided, and show a changed row."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

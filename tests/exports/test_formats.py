@@ -1,4 +1,4 @@
-"""The shapes that trainers read, and that `datasets` reads them."""
+"""The tables have the columns that trainers expect, and `datasets` loads them."""
 
 import json
 import os
@@ -39,7 +39,7 @@ for name in get_dataset_config_names(folder):
 
 
 def read(folder, home):
-    """config -> its rows per split and its features, as load_dataset gives them in a process of its own."""
+    """config -> its rows per split and its features, as load_dataset returns them in a separate process."""
     env = os.environ | {"HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "hf")}
     result = subprocess.run([sys.executable, "-c", READ, folder], env=env, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
@@ -49,7 +49,7 @@ def read(folder, home):
 @pytest.mark.slow
 def test_datasets_reads_every_config_offline(released, tmp_path):
     found = read(released, tmp_path)
-    assert set(found) == set(rows.CONFIGS) - {"reviews"}  # nobody agreed that theirs are released
+    assert set(found) == set(rows.CONFIGS) - {"reviews"}  # no reviewer consented to their release
     manifest = json.loads((released / "manifest.json").read_text())
     counts = {c: splits for c, splits in manifest["counts"].items() if c != "reviews"}
     assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in found.items()} == counts
@@ -107,7 +107,7 @@ def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
     summary = cli("release", "1.0.0", "--allow", "no-safety", "-C", workspace.root, "--json").json
     assert (summary["in"], summary["out"]) == (1, 1)
     configs = read(workspace.releases / "1.0.0", tmp_path)
-    # `datasets` cannot load a split without rows: such a one has no file and no entry in the card, but a count of 0
+    # `datasets` cannot load a split without rows: an empty split has no file and no entry in the card, but a count of 0
     assert {s: len(r) for s, r in configs["sft"]["splits"].items()} == {"train": 1} and "item_labels" not in configs
     manifest = json.loads((workspace.releases / "1.0.0/manifest.json").read_text())
     assert manifest["counts"]["sft"] == {"train": 1, "validation": 0, "test": 0}
@@ -115,7 +115,7 @@ def test_a_release_with_empty_splits_loads(workspace, cli, tmp_path):
 
 
 def test_two_traits_may_share_an_official_key(workspace, cli):
-    """A taxonomy with finer traits than the official one: whoever has either has the key."""
+    """In a taxonomy with finer traits than the official one, a person with either trait has the key."""
     template = "[[trait]]\nslug = '{}'\nname = '{}'\ndefinition = 'x'\ntopics = ['x']\nsafecrs = 'Anti-gore'\n"
     (workspace.root / "mine.toml").write_text(template.format("gore", "Blood") + template.format("wounds", "Wounds"))
     toml = workspace.root / "saferec.toml"
@@ -135,14 +135,14 @@ def test_two_traits_may_share_an_official_key(workspace, cli):
 
 
 def test_what_a_corrected_label_may_change_stands_last():
-    """Between columns that stay, each would cost a re-upload of the pieces (64 kB) of those beside it."""
+    """Between constant columns, each would cause a new upload of the chunks (64 kB) of its neighbours."""
     moves = {"completion", "items", "refilled", "condition", "safe_truth", "traits", "late_traits", "form", "weight"}
     moves |= {"groundtruth_with_release_year", "constraints"}
     for config in ("sft", "sft_raw", "grpo", "safecrs"):
         names = rows.schemas({"gore": "gore"})[config].names
         flags = [name in moves for name in names]
         assert flags == sorted(flags) and flags[-1], config
-        if "completion" in names:  # one run of bytes, the same in three configs
+        if "completion" in names:  # adjacent bytes, the same in three configs
             assert names.index("completion") == names.index("prompt") + 1, config
 
 

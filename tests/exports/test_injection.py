@@ -1,4 +1,4 @@
-"""Sentences that are added to requests: apart by split, and marked."""
+"""Injected sentences: each split has its own, and injected rows are marked."""
 
 import polars as pl
 import pytest
@@ -21,7 +21,7 @@ def test_the_banks_are_apart_and_name_no_trait():
     # six sentences for each of 20 traits; for eight traits eight more by each of twelve writers
     assert len(set(texts)) == len(texts) == 20 * 6 + 8 * 12 * 8
     writers = {(s.writer, split) for s, split in pairs}
-    assert len({writer for writer, _ in writers}) == len(writers)  # nobody writes for two splits
+    assert len({writer for writer, _ in writers}) == len(writers)  # no writer is in two splits
     assert {s.form for s, _ in pairs} <= {"explicit", "implicit", "story"} and {s.strength for s, _ in pairs} <= {
         1,
         2,
@@ -69,7 +69,7 @@ def test_injected_rows_are_marked_apart_and_respect_every_added_trait(workspace,
     ],
 )
 def test_a_choice_that_is_none_is_told_what_would_be(words, told):
-    """Of `all,gore` it was said: did you mean all? expected one of all."""
+    """For `all,gore` the message was: did you mean all? expected one of all."""
     with pytest.raises(UsageError) as fault:
         inject.chosen(words, SLUGS, BANKS)
     assert str(fault.value).startswith(f"--inject {told}") and "gore, " in str(fault.value)
@@ -79,12 +79,12 @@ def test_a_choice_that_is_none_is_told_what_would_be(words, told):
 
 @pytest.mark.parametrize("verdict", ["present", "unsure"])
 def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace, cli, verdict):
-    """The safe list of an injected row respects the injected traits alone: it may hold what this person can't see."""
+    """The safe list of an injected row respects only the injected traits: it may contain what this person can't see."""
     rows, labels = world.requests(20)
     for row in rows[:10]:  # five people disclosed something in the second of their two conversations
         row["seeker"] = rows[int(row["conversation"][1:]) // 2 * 2]["seeker"]
-    rows[12]["seeker"] = rows[14]["seeker"] = None  # nobody knows whose they are: each is a person of its own
-    # of the other five, who each have one conversation, gore is told
+    rows[12]["seeker"] = rows[14]["seeker"] = None  # unknown seekers: each counts as another person
+    # the other five, with one conversation each, have a label on gore
     early_labels = [label | ({"verdict": verdict} if label["verdict"] == "present" else {}) for label in labels[:10]]
     ws = world.fill(workspace, rows, [*early_labels, *labels[10:]])
     args = ("--inject", "needles", "--allow", "no-safety", "-C", ws.root, "--json")
@@ -95,8 +95,8 @@ def test_nobody_with_a_sensitivity_in_another_conversation_is_injected(workspace
 
 @pytest.mark.parametrize("source", ["messages", "hf:chats"])
 def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace, cli, source):
-    """c001 was removed on request: the one row without an injected one was another post of its person. And where texts
-    stay with their source, nobody is told whose a conversation is."""
+    """c001 was removed on request: the only row without an injected row revealed another post of its person. Where
+    texts stay with their source, the person of a conversation is not released."""
     rows, labels = world.requests()
     rows = [row | {"source": source} for row in rows]
     if source == "messages":
@@ -113,7 +113,7 @@ def test_a_row_that_is_missing_tells_nothing_that_the_release_does_not(workspace
 
 
 def test_injected_traits_that_no_item_is_clear_for_are_counted_and_said(workspace, cli):
-    """The warnings speak of gore alone: whatever answers a row with needles, nobody can tell that it is safe."""
+    """Only gore has warnings: no answer to a row with needles is known to be safe."""
     ws = world.fill(workspace, *world.requests())
     result = cli("release", "1.0.0", "--inject", "gore,needles", "-C", ws.root)
     home = ws.releases / "1.0.0"

@@ -1,4 +1,4 @@
-"""Terms of the sources: every one has them, a closed one needs the word."""
+"""Licences of the sources: every source has terms, and a closed licence needs `--allow`."""
 
 import polars as pl
 import pytest
@@ -11,7 +11,7 @@ from tests.worlds.release_rows import manifest
 
 @pytest.mark.slow
 def test_every_source_that_this_program_makes_has_terms(workspace, cli):
-    """`catalog apart` writes rows of its own: the card told of them as a source whose licence nobody knows."""
+    """`catalog apart` writes rows of its own, which the card listed as a source with an unknown licence."""
     ws = world.fill(workspace, *world.requests())
     assert cli("catalog", "apart", "csv:A", "-C", ws.root).code == cli("release", "1.0.0", "-C", ws.root).code == 0
     assert "apart" in manifest(ws)["licences"]
@@ -19,7 +19,7 @@ def test_every_source_that_this_program_makes_has_terms(workspace, cli):
 
 
 def test_the_card_names_whose_statements_judged_the_items_and_what_they_cannot_say(workspace, cli):
-    """It told of conversations and titles alone: TMDB asks to be named, and keywords clear nothing."""
+    """The card named only the sources of conversations and titles: TMDB must be named, and keywords clear nothing."""
     ws = world.fill(workspace, *world.requests())
     table = ws.root / "keywords.csv"
     table.write_text("imdb,keywords\ntt0000001,gore|blood\n")
@@ -47,7 +47,7 @@ def test_a_closed_licence_and_simulated_reviews_need_the_word(workspace, cli):
 
 
 def test_a_dataset_of_the_hub_is_of_the_source_hf(workspace, cli):
-    """`--allow hf` was taken and did nothing, and its terms were unknown: the source is called `hf:NAME`."""
+    """`--allow hf` was accepted without effect, and the terms were unknown, because the source is called `hf:NAME`."""
     rows, labels = world.requests()
     ws = world.fill(workspace, [row | {"source": "hf:chats"} for row in rows], labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0

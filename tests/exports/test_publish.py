@@ -1,4 +1,4 @@
-"""publish --to: what arrives is the release, whole, or nothing."""
+"""`publish --to`: the target is the whole release or nothing."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def test_what_is_not_ours_is_not_overwritten(released, cli, tmp_path, lies_there
 
 
 def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_path, monkeypatch):
-    """Killed at any call that moves a folder, `out` is a whole release."""
+    """After a kill at any call that moves a folder, `out` is a whole release."""
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
     grow(released, cli, "1.1.0")
     matches = []
@@ -71,7 +71,7 @@ def test_a_target_is_the_old_release_until_it_is_the_new_one(released, cli, tmp_
 
 
 def test_a_dry_run_refuses_what_the_run_would(released, cli, tmp_path):
-    """It said that all 27 files would go over the newer version, and over somebody's thesis."""
+    """It reported that all 27 files would replace a newer version, or somebody's thesis."""
     (tmp_path / "other").mkdir()
     (tmp_path / "other/thesis.txt").write_text("x")
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
@@ -89,7 +89,7 @@ def test_a_dry_run_refuses_what_the_run_would(released, cli, tmp_path):
 
 
 def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_path):
-    """Nobody could put 1.0.0 back: the folder kept what had been withdrawn for a leak."""
+    """Nobody could publish 1.0.0 again: the folder kept the version that had been withdrawn for a leak."""
     grow(released, cli, "1.1.0")
     out = tmp_path / "out"
     cli("publish", "1.1.0", "--to", out, "-C", released.root)
@@ -99,7 +99,7 @@ def test_a_withdrawn_version_makes_place_for_one_before_it(released, cli, tmp_pa
 
 
 def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tmp_path):
-    """The link gave way to a folder, and the place that it led to stayed as it was."""
+    """The link was replaced by a folder, and its target stayed unchanged."""
     (tmp_path / "nas").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nas")
     for version in ("1.0.0", "1.1.0"):
@@ -113,7 +113,7 @@ def test_a_link_stays_one_to_the_folder_that_holds_the_release(released, cli, tm
 @pytest.mark.parametrize("words", [("publish", "1.0.0"), ("rebuild", "releases/1.0.0", "--key", "x")])
 @pytest.mark.parametrize("to", ["releases/1.1.0", "releases/1.0.0/out", "releases/2.0.0"])
 def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypatch, words, to):
-    """One release was replaced by another, or held a copy of itself and failed `verify`."""
+    """One release was replaced by another, or contained a copy of itself and failed `verify`."""
     grow(released, cli, "1.1.0")
     monkeypatch.chdir(released.root)
     before = tree(released.releases)
@@ -160,7 +160,7 @@ def test_without_a_release_the_next_command_is_named(workspace, cli, tmp_path):
 
 @pytest.mark.slow
 def test_a_newer_version_is_not_replaced_by_an_older_one(released, cli, tmp_path):
-    """Readers of a folder or of `main` would have been given the older rows, and nobody told."""
+    """Readers of a folder or of `main` would have got the older rows without notice."""
     grow(released, cli, "1.1.0")
     out = tmp_path / "my copy"
     published = cli("publish", "1.1.0", "--to", out, "-C", released.root)

@@ -1,4 +1,4 @@
-"""Combinations of traits that few people share are told of nobody, and what is not told is not absent."""
+"""Rare combinations of traits are withheld, and a withheld trait is not `absent`."""
 
 import random
 from collections import Counter
@@ -22,12 +22,12 @@ def people() -> dict[str, frozenset[str]]:
 
 
 def at_risk(said: list[dict[str, str]]) -> pl.DataFrame:
-    """Labels as build_rows.current gives them."""
+    """Labels in the form that build_rows.current returns."""
     return pl.DataFrame(said).with_columns(at_risk=pl.col("verdict") != "absent")
 
 
 def test_the_rarest_trait_goes_and_equals_are_joined():
-    """k = 2. Of the two who are alone the spiders go (3 have them, 5 gore), then the needles, to the same group."""
+    """k = 2. Of the two people alone one loses the spiders (3 have them, 5 gore), then the other the needles."""
     traits = {name: (slugs, False) for name, slugs in people().items()}
     result = rare.generalised(traits, {name: name for name in traits}, 2)
     assert result["p7"] == result["p8"] == (frozenset({"gore"}), True)
@@ -51,8 +51,8 @@ def test_all_that_is_told_is_told_of_k_people(k: int, seed: int):
 
 @pytest.mark.parametrize("texts", [1, 2, 4])
 def test_a_trait_is_told_of_no_few_people_whose_texts_are_released(texts: int):
-    """k = 5, needles of five people in all. Those of the source that keeps its texts, fewer than five, are left out:
-    the others were told of alone, with their texts."""
+    """k = 5, five people in all have needles. Those from the source that keeps its texts, fewer than five, are left
+    out: otherwise the few with released texts would be the only ones with the trait."""
     open_, closed = [f"m{n}" for n in range(texts)], [f"r{n}" for n in range(5 - texts)]
     gore = {f"{source}{n}": source for source in "mr" for n in range(10, 16)}
     frame = pl.DataFrame(
@@ -63,16 +63,16 @@ def test_a_trait_is_told_of_no_few_people_whose_texts_are_released(texts: int):
     rows = [(name, "needles", "present") for name in (*open_, *closed)] + [(name, "gore", "present") for name in gore]
     labels = at_risk([dict(zip(("subject", "trait", "verdict"), row, strict=True)) for row in rows])
     counts, hidden = rare.withheld(labels, frame, ["reddit"], ["gore", "needles"], 5)
-    assert counts == {"needles": texts} and not hidden.told  # of gore six are told on each side
-    assert hidden.gone == {*closed}  # fewer than five of whom nothing may be told
+    assert counts == {"needles": texts} and not hidden.told  # gore: six people from each source
+    assert hidden.gone == {*closed}  # fewer than five people without a released trait
     counts, hidden = rare.withheld(labels, frame, [], ["gore", "needles"], 5)
     assert counts == {}  # all texts are released: five people
 
 
 @pytest.mark.parametrize("verdict", ["present", "unsure"])
 def test_who_has_a_trait_that_is_withheld_everywhere_is_seen_by_what_is_missing(verdict: str):
-    """k = 2. A conversation with needles (shown of nobody) has labels and no row to learn from: alone it is left out,
-    of two with gore it is one of the two with gore and something withheld, where there are two."""
+    """k = 2. A conversation with needles (released for nobody) has labels and no row to learn from. If it is alone, it
+    is left out; if it has gore, it needs a second conversation with gore and something withheld."""
     labels = [{"subject": f"g{n}", "trait": "gore", "verdict": "present"} for n in range(4)]
     labels += [
         {"subject": "g0", "trait": "needles", "verdict": verdict},
@@ -81,7 +81,7 @@ def test_who_has_a_trait_that_is_withheld_everywhere_is_seen_by_what_is_missing(
     frame = pl.DataFrame({"conversation": ["g0", "g1", "g2", "g3", "x", "y"], "source": "reddit", "split": "train"})
     frame = frame.with_columns(seeker=pl.lit(None, pl.String))
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore"], 2)
-    assert result.told == {"g0": frozenset(), "x": frozenset()} and not result.gone  # two of whom nothing is told
+    assert result.told == {"g0": frozenset(), "x": frozenset()} and not result.gone  # two without a released trait
     labels.append({"subject": "g1", "trait": "needles", "verdict": verdict})
     result = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore"], 2)
     assert result.told == dict.fromkeys(("g0", "g1"), frozenset({"gore"})) and result.gone == {"x"}
@@ -91,7 +91,7 @@ def test_who_has_a_trait_that_is_withheld_everywhere_is_seen_by_what_is_missing(
 
 
 def test_conversations_of_one_person_are_no_crowd():
-    """k = 2. Gore twice of one person, needles of two; and gore with needles, in two conversations each, is no pair."""
+    """k = 2. Gore twice of one person, needles of two; gore and needles in separate conversations do not combine."""
     traits = {"a1": ["gore"], "a2": ["gore"], "b1": ["needles"], "c1": ["needles"], "b2": ["gore"]}
     labels = [{"subject": name, "trait": t, "verdict": "present"} for name, slugs in traits.items() for t in slugs]
     frame = pl.DataFrame({"conversation": list(traits), "source": "reddit", "split": "train"})
@@ -100,12 +100,12 @@ def test_conversations_of_one_person_are_no_crowd():
     assert result.told == {} and not result.gone and result.facts["people"] == 3
     without_b2 = frame.filter(pl.col("conversation") != "b2")
     result = rare.hidden(at_risk(labels), without_b2, ["reddit"], ["gore", "needles"], 2)
-    assert result.gone == {"a1", "a2"} and not result.told  # one person, and of one nothing can be told
+    assert result.gone == {"a1", "a2"} and not result.told  # one person: no trait can be released
 
 
 def test_who_is_known_by_their_split_is_not_told_of_alone():
-    """k = 2. Six in train and two in test share gore, one in each gore and needles, two in train needles alone: whoever
-    knows that somebody wrote late, and of the gore, would learn of the needles in test, where one has them."""
+    """k = 2. Six in train and two in test share gore, one in each gore and needles, two in train only needles: whoever
+    knows that somebody wrote late, and their gore, would learn of their needles in test, where only one has them."""
     has = {f"train{n}": ["gore"] for n in range(6)} | {f"test{n}": ["gore"] for n in range(2)}
     has |= {"train6": ["gore", "needles"], "test2": ["gore", "needles"], "train7": ["needles"], "train8": ["needles"]}
     labels = [{"subject": name, "trait": t, "verdict": "present"} for name, slugs in has.items() for t in slugs]
@@ -114,14 +114,14 @@ def test_who_is_known_by_their_split_is_not_told_of_alone():
     one_split = rare.hidden(
         at_risk(labels), frame.with_columns(split=pl.lit("train")), ["reddit"], ["gore", "needles"], 2
     )
-    assert one_split.told == {} and one_split.facts["withheld"] == 0  # in one split the two are two
+    assert one_split.told == {} and one_split.facts["withheld"] == 0  # in one split the two share the combination
     two_splits = rare.hidden(at_risk(labels), frame, ["reddit"], ["gore", "needles"], 2)
-    # with a trait withheld they are alone in their split, even of nobody else nothing is told there: both are left out
+    # with a trait withheld each is alone in its split, even with no trait left: both are left out
     assert two_splits.gone == {"train6", "test2"} and not two_splits.told and two_splits.facts["withheld"] == 4
 
 
 def silent(ws: store.Workspace, cli: Cli, least: int, *, source: str = "reddit") -> store.Workspace:
-    """A release of these nine people, one conversation each, with an absent label on every other trait of the three."""
+    """A release of the nine `people`, one conversation each, with an `absent` label on every other of three traits."""
     (ws.root / "saferec.toml").write_text(f"[release]\nmin_seekers = {least}\n")
     ws, rows, labels = store.Workspace.open(ws.root), [], []
     for name, traits in people().items():
@@ -159,7 +159,7 @@ def test_a_release_without_texts_says_withheld_and_teaches_nothing_of_it(workspa
 
 
 def test_who_shares_not_even_nothing_with_others_is_left_out():
-    """k = 5: of 5 with gore, 5 with needles and one with both, that one could be told with nobody."""
+    """k = 5: five with gore, five with needles, one with both. This one shares a released combination with nobody."""
     traits = {f"g{n}": ["gore"] for n in range(5)} | {f"n{n}": ["needles"] for n in range(5)}
     traits |= {"x": ["gore", "needles"]}
     labels = [{"subject": name, "trait": t, "verdict": "present"} for name, slugs in traits.items() for t in slugs]
@@ -173,11 +173,11 @@ def test_who_shares_not_even_nothing_with_others_is_left_out():
 
 
 def test_of_k_people_nothing_may_be_told(workspace, cli):
-    """k = 3: gore 3 stay; needles and spiders (2 each) and the two others end with nothing: these are 6, so they stay
-    with three `withheld` each."""
+    """k = 3: the 3 with gore stay; needles and spiders (2 each) and the two others end without a released trait. These
+    are 6 people, so they stay with three `withheld` each."""
     ws = silent(workspace, cli, 3)
     assert Counter(rows_of(ws, "labels")["verdict"]) == {"present": 3, "absent": 6, "withheld": 18}
-    assert facts_of(ws.releases / "1.0.0")["makers"]["unresolved"] == 0  # the release tells none: nobody was unsure
+    assert facts_of(ws.releases / "1.0.0")["makers"]["unresolved"] == 0  # the release has none: nobody was unsure
 
 
 def test_a_release_with_texts_withholds_no_combination(workspace, cli):

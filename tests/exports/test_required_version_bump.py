@@ -1,4 +1,4 @@
-"""Which releases there are, in the order of their numbers."""
+"""The order of versions, and the version that a change requires."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ def test_the_version_before_is_found_by_number(releases: Path) -> None:
 
 
 def test_the_newest_is_found_by_number_and_any_other_by_name(releases: Path) -> None:
-    (releases / "10.0.0").mkdir()  # without a manifest it is none
+    (releases / "10.0.0").mkdir()  # without a manifest it is no release
     assert versioning.find(releases) == releases / "2.0.0"
     assert versioning.find(releases, "1.9.0") == releases / "1.9.0"
     with pytest.raises(ReleaseError, match="no release '10.0.0'; there are 1.0.0, 1.9.0, 1.10.0, 2.0.0"):
@@ -57,8 +57,8 @@ def test_a_version_says_how_much_changed(workspace, cli):
     assert result.code == 1 and "are new since 1.0.1: take 1.1.0 or higher" in result.err
     assert cli("release", "1.1.0", "-C", ws.root).code == 0
     result = cli("release", "1.0.2", "-C", ws.root)
-    assert result.code == 1 and "take 1.2.0 or higher" in result.err  # 1.1.0 is there, and would be refused
-    # nobody moved: a row of the test split of 1.0.0 is not learned from in 1.1.0
+    assert result.code == 1 and "take 1.2.0 or higher" in result.err  # 1.1.0 exists and would be refused
+    # nobody changed the split: a test row of 1.0.0 is no training row of 1.1.0
     ids = [set(pl.read_parquet(ws.releases / v / "data/sft/test.parquet")["conversation"]) for v in ("1.0.0", "1.1.0")]
     assert ids[0] < ids[1]
     toml = ws.root / "saferec.toml"
@@ -69,7 +69,7 @@ def test_a_version_says_how_much_changed(workspace, cli):
 
 @pytest.mark.slow
 def test_a_forgotten_inject_is_named_where_the_version_is_too_small(workspace, cli):
-    """It said `too small a version, 14 rows of grpo are gone`, which no new version would bring back."""
+    """The message was `too small a version, 14 rows of grpo are gone`, but no new version would bring them back."""
     ws = world.fill(workspace, *world.requests())
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
     injected = manifest(ws, "1.0.0")["conditions"]["injected"]
@@ -141,7 +141,7 @@ def test_a_reviewer_who_changed_their_mind_is_a_patch_and_one_less_is_major(revi
 
 @pytest.mark.slow
 def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted(workspace, cli):
-    """After `forget` 6,249 rows were gone for want of `--inject`, and nothing said so."""
+    """After `forget` 6,249 rows were missing because `--inject` was not given, without a message."""
     ws = world.fill(workspace, *world.requests())
     assert cli("release", "1.0.0", "--inject", "gore", "-C", ws.root).code == 0
     injected = manifest(ws, "1.0.0")["conditions"]["injected"]
@@ -156,7 +156,7 @@ def test_injected_rows_that_are_gone_are_named_where_the_data_before_was_deleted
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["data/labels/train.parquet", "traits.toml", "CHANGELOG.md", "SHA256SUMS"])
 def test_a_release_is_not_compared_with_one_that_lacks_a_file(workspace, cli, name):
-    """A missing table had no rows, so that all 32 labels of train were new, and none could be gone."""
+    """A missing table counted as empty, so that all 32 labels of train were new, and none could be missing."""
     rows, labels = world.requests()
     ws = world.fill(workspace, rows, labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0

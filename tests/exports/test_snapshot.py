@@ -1,4 +1,4 @@
-"""A release reads each table once: what it is made of is one state of the workspace, whoever writes meanwhile."""
+"""A release reads each table once, so that it is made of one state of the workspace despite concurrent writers."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from tests.worlds import release_world as world
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """table -> how often it was read from the database, or its shards were gone through."""
+    """table -> how often it was read from the database, or its shards were scanned."""
     counts: Counter[str] = Counter()
     original_read, original_parts = database.read, shards.parts
 
@@ -35,8 +35,8 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
-    """Reviews with evidence, one of them of a text that changed; labels with evidence of a request and of a plot;
-    somebody who asks to be removed; a proposal."""
+    """A workspace with reviews with evidence, one of them on a text that changed; labels with evidence in a request and
+    in a plot; a request for removal; a proposal."""
     rows, labels = world.requests()
     for n in (1, 3):
         labels[n]["reviews"] = [world.review(rows[n])["review"]]
@@ -76,7 +76,7 @@ def test_a_second_release_reads_no_table_twice_either(ws: store.Workspace, reads
 
 
 def test_what_was_said_comes_back_by_its_place(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """25 conversations in three shards, blocks of 4 rows; a release has them in another order, without two."""
+    """25 conversations in three shards, in blocks of 4 rows; a release has 23 of them in another order."""
     monkeypatch.setattr(spool, "BLOCK", 4)
     mined = world.conversations(*(world.conversation(f"c{n}", f"text {n}", accepted="ABC"[n % 3]) for n in range(25)))
     for start, end in ((0, 9), (9, 11), (11, 25)):
@@ -96,7 +96,7 @@ def test_a_revision_that_two_runs_mined_at_once_shifts_nobody(workspace: store.W
     mined = world.conversations(*(world.conversation(f"c{n}", f"text {n}") for n in range(5)))
     folder = workspace.root / "tables" / "conversations"
     folder.mkdir(parents=True)
-    for batch, name in ((mined, "000000-a"), (mined[1:2], "000001-b")):  # the second without looking at the first
+    for batch, name in ((mined, "000000-a"), (mined[1:2], "000001-b")):  # the second run did not see the first
         batch.write_parquet(folder / f"{name}.parquet")
         size = (folder / f"{name}.parquet").stat().st_size
         facts = {"rows": batch.height, "bytes": size, "schema": migrations.newest()}

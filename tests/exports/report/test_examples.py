@@ -1,4 +1,4 @@
-"""Examples on the page: what is marked, what is left out, and which come first."""
+"""Examples on the page: which words are marked, which examples are left out, and which come first."""
 
 from exports.report import examples
 from saferec_builder.storage import tables

@@ -1,4 +1,4 @@
-"""The page tells what the tables say, to a browser without a network, and nothing that strangers wrote runs in it."""
+"""The report page shows what the tables say, works in a browser without a network, and runs no text from outside."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def of_world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def told(of_world: Path, workspace: store.Workspace, tmp_path: Path) -> tuple[store.Workspace, list[object]]:
-    """A released world and the words of its `report`."""
+    """A released world and the arguments of its `report`."""
     runs = results(tmp_path / "runs", run("sft", 0.4, 0.3, 0.318), run("safe_sft", 0.41, 0.0, 0.012), chosen="safe_sft")
     return copied(of_world, workspace), ["report", "--runs", runs, "--json", "-C", workspace.root]
 
@@ -58,14 +58,14 @@ def test_the_page_says_what_the_tables_say(told: Any, cli: Cli) -> None:
         "Safe-SFT best on validation 0.410",
         "These are real people's words",
         "Of all conversations with any sensitivity the labels miss",
-        "time not told 0 of 1 0 severe, 1 open",  # one task each, begun: what else is there, nobody said
+        "time not told 0 of 1 0 severe, 1 open",  # one task each, partly answered
         "1.0.0 is the first version here",
     ):
         assert fact in text, fact
 
 
 def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cli: Cli) -> None:
-    """The boxes and bars below "release 1.0.0" were those of the workspace, and nothing said so."""
+    """The boxes and bars below "release 1.0.0" were those of the workspace, without a note."""
     ws, args = told
     rows = requests()[0]
     store.append(ws, tables.LABELS, frame(tables.LABELS, label(rows[0]), label(rows[2])))
@@ -78,9 +78,9 @@ def test_what_was_labelled_since_the_release_is_told_apart_from_it(told: Any, cl
 
 
 def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: Any, cli: Cli) -> None:
-    """It said 24 of 159 injected requests: those with a list; for the others no item is clear, said nowhere."""
+    """It showed 24 of 159 injected requests: those with a list. That no item is clear for the others was not said."""
     ws, args = told
-    assert cli("release", "1.1.0", "--inject", "gore,needles", "-C", ws.root).code == 0  # nobody was asked of needles
+    assert cli("release", "1.1.0", "--inject", "gore,needles", "-C", ws.root).code == 0  # needles have no warnings
     assert cli(*args).code == 0
     facts = json.loads((ws.releases / "1.1.0/manifest.json").read_text())
     total, listed = (sum(facts["counts"][config].values()) for config in ("grpo", "sft"))
@@ -92,7 +92,7 @@ def test_the_page_counts_the_requests_of_the_release_as_its_manifest_does(told: 
 
 
 def test_a_release_that_was_withdrawn_or_edited_is_shown_with_a_warning_first(told: Any, cli: Cli) -> None:
-    """`verify` told both, and the page showed the figures as if nothing were wrong."""
+    """`verify` reported both, but the page showed the figures as if nothing were wrong."""
     ws, args = told
     result = cli(*args)
     assert result.err == "" and "Do not rely on this" not in (ws.root / "report.html").read_text()
@@ -167,7 +167,7 @@ def test_a_release_that_is_not_there_is_one_line(told: Any, cli: Cli) -> None:
 def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> None:
     ws, args = told
     reviews = store.read(ws, tables.REVIEWS)["review"].to_list()
-    row = requests()[0][1]  # c001 had gore; nobody reviewed it again, and now it has not: a silent flip
+    row = requests()[0][1]  # c001 had gore and now has not, without a new review: a silent flip
     store.append(ws, tables.LABELS, frame(tables.LABELS, label(row, verdict="absent", reviews=reviews)))
     result = cli("release", "2.0.0", "-C", ws.root)
     assert result.code == 0, result.err
@@ -181,7 +181,7 @@ def test_what_changed_since_the_last_version_is_told(told: Any, cli: Cli) -> Non
 
 @pytest.mark.slow
 def test_what_a_release_left_out_is_what_this_one_did(told: Any, cli: Cli) -> None:
-    """Three conversations that nobody had reviewed are left out of the lists of 2.0.0, and in those of 3.0.0."""
+    """Three conversations without a review are left out of the lists of 2.0.0, and are in the lists of 3.0.0."""
     ws, _ = told
     unreviewed = [conversation(f"new{n}", "A film?", f"Try {film('D')}", day=9, seeker=f"new{n}") for n in range(3)]
     store.append(ws, tables.CONVERSATIONS, conversations(*unreviewed))
@@ -218,7 +218,7 @@ def test_runs_without_numbers_are_n_a_and_not_a_point(workspace: store.Workspace
 
 
 def test_scores_have_a_page_in_an_empty_workspace_and_say_of_whom(workspace: store.Workspace, tmp_path: Path) -> None:
-    """Whoever has a release alone makes one for it; the 8 of the headline were those of no slice of 21."""
+    """A page needs only a release and scores; the 8 users of the headline were those of no slice, of 21 in all."""
     scores = run("mine") | {"everyone": {"n": 21, "metrics": run("x")["metrics"]}}
     page.write(workspace, runs=[results(tmp_path / "scores", scores, run("guard"))])
     html = (workspace.root / "report.html").read_text()
@@ -235,7 +235,7 @@ def test_a_page_that_loses_the_models_of_the_one_before_says_so_once(workspace: 
 
 @pytest.mark.parametrize("text", ["", "<p>Notes of ours</p>"])
 def test_a_file_of_that_name_that_shows_no_models_loses_none(workspace: store.Workspace, cli: Cli, text: str) -> None:
-    """Whatever lacked one sentence of ours was said to have shown results of models, be it an empty file."""
+    """Every file without a certain sentence was said to have shown results of models, even an empty file."""
     (workspace.root / "report.html").write_text(text)
     assert cli("report", "-C", workspace.root).err == ""
 
@@ -256,7 +256,7 @@ def test_every_baseline_of_training_is_told_apart_from_the_runs(workspace: store
 def test_the_figure_at_the_top_says_over_how_many_and_whether_it_may_be_chance(
     workspace: store.Workspace, cli: Cli, tmp_path: Path
 ) -> None:
-    """Of ten people 23 % became 12 %, and the page said no more."""
+    """With ten people 23 % became 12 %, and the page did not give their number or an interval."""
     for difference, says in (
         ({"mean": -0.11, "low": -0.4, "high": 0.2}, "a difference of −11.0 points [−40.0, 20.0], which may be chance."),
         ({"mean": -0.11, "low": -0.2, "high": -0.01}, "a difference of −11.0 points [−20.0, −1.0]. Recall"),
@@ -276,7 +276,7 @@ def test_a_release_whose_texts_were_put_back_is_no_other_one() -> None:
 
 
 def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: Cli, tmp_path: Path) -> None:
-    """It was of somebody else's data, and did not say so; of the same name and version, nothing did."""
+    """It was of another release without a note; with the same name and version nothing showed it."""
     from training.data import open_release
 
     ws, _ = told
@@ -313,7 +313,7 @@ def test_plain_shows_what_would_hide_and_keeps_every_place() -> None:
 
 
 def hostile(ws: store.Workspace, folder: Path) -> str:
-    """The page of a world in which every name and text that comes from outside is an attack."""
+    """The page of a world in which every name and text from outside is an attack."""
     text = (Path(page.__file__).parents[2] / "saferec_builder/core/traits.toml").read_text()
     (ws.root / "mine.toml").write_text(text.replace('"Blood and gore"', json.dumps(EVIL), 1))
     with open(ws.root / "saferec.toml", "a") as file:
@@ -370,7 +370,7 @@ def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cl
     layout = probe((ws.root / "report.html").read_text(), width, tmp_path)
     assert layout["width"][0] <= layout["width"][1], layout
     assert layout["wide"] == []
-    assert layout["cut"] == []  # it was 100%, the last tick of an axis that reaches so far
+    assert layout["cut"] == []  # 100%, the last tick of an axis up to there, was cut
     assert len(layout["heights"]) == 10 and min(layout["heights"]) > 60
     assert len(layout["before"]) == 10
     assert layout["pages"] == [[1], [2], [10]] and layout["pager"] == "Example 10 of 10"  # next, then twice back
@@ -386,7 +386,7 @@ def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace
     path.write_text(html, encoding="utf-8")
     output = chromium(path.as_uri())
     assert "CONSOLE" not in output.stderr and "<title>pwned" not in output.stdout
-    bare = probe(html, 390, tmp_path)  # also without the policy nothing of it runs
+    bare = probe(html, 390, tmp_path)  # nothing runs without the policy either
     assert bare["title"].startswith("<script>") and (bare["width"][0] <= bare["width"][1], bare["wide"]) == (True, [])
 
 

@@ -1,4 +1,4 @@
-"""The page serves who does not use a mouse, who does not see the pictures, and who reads in the dark."""
+"""The page works with a keyboard, without the pictures, and in dark mode."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What the page says is missed at most: by the labels that it counts, and nothing is a find that nobody knows of."""
+"""The page's bounds on missed sensitivities follow the labels that it counts, and unknown verdicts are no finds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +33,9 @@ def test_a_drawn_conversation_without_a_verdict_is_not_told_as_one_that_held_som
 
 @pytest.mark.slow
 def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Workspace, cli: Cli) -> None:
-    """Two people have read all 40, and 20 cannot see blood: nothing can be told until there are labels."""
+    """Two people have read all 40, and 20 cannot see blood: without labels there is no bound."""
     fill(workspace, requests()[0], [])
-    review_settings(workspace.root, held_back=0)  # these two only take over what is suggested
+    review_settings(workspace.root, held_back=0)  # these two only accept the suggestions
     args, people = ("-C", workspace.root), ("--tool", "files", "--reviewer", "ann", "--reviewer", "bo")
     for command in (("propose",), ("review", "push", *people, "--all")):
         assert cli(*command, *args).code == 0
@@ -52,7 +52,7 @@ def test_what_is_missed_is_missed_by_the_labels_of_this_page(workspace: store.Wo
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_bars_of_one_chart_have_one_scale(width: int, workspace: store.Workspace, tmp_path: Path) -> None:
-    """Whatever stands beside them: the longer the words of a row, the shorter was its bar."""
+    """The scale is independent of the text beside a bar: the longer the text of a row, the shorter was its bar."""
     audits = {"gore": (4, 600), "torture": (0, 900), "needles": (0, 200)}
     by_trait = {
         slug: certificates.bound(certificates.Audit(300, 2_000, (1,) * x + (0,) * n, open=30 * (slug == "torture")))

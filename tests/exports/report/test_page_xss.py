@@ -1,7 +1,7 @@
-"""Nothing that strangers wrote runs: every payload stands in every text of the page, and real Chromium runs none.
+"""Text from outside never runs as a script: every payload is put into every text of the page and run in Chromium.
 
 The page is opened without its Content-Security-Policy, so that escaping alone must hold; then every element is
-hovered, focused and pressed. A page that does not escape is opened first: the detector must see it.
+hovered, focused and clicked. A page that does not escape is opened first, which the detector must notice.
 """
 
 import os
@@ -26,13 +26,13 @@ STIR = """() => { for (const node of document.querySelectorAll("body *")) {
   for (const kind of ["mouseover", "mouseenter", "focus", "click", "toggle"])
     node.dispatchEvent(new MouseEvent(kind, {bubbles: true, cancelable: true}));
 } }"""
-# what the page asks to decide what to draw, and what is no text of anybody's
+# fields that decide what the page draws, which are no text from outside
 KEPT = {"kind", "role", "form", "before", "after"}
 
 
 @pytest.fixture(scope="module")
 def tab() -> Iterator[Any]:
-    """A page of the width of a phone that says what it was asked for and runs LISTEN before anything else."""
+    """A page of a phone's width that records dialogs and requested addresses and runs LISTEN first."""
     with chromium.browser() as browser:
         tab = browser.new_page(viewport={"width": 390, "height": 844})
         tab.asked = []
@@ -43,7 +43,7 @@ def tab() -> Iterator[Any]:
 
 
 def infect(value: Any, payloads: Iterator[str], name: str = "") -> Any:
-    """The same shape with the next payload for every text, names of reasons and verdicts included."""
+    """Replaces every text in `value` by the next payload, names of reasons and verdicts included."""
     if isinstance(value, str):
         return value if name in KEPT else next(payloads)
     if isinstance(value, list | tuple):
@@ -60,7 +60,7 @@ def tags(html: str) -> list[str]:
 
 
 def opened(tab: Any, html: str) -> tuple[int, list[str]]:
-    """(how often a payload ran, addresses that the page asked for)."""
+    """(how often a payload ran, the dialogs and addresses that the page requested)."""
     tab.asked.clear()
     tab.unroute(HOME)
     tab.route(HOME, lambda route: route.fulfill(body=html, content_type="text/html; charset=utf-8"))
@@ -71,7 +71,7 @@ def opened(tab: Any, html: str) -> tuple[int, list[str]]:
 
 @pytest.fixture
 def figures(workspace: store.Workspace, tmp_path: Path) -> dict[str, Any]:
-    """Everything that a page can show: two releases' changes and two runs too."""
+    """Everything that a page can show, also the changes between two releases and two runs."""
     runs = page.read_runs(results(tmp_path / "runs", run("sft"), run("safe_sft"), chosen="safe_sft"))
     changes = {"from": "1.0.0", "to": "2.0.0", "alarms": ["x"], "labels": [{"name": "x", "how": "x", "count": 1}]}
     flips = changes | {"rows": {"labels": {"added": 1, "removed": 0, "changed": 0}}}
@@ -90,7 +90,7 @@ def test_the_detector_sees_a_page_that_does_not_escape(tab: Any) -> None:
 
 @pytest.mark.slow
 def test_no_payload_runs_wherever_it_stands(tab: Any, figures: dict[str, Any]) -> None:
-    """Each is told by the page's tags in every place; in the browser they take turns, all places in `make soak`."""
+    """The page's tags show each payload in every place. In the browser they take turns; `make soak` runs all places."""
     for payload in PAYLOADS:
         html, harmless = (page.render(infect(figures, repeat(text))) for text in (payload, "x" * len(payload)))
         assert tags(html) == tags(harmless), payload

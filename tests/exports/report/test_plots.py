@@ -13,7 +13,7 @@ def test_no_label_of_the_plane_covers_another_or_the_axis(recall: float) -> None
     for width in (350, 720):
         drawing = plots.plane(runs, 10, width, 400)
         places = [(p["label_x"], p["label_y"]) for p in drawing["points"][:6]]
-        assert max(y for _, y in places) <= 400 - 44 + 4  # words under the axis are its own
+        assert max(y for _, y in places) <= 400 - 44 + 4  # the text below is the axis's own
         for n, (x, y) in enumerate(places):
             assert all(abs(y - other) >= plots.LINE or abs(x - left) >= 140 for left, other in places[n + 1 :])
             assert x >= 0 and x + 140 <= width

@@ -1,4 +1,4 @@
-"""The numbers of the report, each checked on rows that one can count by eye."""
+"""The numbers of the report, each checked on rows that can be counted by eye."""
 
 from itertools import pairwise
 
@@ -16,14 +16,14 @@ A, B, C, D = (conversation(name, f"I am {name}, no blood please.") for name in "
 
 
 def test_what_was_read_since_is_not_left_out() -> None:
-    """After a bad evening the page said of every text that it was left out, and of some twice."""
+    """After a failed run the page listed every text as left out, and some twice."""
     rows = [
         drop("mine", "x:3", "same id"),
         *(drop("propose", name, "budget reached") | {"source": "rules"} for name in "abc"),
         *(drop("propose", name, "server error") | {"source": "rules"} for name in "ab"),
         drop("propose", "a", "no usable answer") | {"source": "m"},  # another proposer has not read it
     ]
-    older_reading = reading(B, version="rules-0")  # the rules that read it are others now
+    older_reading = reading(B, version="rules-0")  # the rules have another version now
     drops = figures.left_out(frame(tables.DROPS, *rows), frame(tables.READINGS, older_reading, reading(A), reading(D)))
     assert [tuple(row.values()) for row in drops] == [
         ("mine", "same id", 1),
@@ -67,8 +67,8 @@ def test_every_step_of_the_funnel_balances() -> None:
 
 
 def test_the_funnel_names_what_is_withheld_and_what_was_added() -> None:
-    # a, b mined, c withheld since; the release before that held all three, and made one request more of a, and one with
-    # a sentence of ours, for which no item is clear
+    # a, b mined, c withheld since; the earlier release has all three, one more request of a, and one with a sentence of
+    # ours, for which no item is clear
     empty = [t.empty for t in (tables.DROPS, tables.READINGS, tables.ASSIGNMENTS, tables.REVIEWS)]
     steps = figures.funnel(
         conversations(A, B),
@@ -106,7 +106,7 @@ def test_a_trait_counts_its_present_labels_by_form() -> None:
         TAXONOMY,
     )  # fmt: skip
     by_slug = {row["slug"]: row for row in rows}
-    # a form that nobody stated is implied, as in the release
+    # a label without a form is implicit, as in the release
     gore = {"slug": "gore", "name": "Blood and gore", "present": 3, "explicit": 1, "implicit": 2}
     assert rows[0] == gore | {"absent": 1, "unsure": 0, "unresolved": 0}
     assert (by_slug["needles"]["unsure"], by_slug["needles"]["unresolved"], by_slug["needles"]["present"]) == (1, 1, 0)
@@ -114,7 +114,7 @@ def test_a_trait_counts_its_present_labels_by_form() -> None:
 
 
 def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
-    # gore: a right, b wrong, c missed; d was not read, so its label is not a miss; needles: a claimed, nobody settled
+    # gore: a right, b wrong, c missed; d was not read, so its label is not a miss; needles: a claimed, without a label
     proposers = figures.proposers(
         frame(tables.PROPOSALS, claim(A), claim(B), claim(C, verdict="unsure"), claim(A, "needles")),
         frame(tables.READINGS, reading(A), reading(B), reading(C)),
@@ -131,7 +131,7 @@ def test_a_proposer_is_measured_on_what_it_read_and_what_was_settled() -> None:
 
 
 def test_a_claim_that_became_a_label_unread_does_not_bear_itself_out() -> None:
-    # a was read and refused, b is `auto`: of what people judged none is right, which were 1 of 2
+    # a was read and refused, b is `auto`: no claim that people judged is right; before, 1 of 2 counted as right
     total = figures.proposers(
         frame(tables.PROPOSALS, claim(A), claim(B)),
         frame(tables.READINGS, reading(A), reading(B)),
@@ -157,7 +157,7 @@ def test_precision_by_confidence_counts_each_settled_claim_in_one_band() -> None
 
 
 def test_positives_stand_beside_each_alpha_and_few_are_told() -> None:
-    # gore: ten units with a `present` among two votes, needles: one; the unit that one person read counts nowhere
+    # gore: ten units with a `present` among two votes, needles: one; a unit that one person read does not count
     vote_rows = [(f"c{n}", "gore", reviewer, "present") for n in range(10) for reviewer in ("ann", "bo")]
     vote_rows += [
         ("c0", "needles", "ann", "present"),

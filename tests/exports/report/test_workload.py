@@ -1,4 +1,4 @@
-"""What the page says about the work of reviewing, on rows that one can count by eye."""
+"""The page's figures on the work of reviewing, on rows that can be counted by eye."""
 
 import polars as pl
 import pytest
@@ -31,7 +31,7 @@ def given(*pairs: tuple[dict, str]) -> pl.DataFrame:
 
 
 def test_a_persons_load_counts_tasks_not_rows() -> None:
-    # ann: a (two rows, one severe, 100 s), b (20 s); c is open, a part of it answered. bo: three that are gone
+    # ann: a (two rows, one severe, 100 s), b (20 s); c is open and partly answered. bo: three tasks that are gone
     rows = standing(
         said(A, "ann", 100.0),
         said(A, "ann", 100.0, trait=SEVERE),
