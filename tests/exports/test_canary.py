@@ -15,13 +15,13 @@ from tests.worlds import release_world as world
 
 def test_every_row_and_every_description_has_it(released):
     """Labels, reviews and items had none, though they contain quotes and verdicts that may be passed on."""
-    home = released.releases / "1.0.0"
-    guid = json.loads((home / "manifest.json").read_text())["canary"]
-    for path in (home / "data").glob("*/*.parquet"):
+    folder = released.releases / "1.0.0"
+    guid = json.loads((folder / "manifest.json").read_text())["canary"]
+    for path in (folder / "data").glob("*/*.parquet"):
         table = pl.read_parquet(path, glob=False)
         assert table["canary"].unique().to_list() == [canary.sentence(guid)] * (table.height > 0), path
     for name in ("README.md", "croissant.json", "provenance.json"):
-        assert canary.is_in(guid, home / name), name
+        assert canary.is_in(guid, folder / name), name
 
 
 def test_it_stays_the_same_between_versions_and_differs_between_datasets(workspace):
@@ -31,8 +31,8 @@ def test_it_stays_the_same_between_versions_and_differs_between_datasets(workspa
 
 
 def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path, cli):
-    home = released.releases / "1.0.0"
-    guid = json.loads((home / "manifest.json").read_text())["canary"]
+    folder = released.releases / "1.0.0"
+    guid = json.loads((folder / "manifest.json").read_text())["canary"]
     encodings = [
         lambda n: (b"x" * (canary._CHUNK - n)) + guid.encode() + b"\n more",  # also across the border of two chunks
         lambda n: json.dumps({"id": n, "text": f"1. Saw (2004)\n{canary.sentence(guid)}"}).encode(),
@@ -46,20 +46,20 @@ def test_a_planted_canary_is_found_in_each_of_a_hundred_files(released, tmp_path
     clean = tmp_path / "clean.jsonl"
     clean.write_text(guid[:-1] + "\n" + guid.replace("-", " "))
     args = [arg for path in (*planted, clean) for arg in ("--contamination", path)]
-    summary = cli("verify", home, *args, "--json").json
+    summary = cli("verify", folder, *args, "--json").json
     assert summary["canary_in"] == [str(path) for path in planted]
 
 
 def test_what_cannot_be_searched_is_said_and_never_called_clean(released, tmp_path, cli):
-    home = shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
-    result = cli("verify", home, "--contamination", home / "data/grpo/test.parquet")
+    folder = shutil.copytree(released.releases / "1.0.0", tmp_path / "copy")
+    result = cli("verify", folder, "--contamination", folder / "data/grpo/test.parquet")
     assert result.code == 1 and "packed (parquet), which nobody can search" in result.err
-    manifest = json.loads((home / "manifest.json").read_text())
+    manifest = json.loads((folder / "manifest.json").read_text())
     for invalid in (None, "", "e"):  # "e" would be found everywhere
-        (home / "manifest.json").write_text(json.dumps(manifest | {"canary": invalid}))
-        world.seal(home, "README.md")
-        assert "it has no canary" in cli("verify", home, "--contamination", home / "README.md").err
-    assert cli("verify", home).code == 0
+        (folder / "manifest.json").write_text(json.dumps(manifest | {"canary": invalid}))
+        world.seal(folder, "README.md")
+        assert "it has no canary" in cli("verify", folder, "--contamination", folder / "README.md").err
+    assert cli("verify", folder).code == 0
 
 
 def test_a_missing_file_is_a_mistake(tmp_path):

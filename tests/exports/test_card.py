@@ -178,12 +178,12 @@ def test_no_licence_is_declared_that_its_owner_did_not_set(workspace, cli, manif
     """Every release declared cc-by-4.0, which its owner had not set."""
     from huggingface_hub import DatasetCard
 
-    home = workspace.releases / "1.0.0"
+    folder = workspace.releases / "1.0.0"
     assert manifest["licence"] is None
-    text = (home / "README.md").read_text()
+    text = (folder / "README.md").read_text()
     assert "license" not in DatasetCard(text).data.to_dict() and "cc-by" not in text
     assert "No licence for this dataset was declared by its owner" in text and "| messages |" in text
-    assert "license" not in json.loads((home / "croissant.json").read_text())
+    assert "license" not in json.loads((folder / "croissant.json").read_text())
     undeclared = cli("release", "1.0.0", "-C", workspace.root)
     assert "no licence was declared by its owner: set [dataset] licence in saferec.toml" in undeclared.out
     toml = workspace.root / "saferec.toml"

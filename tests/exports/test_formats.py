@@ -48,19 +48,19 @@ def read(folder, home):
 
 @pytest.mark.slow
 def test_datasets_reads_every_config_offline(released, tmp_path):
-    found = read(released, tmp_path)
-    assert set(found) == set(rows.CONFIGS) - {"reviews"}  # no reviewer consented to their release
+    configs = read(released, tmp_path)
+    assert set(configs) == set(rows.CONFIGS) - {"reviews"}  # no reviewer consented to their release
     manifest = json.loads((released / "manifest.json").read_text())
     counts = {c: splits for c, splits in manifest["counts"].items() if c != "reviews"}
-    assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in found.items()} == counts
-    assert not any("Large" in row["features"] or "large" in row["features"] for row in found.values())
+    assert {c: {s: len(r) for s, r in row["splits"].items()} for c, row in configs.items()} == counts
+    assert not any("Large" in row["features"] or "large" in row["features"] for row in configs.values())
 
-    sft, raw, grpo = (found[c]["splits"]["train"] for c in ("sft", "sft_raw", "grpo"))
+    sft, raw, grpo = (configs[c]["splits"]["train"] for c in ("sft", "sft_raw", "grpo"))
     assert [r["conversation"] for r in sft] == [r["conversation"] for r in raw] == [r["conversation"] for r in grpo]
     assert [r["prompt"] for r in sft] == [r["prompt"] for r in grpo]
     own_words = next(r for r in grpo if r["condition"] == "own_words")
     assert (own_words["traits"], own_words["form"], own_words["k"]) == (["gore"], ["implicit"], 10)
-    items = {r["item"]: r for r in found["items"]["splits"]["catalog"]}
+    items = {r["item"]: r for r in configs["items"]["splits"]["catalog"]}
     unsafe = {i for i, r in items.items() if "gore" not in r["clear"]}
     assert unsafe == {item(letter) for letter in "ABCL"} and "gore" in items[item("A")]["violated"]
     # item A: gore is answered yes, so its risk is 1; nobody asked about needles
@@ -68,11 +68,11 @@ def test_datasets_reads_every_config_offline(released, tmp_path):
     assert "needles" not in items[item("A")]["risk_traits"]
     safe_rows = [r for r, g in zip(sft, grpo, strict=True) if g["traits"]]
     assert safe_rows and not any(set(r["items"]) & unsafe for r in safe_rows)
-    label = next(r for r in found["labels"]["splits"]["train"] if r["verdict"] == "present")
-    text = next(r for r in found["conversations"]["splits"]["train"] if r["conversation"] == label["conversation"])
+    label = next(r for r in configs["labels"]["splits"]["train"] if r["verdict"] == "present")
+    text = next(r for r in configs["conversations"]["splits"]["train"] if r["conversation"] == label["conversation"])
     span = label["spans"][0]
     assert text["turns"][span["turn"]]["text"][span["start"] : span["end"]] == span["quote"]
-    assert found["item_labels"]["splits"]["catalog"][0]["verdict"] == "present"
+    assert configs["item_labels"]["splits"]["catalog"][0]["verdict"] == "present"
 
 
 def test_pseudonyms_of_the_workspace_do_not_leave_it(released):

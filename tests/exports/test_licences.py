@@ -62,14 +62,14 @@ def test_sources_that_keep_their_text_give_labels_without_what_finds_it(workspac
     rows, labels = world.requests()
     ws = world.fill(workspace, [row | {"source": "reddit"} for row in rows], labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    home = ws.releases / "1.0.0/data"
-    talk = pl.read_parquet(home / "conversations/train.parquet").row(1, named=True)
+    folder = ws.releases / "1.0.0/data"
+    talk = pl.read_parquet(folder / "conversations/train.parquet").row(1, named=True)
     assert (talk["turns"], talk["source_id"], talk["digest"], talk["cut"]) == ([], None, None, None)
-    assert pl.read_parquet(home / "labels/train.parquet")["spans"].list.len().sum() == 0
+    assert pl.read_parquet(folder / "labels/train.parquet")["spans"].list.len().sum() == 0
     key = released_ids.read(ws.releases / "1.0.0.key.parquet").filter(subject="c001").row(0, named=True)
     assert (key["source_id"], key["digest"], key["cut"]) == ("c001", rows[1]["digest"], 1)
     (span,) = key["labels"][0]["spans"]
     assert (span["quote"], span["end"] - span["start"]) == ("", len("faint at the sight of blood"))
-    assert pl.read_parquet(home / "sft/train.parquet")["prompt"].list.len().sum() == 0
+    assert pl.read_parquet(folder / "sft/train.parquet")["prompt"].list.len().sum() == 0
     for path in (ws.releases / "1.0.0").rglob("*"):
         assert path.is_dir() or b"sight of blood" not in path.read_bytes()

@@ -215,15 +215,15 @@ def test_a_text_that_was_edited_since_hides_nobody(ws: store.Workspace, tmp_path
         row["turns"] = [row["turns"][0] | {"text": "edited"}, *row["turns"][1:]]
         row["digest"] = tables.digest(row["turns"])
     store.append(copied, tables.CONVERSATIONS, tables.CONVERSATIONS.frame(rows))
-    home = copied.releases / "2.0.0"
+    folder = copied.releases / "2.0.0"
     size = len(rows)
-    counts = found(linkage.linkage(copied, home))
+    counts = found(linkage.linkage(copied, folder))
     assert (counts["texts"], counts["digest"], counts["time"], counts["together"]) == (size, size, size, size)
-    pair = linkage.joined(copied, home)
-    by_name = linkage.attacks(linkage.Joined(pair.rows, pair.source, pair.source.with_row_index("of")))
+    joint = linkage.joined(copied, folder)
+    by_name = linkage.attacks(linkage.Joined(joint.rows, joint.source, joint.source.with_row_index("of")))
     chosen = [by_name["texts"], by_name["time"]]
     assert (
-        sum(linkage.identifies([attack(n) for attack in chosen], truth) for n, truth in enumerate(pair.rows["truth"]))
+        sum(linkage.identifies([attack(n) for attack in chosen], truth) for n, truth in enumerate(joint.rows["truth"]))
         == size
     )
 

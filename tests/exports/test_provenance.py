@@ -32,10 +32,10 @@ def test_it_names_no_file_of_somebody_who_was_removed(workspace, cli):
     ws = world.fill(workspace, rows, labels)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c000,\n")
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    home = ws.releases / "1.0.0"
-    entities = json.loads((home / "provenance.json").read_text())["entity"]
+    folder = ws.releases / "1.0.0"
+    entities = json.loads((folder / "provenance.json").read_text())["entity"]
     assert entities["source:messages"]["files"] == ["x.jsonl"] and "source:csv" in entities
-    assert not any(b"schmidt" in path.read_bytes() for path in home.rglob("*") if path.is_file())
+    assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(workspace, cli):
@@ -47,10 +47,10 @@ def test_a_model_that_is_a_file_is_named_without_the_folders_of_its_machine(work
         row |= {"spans": labels[1]["spans"], "proposer": proposer, "version": "1", "taxonomy": world.TAXONOMY}
         store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([row]))
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    home = ws.releases / "1.0.0"
-    assert json.loads((home / "manifest.json").read_text())["proposers"] == {"qwen3.gguf": 2}
-    assert json.loads((home / "provenance.json").read_text())["entity"]["proposals:qwen3.gguf:1"]["count"] == 2
-    assert not any(b"schmidt" in path.read_bytes() for path in home.rglob("*") if path.is_file())
+    folder = ws.releases / "1.0.0"
+    assert json.loads((folder / "manifest.json").read_text())["proposers"] == {"qwen3.gguf": 2}
+    assert json.loads((folder / "provenance.json").read_text())["entity"]["proposals:qwen3.gguf:1"]["count"] == 2
+    assert not any(b"schmidt" in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
 def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cli):
@@ -63,10 +63,10 @@ def test_every_item_that_stands_there_counts_for_what_finds_a_text(workspace, cl
         labels.append(world.label(rows[-1], verdict="absent"))
     ws = world.fill(workspace, rows, labels)
     assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0
-    home = ws.releases / "1.0.0"
-    linkable = json.loads((home / "manifest.json").read_text())["linkable"]
+    folder = ws.releases / "1.0.0"
+    linkable = json.loads((folder / "manifest.json").read_text())["linkable"]
     assert linkable == {"items": 1.0, "items and day": 1.0}
-    card = " ".join((home / "README.md").read_text().split())
+    card = " ".join((folder / "README.md").read_text().split())
     assert "by its items (recommended, accepted and seen) 100%, by items and day 100%." in card
 
 

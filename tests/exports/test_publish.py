@@ -116,10 +116,10 @@ def test_nothing_goes_into_the_releases_of_the_workspace(released, cli, monkeypa
     """One release was replaced by another, or contained a copy of itself and failed `verify`."""
     grow(released, cli, "1.1.0")
     monkeypatch.chdir(released.root)
-    before = tree(released.releases)
+    content = tree(released.releases)
     result = cli(*words, "--to", to, "-C", released.root)
     assert result.code == 1 and "stays as it was made: give another folder" in result.err
-    assert tree(released.releases) == before
+    assert tree(released.releases) == content
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_a_newer_version_is_not_replaced_by_an_older_one(released, cli, tmp_path
     out = tmp_path / "my copy"
     published = cli("publish", "1.1.0", "--to", out, "-C", released.root)
     assert f"`saferec-build verify '{out}'`" in published.out
-    before = tree(out)
+    content = tree(out)
     result = cli("publish", "1.0.0", "--to", out, "-C", released.root)
-    assert result.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in result.err and tree(out) == before
+    assert result.code == 1 and "holds 1.1.0, which is newer than 1.0.0" in result.err and tree(out) == content
     assert cli("publish", "1.0.0", "--to", tmp_path / "other", "-C", released.root).code == 0

@@ -53,18 +53,18 @@ def test_all_that_is_told_is_told_of_k_people(k: int, seed: int):
 def test_a_trait_is_told_of_no_few_people_whose_texts_are_released(texts: int):
     """k = 5, five people in all have needles. Those from the source that keeps its texts, fewer than five, are left
     out: otherwise the few with released texts would be the only ones with the trait."""
-    open_, closed = [f"m{n}" for n in range(texts)], [f"r{n}" for n in range(5 - texts)]
+    public, private = [f"m{n}" for n in range(texts)], [f"r{n}" for n in range(5 - texts)]
     gore = {f"{source}{n}": source for source in "mr" for n in range(10, 16)}
     frame = pl.DataFrame(
-        [(name, {"m": "messages", "r": "reddit"}[name[0]], None, "train") for name in (*open_, *closed, *gore)],
+        [(name, {"m": "messages", "r": "reddit"}[name[0]], None, "train") for name in (*public, *private, *gore)],
         dict.fromkeys(("conversation", "source", "seeker", "split"), pl.String),
         orient="row",
     )
-    rows = [(name, "needles", "present") for name in (*open_, *closed)] + [(name, "gore", "present") for name in gore]
+    rows = [(name, "needles", "present") for name in (*public, *private)] + [(name, "gore", "present") for name in gore]
     labels = at_risk([dict(zip(("subject", "trait", "verdict"), row, strict=True)) for row in rows])
     counts, hidden = rare.withheld(labels, frame, ["reddit"], ["gore", "needles"], 5)
     assert counts == {"needles": texts} and not hidden.told  # gore: six people from each source
-    assert hidden.gone == {*closed}  # fewer than five people without a released trait
+    assert hidden.gone == {*private}  # fewer than five people without a released trait
     counts, hidden = rare.withheld(labels, frame, [], ["gore", "needles"], 5)
     assert counts == {}  # all texts are released: five people
 

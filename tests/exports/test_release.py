@@ -25,20 +25,20 @@ def test_a_release_tells_what_it_holds_and_a_second_run_adds_nothing(ws: store.W
     first = cli("release", "1.0.0", "-C", ws.root, "--json")
     assert first.code == 0, first.err
     assert (first.json["in"], first.json["out"], first.json["added"]) == (40, 40, 40)
-    again = cli("release", "1.0.0", "-C", ws.root, "--json").json
-    assert (again["added"], again["skipped"], again["out"]) == (0, 40, 40)
+    repeated = cli("release", "1.0.0", "-C", ws.root, "--json").json
+    assert (repeated["added"], repeated["skipped"], repeated["out"]) == (0, 40, 40)
     assert cli("release", "1.0.0", "-C", ws.root).out.splitlines()[-1].startswith("next: ")
-    made = release(ws, "1.0.0")  # with the same rows it exists already
-    assert not made.new and made.version == "1.0.0" and made.folder == ws.releases / "1.0.0"
-    assert (made.learned, made.rows["conversations"], made.advice) == (40, 40, None)
+    built = release(ws, "1.0.0")  # with the same rows it exists already
+    assert not built.new and built.version == "1.0.0" and built.folder == ws.releases / "1.0.0"
+    assert (built.learned, built.rows["conversations"], built.advice) == (40, 40, None)
     # 40 requests by time: 4 test, 4 validation
-    assert made.manifest["counts"]["sft"] == {"train": 32, "validation": 4, "test": 4}
-    assert (made.manifest["simulated"], made.manifest["demo"], made.manifest["split_rule"]) == (False, False, "time")
-    assert made.manifest["labels"]["gore"] == {"present": 20, "absent": 20, "unsure": 0, "unresolved": 0}
-    opened = Release.open(made.folder)
-    assert (opened.version, opened.rows, opened.learned) == ("1.0.0", made.rows, 40)
-    found = opened.verify()
-    assert (found.name, found.version, found.rows) == (made.manifest["name"], "1.0.0", sum(made.rows.values()))
+    assert built.manifest["counts"]["sft"] == {"train": 32, "validation": 4, "test": 4}
+    assert (built.manifest["simulated"], built.manifest["demo"], built.manifest["split_rule"]) == (False, False, "time")
+    assert built.manifest["labels"]["gore"] == {"present": 20, "absent": 20, "unsure": 0, "unresolved": 0}
+    opened = Release.open(built.folder)
+    assert (opened.version, opened.rows, opened.learned) == ("1.0.0", built.rows, 40)
+    proof = opened.verify()
+    assert (proof.name, proof.version, proof.rows) == (built.manifest["name"], "1.0.0", sum(built.rows.values()))
 
 
 @pytest.mark.slow
@@ -52,8 +52,8 @@ def test_a_release_is_the_same_after_another_one_was_withdrawn(ws: store.Workspa
 
 
 def test_a_line_that_would_say_none_is_left_out(ws: store.Workspace, cli) -> None:
-    for words in (("release", "1.0.0"), ("plan",)):
-        assert "in conversations only" not in cli(*words, "-C", ws.root).out
+    for args in (("release", "1.0.0"), ("plan",)):
+        assert "in conversations only" not in cli(*args, "-C", ws.root).out
     assert cli("plan", "-C", ws.root, "--json").json["in_conversations_only"] == {}
 
 
@@ -63,20 +63,20 @@ def test_a_release_is_new_once(ws: store.Workspace) -> None:
 
 @pytest.mark.slow
 def test_requests_with_a_sentence_of_ours_are_no_further_conversations(ws: store.Workspace) -> None:
-    made = release(ws, "1.0.0", inject="gore")
-    assert made.manifest["conditions"]["injected"] == 17  # 3 of the 20 without a sensitivity name a bloody film
-    assert (made.learned, made.rows["grpo"], made.rows["conversations"]) == (40, 57, 40)
+    built = release(ws, "1.0.0", inject="gore")
+    assert built.manifest["conditions"]["injected"] == 17  # 3 of the 20 without a sensitivity name a bloody film
+    assert (built.learned, built.rows["grpo"], built.rows["conversations"]) == (40, 57, 40)
 
 
 @pytest.mark.slow
 def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace, tmp_path: Path) -> None:
-    rows, said = world.requests()
-    first = release(world.fill(workspace, rows[:-1], said[:-1]), "1.0.0")
-    world.fill(workspace, rows, said)
+    rows, labels = world.requests()
+    first = release(world.fill(workspace, rows[:-1], labels[:-1]), "1.0.0")
+    world.fill(workspace, rows, labels)
     second = release(workspace, "1.1.0")
-    found = first.diff(second)
-    assert (found.before, found.after, found.rows["conversations"]["added"]) == ("1.0.0", "1.1.0", 1)
-    assert found.as_json()["from"] == "1.0.0" and "metrics" not in found.as_json()
+    difference = first.diff(second)
+    assert (difference.before, difference.after, difference.rows["conversations"]["added"]) == ("1.0.0", "1.1.0", 1)
+    assert difference.as_json()["from"] == "1.0.0" and "metrics" not in difference.as_json()
     copied = second.publish(tmp_path / "out")
     assert (copied.version, copied.to, copied.skipped) == ("1.1.0", tmp_path / "out", 0)
     assert Release.open(tmp_path / "out").verify().files == copied.added
@@ -84,15 +84,15 @@ def test_two_releases_are_compared_and_one_is_copied(workspace: store.Workspace,
 
 
 def test_a_release_outside_a_workspace_is_not_published_past_its_removals(ws: store.Workspace, tmp_path: Path) -> None:
-    made = release(ws, "1.0.0")
-    made.publish(tmp_path / "out" / "copy")
+    built = release(ws, "1.0.0")
+    built.publish(tmp_path / "out" / "copy")
     with pytest.raises(UsageError, match="no workspace"):
         Release.open(tmp_path / "out" / "copy").publish(tmp_path / "again")
-    asked = "source,source_id,author\nmessages,c001,\n"
-    (ws.root / "removals.csv").write_text(asked)
+    removals = "source,source_id,author\nmessages,c001,\n"
+    (ws.root / "removals.csv").write_text(removals)
     (name,) = world.released(ws, "c001")
     with pytest.raises(ReleaseError, match=f"removals.csv asks for, first {name}: make 2.0.0"):
-        made.publish(tmp_path / "later")
+        built.publish(tmp_path / "later")
 
 
 def test_what_stops_a_release_leaves_no_folder(workspace: store.Workspace) -> None:
@@ -110,29 +110,29 @@ def test_drops_balance_and_are_kept(ws, cli):
         conversation("early", "Hi", "Hm", "o", day=0, seeker="p39"),
     ]
     store.append(ws, tables.CONVERSATIONS, conversations(*extra))
-    said = cli("release", "1.0.0", "--unreviewed", "-C", ws.root, "--json").json
-    assert (said["dropped"], said["in_conversations_only"]) == ({"straddles split": 1}, {"no linked item": 1})
-    assert said["in"] == said["out"] + 1 == 42
+    summary = cli("release", "1.0.0", "--unreviewed", "-C", ws.root, "--json").json
+    assert (summary["dropped"], summary["in_conversations_only"]) == ({"straddles split": 1}, {"no linked item": 1})
+    assert summary["in"] == summary["out"] + 1 == 42
     assert store.read(ws, tables.DROPS).filter(stage="release").height == 2
 
 
 def test_the_count_of_open_labels_names_the_labels_that_it_is_of(ws, cli):
     """Nobody has needles, so no label on it is in the release; `adjudicate` counts 40 as unresolved."""
-    open_ = [label(row, "needles", verdict=None, reviews=["r"]) for row in world.requests()[0]]
-    store.append(ws, tables.LABELS, labels(*open_))
-    told = cli("release", "1.0.0", "-C", ws.root).out
-    assert "labels 40," in told and "\n  labels unsure or unresolved, of traits that are not withheld: 0\n" in told
+    unresolved = [label(row, "needles", verdict=None, reviews=["r"]) for row in world.requests()[0]]
+    store.append(ws, tables.LABELS, labels(*unresolved))
+    output = cli("release", "1.0.0", "-C", ws.root).out
+    assert "labels 40," in output and "\n  labels unsure or unresolved, of traits that are not withheld: 0\n" in output
     assert cli("release", "1.0.0", "-C", ws.root, "--json").json["unsure_or_unresolved"] == 0
 
 
 @pytest.mark.slow
 def test_a_changed_content_needs_a_higher_version(ws, cli):
     cli("release", "1.0.0", "-C", ws.root)
-    before = (ws.releases / "1.0.0/SHA256SUMS").read_bytes()
+    checksums = (ws.releases / "1.0.0/SHA256SUMS").read_bytes()
     store.append(ws, tables.CONVERSATIONS, conversations(conversation("new", "Hi", f"Try {film('D')}", "ok", day=99)))
     result = cli("release", "1.0.0", "-C", ws.root)
     assert result.code == 1 and "higher version" in result.err
-    assert (ws.releases / "1.0.0/SHA256SUMS").read_bytes() == before
+    assert (ws.releases / "1.0.0/SHA256SUMS").read_bytes() == checksums
     assert cli("release", "1.1.0", "--unreviewed", "-C", ws.root).code == 0
     log = (ws.releases / "1.1.0/CHANGELOG.md").read_text()
     assert "- sft: 41 rows (+1)" in log and "- sft: 40 rows\n" in log

@@ -35,18 +35,18 @@ def told(home):
 
 
 def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evidence(released):
-    _, rows, home = released
+    _, rows, folder = released
     names = ("manifest.json", "README.md", "croissant.json", "provenance.json", "CHANGELOG.md")
-    content = "".join((home / name).read_text() for name in names) + repr(told(home))
+    content = "".join((folder / name).read_text() for name in names) + repr(told(folder))
     for row in rows:
         for value in (f"{row['conversation']!r}", row["source_id"], row["digest"], f"T{row['time']:%H:%M:%S}"):
             assert value not in content, value
-    conversations = told(home)["conversations"]
+    conversations = told(folder)["conversations"]
     assert len(conversations) == 40 and not any(row["cut"] or row["turns"] for row in conversations)
     # a day identifies its only post, and two days identify the person who wrote on both
     assert not any(row["time"] or row["seeker"] for row in conversations)
-    assert not any(label["spans"] for label in told(home)["labels"])
-    key = dict(released_ids.read(released_ids.path_of(home)).select("conversation", "subject").iter_rows())
+    assert not any(label["spans"] for label in told(folder)["labels"])
+    key = dict(released_ids.read(released_ids.path_of(folder)).select("conversation", "subject").iter_rows())
     subjects = [key[row["conversation"]] for row in conversations]
     aligned = sum(subject == row["conversation"] for subject, row in zip(subjects, rows, strict=True))
     assert aligned <= 8  # by chance one of 40 is in its place; more than 8 once in 800,000 keys
@@ -55,25 +55,25 @@ def test_the_source_finds_nobody_by_id_digest_day_person_order_or_place_of_evide
 
 @pytest.mark.slow
 def test_ids_are_the_same_in_every_version_and_other_in_another_workspace(released, cli):
-    ws, _, home = released
+    ws, _, folder = released
     world.grow(ws, cli)
-    before, after = ({row["conversation"] for row in told(h)["conversations"]} for h in (home, ws.releases / "1.1.0"))
+    before, after = ({row["conversation"] for row in told(h)["conversations"]} for h in (folder, ws.releases / "1.1.0"))
     assert before < after
     (ws.root / ".secret").write_bytes(bytes(64))
     assert cli("release", "1.1.1", "-C", ws.root).code == 1  # rows are gone: only a major version may have other ids
 
 
 def test_the_key_file_is_the_owners_alone_and_is_published_with_nothing(released, cli, tmp_path):
-    ws, rows, home = released
-    key = released_ids.path_of(home)
+    ws, rows, folder = released
+    key = released_ids.path_of(folder)
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
-    before = key.read_bytes()
+    content = key.read_bytes()
     key.unlink()  # as after a kill: the same command writes it again
-    assert cli("release", "1.0.0", "-C", ws.root).code == 0 and key.read_bytes() == before
+    assert cli("release", "1.0.0", "-C", ws.root).code == 0 and key.read_bytes() == content
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
     assert not [path for path in (tmp_path / "out").rglob("*") if "key" in path.name]
-    assert cli("verify", home).code == 0
-    exact, days = released_ids.starts(home, []), write.facts_of(home)["split_starts"]
+    assert cli("verify", folder).code == 0
+    exact, days = released_ids.starts(folder, []), write.facts_of(folder)["split_starts"]
     assert exact[1] in {row["time"] for row in rows} and days[1] == exact[1].date().isoformat()
 
 

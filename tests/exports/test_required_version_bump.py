@@ -161,11 +161,11 @@ def test_a_release_is_not_compared_with_one_that_lacks_a_file(workspace, cli, na
     ws = world.fill(workspace, rows, labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     store.append(ws, tables.LABELS, world.labels(labels[0] | {"label": "fix", "verdict": "unsure"}))
-    home, away = ws.releases / "1.0.0", ws.root / "away"
-    (home / name).rename(away)
+    folder, away = ws.releases / "1.0.0", ws.root / "away"
+    (folder / name).rename(away)
     commands = [("release", "1.0.1", "-C", ws.root)]
-    commands += [("diff", home, home)] if name.endswith(("parquet", "toml")) else []
+    commands += [("diff", folder, folder)] if name.endswith(("parquet", "toml")) else []
     for result in (cli(*command) for command in commands):
-        assert result.code == 1 and f"{home / name}: missing" in result.err and len(result.err.splitlines()) == 1
-    away.rename(home / name)
+        assert result.code == 1 and f"{folder / name}: missing" in result.err and len(result.err.splitlines()) == 1
+    away.rename(folder / name)
     assert cli("release", "1.0.1", "-C", ws.root).code == 0

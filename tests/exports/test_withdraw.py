@@ -22,8 +22,8 @@ def releases(tmp_path_factory):
 
 @pytest.fixture
 def published(hub, releases):
-    for home in releases:
-        stage.publish(home, REPO)
+    for folder in releases:
+        stage.publish(folder, REPO)
     return hub.repos[REPO]
 
 
@@ -109,9 +109,9 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     ws, key = releases[0].parent.parent, tmp_path / "ann"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
     (tmp_path / "signers").write_text(f"ann {key.with_suffix('.pub').read_text()}")
-    for home in releases:  # both are ann's
-        signing.sign(home, key)
-        published.at(f"v{home.name}").tree["SHA256SUMS.sig"] = Blob((home / "SHA256SUMS.sig").read_bytes(), False)
+    for folder in releases:  # both are ann's
+        signing.sign(folder, key)
+        published.at(f"v{folder.name}").tree["SHA256SUMS.sig"] = Blob((folder / "SHA256SUMS.sig").read_bytes(), False)
     withdrawn = ("withdraw", "1.0.0", "--reason", "wrong", "--hub", "--repo", REPO, "-C", ws)
     ann = ("verify", f"{REPO}@1.0.0", "--signer", tmp_path / "signers", "--identity", "ann")
     assert cli(*withdrawn).code == 0
@@ -133,12 +133,12 @@ def test_who_withdrew_a_version_can_be_told(published, releases, cli, tmp_path):
     assert refused.code == 1 and "says of 1.1.0 what was not said here" in refused.err
     assert "say --hub, too" in cli("withdraw", "1.0.0", "--reason", "x", "--sign", key, "-C", ws).err
     (ws / "releases" / "withdrawn.json").unlink()
-    for home in releases:
-        (home / "SHA256SUMS.sig").unlink()
+    for folder in releases:
+        (folder / "SHA256SUMS.sig").unlink()
 
 
 def test_an_erased_version_is_gone_and_the_others_stay(published, hub, releases):
-    old, new = (tree(home) for home in releases)
+    old, new = (tree(folder) for folder in releases)
     withdraw.on_hub(REPO, "1.0.0", "somebody asked for removal", erase=True)
     assert list(published.tags) == ["v1.1.0"] and held(published, "v1.1.0") == new
     commits = [c for c in reachable(published) if c.tree.get("manifest.json")]
@@ -208,11 +208,11 @@ def test_a_dry_run_tells_of_a_tag_with_other_content(published, releases):
 @pytest.mark.parametrize("path", ["WITHDRAWN.json", "README.md", "manifest.json"])
 def test_a_file_that_cannot_be_asked_for_is_not_taken_for_missing(published, hub, cli, path):
     withdraw.on_hub(REPO, "1.0.0", "one")
-    before = published.at("main")
+    commit = published.at("main")
     hub.faults.append(Fault("HEAD", f"/{path}", 503, times=99))
     with pytest.raises(HubError, match="cannot be reached"):
         withdraw.on_hub(REPO, "1.1.0", "two", erase=True)
-    assert published.at("main") == before and "v1.1.0" in published.tags
+    assert published.at("main") == commit and "v1.1.0" in published.tags
     if path == "WITHDRAWN.json":
         assert "cannot be reached" in cli("verify", f"{REPO}@1.0.0").err
 
