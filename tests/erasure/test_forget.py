@@ -1,4 +1,4 @@
-"""Somebody who asked to be forgotten is in no byte of the workspace, whoever is killed on the way, and stays away."""
+"""Somebody who asked to be forgotten is in no byte of the workspace, even after kills, and never comes back."""
 
 import json
 import shutil
@@ -22,10 +22,10 @@ from tests.servers.llm_stub import running, says
 from tests.worlds import calm, line, release_world as world
 from tests.worlds.csv_rows import as_proposed, edit
 
-pytestmark = pytest.mark.slow  # on a workspace with all that the line makes
+pytestmark = pytest.mark.slow  # on a workspace with every output of the pipeline
 
-ID, USER, WORDS = "canary-id-7", "canary_user_7", "quetzalwing over zanzibarolith"  # of the one who goes
-SUNG = [f"kweldrix{n:02}" for n in range(32)]  # with ids and names 40 strings that nothing may hold
+ID, USER, WORDS = "canary-id-7", "canary_user_7", "quetzalwing over zanzibarolith"  # of the person to be forgotten
+SUNG = [f"kweldrix{n:02}" for n in range(32)]  # with ids and names, 40 strings that may be nowhere
 SUBJECT = tables.digest("messages", ID)
 CONFIG = """
 [dataset]
@@ -55,7 +55,7 @@ def words(folder: Path) -> Iterator[list[object]]:
 
 @pytest.fixture(scope="session")
 def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with all that the line makes, its input inside, and one canary among 24 people."""
+    """A workspace with every output of the pipeline, its input inside, and one canary among 24 people."""
     folder = tmp_path_factory.mktemp("forget") / "ws"
     ws = store.Workspace.create(folder)
     (folder / "saferec.toml").write_text(CONFIG)
@@ -65,29 +65,29 @@ def lived_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "input").mkdir()
     (folder / "input" / "talk.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     shutil.copy(folder / "input" / "talk.jsonl", folder.parent / "talk.jsonl")
-    known = [{"conversation": name, "traits": ["gore"]} for name in (SUBJECT, tables.digest("messages", "c009"))]
+    gold = [{"conversation": name, "traits": ["gore"]} for name in (SUBJECT, tables.digest("messages", "c009"))]
     (folder / "gold").mkdir()
-    (folder / "gold" / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in known))
+    (folder / "gold" / "known.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
     store.append(ws, tables.CATALOG_ROWS, world.catalog())
     store.append(ws, tables.WARNINGS, world.warnings())
-    for one in words(folder):
-        for path in folder.glob("review/*.csv") if "pull" in one else ():
+    for command in words(folder):
+        for path in folder.glob("review/*.csv") if "pull" in command else ():
             edit(path, as_proposed)
-        run(folder, *one)
+        run(folder, *command)
     with running() as stub:
         stub.usual = says('{"claims": []}')
         run(folder, "propose", "--proposer", "openai", "--model", "m", "--base-url", stub.url)
     (folder / "runs" / "m").mkdir(parents=True)
-    answers = [{"id": name, "text": "1. Film A"} for name in (*world.released(open_(folder), SUBJECT), "other")]
-    (folder / "runs" / "m" / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in answers))
+    outputs = [{"id": name, "text": "1. Film A"} for name in (*world.released(open_(folder), SUBJECT), "other")]
+    (folder / "runs" / "m" / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in outputs))
     quoted = ("review", "files", "review/ann.csv:3", "quote not found", f"{WORDS + ' and so on'!r} stands in no turn")
     store.append(ws, tables.DROPS, tables.DROPS.frame([quoted]))
     return folder
 
 
 def run(folder: Path, *words: object) -> None:
-    ran = CliRunner().invoke(app, [*map(str, words), "-C", str(folder)])
-    assert ran.exit_code == 0, f"{words}\n{ran.output}\n{ran.exception}"
+    result = CliRunner().invoke(app, [*map(str, words), "-C", str(folder)])
+    assert result.exit_code == 0, f"{words}\n{result.output}\n{result.exception}"
 
 
 def open_(folder: Path) -> store.Workspace:
@@ -101,28 +101,28 @@ def ws(lived_in: Path, tmp_path: Path) -> store.Workspace:
 
 
 def canaries(ws: store.Workspace) -> list[str]:
-    """All that names the one who goes, or is of their words: `WORDS` in parts too, as quotes are parts."""
+    """All names and words of the person to be forgotten: also parts of `WORDS`, as quotes are parts."""
     seeker = pseudonym("messages", USER, ws.secret)
     return [ID, USER, *WORDS.split()[::2], *SUNG, SUBJECT, seeker, *world.released(ws, SUBJECT), f"{WORDS}. {SUNG[0]}"]
 
 
 def sung(ws: store.Workspace) -> dict[str, list[Path]]:
-    """Canary -> the files in whose bytes it is; a parquet file is unpacked."""
-    found: dict[str, list[Path]] = {}
+    """Canary -> the files that contain it; parquet files are unpacked."""
+    places: dict[str, list[Path]] = {}
     for path in (path for path in ws.root.rglob("*") if path.is_file()):
-        held = path.read_bytes()
+        content = path.read_bytes()
         if path.suffix == ".parquet":
-            held += json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
+            content += json.dumps(pl.read_parquet(path).to_dicts(), default=str, ensure_ascii=False).encode()
         for canary in canaries(ws):
-            if canary.encode() in held:
-                found.setdefault(canary, []).append(path.relative_to(ws.root))
-    return found
+            if canary.encode() in content:
+                places.setdefault(canary, []).append(path.relative_to(ws.root))
+    return places
 
 
 def left(ws: store.Workspace) -> dict[str, list[Path]]:
-    """What is sung still, but for the pseudonym by which the table forgotten knows an author."""
-    known, found = set(store.read(ws, tables.FORGOTTEN)["who"]), sung(ws)
-    return {name: paths for name, paths in found.items() if name not in known or paths != [Path("workspace.db")]}
+    """The canaries that are still there, without the pseudonym by which the table forgotten knows an author."""
+    pseudonyms, places = set(store.read(ws, tables.FORGOTTEN)["who"]), sung(ws)
+    return {name: paths for name, paths in places.items() if name not in pseudonyms or paths != [Path("workspace.db")]}
 
 
 def names_of(ws: store.Workspace) -> dict[str, str]:
@@ -141,35 +141,35 @@ def names_of(ws: store.Workspace) -> dict[str, str]:
 def test_no_byte_of_them_is_left_and_no_mining_brings_them_back(
     ws: store.Workspace, lived_in: Path, cli: Cli, way: str
 ) -> None:
-    sings = sung(ws)
+    places = sung(ws)
     assert (
-        {*sings} == {*canaries(ws)}
-        and len(sings) >= 40
-        and len({path for paths in sings.values() for path in paths}) > 20
+        {*places} == {*canaries(ws)}
+        and len(places) >= 40
+        and len({path for paths in places.values() for path in paths}) > 20
     )
     name = names_of(ws)[way]
     if not name:
         (ws.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{ID},\nmessages,c011x,\n")
     rows = {table.name: store.read(ws, table).height for table in tables.TABLES.values()}
-    looked = cli("forget", *filter(None, [name]), "--dry-run", "-C", ws.root, "--json")
+    dry_run = cli("forget", *filter(None, [name]), "--dry-run", "-C", ws.root, "--json")
     assert {table.name: store.read(ws, table).height for table in tables.TABLES.values()} == rows
-    ran = cli("forget", *filter(None, [name]), "-C", ws.root, "--json")
-    assert ran.code == (0 if name else 1), ran.err  # c011x is nobody
+    result = cli("forget", *filter(None, [name]), "-C", ws.root, "--json")
+    assert result.code == (0 if name else 1), result.err  # c011x is nobody
     assert left(ws) == {}
-    told = ran.json["where"]
-    assert told == looked.json["where"] and min(told.values()) > 0 and told["lines"] > 2
-    assert told["conversations"] == told["gold"] == 1 and told["replies"] == 1  # the other replies stay
-    assert ran.json["releases"] == ["published", "releases/1.0.0"] and "still_in" not in ran.json
-    # out of 24 one is gone; what the table forgotten holds is enough for mining to know them again
+    counts = result.json["where"]
+    assert counts == dry_run.json["where"] and min(counts.values()) > 0 and counts["lines"] > 2
+    assert counts["conversations"] == counts["gold"] == 1 and counts["replies"] == 1  # the other replies stay
+    assert result.json["releases"] == ["published", "releases/1.0.0"] and "still_in" not in result.json
+    # of 24 one is removed; from the table forgotten, mining recognises them again
     shutil.copy(lived_in.parent / "talk.jsonl", ws.root.parent)
-    again = cli("mine", "messages", ws.root.parent / "talk.jsonl", "-C", ws.root, "--json").json
-    assert (again["in"], again["added"], again["dropped"]) == (24, 0, {"removed on request": 1})
+    rerun = cli("mine", "messages", ws.root.parent / "talk.jsonl", "-C", ws.root, "--json").json
+    assert (rerun["in"], rerun["added"], rerun["dropped"]) == (24, 0, {"removed on request": 1})
     assert cli("adjudicate", "-C", ws.root).code == cli("release", "2.0.0", "-C", ws.root).code == 0
-    for home in (ws.releases / "1.0.0", ws.root / "published"):
-        told_first = f"{home}: `saferec-build forget` deleted its data, as it held somebody who asked to be forgotten"
-        assert f"error: {told_first}: make the next version\n" == cli("verify", home).err
+    for folder in (ws.releases / "1.0.0", ws.root / "published"):
+        reason = f"{folder}: `saferec-build forget` deleted its data, as it held somebody who asked to be forgotten"
+        assert f"error: {reason}: make the next version\n" == cli("verify", folder).err
     assert "releases: 1.0.0 (its data was deleted), 2.0.0\n" in cli("status", "-C", ws.root).out
-    assert cli("report", "-C", ws.root).code == 0  # which compares it with a version whose data is deleted
+    assert cli("report", "-C", ws.root).code == 0  # it compares with a version whose data is deleted
     assert "2.0.0 cannot be compared with it" in (ws.root / "report.html").read_text(encoding="utf-8")
     assert "its data was deleted" in cli("publish", "1.0.0", "--to", ws.root / "out", "-C", ws.root).err
     assert cli("publish", "--to", ws.root / "out", "-C", ws.root).code == 0 and left(ws) == {}
@@ -193,32 +193,32 @@ main()
 
 
 def test_whoever_is_killed_runs_it_again(lived_in: Path, tmp_path: Path, cli: Cli, injected: Injected) -> None:
-    """Before every change of a file in turn: at the end all is as after an undisturbed run, but for random names."""
+    """Killed before each change of a file in turn: it ends like an undisturbed run, except random names."""
     shutil.copytree(lived_in, tmp_path / "calm")
     assert cli("forget", USER, "-C", tmp_path / "calm").code == 0
-    wanted, died = line.contents(tmp_path / "calm"), 0
+    expected, died = line.contents(tmp_path / "calm"), 0
     for n in KILLS:
         folder = tmp_path / f"{n}"
         shutil.copytree(lived_in, folder)
-        words = [sys.executable, "-c", DIES, n, "forget", USER, "-C", folder]
-        ended = subprocess.run([*map(str, words)], capture_output=True, text=True)
-        assert ended.returncode in (0, 137), ended.stderr
-        died += ended.returncode == 137
-        if begun := (folder / store.FORGETTING).exists():
-            assert "run it again" in cli("adjudicate", "-C", folder).err  # nobody works on half of it
-        ran = cli("forget", USER, "-C", folder, "--json")
-        assert ran.code == 0 and (not begun or ran.json["releases"] == ["published", "releases/1.0.0"])
+        command = [sys.executable, "-c", DIES, n, "forget", USER, "-C", folder]
+        process = subprocess.run([*map(str, command)], capture_output=True, text=True)
+        assert process.returncode in (0, 137), process.stderr
+        died += process.returncode == 137
+        if interrupted := (folder / store.FORGETTING).exists():
+            assert "run it again" in cli("adjudicate", "-C", folder).err  # no command works on a half-erased workspace
+        result = cli("forget", USER, "-C", folder, "--json")
+        assert result.code == 0 and (not interrupted or result.json["releases"] == ["published", "releases/1.0.0"])
         assert left(open_(folder)) == {}
-        found = line.contents(folder)
-        assert all(found[name].equals(wanted[name]) for name in found if name != "tombstones")
+        tables = line.contents(folder)
+        assert all(tables[name].equals(expected[name]) for name in tables if name != "tombstones")
     injected("kills of forget", died)
     assert died >= len(KILLS) - 2
 
 
 def test_nobody_else_is_at_work_meanwhile(ws: store.Workspace, cli: Cli) -> None:
     with file_lock(ws.root / ".forget.lock", "x", wait=False, shared=True):
-        ran = cli("forget", ID, "-C", ws.root)
-    assert ran.code == 1 and "another command is at work" in ran.err and sung(ws)
+        result = cli("forget", ID, "-C", ws.root)
+    assert result.code == 1 and "another command is at work" in result.err and sung(ws)
 
 
 @pytest.mark.parametrize("names", [[], ["c001"]])
@@ -230,12 +230,14 @@ def test_who_ends_a_broken_off_erasure_erases_nobody_else_and_hears_all_that_is_
         stage.forget(ws, [ID])
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c003,\n")  # removed, not forgotten
     (ws.root / "notes.zip").write_bytes(b"PK\x03\x04")
-    ran = cli("forget", *names, "-C", ws.root, "--json")
-    assert ran.code == 0 and ran.json["resumed"] == 1 and ran.json["releases"] == ["published", "releases/1.0.0"]
-    told = "\n".join(str(ran.json[name]) for name in ran.json if name.startswith("do_"))
-    assert "withdraw 1.0.0" in told and "notes.zip" in told and ("removals.csv" in told) == (not names)
-    left_ids = set(store.read(ws, tables.CONVERSATIONS)["source_id"])
-    assert "c003" in left_ids and left_ids.isdisjoint([ID, *names]) and left(ws) == {}
+    result = cli("forget", *names, "-C", ws.root, "--json")
+    assert (
+        result.code == 0 and result.json["resumed"] == 1 and result.json["releases"] == ["published", "releases/1.0.0"]
+    )
+    advice = "\n".join(str(result.json[name]) for name in result.json if name.startswith("do_"))
+    assert "withdraw 1.0.0" in advice and "notes.zip" in advice and ("removals.csv" in advice) == (not names)
+    remaining = set(store.read(ws, tables.CONVERSATIONS)["source_id"])
+    assert "c003" in remaining and remaining.isdisjoint([ID, *names]) and left(ws) == {}
     assert '"c003"' in (ws.root / "input" / "talk.jsonl").read_text()
 
 
@@ -251,26 +253,26 @@ TSV = ("dialog_id\tutt_id\tspeaker\tturn_id\ttext\tmovies", '7\t1\tSEEKER\t1\t"N
 
 @pytest.mark.parametrize("name", ["talk.tsv", "talk [1].tsv"])
 def test_a_copy_of_the_input_loses_their_lines_and_no_others(workspace: store.Workspace, cli: Cli, name: str) -> None:
-    """A quote is a letter there, brackets are no pattern, and a number counts where dialogues have theirs."""
+    """In TSV a quote is a plain character, brackets are no pattern, and a number counts only in the dialogue's id."""
     path = workspace.root / name
     path.write_text("\n".join(TSV))
     assert cli("mine", "inspired", path, "-C", workspace.root).code == 0
-    assert path in [workspace.root / held for held in dry(cli, workspace, "7")]
+    assert path in [workspace.root / file for file in dry(cli, workspace, "7")]
     assert cli("forget", "7", "-C", workspace.root).code == 0 and dry(cli, workspace, "7") == []
     assert path.read_text() == "\n".join([TSV[0], TSV[2]])
 
 
 def dry(cli: Cli, ws: store.Workspace, *names: str) -> list[str]:
-    found: list[str] = cli("forget", *names, "--dry-run", "-C", ws.root, "--json").json.get("files", [])
-    return found
+    files: list[str] = cli("forget", *names, "--dry-run", "-C", ws.root, "--json").json.get("files", [])
+    return files
 
 
 def test_a_file_whose_quotes_do_not_close_is_left_to_its_owner(ws: store.Workspace, cli: Cli) -> None:
-    """Of two rows that somebody else's quote holds together nobody knows where they part."""
+    """If an open quote of somebody else joins two rows, nobody can tell where one ends."""
     text = f'task,text\ntask-1,"open\n{task_of(ws, "ann")},theirs\ntask-2,"mine" too\n'
     (ws.root / "review" / "ann.csv").write_text(text)
-    ran = cli("forget", ID, "-C", ws.root)
-    assert ran.code == 1 and "ann.csv" in ran.err and (ws.root / "review" / "ann.csv").read_text() == text
+    result = cli("forget", ID, "-C", ws.root)
+    assert result.code == 1 and "ann.csv" in result.err and (ws.root / "review" / "ann.csv").read_text() == text
 
 
 def task_of(ws: store.Workspace, reviewer: str) -> str:
@@ -282,26 +284,26 @@ def task_of(ws: store.Workspace, reviewer: str) -> str:
 def test_a_server_that_is_named_wrongly_is_refused(
     ws: store.Workspace, cli: Cli, words: tuple[str, ...], told: str
 ) -> None:
-    ran = cli("forget", ID, *words, "-C", ws.root)
-    assert ran.code == 1 and told in ran.err and sung(ws)
+    result = cli("forget", ID, *words, "-C", ws.root)
+    assert result.code == 1 and told in result.err and sung(ws)
 
 
 @pytest.mark.parametrize("path", ["review/ann.csv", "review/bo.csv"])
 def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
     ws: store.Workspace, cli: Cli, path: str
 ) -> None:
-    """Cells hold line breaks and quotes; a spreadsheet has saved one with semicolons."""
-    mine = task_of(ws, Path(path).stem)
+    """Cells have line breaks and quotes; a spreadsheet saved one file with semicolons."""
+    task = task_of(ws, Path(path).stem)
     mark = ";" if "bo" in path else ","
-    rows = [f'"task-1"{mark}"two{mark}\n ""lines"""\r\n', f'"{mine}"{mark}"{WORDS}\nmore"\r\n', f'"task-2"{mark}""\r\n']
+    rows = [f'"task-1"{mark}"two{mark}\n ""lines"""\r\n', f'"{task}"{mark}"{WORDS}\nmore"\r\n', f'"task-2"{mark}""\r\n']
     (ws.root / path).write_bytes("".join([f"task{mark}text\r\n", *rows]).encode())
-    looked = cli("forget", ID, "--dry-run", "-C", ws.root).out
-    assert "nothing was changed" in looked and "CSVs that reviewers have" in looked
-    ran = cli("forget", ID, "-C", ws.root)
+    dry_run = cli("forget", ID, "--dry-run", "-C", ws.root).out
+    assert "nothing was changed" in dry_run and "CSVs that reviewers have" in dry_run
+    result = cli("forget", ID, "-C", ws.root)
     assert (
-        ran.code == 0
-        and " lines of files erased, and the data of 2 copies of releases deleted\n" in ran.out
-        and "copies of these releases" in ran.out
+        result.code == 0
+        and " lines of files erased, and the data of 2 copies of releases deleted\n" in result.out
+        and "copies of these releases" in result.out
     )
     assert (ws.root / path).read_bytes().decode() == "".join([f"task{mark}text\r\n", rows[0], rows[2]])
 
@@ -310,52 +312,52 @@ def test_a_reviewers_file_loses_their_rows_and_keeps_all_others_as_they_are(
 def test_a_reviewers_file_that_is_put_back_loses_their_rows_again(
     ws: store.Workspace, cli: Cli, wish: str, name: str
 ) -> None:
-    """It has no name of theirs but the task, which nothing in the workspace led to any more."""
+    """It names them only by the task, which nothing in the workspace referred to any more."""
     path, rows = ws.root / "review" / name, ["task,text", f"{task_of(ws, 'ann')}-csv,theirs", "task-0a,mine"]
     assert cli("forget", wish, "-C", ws.root).code == 0
     path.write_text("\n".join(rows))
-    looked = cli("forget", wish, "--dry-run", "-C", ws.root, "--json").json
-    assert looked["files"] == [f"review/{name}"] and path.read_text() == "\n".join(rows)
-    ran = cli("forget", wish, "-C", ws.root, "--json")
-    assert ran.code == 0 and ran.json["where"] == looked["where"] == {"lines": 1}
+    dry_run = cli("forget", wish, "--dry-run", "-C", ws.root, "--json").json
+    assert dry_run["files"] == [f"review/{name}"] and path.read_text() == "\n".join(rows)
+    result = cli("forget", wish, "-C", ws.root, "--json")
+    assert result.code == 0 and result.json["where"] == dry_run["where"] == {"lines": 1}
     assert path.read_text() == f"{rows[0]}\n{rows[2]}"
 
 
 def test_of_a_hundred_wishes_each_receipt_is_right(workspace: store.Workspace) -> None:
-    """Twenty each by id, by our id, by released id and by pseudonym; twenty have a letter more and match nobody."""
-    rows, said = world.requests(110)
+    """Twenty each by id, by our id, by released id and by pseudonym; twenty have an extra letter and match nobody."""
+    rows, labels = world.requests(110)
     people = [row | {"seeker": pseudonym("messages", row["seeker"], workspace.secret)} for row in rows]
-    ws = world.fill(workspace, people, said)
+    ws = world.fill(workspace, people, labels)
     names = [row["conversation"] for row in rows]
     wishes = names[:40] + world.released(ws, *names[40:60]) + [row["seeker"] for row in people[60:80]]
     wishes[:20] = [row["source_id"] for row in rows[:20]]
     nobody = [wish + "z" for wish in wishes[::4]]
-    made = stage.forget(ws, [*wishes, *nobody])
-    told = {receipt.wish: receipt.conversations for receipt in made.receipts}
-    assert told == {wish: [name] for wish, name in zip(wishes, names, strict=False)} | {wish: [] for wish in nobody}
-    assert [receipt.wish for receipt in made.receipts if not receipt.met] == nobody and len(told) == 100
+    result = stage.forget(ws, [*wishes, *nobody])
+    matches = {receipt.wish: receipt.conversations for receipt in result.receipts}
+    assert matches == {wish: [name] for wish, name in zip(wishes, names, strict=False)} | {wish: [] for wish in nobody}
+    assert [receipt.wish for receipt in result.receipts if not receipt.met] == nobody and len(matches) == 100
     assert store.read(ws, tables.CONVERSATIONS)["conversation"].to_list() == names[80:]
-    assert [one.wish for one in stage.forget(ws, names[81], dry=True).receipts] == [names[81]]  # and not its letters
-    again = stage.forget(ws, wishes[:1])
-    assert again.receipts[0].before and again.receipts[0].conversations == []
+    assert [receipt.wish for receipt in stage.forget(ws, names[81], dry=True).receipts] == [names[81]]  # one name
+    repeated = stage.forget(ws, wishes[:1])
+    assert repeated.receipts[0].before and repeated.receipts[0].conversations == []
 
 
 def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli) -> None:
-    ran = cli("forget", "c0l1", "c001", "--source", "messages", "-C", ws.root)
-    assert ran.code == 1 and "nobody here is meant by c0l1" in ran.err and "c001: 1 conversation\n" in ran.out
-    ran = cli("forget", "c002", "--source", "mesages", "-C", ws.root)
-    assert ran.code == 1 and "--source mesages: no such source: did you mean messages?" in ran.err
-    left = store.read(ws, tables.CONVERSATIONS)["source_id"]
-    assert left.len() == 23 and "c001" not in left
+    result = cli("forget", "c0l1", "c001", "--source", "messages", "-C", ws.root)
+    assert result.code == 1 and "nobody here is meant by c0l1" in result.err and "c001: 1 conversation\n" in result.out
+    result = cli("forget", "c002", "--source", "mesages", "-C", ws.root)
+    assert result.code == 1 and "--source mesages: no such source: did you mean messages?" in result.err
+    ids = store.read(ws, tables.CONVERSATIONS)["source_id"]
+    assert ids.len() == 23 and "c001" not in ids
 
 
 def test_an_id_of_here_or_of_a_release_is_enough_where_no_turn_has_one(workspace: store.Workspace, cli: Cli) -> None:
-    """ReDial says who wrote a turn, and gives its turns no ids: the id that a release's card asks for ended in a
+    """ReDial names the author of a turn, but its turns have no ids: the id that a release's card asks for ended in a
     traceback."""
-    rows, said = world.requests(8)
-    ws = world.fill(workspace, rows, said)
+    rows, labels = world.requests(8)
+    ws = world.fill(workspace, rows, labels)
     turn = {"conversation": "c003", "digest": rows[3]["digest"], "turn": 0, "source_id": None, "author": "f" * 16}
     store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([turn]))
     for name in ("c003", *world.released(ws, "c003")):
-        told = cli("forget", name, "--dry-run", "-C", ws.root, "--json")
-        assert told.code == 0 and told.json["where"]["conversations"] == 1, told.out + told.err
+        result = cli("forget", name, "--dry-run", "-C", ws.root, "--json")
+        assert result.code == 0 and result.json["where"]["conversations"] == 1, result.out + result.err

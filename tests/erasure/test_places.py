@@ -1,4 +1,4 @@
-"""Copies of what people said are known by their content: under any name, once more, and in a dry run, too."""
+"""Copies of what people said are recognised by content: under any file name, when put back, and in a dry run."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def jsonl(*rows: object) -> str:
 
 @pytest.fixture
 def mined(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> store.Workspace:
-    """The file that was mined lies beside the workspace."""
+    """A workspace with the mined file beside it."""
     (tmp_path / "own.jsonl").write_text(jsonl(MINE, OTHER))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     return workspace
@@ -46,14 +46,14 @@ def test_a_copy_of_the_input_is_known_by_what_it_says(mined: store.Workspace, cl
     copy = mined.root / name
     copy.parent.mkdir(exist_ok=True)
     copy.write_text(jsonl(MINE, OTHER))
-    looked = cli("forget", wish, "--dry-run", "-C", mined.root, "--json").json
-    assert looked["files"] == [name] and looked["where"]["lines"] == 1 and copy.read_text() == jsonl(MINE, OTHER)
-    ran = cli("forget", wish, "-C", mined.root, "--json")
-    assert ran.code == 0 and ran.json["where"] == looked["where"] and copy.read_text() == jsonl(OTHER)
+    dry_run = cli("forget", wish, "--dry-run", "-C", mined.root, "--json").json
+    assert dry_run["files"] == [name] and dry_run["where"]["lines"] == 1 and copy.read_text() == jsonl(MINE, OTHER)
+    run = cli("forget", wish, "-C", mined.root, "--json")
+    assert run.code == 0 and run.json["where"] == dry_run["where"] and copy.read_text() == jsonl(OTHER)
 
 
 def test_of_an_author_copies_without_authors_go_too(mined: store.Workspace, cli: Cli) -> None:
-    """The wish names an author; which conversations are theirs the workspace knows as long as it has them."""
+    """The request names an author; the workspace knows their conversations until they are erased."""
     nameless = [{key: value for key, value in row.items() if key != "user"} for row in (MINE, OTHER)]
     (mined.root / "nameless.jsonl").write_text(jsonl(*nameless))
     assert cli("forget", "person4", "-C", mined.root).code == 0
@@ -95,8 +95,8 @@ def test_so_are_those_of_other_sources(
 def test_other_files_with_a_name_of_theirs_are_listed(mined: store.Workspace, cli: Cli, name: str, text: str) -> None:
     (mined.root / name).write_text(text)
     (mined.root / "others.txt").write_text("person45, person, talk-person5 and 4")
-    ran = cli("forget", "person4", "-C", mined.root, "--json")
-    assert ran.code == 1 and ran.json["still_in"] == [name] and f"still named in {mined.root / name}: look" in ran.err
+    run = cli("forget", "person4", "-C", mined.root, "--json")
+    assert run.code == 1 and run.json["still_in"] == [name] and f"still named in {mined.root / name}: look" in run.err
     assert (mined.root / name).read_text() == text
 
 
@@ -104,41 +104,41 @@ def test_other_files_with_a_name_of_theirs_are_listed(mined: store.Workspace, cl
 def test_a_dump_of_reddit_that_names_them_is_listed(
     workspace: store.Workspace, tmp_path: Path, cli: Cli, wish: str
 ) -> None:
-    """Reddit's dumps have names in any case, and ids without the kind that a wish may have."""
-    asked, said = [submission(1, author="Seeker1")], [comment(10, "s1", author="LeaverX")]
-    paths = [reddit_dump.write(tmp_path / name, rows) for name, rows in (("RS.ndjson", asked), ("RC.ndjson", said))]
+    """Reddit's dumps have names in any case, and ids without the prefix of the kind that a request may have."""
+    posts, comments = [submission(1, author="Seeker1")], [comment(10, "s1", author="LeaverX")]
+    paths = [reddit_dump.write(tmp_path / name, rows) for name, rows in (("RS.ndjson", posts), ("RC.ndjson", comments))]
     assert cli("mine", "reddit", *paths, "-C", workspace.root).code == 0
     shutil.copy(paths[1], workspace.root / "copy.ndjson")
-    ran = cli("forget", wish, "-C", workspace.root, "--json")
-    assert ran.code == 1 and ran.json["still_in"] == ["copy.ndjson"]
-    assert "RS.ndjson: the file" in ran.json["do_1"] and "dumps of comments" in ran.json["do_2"]
+    run = cli("forget", wish, "-C", workspace.root, "--json")
+    assert run.code == 1 and run.json["still_in"] == ["copy.ndjson"]
+    assert "RS.ndjson: the file" in run.json["do_1"] and "dumps of comments" in run.json["do_2"]
 
 
 def test_the_report_is_not_listed_for_a_word_that_somebody_is_called(mined: store.Workspace, cli: Cli) -> None:
-    """The page has no name of a source in it, and a dry run said to look there for `person4`."""
+    """The page has no names from sources, but a dry run said to look there for `person4`."""
     (mined.root / "report.html").write_text("<p>What person4 means to recommenders</p>")
     assert "files" not in cli("forget", "person4", "--dry-run", "-C", mined.root, "--json").json
 
 
 def test_what_nobody_can_read_is_listed_and_stops_nothing(mined: store.Workspace, cli: Cli) -> None:
-    """It ended with a traceback after the intent was written: from then on every other command refused."""
+    """It ended in a traceback after the intent was written, and every later command refused to run."""
     (mined.root / "half.parquet").write_bytes(b"PAR1 half of a download")
     (mined.root / "note.txt").write_text("of person4")
     assert cli("forget", "person4", "--dry-run", "-C", mined.root, "--json").json["not_read"] == ["half.parquet"]
-    ran = cli("forget", "person4", "-C", mined.root, "--json")
-    assert ran.code == 1 and ran.json["not_read"] == ["half.parquet"] and ran.json["still_in"] == ["note.txt"]
+    run = cli("forget", "person4", "-C", mined.root, "--json")
+    assert run.code == 1 and run.json["not_read"] == ["half.parquet"] and run.json["still_in"] == ["note.txt"]
     (mined.root / "note.txt").unlink()
-    ran = cli("forget", "person4", "-C", mined.root)
-    assert ran.code == 1 and f"nobody can read {mined.root / 'half.parquet'}: look there" in ran.err
+    run = cli("forget", "person4", "-C", mined.root)
+    assert run.code == 1 and f"nobody can read {mined.root / 'half.parquet'}: look there" in run.err
     assert cli("propose", "-C", mined.root).code == 0
 
 
 @pytest.mark.parametrize("head", [b"\0\0\0\0", b"PARE", b""])
 def test_a_table_that_does_not_begin_as_one_cannot_be_read(mined: store.Workspace, cli: Cli, head: bytes) -> None:
-    """Damaged or encrypted, it was searched as it lay, where no name stands in clear, and counted as clean."""
+    """A damaged or encrypted table was searched as raw bytes, which hold no name in clear, and counted as clean."""
     (mined.root / "other.PARQUET").write_bytes(head + bytes(300))
-    ran = cli("forget", "person4", "-C", mined.root, "--json")
-    assert ran.code == 1 and ran.json["not_read"] == ["other.PARQUET"]
+    run = cli("forget", "person4", "-C", mined.root, "--json")
+    assert run.code == 1 and run.json["not_read"] == ["other.PARQUET"]
 
 
 def test_a_file_that_one_may_not_read_is_listed(
@@ -153,24 +153,24 @@ def test_a_file_that_one_may_not_read_is_listed(
     blocks, likely = places._blocks, places.likely
     monkeypatch.setattr(places, "_blocks", lambda path: refuse(path) or blocks(path))
     monkeypatch.setattr(places, "likely", lambda path: refuse(path) or likely(path))
-    ran = cli("forget", "person4", "-C", mined.root, "--json")
-    assert ran.code == 1 and ran.json["not_read"] == ["colleagues.jsonl"]
+    run = cli("forget", "person4", "-C", mined.root, "--json")
+    assert run.code == 1 and run.json["not_read"] == ["colleagues.jsonl"]
 
 
 @pytest.mark.parametrize("what", ["shard", "release", "key file"])
 def test_what_is_damaged_stops_it_before_it_begins(workspace: store.Workspace, cli: Cli, what: str) -> None:
-    """Afterwards the command that brings it back would refuse."""
+    """Otherwise the command that restores it would refuse to run."""
     world.fill(workspace, *world.requests(40))
     store.append(workspace, tables.CATALOG_ROWS, world.catalog())
     store.append(workspace, tables.WARNINGS, world.warnings())
     assert cli("release", "1.0.0", "-C", workspace.root).code == 0
-    home = workspace.releases / "1.0.0"
-    at = {"shard": workspace.root / "tables" / "conversations", "release": home / "data" / "conversations"}
-    path = next(at[what].glob("*.parquet")) if what in at else workspace.releases / "1.0.0.key.parquet"
+    release = workspace.releases / "1.0.0"
+    folders = {"shard": workspace.root / "tables" / "conversations", "release": release / "data" / "conversations"}
+    path = next(folders[what].glob("*.parquet")) if what in folders else workspace.releases / "1.0.0.key.parquet"
     path.chmod(0o600)
     path.write_bytes(b"PAR1 half of it")
-    ran = cli("forget", "c001", "-C", workspace.root)
-    assert ran.code == 1 and ran.err.count("\n") <= 2 and "Traceback" not in ran.err, ran.err
+    run = cli("forget", "c001", "-C", workspace.root)
+    assert run.code == 1 and run.err.count("\n") <= 2 and "Traceback" not in run.err, run.err
     assert not (workspace.root / store.FORGETTING).exists()
 
 
@@ -178,12 +178,12 @@ def test_what_is_damaged_stops_it_before_it_begins(workspace: store.Workspace, c
 def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
     workspace: store.Workspace, tmp_path: Path, cli: Cli, only: str, left: list[str]
 ) -> None:
-    """ReDial counts its conversations and its workers: all of worker 611 went with the conversation 611."""
-    rows = [MINE | {"id": name, "user": who} for name, who in (("7", "ann"), ("b2", "7"), ("c3", "c3"))]
+    """ReDial numbers both conversations and workers: all of worker 611 was erased with conversation 611."""
+    rows = [MINE | {"id": name, "user": author} for name, author in (("7", "ann"), ("b2", "7"), ("c3", "c3"))]
     (tmp_path / "own.jsonl").write_text(jsonl(*rows))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
-    ran = cli("forget", "7", "-C", workspace.root)
-    assert ran.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in ran.err
+    run = cli("forget", "7", "-C", workspace.root)
+    assert run.code == 1 and "forget 7: an id (of 1 conversations), and the name of an author (in 1)" in run.err
     assert "expected id or author" in cli("forget", "7", "--only", "name", "-C", workspace.root).err
     assert "c3: 1 conversation\n" in cli("forget", "c3", "--dry-run", "-C", workspace.root).out  # both are one
     assert cli("forget", "7", "--only", only, "-C", workspace.root).code == 0
@@ -194,30 +194,30 @@ def test_a_number_of_a_talk_and_of_somebody_else_is_asked_about(
 def test_a_release_of_before_the_dataset_had_another_name_names_them_too(
     workspace: store.Workspace, cli: Cli, wish: str
 ) -> None:
-    rows, said = world.requests(40)
+    rows, labels = world.requests(40)
     people = [row | {"seeker": tables.digest(row["seeker"])} for row in rows]  # no part of a word by chance
-    ws = world.fill(workspace, people, said)
+    ws = world.fill(workspace, people, labels)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     seeker = store.read(ws, tables.CONVERSATIONS).filter(conversation="c001")["seeker"][0]
     names = {"released": world.released(ws, "c001")[0], "pseudonym": formats.pseudonym(ws.config.dataset.name, seeker)}
     (ws.root / "runs").mkdir()
     (ws.root / "runs" / "answers.jsonl").write_text(jsonl(*({"id": name} for name in (*names.values(), "other"))))
     (ws.root / "saferec.toml").write_text('[dataset]\nname = "another"\n')
-    ran = cli("forget", names.get(wish, wish), "-C", ws.root, "--json")
-    assert ran.code == 0 and ran.json["where"]["lines"] == 2, ran.err
+    run = cli("forget", names.get(wish, wish), "-C", ws.root, "--json")
+    assert run.code == 0 and run.json["where"]["lines"] == 2, run.err
     assert (ws.root / "runs" / "answers.jsonl").read_text() == jsonl({"id": "other"})
 
 
 def test_copies_of_what_is_ours_are_like_any_other_file(mined: store.Workspace, cli: Cli) -> None:
-    here, root = tables.digest("messages", "talk-person4"), mined.root
+    conversation, root = tables.digest("messages", "talk-person4"), mined.root
     shutil.copytree(root / "tables" / "conversations", root / "tables" / "conversations.old")
     (root / "old").mkdir()
     (root / "old" / "removals.csv").write_text("messages,talk-person4,\n")
     for name in ("workspace.db.bak", "notes.lock", "old/saferec.toml"):
-        (root / name).write_text(here)
-    ran = cli("forget", "person4", "-C", root, "--json")
+        (root / name).write_text(conversation)
+    run = cli("forget", "person4", "-C", root, "--json")
     shards = [str(path.relative_to(root)) for path in (root / "tables").rglob("conversations.old/*.parquet")]
-    assert ran.code == 1 and ran.json["still_in"] == [
+    assert run.code == 1 and run.json["still_in"] == [
         "notes.lock",
         "old/removals.csv",
         "old/saferec.toml",
@@ -238,25 +238,25 @@ def test_a_table_is_searched_in_whatever_kind_its_columns_are(mined: store.Works
     for name, column in kinds.items():
         column.to_frame("x").write_parquet(mined.root / f"{name}.parquet")
     (mined.root / "plain.parquet").rename(mined.root / "plain.parquet.bak")
-    ran = cli("forget", "person4", "-C", mined.root, "--json")
-    assert ran.code == 1 and ran.json["still_in"] == ["category.parquet", "nested.parquet", "plain.parquet.bak"]
+    run = cli("forget", "person4", "-C", mined.root, "--json")
+    assert run.code == 1 and run.json["still_in"] == ["category.parquet", "nested.parquet", "plain.parquet.bak"]
 
 
 def test_what_is_packed_is_told_whatever_it_is_called(mined: store.Workspace, cli: Cli) -> None:
-    """A backup.tgz held their words, and no line named it."""
+    """A backup.tgz held their words, and no message named it."""
     with tarfile.open(mined.root / "backup.tgz", "w:gz") as archive:
         archive.add(mined.root / "tables")
     (mined.root / "notes.docx").write_bytes(b"PK\x03\x04")
-    told = cli("forget", "person4", "-C", mined.root, "--json").json
-    assert told["do_2"].startswith("backup.tgz, notes.docx: packed, so nobody looked into it")
+    summary = cli("forget", "person4", "-C", mined.root, "--json").json
+    assert summary["do_2"].startswith("backup.tgz, notes.docx: packed, so nobody looked into it")
 
 
 def test_what_a_link_leads_to_is_told(mined: store.Workspace, tmp_path: Path, cli: Cli) -> None:
     (mined.root / "data").symlink_to(tmp_path)
     (mined.root / "inside.toml").symlink_to(mined.root / "saferec.toml")
     (mined.root / "nowhere").symlink_to(tmp_path / "nothing")
-    told = cli("forget", "person4", "-C", mined.root, "--json").json
-    assert told["do_2"] == "data: links out of here, so nobody looked there: take them out there"
+    summary = cli("forget", "person4", "-C", mined.root, "--json").json
+    assert summary["do_2"] == "data: links out of here, so nobody looked there: take them out there"
 
 
 @pytest.mark.parametrize("text", ['{{"id": "{}"}}', "mail about {}: out", "user={}, please", r"(by:{})"])
@@ -272,7 +272,7 @@ def test_a_name_may_hold_what_parts_words(
 
 
 def test_what_people_write_is_no_name_where_the_tool_has_written_it(mined: store.Workspace, cli: Cli) -> None:
-    """Somebody is called as a word of a reviewer's sheet; a sheet has no names of sources."""
+    """Somebody's name is a word in a reviewer's sheet; a sheet has no names from sources."""
     (mined.root / "review").mkdir()
     (mined.root / "review" / "ann.csv").write_text("task,text\n1,person4 is a word\n")
     assert cli("forget", "person4", "-C", mined.root).code == 0
@@ -280,19 +280,19 @@ def test_what_people_write_is_no_name_where_the_tool_has_written_it(mined: store
 
 @pytest.mark.parametrize("wish", ["person4", "talk-person4", "here", "released"])
 def test_who_is_forgotten_is_looked_for_again(mined: store.Workspace, cli: Cli, wish: str) -> None:
-    """After files came back: of their input, and of what named them here or in a release."""
-    here = tables.digest("messages", "talk-person4")
-    seeker = store.read(mined, tables.CONVERSATIONS).filter(conversation=here)["seeker"][0]
-    known = {"person4": [seeker], "released": world.released(mined, here)}
-    back = known.get(wish, [here, *known["released"]])
-    name = {"here": here, "released": back[0]}.get(wish, wish)
+    """Files were put back: input files, and files that name them by an id of the workspace or of a release."""
+    conversation = tables.digest("messages", "talk-person4")
+    seeker = store.read(mined, tables.CONVERSATIONS).filter(conversation=conversation)["seeker"][0]
+    other_names = {"person4": [seeker], "released": world.released(mined, conversation)}
+    restored = other_names.get(wish, [conversation, *other_names["released"]])
+    name = {"here": conversation, "released": restored[0]}.get(wish, wish)
     assert cli("forget", name, "-C", mined.root).code == 0
     (mined.root / "own.jsonl").write_text(jsonl(MINE, OTHER))
-    (mined.root / "answers.jsonl").write_text(jsonl({"id": "x"}, *({"id": name} for name in back)))
-    looked = cli("forget", name, "--dry-run", "-C", mined.root, "--json").json
-    ran = cli("forget", name, "-C", mined.root, "--json")
-    assert ran.code == 0 and ran.json[name] == "0 conversations, known before"
-    assert ran.json["where"] == looked["where"] == {"lines": 1 + len(back)}
+    (mined.root / "answers.jsonl").write_text(jsonl({"id": "x"}, *({"id": name} for name in restored)))
+    dry_run = cli("forget", name, "--dry-run", "-C", mined.root, "--json").json
+    run = cli("forget", name, "-C", mined.root, "--json")
+    assert run.code == 0 and run.json[name] == "0 conversations, known before"
+    assert run.json["where"] == dry_run["where"] == {"lines": 1 + len(restored)}
     assert (mined.root / "own.jsonl").read_text() == jsonl(OTHER)
     assert (mined.root / "answers.jsonl").read_text() == jsonl({"id": "x"})
 
@@ -300,53 +300,53 @@ def test_who_is_forgotten_is_looked_for_again(mined: store.Workspace, cli: Cli, 
 def test_what_nobody_looks_into_is_told_whenever_somebody_is_looked_for(
     mined: store.Workspace, tmp_path: Path, cli: Cli
 ) -> None:
-    """A packed copy that was put back, and a link to one, were told of at the first erasure alone."""
-    told = cli("forget", "person4", "-C", mined.root, "--json").json
-    assert len([line for name, line in told.items() if name.startswith("do_")]) == 2  # the file, and backups
+    """A packed copy that was put back, and a link to one, were reported at the first erasure only."""
+    summary = cli("forget", "person4", "-C", mined.root, "--json").json
+    assert len([line for name, line in summary.items() if name.startswith("do_")]) == 2  # the file, and backups
     with tarfile.open(mined.root / "backup.tgz", "w:gz") as archive:
         archive.add(tmp_path / "own.jsonl")
     (mined.root / "data").symlink_to(tmp_path)
-    for words in (("--dry-run",), ()):
-        told = cli("forget", "person4", *words, "-C", mined.root, "--json").json
-        assert [line.partition(":")[0] for name, line in told.items() if name.startswith("do_")] == [
+    for options in (("--dry-run",), ()):
+        summary = cli("forget", "person4", *options, "-C", mined.root, "--json").json
+        assert [line.partition(":")[0] for name, line in summary.items() if name.startswith("do_")] == [
             "data",
             "backup.tgz",
         ]
 
 
 def test_a_reviewers_file_is_found_again_whatever_it_was_saved_as(mined: store.Workspace, cli: Cli) -> None:
-    """Their tasks were looked for in rows alone: the second time, in a file without any, they were passed over."""
+    """Their tasks were searched only in rows: the second time, in a file without rows, they were overlooked."""
     row = store.read(mined, tables.CONVERSATIONS).filter(conversation=tables.digest("messages", "talk-person4"))
-    text = row.select("conversation", "digest").row(0)
-    given = {"kind": "sensitivity", "subject": text[0], "digest": text[1], "reviewer": "ann", "role": "reviewer"}
-    store.append(mined, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame([given | {"why": "proposed", "batch": "b"}]))
+    revision = row.select("conversation", "digest").row(0)
+    task = {"kind": "sensitivity", "subject": revision[0], "digest": revision[1], "reviewer": "ann", "role": "reviewer"}
+    store.append(mined, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame([task | {"why": "proposed", "batch": "b"}]))
     assert cli("forget", "person4", "-C", mined.root).code == 0
-    sheet = f"task,text\n{task_id('sensitivity', *text, 'ann', 'reviewer')}-0123-csv,theirs\n"
+    sheet = f"task,text\n{task_id('sensitivity', *revision, 'ann', 'reviewer')}-0123-csv,theirs\n"
     (mined.root / "review").mkdir()
-    for name, code, end in (("a.txt", "utf-8", ""), ("b.csv", "utf-16", ""), ("c.csv", "utf-8", '"open\n')):
-        (mined.root / "review" / name).write_text(sheet + end, code)
+    for name, encoding, end in (("a.txt", "utf-8", ""), ("b.csv", "utf-16", ""), ("c.csv", "utf-8", '"open\n')):
+        (mined.root / "review" / name).write_text(sheet + end, encoding)
     (mined.root / "review" / "d.txt").write_text("task-0123456789abcdef-0123-csv,another")
-    looked, ran = (cli("forget", "person4", *dry, "-C", mined.root, "--json") for dry in (["--dry-run"], []))
-    assert looked.json["files"] == ran.json["still_in"] == ["review/a.txt", "review/b.csv", "review/c.csv"]
-    assert ran.code == 1
+    dry_run, run = (cli("forget", "person4", *dry, "-C", mined.root, "--json") for dry in (["--dry-run"], []))
+    assert dry_run.json["files"] == run.json["still_in"] == ["review/a.txt", "review/b.csv", "review/c.csv"]
+    assert run.code == 1
 
 
 def test_a_dry_run_and_the_run_say_the_same_of_rows_and_lines(mined: store.Workspace, cli: Cli) -> None:
     # person4 has a row in conversations and one in marks = 2, and a line in each of two files
     for name in ("one.jsonl", "two.jsonl"):
         (mined.root / name).write_text(jsonl(MINE, OTHER))
-    looked, ran = (cli("forget", "person4", *words, "-C", mined.root) for words in (["--dry-run"], []))
-    assert "\nforget: 2 rows of tables, 2 lines of files would be erased; nothing was changed\n" in looked.out
-    assert "\nforget: 2 rows of tables, 2 lines of files erased\n" in ran.out
+    dry_run, run = (cli("forget", "person4", *options, "-C", mined.root) for options in (["--dry-run"], []))
+    assert "\nforget: 2 rows of tables, 2 lines of files would be erased; nothing was changed\n" in dry_run.out
+    assert "\nforget: 2 rows of tables, 2 lines of files erased\n" in run.out
 
 
 def test_whoever_waits_sees_what_is_searched(mined: store.Workspace, cli: Cli) -> None:
     (mined.root / "own.jsonl").write_text(jsonl(MINE))
-    files, totals, done = [*places.files(mined.root)], list[int](), list[int]()
+    files, totals, steps = [*places.files(mined.root)], list[int](), list[int]()
 
     class Counting(nullcontext[Any]):
         def update(self, n: int = 1, /) -> None:
-            done.append(n)
+            steps.append(n)
 
         def __enter__(self) -> "Counting":
             return self
@@ -357,4 +357,4 @@ def test_whoever_waits_sees_what_is_searched(mined: store.Workspace, cli: Cli) -
 
     assert "searching the tables, the releases and every file" in cli("forget", "x", "--dry-run", "-C", mined.root).err
     stage.forget(mined, ["person4"], dry=True, progress=bar)  # once for lines, once for names
-    assert totals == [len(files)] * 2 and sum(done) == sum(totals) > 0
+    assert totals == [len(files)] * 2 and sum(steps) == sum(totals) > 0

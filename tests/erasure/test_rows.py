@@ -1,4 +1,4 @@
-"""Rows of the tables that name somebody who is forgotten go, and those that name others stay."""
+"""Table rows that name a forgotten person are erased, and rows that name others stay."""
 
 import json
 from pathlib import Path
@@ -19,24 +19,24 @@ SILENT = {"id": "talk-mute", "user": "person4", "messages": [{"role": "assistant
 
 
 def test_no_row_of_what_was_left_out_names_them_by_an_id(workspace: store.Workspace, tmp_path: Path, cli: Cli) -> None:
-    """The second row of an id, and a row in which nobody asks: both were kept with the source's id in clear."""
+    """The second row of an id and a row without a question were both recorded with the source's id in clear."""
     talk = [chat(name, "A calm film?", user="person4") for name in ("talk-4", "talk-4", "talk-5")]
     (tmp_path / "own.jsonl").write_text("\n".join([*talk, json.dumps(SILENT)]))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     drops = [("own.jsonl:2", AGAIN, ""), ("own.jsonl:4", MUTE, "")]
     assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops
-    older = [("mine", "messages", "old.jsonl:1", AGAIN, "talk-4")]
-    older += [("mine", "messages", "old.jsonl:2", MUTE, "talk-mute"), ("mine", "hf", "x:1", "not JSON", "cut")]
-    store.append(workspace, tables.DROPS, tables.DROPS.frame(older))  # as an older program wrote them
+    old_drops = [("mine", "messages", "old.jsonl:1", AGAIN, "talk-4")]
+    old_drops += [("mine", "messages", "old.jsonl:2", MUTE, "talk-mute"), ("mine", "hf", "x:1", "not JSON", "cut")]
+    store.append(workspace, tables.DROPS, tables.DROPS.frame(old_drops))  # as an older program wrote them
     assert cli("forget", "person4", "-C", workspace.root).code == 0
-    kept = [(place, reason, "") for _, _, place, reason, _ in older[:2]] + [("x:1", "not JSON", "cut")]
-    assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops + kept
+    remaining = [(place, reason, "") for _, _, place, reason, _ in old_drops[:2]] + [("x:1", "not JSON", "cut")]
+    assert store.read(workspace, tables.DROPS).select("place", "reason", "detail").rows() == drops + remaining
 
 
 def test_a_reply_of_which_nobody_noted_whose_it_is_goes_with_a_second_erasure(
     workspace: store.Workspace, tmp_path: Path, cli: Cli
 ) -> None:
-    """It may be theirs, and nothing but the reply is left of them by then: the second one looked at no reply."""
+    """It may be theirs, and by then only the reply is left of them: the second erasure checked no replies."""
     (tmp_path / "own.jsonl").write_text(chat("talk-4", "A calm film?", user="person4"))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     assert cli("forget", "person4", "-C", workspace.root).code == 0
@@ -52,7 +52,7 @@ Texts = tuple[dict[str, Any], dict[str, Any]]
 
 @pytest.fixture
 def texts(workspace: store.Workspace) -> Texts:
-    """The older text of a thread, in which the comment of `leaver` stands, and that of today, without it."""
+    """The older text of a thread, with a comment by `leaver`, and the present text without it."""
     old, new = (
         world.conversation("c1", *turns, source="reddit", seeker="p1")
         for turns in ((ASK, "Try Film A", MORE), (ASK, "[deleted]", "Thanks!"))
@@ -65,76 +65,76 @@ def texts(workspace: store.Workspace) -> Texts:
 
 
 def give(ws: store.Workspace, **texts: dict[str, Any]) -> None:
-    """The task of each of these people."""
-    given = {"kind": "sensitivity", "subject": "c1", "role": "reviewer", "why": "proposed", "batch": "b"}
-    rows = [given | {"reviewer": who, "digest": text["digest"]} for who, text in texts.items()]
+    """Assigns a task on the given text to each of these people."""
+    assignment = {"kind": "sensitivity", "subject": "c1", "role": "reviewer", "why": "proposed", "batch": "b"}
+    rows = [assignment | {"reviewer": reviewer, "digest": text["digest"]} for reviewer, text in texts.items()]
     store.append(ws, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame(rows))
 
 
 def test_whoever_stood_in_an_older_text_takes_no_review_that_stands_in_the_present_one(
     workspace: store.Workspace, cli: Cli, texts: Texts
 ) -> None:
-    """Of a thread whose comment was deleted since: `ann` read the older text, and her answers on the seeker's words and
-    her task went with it; what the quotes of `di` stand in is gone, so hers does."""
+    """A comment of the thread was deleted since. `ann` read the older text: her answers on the seeker's words and her
+    task were erased with it. The text that `di` quotes is gone, so her review is erased."""
     old, new = texts
     quotes = {"ann": ASK[8:16], "di": MORE}
-    words = {who: world.label(old, quote=quote)["spans"] for who, quote in quotes.items()}
+    spans = {reviewer: world.label(old, quote=quote)["spans"] for reviewer, quote in quotes.items()}
     people = {"ann": old, "bo": new, "di": old}
     give(workspace, **people)
-    said = [
-        world.review(text, who, verdict="present", note="of leaver", spans=words.get(who, []))
-        for who, text in people.items()
+    reviews = [
+        world.review(text, reviewer, verdict="present", note="of leaver", spans=spans.get(reviewer, []))
+        for reviewer, text in people.items()
     ]
-    store.append(workspace, tables.REVIEWS, tables.REVIEWS.frame(said))
-    looked, ran = (cli("forget", "leaver", *dry, "-C", workspace.root, "--json") for dry in (["--dry-run"], []))
-    assert ran.code == 0 and ran.json["where"] == looked.json["where"] and ran.json["where"]["reviews"] == 1
-    reviews, tasks = (store.read(workspace, table) for table in (tables.REVIEWS, tables.ASSIGNMENTS))
-    assert reviews.select("reviewer", "digest", "note").rows() == [
+    store.append(workspace, tables.REVIEWS, tables.REVIEWS.frame(reviews))
+    dry_run, run = (cli("forget", "leaver", *dry, "-C", workspace.root, "--json") for dry in (["--dry-run"], []))
+    assert run.code == 0 and run.json["where"] == dry_run.json["where"] and run.json["where"]["reviews"] == 1
+    kept, tasks = (store.read(workspace, table) for table in (tables.REVIEWS, tables.ASSIGNMENTS))
+    assert kept.select("reviewer", "digest", "note").rows() == [
         ("ann", new["digest"], None),
         ("bo", new["digest"], "of leaver"),
     ]
-    assert reviews["spans"].to_list()[0] == words["ann"]
-    assert tasks.select("reviewer", "digest").rows() == [(who, new["digest"]) for who in ("ann", "bo", "di")]
+    assert kept["spans"].to_list()[0] == spans["ann"]
+    assert tasks.select("reviewer", "digest").rows() == [(reviewer, new["digest"]) for reviewer in ("ann", "bo", "di")]
 
 
 def test_what_was_set_aside_or_handed_back_of_an_older_text_keeps_no_word_of_it(
     workspace: store.Workspace, cli: Cli, texts: Texts
 ) -> None:
-    """A quote of the erased text stayed with what was set aside, and with what was handed back what its reader wrote of
-    it; that `cy` was asked to is nobody's note."""
+    """A quote of the erased text stayed in reviews set aside, and the reviewer's note in tasks handed back; the note of
+    `cy` was written by the program, not by a person."""
     old, new = texts
     give(workspace, ann=old, bo=old, cy=old)
     said = world.review(old, "ann", verdict="present", note="of leaver", spans=world.label(old, quote=MORE)["spans"])
-    back = {"trait": "*", "verdict": None}
-    ours = tables.REVIEWS.frame(
+    handed_back = {"trait": "*", "verdict": None}
+    reviews = tables.REVIEWS.frame(
         [
             said,
-            world.review(old, "bo", note=f"{tables.HANDED_BACK_WITH}leaver wants no needles", **back),
-            world.review(old, "cy", note=tables.HANDED_BACK, **back),
+            world.review(old, "bo", note=f"{tables.HANDED_BACK_WITH}leaver wants no needles", **handed_back),
+            world.review(old, "cy", note=tables.HANDED_BACK, **handed_back),
         ]
     )
-    for rows in (ours, review_history.set_aside(ours, "ann", "careless")):
+    for rows in (reviews, review_history.set_aside(reviews, "ann", "careless")):
         store.append(workspace, tables.REVIEWS, rows)
     assert cli("forget", "leaver", "-C", workspace.root).code == 0
-    kept = store.read(workspace, tables.REVIEWS).sort("reviewer")
-    assert kept.select("reviewer", "digest", "verdict", "note").rows() == [
+    remaining = store.read(workspace, tables.REVIEWS).sort("reviewer")
+    assert remaining.select("reviewer", "digest", "verdict", "note").rows() == [
         ("ann", new["digest"], None, "careless"),
         ("bo", new["digest"], None, tables.HANDED_BACK),
         ("cy", new["digest"], None, tables.HANDED_BACK),
     ]
-    assert kept["spans"].to_list() == [[], [], []]
+    assert remaining["spans"].to_list() == [[], [], []]
     assert b"needles" not in (workspace.root / "workspace.db").read_bytes()
 
 
 def test_no_task_that_stays_is_answered_without_its_key(workspace: store.Workspace, cli: Cli, texts: Texts) -> None:
-    """With the last key of a sheet nobody knew that there had been keys: the id of a task, which anybody can make who
-    knows the text, was taken for a sheet of the version before keys."""
+    """With the last key of a sheet erased, nothing showed that there had been keys: the id of a task, which anybody who
+    knows the text can compute, was taken for a sheet of the version before keys."""
     old, new = texts
     give(workspace, ann=old, bo=old)
     tasks = {text["digest"]: task_id("sensitivity", "c1", text["digest"], "ann", "reviewer") for text in (old, new)}
     key = f"{tasks[old['digest']]}-0123456789abcdef-csv"
     store.append(workspace, tables.KEYED, tables.KEYED.frame([(key, [], [], "", "")]))
     assert cli("forget", "leaver", "-C", workspace.root).code == 0
-    desk = gather(workspace)
-    assert tasks[new["digest"]] in shown(desk.assignments, desk.known) and pull.unkeyed(desk) == set()
+    state = gather(workspace)
+    assert tasks[new["digest"]] in shown(state.assignments, state.known) and pull.unkeyed(state) == set()
     assert store.read(workspace, tables.KEYED)["task"].to_list() == ["task-erased-csv"]

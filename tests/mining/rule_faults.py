@@ -1,6 +1,6 @@
-"""Small faults in the rules whose version is named (versions.py): each one alone, in a module made anew.
+"""Small faults in the rules whose version is named (versions.py): one fault at a time, in a fresh copy of a module.
 
-Not mutmut, which runs tests: here a fault is held against the answers that it changes, hundreds in a minute.
+Not mutmut, which runs tests: here the answers with and without a fault are compared, hundreds in a minute.
 """
 
 import ast
@@ -17,7 +17,7 @@ from typing import Any
 from tests import nearest
 from tests.mutation import told_wrong
 
-SECONDS = 1.0  # of the processor: a fault that runs for ever is one that was seen
+SECONDS = 1.0  # of processor time: a fault that runs for ever counts as noticed
 
 
 class Endless(Exception):
@@ -25,20 +25,20 @@ class Endless(Exception):
 
 
 def faults(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """(where and what, the source with it) for each place in the module's functions at which it can be told wrong.
+    """Yields (place and fault, source with the fault) for each place in the module's functions that can be changed.
 
-    `rules` with its helper, which makes the name, is left out, and so are texts that only document.
+    `rules` and its helper, which make the name, are left out, and so are docstrings.
     """
     tree = ast.parse(inspect.getsource(module))
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name not in ("rules", "_places")]
     places = {id(n): n for function in functions for line in _code(function) for n in ast.walk(line)}
     for node in places.values():
-        for field, wrong in (*told_wrong(node), *_more(node)):
-            before, shown = vars(node)[field], ast.unparse(node)[:70]
-            setattr(node, field, wrong)
+        for field, faulty in (*told_wrong(node), *_more(node)):
+            original, code = vars(node)[field], ast.unparse(node)[:70]
+            setattr(node, field, faulty)
             changed = ast.unparse(ast.fix_missing_locations(tree))
-            yield f"{module.__name__}:{getattr(node, 'lineno', 0)} {field} of {shown}", changed
-            setattr(node, field, before)
+            yield f"{module.__name__}:{getattr(node, 'lineno', 0)} {field} of {code}", changed
+            setattr(node, field, original)
 
 
 def _code(function: ast.FunctionDef) -> list[ast.stmt]:
@@ -47,7 +47,7 @@ def _code(function: ast.FunctionDef) -> list[ast.stmt]:
 
 
 def _more(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """What the swaps of numbers and signs leave out: words, truth, conditions, parts of a condition, what is given."""
+    """Faults beyond swapped numbers and operators: strings, truth values, conditions, parts of a condition, yields."""
     yield from nearest._more(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield "value", f"{node.value}x"
@@ -56,23 +56,23 @@ def _more(node: ast.AST) -> Iterator[tuple[str, object]]:
     if isinstance(node, ast.comprehension) and node.ifs:
         yield "ifs", [ast.UnaryOp(ast.Not(), node.ifs[0]), *node.ifs[1:]]
     if isinstance(node, ast.BoolOp):
-        yield from (("values", [v for v in node.values if v is not left]) for left in node.values)
+        yield from (("values", [v for v in node.values if v is not removed]) for removed in node.values)
     if isinstance(node, ast.Tuple | ast.List) and isinstance(node.ctx, ast.Load) and len(node.elts) > 1:
-        yield from (("elts", [v for v in node.elts if v is not left]) for left in node.elts)
+        yield from (("elts", [v for v in node.elts if v is not removed]) for removed in node.elts)
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Yield | ast.YieldFrom):
         yield "value", ast.Constant(None)
 
 
 def made(module: ModuleType, source: str, name: str | None = None) -> ModuleType:
-    """The module anew, from another source; what it imports is what stands now."""
-    new = ModuleType(name or module.__name__)
-    new.__dict__["__file__"] = module.__file__
-    exec(compile(source, new.__name__, "exec"), new.__dict__)
-    return new
+    """A copy of the module from another source; its imports are the present modules."""
+    copy = ModuleType(name or module.__name__)
+    copy.__dict__["__file__"] = module.__file__
+    exec(compile(source, copy.__name__, "exec"), copy.__dict__)
+    return copy
 
 
 def outcome(answer: Callable[[], Any]) -> Any:
-    """What it gives, or the kind of fault with which it ends."""
+    """Returns the answer, or the name of the exception that it raises."""
     try:
         with _in_time():
             return answer()
@@ -82,8 +82,8 @@ def outcome(answer: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _in_time() -> Iterator[None]:
-    """By a timer of its own: the suite has that of the wall clock. An error in a callback of the garbage collector (a
-    plugin may have one) or in a destructor is swallowed: so none is collected, and the timer goes off again.
+    """Limits the time by its own timer: the suite uses that of the wall clock. An error in a callback of the garbage
+    collector (a plugin may have one) or in a destructor is swallowed: so it is off, and the timer fires repeatedly.
     """
 
     def late(_signal: int, _frame: FrameType | None) -> None:
@@ -104,5 +104,5 @@ def _in_time() -> Iterator[None]:
 
 def literals(tests: Path) -> list[str]:
     """Every text in the source of these tests."""
-    found = [n.value for n in ast.walk(ast.parse(tests.read_text(encoding="utf-8"))) if isinstance(n, ast.Constant)]
-    return sorted({value for value in found if isinstance(value, str) and re.search(r"\w", value)})
+    constants = [n.value for n in ast.walk(ast.parse(tests.read_text(encoding="utf-8"))) if isinstance(n, ast.Constant)]
+    return sorted({value for value in constants if isinstance(value, str) and re.search(r"\w", value)})

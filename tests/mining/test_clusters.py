@@ -1,4 +1,4 @@
-"""What was mined is compared once, whoever else mines; a release waits for it."""
+"""Each mined conversation is compared once, even if two processes mine; a release waits for the comparison."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -20,19 +20,19 @@ ASKED = "I am looking for a film like Alien with no gore at all please"
 
 
 def together(ws: store.Workspace) -> set[str]:
-    named = store.read(ws, tables.CONVERSATIONS).select("conversation", "source_id")
-    last = tables.last(store.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
-    assert last["cluster"].n_unique() <= 1
-    return set(last.join(named, "conversation")["source_id"])
+    ids = store.read(ws, tables.CONVERSATIONS).select("conversation", "source_id")
+    newest = tables.last(store.read(ws, tables.CLUSTERS), "conversation").drop_nulls("cluster")
+    assert newest["cluster"].n_unique() <= 1
+    return set(newest.join(ids, "conversation")["source_id"])
 
 
 def test_a_mining_that_was_broken_off_before_it_compared_stops_a_release(
     workspace: store.Workspace, tmp_path, monkeypatch: Patch, cli
 ) -> None:
-    """Two copies of one request were released in two splits, and nothing said so."""
-    ready, made = world.requests(10)
-    world.fill(workspace, ready, made)
-    clusters.check(workspace)  # of before the file, or filled by hand: as it is
+    """Two copies of one request were once released in two splits without a message."""
+    requests, labels = world.requests(10)
+    world.fill(workspace, requests, labels)
+    clusters.check(workspace)  # a workspace older than the file, or filled by hand, is accepted as it is
     path = tmp_path / "chats.jsonl"
     path.write_text(chat("a", ASKED) + "\n" + chat("b", ASKED + "!"))
     with monkeypatch.context() as killed:
@@ -46,7 +46,7 @@ def test_a_mining_that_was_broken_off_before_it_compared_stops_a_release(
 
 
 def test_what_is_mined_while_a_release_begins_stops_it(workspace: store.Workspace, tmp_path) -> None:
-    """It was looked at before the tables were read: of what `mine` added in between nobody knew that it was copied."""
+    """The check ran before the tables were read, so copies that `mine` added in between went unnoticed."""
     path = tmp_path / "chats.jsonl"
     path.write_text(chat("a", ASKED) + "\n" + chat("b", ASKED))
     ingest.mine(workspace, "messages", path)
@@ -70,23 +70,23 @@ def test_an_erasure_leaves_nothing_to_compare(workspace: store.Workspace, tmp_pa
 def test_of_two_that_mine_at_once_each_compares_with_what_the_other_wrote(
     workspace: store.Workspace, tmp_path, monkeypatch: Patch
 ) -> None:
-    """Rows of the later one had the number of the other's, and were taken for these."""
-    first, real = Event(), near_duplicates.clusters
-    # the head of a cluster is its first id: with the second file it is another one
+    """Rows of the later run had the same numbers as rows of the other run, and were mistaken for them."""
+    first_compares, find_clusters = Event(), near_duplicates.clusters
+    # the head of a cluster is its first id: the second file changes it
     names = sorted((f"m{n}" for n in range(4)), key=lambda name: tables.digest("messages", name))
-    for file, some in (("one", names[2:]), ("two", names[:2])):
-        lines = [chat(name, ASKED + "!" * n) for n, name in enumerate(some)]
+    for file, ids in (("one", names[2:]), ("two", names[:2])):
+        lines = [chat(name, ASKED + "!" * n) for n, name in enumerate(ids)]
         (tmp_path / f"{file}.jsonl").write_text("\n".join(lines))
 
     def slow(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-        found = real(requests, have)
-        if first.is_set():
-            return found
-        first.set()
-        other = pool.submit(ingest.mine, workspace, "messages", tmp_path / "two.jsonl")
+        clusters = find_clusters(requests, have)
+        if first_compares.is_set():
+            return clusters
+        first_compares.set()
+        second_run = pool.submit(ingest.mine, workspace, "messages", tmp_path / "two.jsonl")
         with pytest.raises(TimeoutError):
-            other.result(1.0)  # it waits
-        return found
+            second_run.result(1.0)  # it waits
+        return clusters
 
     monkeypatch.setattr(near_duplicates, "clusters", slow)
     with ThreadPoolExecutor(1) as pool:

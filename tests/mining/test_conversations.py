@@ -1,4 +1,4 @@
-"""Conversations: one row per id, the finer of two, no names."""
+"""Conversations: one row per id, the one with more turns of two, no names."""
 
 import polars as pl
 
@@ -21,43 +21,43 @@ def test_a_conversation_in_which_nobody_asks_is_dropped():
 
 def test_the_finer_of_two_stays_whatever_the_order():
     coarse, fine = talk("a", "hi there"), talk("a", "hi", "there", place="f:2")
-    forth, back = mined(coarse, fine), mined(fine, coarse)
-    assert texts(forth[0]) == texts(back[0]) == [["hi", "there"]]
-    assert forth[1].equals(back[1])
-    assert forth[1].select("place", "reason").rows() == [("f:1", "same id")]
+    coarse_first, fine_first = mined(coarse, fine), mined(fine, coarse)
+    assert texts(coarse_first[0]) == texts(fine_first[0]) == [["hi", "there"]]
+    assert coarse_first[1].equals(fine_first[1])
+    assert coarse_first[1].select("place", "reason").rows() == [("f:1", "same id")]
 
 
 def test_the_very_same_row_twice_is_one_conversation_and_one_drop():
-    # also where two files have one name, so that both rows stand at the same place
+    # also if two files have the same name, so that both rows have the same place
     rows, drops = mined(talk("a", "hi"), talk("a", "hi"))
     assert (rows.height, drops.height) == (1, 1)
 
 
 def test_across_runs_the_finer_is_a_revision_and_the_coarser_is_dropped():
     coarse, fine = talk("a", "hi  there"), talk("a", "hi", "there")
-    first, _ = mined(coarse)
-    second, drops = mined(fine, have=first)
-    assert (second.height, drops.height) == (1, 0)
-    first_fine, _ = mined(fine)
-    rows, drops = mined(coarse, have=first_fine)
+    coarse_rows, _ = mined(coarse)
+    fine_rows, drops = mined(fine, have=coarse_rows)
+    assert (fine_rows.height, drops.height) == (1, 0)
+    stored_fine, _ = mined(fine)
+    rows, drops = mined(coarse, have=stored_fine)
     assert (rows.height, drops["reason"].to_list()) == (0, ["same id"])
     # an older revision that comes again is in the table already: nothing to drop, nothing to add
-    rows, drops = mined(coarse, have=pl.concat([first, second]))
+    rows, drops = mined(coarse, have=pl.concat([coarse_rows, fine_rows]))
     assert (rows["digest"].to_list(), drops.height) == ([coarse["digest"]], 0)
 
 
 def test_a_changed_text_is_a_revision_even_with_fewer_turns():
-    had, _ = mined(talk("a", "hi", "Heat", "thanks"))
-    rows, drops = mined(talk("a", "hello", "Heat"), have=had)
+    stored, _ = mined(talk("a", "hi", "Heat", "thanks"))
+    rows, drops = mined(talk("a", "hello", "Heat"), have=stored)
     assert (rows.height, drops.height) == (1, 0)
 
 
 def test_pseudonyms_are_keyed_and_stable():
     talks = [talk("a", "x"), talk("b", "x", seeker="bo"), talk("c", "x"), talk("d", "x", seeker=None)]
     rows = mine.pseudonyms(conversations.frame(talks), b"key")
-    by = dict(rows.select("source_id", "seeker").rows())
-    assert by["a"] == by["c"] != by["b"]
-    assert by["d"] is None
-    assert not {"ann", "bo"} & set(by.values())
-    other = mine.pseudonyms(conversations.frame(talks), b"another key")
-    assert other["seeker"][0] != by["a"]
+    seekers = dict(rows.select("source_id", "seeker").rows())
+    assert seekers["a"] == seekers["c"] != seekers["b"]
+    assert seekers["d"] is None
+    assert not {"ann", "bo"} & set(seekers.values())
+    other_key = mine.pseudonyms(conversations.frame(talks), b"another key")
+    assert other_key["seeker"][0] != seekers["a"]

@@ -1,4 +1,4 @@
-"""`mine`: every row counted, no names, nothing lost, whatever the order of files and runs."""
+"""`mine`: every row is counted, no name is stored, nothing is lost, in any order of files and runs."""
 
 import gzip
 import json
@@ -21,21 +21,21 @@ def test_the_command_counts_every_row_and_a_rerun_adds_nothing(cli, workspace, t
     path.write_text("\n".join(rows))
     first = cli("mine", "messages", path, "-C", workspace.root, "--json")
     assert first.code == 0, first.err
-    told = {"command": "mine", "in": 5, "out": 2, "added": 2, "skipped": 0}
-    told["dropped"] = {"no seeker text": 1, "not JSON": 1, "same id": 1}
-    assert {k: first.json[k] for k in told} == told
+    expected = {"command": "mine", "in": 5, "out": 2, "added": 2, "skipped": 0}
+    expected["dropped"] = {"no seeker text": 1, "not JSON": 1, "same id": 1}
+    assert {k: first.json[k] for k in expected} == expected
     assert (first.json["turns"], first.json["seekers"], first.json["empty_messages_left_out"]) == (3, 1, 1)
-    before = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
-    again = cli("mine", "messages", path, "-C", workspace.root, "--json").json
-    assert (again["in"], again["added"], again["skipped"], again["dropped"]) == (5, 0, 2, first.json["dropped"])
-    after = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
-    assert all(a.equals(b) for a, b in zip(before, after, strict=True))
+    tables_before = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
+    rerun = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+    assert (rerun["in"], rerun["added"], rerun["skipped"], rerun["dropped"]) == (5, 0, 2, first.json["dropped"])
+    tables_after = [store.read(workspace, t) for t in (tables.CONVERSATIONS, tables.DROPS)]
+    assert all(a.equals(b) for a, b in zip(tables_before, tables_after, strict=True))
     places = [(f"chats.jsonl:{n}", reason) for n, reason in enumerate(("no seeker text", "not JSON", "same id"), 2)]
-    assert after[1].select("place", "reason").rows() == places
+    assert tables_after[1].select("place", "reason").rows() == places
 
 
 def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, tmp_path, monkeypatch):
-    """Marks and origins are there before the text is: without its mark a model would read it and people would."""
+    """Marks and origins are stored before the text: without its mark, models and people would read it."""
     path = tmp_path / "chats.jsonl"
     path.write_text(chat("a", "I want to kill myself") + "\n" + chat("b", "A quiet film, no blood please"))
     append = store.append
@@ -46,8 +46,8 @@ def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, t
             raise KeyboardInterrupt
         return added
 
-    with monkeypatch.context() as then:
-        then.setattr(store, "append", killed)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "append", killed)
         assert cli("mine", "messages", path, "-C", workspace.root).code == 130
     assert store.read(workspace, tables.CONVERSATIONS).height == 2
     assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1
@@ -55,130 +55,132 @@ def test_a_kill_while_it_saves_shows_nobody_who_is_in_distress(cli, workspace, t
 
 @pytest.mark.parametrize("source", ["messages", "reddit"])
 def test_a_better_rule_for_distress_holds_for_what_was_mined_before(cli, workspace, tmp_path, monkeypatch, source):
-    said = "I am looking for a film. I want to kill myself"
+    content = "I am looking for a film. I want to kill myself"
     path = tmp_path / "all.ndjson"
-    path.write_text(chat("a", said) if source == "messages" else json.dumps(submission(1, selftext=said)))
+    path.write_text(chat("a", content) if source == "messages" else json.dumps(submission(1, selftext=content)))
 
-    def held():
+    def withheld_count():
         assert cli("mine", source, path, "-C", workspace.root).code == 0
         return len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS)))
 
-    with monkeypatch.context() as before:
-        before.setattr(language, "crisis", lambda text: False)
-        before.setattr(language, "rules", lambda: "of an earlier version", raising=False)
-        assert held() == 0
-    assert [held(), held()] == [1, 1]
+    with monkeypatch.context() as patch:
+        patch.setattr(language, "crisis", lambda text: False)
+        patch.setattr(language, "rules", lambda: "of an earlier version", raising=False)
+        assert withheld_count() == 0
+    assert [withheld_count(), withheld_count()] == [1, 1]
     assert store.read(workspace, tables.MARKS).height == 2 and store.read(workspace, tables.CONVERSATIONS).height == 1
 
 
 def test_a_mark_of_distress_that_a_version_of_the_rule_misses_comes_back(cli, workspace, tmp_path, monkeypatch):
-    """Its row was there already, so the one that had missed it stayed the last, and people read the text."""
+    """An equal row existed, so none was added: the row of the rule that missed it stayed last, and people read it."""
     path = tmp_path / "chats.jsonl"
     path.write_text(chat("a", "I am looking for a film. I want to kill myself"))
-    held, finds = [], language.crisis
-    for rule in (finds, lambda text: False, finds, finds, lambda text: False):
+    counts, crisis = [], language.crisis
+    for rule in (crisis, lambda text: False, crisis, crisis, lambda text: False):
         monkeypatch.setattr(language, "crisis", rule)
         assert cli("mine", "messages", path, "-C", workspace.root).code == 0
-        held.append(len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS))))
-    assert held == [1, 0, 1, 1, 0]
+        counts.append(len(withheld.reasons(workspace, store.read(workspace, tables.CONVERSATIONS))))
+    assert counts == [1, 0, 1, 1, 0]
     assert store.read(workspace, tables.MARKS)["revision"].to_list() == [0, 1, 2, 3]
 
 
 def test_a_mark_comes_back_in_a_workspace_of_before_marks_were_numbered(workspace):
     def marks(*crises):
-        each = [("c", "d", n, "en", 1.0, crisis, 0) for n, crisis in enumerate(crises)]
-        return tables.MARKS.frame([dict(zip(tables.MARKS.columns, row, strict=True)) for row in each])
+        rows = [("c", "d", n, "en", 1.0, crisis, 0) for n, crisis in enumerate(crises)]
+        return tables.MARKS.frame([dict(zip(tables.MARKS.columns, row, strict=True)) for row in rows])
 
     (number,) = migrations.bulk("marks", 2)
-    for first, second in ((True, False), (False, True)):
-        old = pl.concat(number(marks(crisis).drop("revision")).select(marks().columns) for crisis in (first, second))
-        assert old["revision"].n_unique() == 2  # each a key of its own
-        (again,) = withheld.new_marks(marks(first).drop("revision"), old).to_dicts()
-        assert (again["crisis"], again["revision"]) == (first, 2)
-        assert withheld.new_marks(marks(second).drop("revision"), old).is_empty()
+    for former, latter in ((True, False), (False, True)):
+        stored = pl.concat(
+            number(marks(crisis).drop("revision")).select(marks().columns) for crisis in (former, latter)
+        )
+        assert stored["revision"].n_unique() == 2  # each has its own key
+        (mark,) = withheld.new_marks(marks(former).drop("revision"), stored).to_dicts()
+        assert (mark["crisis"], mark["revision"]) == (former, 2)
+        assert withheld.new_marks(marks(latter).drop("revision"), stored).is_empty()
 
 
 def test_facts_that_come_later_than_the_words_are_counted_and_not_taken_up(cli, workspace, tmp_path):
-    """`accepted` was forgotten at first: the same words are the same revision, whose first row counts."""
+    """`accepted` was missing at first: the same words are the same revision, whose first row counts."""
     path = tmp_path / "chats.jsonl"
-    former = []
-    for more in ({}, {}, {"accepted": ["Heat (1995)"]}):
-        path.write_text(chat("a", "A film?", "Heat (1995)", **more) + "\n" + chat("b", "A game?"))
-        ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
-        former.append((ran["added"], ran.get("kept_with_former_facts")))
-    assert former == [(2, None), (0, None), (0, 1)]
-    assert "deleted and all are mined again" in ran["next"]
+    results = []
+    for facts in ({}, {}, {"accepted": ["Heat (1995)"]}):
+        path.write_text(chat("a", "A film?", "Heat (1995)", **facts) + "\n" + chat("b", "A game?"))
+        summary = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+        results.append((summary["added"], summary.get("kept_with_former_facts")))
+    assert results == [(2, None), (0, None), (0, 1)]
+    assert "deleted and all are mined again" in summary["next"]
 
 
 def test_a_file_that_is_mined_as_two_sources_is_told(cli, workspace, tmp_path):
-    """Every count was doubled, and nothing said so."""
+    """Every count was doubled without a warning."""
     path = tmp_path / "chats.jsonl"
-    asked = ("A quiet film, no blood please", "Something with dragons for my son", "A comedy for a rainy day?")
-    path.write_text("\n".join(chat(str(n), text) for n, text in enumerate(asked)))
-    told = [
+    requests = ("A quiet film, no blood please", "Something with dragons for my son", "A comedy for a rainy day?")
+    path.write_text("\n".join(chat(str(n), text) for n, text in enumerate(requests)))
+    warnings = [
         cli("mine", source, path, "-C", workspace.root, "--json").json.get("there_under_another_source", "")
         for source in ("messages", "messages", "opendialkg", "opendialkg")
     ]
-    assert told[2].startswith("3 of 3 new conversations ask what one of messages does")
-    assert told[2].endswith("delete tables/conversations, and mine each file again under one source")
-    assert not any((told[0], told[1], told[3]))  # a rerun adds nothing
-    path.write_text("\n".join([chat("9", "Is there a western with a happy end?"), chat("8", asked[0])]))
+    assert warnings[2].startswith("3 of 3 new conversations ask what one of messages does")
+    assert warnings[2].endswith("delete tables/conversations, and mine each file again under one source")
+    assert not any((warnings[0], warnings[1], warnings[3]))  # a rerun adds nothing
+    path.write_text("\n".join([chat("9", "Is there a western with a happy end?"), chat("8", requests[0])]))
     assert "there_under" not in cli("mine", "hf", path, "-C", workspace.root, "--json").out  # one of two
 
 
 def test_languages_that_are_as_frequent_stand_in_the_order_of_their_names():
     tally = ingest._Tally(languages=Counter({"sv": 1, "de": 1, "en": 3, "nl": 1}))
-    told = tally.counts(tally.summary(), {}).figures["languages"]
-    assert list(told.items()) == [("en", 3), ("de", 1), ("nl", 1), ("sv", 1)]
+    languages = tally.counts(tally.summary(), {}).figures["languages"]
+    assert list(languages.items()) == [("en", 3), ("de", 1), ("nl", 1), ("sv", 1)]
 
 
 def test_words_that_are_taken_back_are_told_and_do_not_count(cli, workspace, tmp_path):
-    """An older export does no harm, and a text that is as it was before looks alike: both were `there already`."""
+    """An older export and a text that changed back look alike: the program treated both as already stored."""
     path = tmp_path / "chats.jsonl"
-    told = []
-    for words in ("I like it", "I love it", "I like it", "I love it"):
-        path.write_text(chat("a", words))
-        ran = cli("mine", "messages", path, "-C", workspace.root, "--json").json
-        told.append((ran["added"], ran.get("kept_with_later_words")))
-    assert told == [(1, None), (1, None), (0, 1), (0, None)]
+    results = []
+    for text in ("I like it", "I love it", "I like it", "I love it"):
+        path.write_text(chat("a", text))
+        summary = cli("mine", "messages", path, "-C", workspace.root, "--json").json
+        results.append((summary["added"], summary.get("kept_with_later_words")))
+    assert results == [(1, None), (1, None), (0, 1), (0, None)]
     assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [[], []]
 
 
 def test_which_of_two_copies_in_another_language_is_dropped_does_not_hang_on_the_order(cli, tmp_path):
-    said = chat("a", "Ich suche einen ruhigen Film ohne Blut für heute Abend")
+    line = chat("a", "Ich suche einen ruhigen Film ohne Blut für heute Abend")
     for name in ("one", "two"):
-        (tmp_path / f"{name}.jsonl").write_text(said)
-    told = []
+        (tmp_path / f"{name}.jsonl").write_text(line)
+    drops = []
     for n, order in enumerate((("one", "two"), ("two", "one"))):
         make(tmp_path / f"ws{n}", demo=False)
         toml = tmp_path / f"ws{n}" / "saferec.toml"
         toml.write_text(toml.read_text().replace("# languages", "languages"))
         paths = [tmp_path / f"{name}.jsonl" for name in order]
         assert cli("mine", "messages", *paths, "-C", toml.parent).code == 1  # nothing is left
-        told.append(store.read(store.Workspace.open(toml.parent), tables.DROPS).select("place", "reason").rows())
-    assert told[0] == told[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
+        drops.append(store.read(store.Workspace.open(toml.parent), tables.DROPS).select("place", "reason").rows())
+    assert drops[0] == drops[1] == [("one.jsonl:1", "other language"), ("two.jsonl:1", "same id")]
 
 
 def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_path):
-    """Worker 8 helps in both dialogues, worker 9 asks in one: what they wrote is theirs."""
+    """Worker 8 recommends in both dialogues, worker 9 asks in one: each may have their own turns removed."""
     path = tmp_path / "redial.jsonl"
     rows = [
-        {"conversationId": name, "initiatorWorkerId": who, "respondentWorkerId": 8}
-        | {"messages": [{"text": "hi", "senderWorkerId": who}, {"text": "my son Ethan", "senderWorkerId": 8}]}
-        for name, who in (("a", 7), ("b", 9))
+        {"conversationId": name, "initiatorWorkerId": worker, "respondentWorkerId": 8}
+        | {"messages": [{"text": "hi", "senderWorkerId": worker}, {"text": "my son Ethan", "senderWorkerId": 8}]}
+        for name, worker in (("a", 7), ("b", 9))
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
     wishes = workspace.root / "removals.csv"
 
-    def held():
+    def withheld_count():
         return cli("propose", "-C", workspace.root, "--json").json.get("withheld", 0)
 
-    mine_it = ("mine", "redial", path, "-C", workspace.root, "--json")
-    assert cli(*mine_it).json["added"] == 2 and held() == 0
-    for who, many in ((9, 1), (8, 2)):
-        wishes.write_text(f"source,source_id,author\nredial,,{who}\n")
-        assert held() == many  # what was mined before
-        assert cli(*mine_it).json["dropped"] == {"removed on request": many}
+    mine = ("mine", "redial", path, "-C", workspace.root, "--json")
+    assert cli(*mine).json["added"] == 2 and withheld_count() == 0
+    for worker, count in ((9, 1), (8, 2)):
+        wishes.write_text(f"source,source_id,author\nredial,,{worker}\n")
+        assert withheld_count() == count  # of the conversations mined before
+        assert cli(*mine).json["dropped"] == {"removed on request": count}
     assert set(store.read(workspace, tables.ORIGINS)["author"].str.len_chars()) == {16}  # pseudonyms
 
 
@@ -188,8 +190,8 @@ def test_no_name_of_a_person_reaches_the_disk(cli, workspace, tmp_path):
     cli("mine", "messages", path, "-C", workspace.root)
     frame = store.read(workspace, tables.CONVERSATIONS)
     assert "example.org" not in json.dumps(frame.to_dicts(), default=str)
-    written = [p for p in workspace.root.rglob("*") if p.is_file() and p.name != "saferec.toml"]
-    assert all(b"example.org" not in p.read_bytes() for p in written)
+    files = [p for p in workspace.root.rglob("*") if p.is_file() and p.name != "saferec.toml"]
+    assert all(b"example.org" not in p.read_bytes() for p in files)
 
 
 def test_a_finer_file_later_is_a_new_revision(cli, workspace, tmp_path):
@@ -203,20 +205,20 @@ def test_a_finer_file_later_is_a_new_revision(cli, workspace, tmp_path):
 
 
 def test_mistakes_are_one_line_and_change_nothing(cli, workspace, tmp_path):
-    good = tmp_path / "good.jsonl"
-    good.write_text(chat("a", "hi"))
+    path = tmp_path / "good.jsonl"
+    path.write_text(chat("a", "hi"))
     (tmp_path / "bare").mkdir()
-    for words, code, says in (
-        (("messages", good, tmp_path / "none.jsonl"), 1, "no such file"),
+    for words, code, message in (
+        (("messages", path, tmp_path / "none.jsonl"), 1, "no such file"),
         (("messages", tmp_path / "bare"), 1, "no .jsonl or .jsonl.gz file"),
-        (("diary", good), 1, "mine diary: no such source: expected one of reddit, redial, "),
-        (("redail", good), 1, "did you mean redial?"),
-        (("messages", good, "--engine", "rey"), 1, "engine rey: did you mean ray?"),
+        (("diary", path), 1, "mine diary: no such source: expected one of reddit, redial, "),
+        (("redail", path), 1, "did you mean redial?"),
+        (("messages", path, "--engine", "rey"), 1, "engine rey: did you mean ray?"),
         (("messages",), 2, "PATH"),
     ):
-        ran = cli("mine", *words, "-C", workspace.root)
-        assert (ran.code, says in ran.err) == (code, True), ran.err
-        assert code == 2 or ran.err.count("\n") == 1
+        result = cli("mine", *words, "-C", workspace.root)
+        assert (result.code, message in result.err) == (code, True), result.err
+        assert code == 2 or result.err.count("\n") == 1
     assert store.read(workspace, tables.CONVERSATIONS).is_empty()
 
 
@@ -224,9 +226,9 @@ def test_one_row_of_each_reason_is_shown_so_that_the_file_can_be_mended(cli, wor
     path = tmp_path / "own.jsonl"
     lines = ('{"turns": [], "asker": "u1"}', "hello", '{"turns": []}')
     path.write_text("\n".join((*lines, '{"messages": [{"role": "bot", "content": "x"}]}')))
-    told = cli("mine", "messages", path, "-C", workspace.root).out
-    assert "dropped, wrong type: 3, such as own.jsonl:1: messages is missing, found turns, asker\n" in told
-    assert "dropped, not JSON: 1, such as own.jsonl:2: expected an object on each line: Expecting value" in told
+    output = cli("mine", "messages", path, "-C", workspace.root).out
+    assert "dropped, wrong type: 3, such as own.jsonl:1: messages is missing, found turns, asker\n" in output
+    assert "dropped, not JSON: 1, such as own.jsonl:2: expected an object on each line: Expecting value" in output
 
 
 def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
@@ -237,20 +239,20 @@ def test_a_folder_stands_for_its_files_and_an_empty_file_is_no_fault(cli, worksp
     (folder / "c.jsonl.gz").write_bytes(gzip.compress(chat("c", "a film?").encode()))
     (folder / "readme.txt").write_text("not a dump")
     (folder / "2025").mkdir()
-    ran = cli("mine", "messages", folder, folder / "a.jsonl", "-C", workspace.root, "--json").json
-    assert (ran["in"], ran["added"]) == (2, 2)  # a.jsonl was named twice and is read once
-    assert ran["passed_by"] == [str(folder / "2025"), str(folder / "readme.txt")]  # in silence it looked like all
-    assert ran["files_without_a_row"] == [str(folder / "b.jsonl")]
+    summary = cli("mine", "messages", folder, folder / "a.jsonl", "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["added"]) == (2, 2)  # a.jsonl is named twice and read once
+    assert summary["passed_by"] == [str(folder / "2025"), str(folder / "readme.txt")]  # reported: else all seemed read
+    assert summary["files_without_a_row"] == [str(folder / "b.jsonl")]
 
 
 @pytest.mark.parametrize("source", ["messages", "saferec", "reddit"])
 def test_files_without_any_row_are_a_fault(cli, workspace, tmp_path, source):
-    """A path that went wrong, or a download that did: it ended with exit code 0 and "next: read conversations"."""
+    """A wrong path or a broken download once ended with exit code 0 and "next: read conversations"."""
     empty = tmp_path / "e.jsonl"
     empty.write_text("")
-    ran = cli("mine", source, empty, "-C", workspace.root)
-    assert ran.code == 1 and f"error: mine {source}: no row in {empty}: expected conversations" in ran.err
-    assert ingest.mine(workspace, source, empty).fault in ran.err  # Python has it as a field, as of other files
+    result = cli("mine", source, empty, "-C", workspace.root)
+    assert result.code == 1 and f"error: mine {source}: no row in {empty}: expected conversations" in result.err
+    assert ingest.mine(workspace, source, empty).fault in result.err  # in Python it is a field, as for other files
 
 
 @pytest.mark.slow
@@ -269,45 +271,45 @@ def test_real_redial_file_by_file_ends_in_the_same_conversations(cli, tmp_path, 
 
 
 def test_reddit_with_a_catalog_in_a_folder_of_any_name(cli, tmp_path):
-    """Polars reads `[1]` in a path as "1": it was a traceback once there was a catalog."""
+    """Polars reads `[1]` in a path as "1": with a catalog, this ended in a traceback."""
     root, items, dump = tmp_path / "team[1]", tmp_path / "items.csv", tmp_path / "RS_2022-08.ndjson"
     items.write_text("source_id,title,year,domain\ni1,Alien,1979,film\n")
-    asked = submission(1, title="Looking for a film like Alien (1979)", selftext="Which one?")
+    request = submission(1, title="Looking for a film like Alien (1979)", selftext="Which one?")
     reply = comment(1, "s1", body="Alien (1979) again!")
-    write(dump, [asked, reply])
+    write(dump, [request, reply])
     assert cli("init", root).code == cli("catalog", "add", "csv", items, "-C", root).code == 0
-    ran = cli("mine", "reddit", dump, "-C", root, "--json")
-    assert (ran.code, ran.json["added"]) == (0, 1), ran.err
+    result = cli("mine", "reddit", dump, "-C", root, "--json")
+    assert (result.code, result.json["added"]) == (0, 1), result.err
 
 
 def test_of_two_files_of_one_name_each_has_its_own_drops(workspace, tmp_path):
-    """What was wrong with the second stood under the first, which hid that it gave nothing."""
-    good, bad = tmp_path / "2023" / "chats.jsonl", tmp_path / "2024" / "chats.jsonl"
-    for path, text in ((good, chat("a", "A film?") + "\n{"), (bad, "{\n{")):
+    """The drops of the second file were listed under the first, which hid that nothing was taken from the second."""
+    valid, broken = tmp_path / "2023" / "chats.jsonl", tmp_path / "2024" / "chats.jsonl"
+    for path, text in ((valid, chat("a", "A film?") + "\n{"), (broken, "{\n{")):
         path.parent.mkdir()
         path.write_text(text)
-    found = ingest.mine(workspace, "messages", [good, bad])
-    assert "nothing of 2024/chats.jsonl was taken: 2 of 2 rows" in found.fault
-    bad.write_text("{\n{\n" + chat("b", "A game?"))
-    assert ingest.mine(workspace, "messages", [good, bad]).fault is None
+    result = ingest.mine(workspace, "messages", [valid, broken])
+    assert "nothing of 2024/chats.jsonl was taken: 2 of 2 rows" in result.fault
+    broken.write_text("{\n{\n" + chat("b", "A game?"))
+    assert ingest.mine(workspace, "messages", [valid, broken]).fault is None
     places = ["2023/chats.jsonl:2", "2024/chats.jsonl:1", "2024/chats.jsonl:2"]
     assert store.read(workspace, tables.DROPS)["place"].sort().to_list() == places
     mined = store.read(workspace, tables.CONVERSATIONS)
-    assert mined["source_file"].to_list() == ["chats.jsonl"] * 2  # a manifest tells no folder
+    assert mined["source_file"].to_list() == ["chats.jsonl"] * 2  # a manifest names no folder
 
 
 def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was_taken(workspace, tmp_path):
-    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
-    good.write_text(chat("a", "hi", "Heat (1995)") + "\n{")
-    bad.write_text("{\n{")
-    found = ingest.mine(workspace, "messages", [good, str(bad)])
-    assert (found.counts.added, found.counts.dropped) == (1, {"not JSON": 3})
+    valid, broken = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    valid.write_text(chat("a", "hi", "Heat (1995)") + "\n{")
+    broken.write_text("{\n{")
+    result = ingest.mine(workspace, "messages", [valid, str(broken)])
+    assert (result.counts.added, result.counts.dropped) == (1, {"not JSON": 3})
     left_out = [("good.jsonl", "not JSON", 1), ("bad.jsonl", "not JSON", 2)]
-    assert found.drops.select("file", "reason", "rows").rows() == left_out
-    assert found.drops["example"][1].startswith("bad.jsonl:1: ")
-    assert "nothing of bad.jsonl was taken: 2 of 2 rows" in found.fault
-    assert ingest.mine(workspace, "messages", str(good)).fault is None
+    assert result.drops.select("file", "reason", "rows").rows() == left_out
+    assert result.drops["example"][1].startswith("bad.jsonl:1: ")
+    assert "nothing of bad.jsonl was taken: 2 of 2 rows" in result.fault
+    assert ingest.mine(workspace, "messages", str(valid)).fault is None
     with pytest.raises(UsageError, match="no such source"):
-        ingest.mine(workspace, "letters", [good])
+        ingest.mine(workspace, "letters", [valid])
     with pytest.raises(UsageError, match="OURS"):
-        ingest.mine(workspace, "hf", [good], columns={"talk": "dialog"})
+        ingest.mine(workspace, "hf", [valid], columns={"talk": "dialog"})

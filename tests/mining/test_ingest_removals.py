@@ -1,4 +1,4 @@
-"""A removal that names nobody is told with what is written much like it: in silence it would keep somebody in."""
+"""A removal that matches nobody is reported with the nearest ids: otherwise somebody would stay in unnoticed."""
 
 import json
 import re
@@ -31,11 +31,11 @@ def held(ws):
 
 def test_a_misspelt_id_is_told_with_the_nearest_and_what_was_mined_is_kept(cli, workspace, tmp_path):
     wish(workspace, "messages,talk-0O7,")
-    ran = mined(cli, workspace, "messages", file_of(tmp_path, "a", "talk-007", "talk-123", "other"))
-    assert ran.code == 1 and ran.err.count("\n") == 1
-    assert "removals.csv: 1 removals name nobody in the workspace, in these files" in ran.err
-    assert "line 2, 'talk-0O7' (nearest: talk-007" in ran.err and "other" not in ran.err
-    assert ran.json["added"] == 3 and held(workspace) == {"talk-007", "talk-123", "other"}
+    result = mined(cli, workspace, "messages", file_of(tmp_path, "a", "talk-007", "talk-123", "other"))
+    assert result.code == 1 and result.err.count("\n") == 1
+    assert "removals.csv: 1 removals name nobody in the workspace, in these files" in result.err
+    assert "line 2, 'talk-0O7' (nearest: talk-007" in result.err and "other" not in result.err
+    assert result.json["added"] == 3 and held(workspace) == {"talk-007", "talk-123", "other"}
     wish(workspace, "messages,talk-007,")
     assert mined(cli, workspace, "messages", tmp_path / "a.jsonl").code == 0
 
@@ -44,7 +44,7 @@ def test_a_misspelt_id_is_told_with_the_nearest_and_what_was_mined_is_kept(cli, 
     ("row", "told"),
     [
         ("messages,,u-aa", "line 2, an author (is it the source's spelling?)"),
-        ("messages,u-a1,", "line 2, 'u-a1' (nearest: a1)"),  # it is the author's name, not the id
+        ("messages,u-a1,", "line 2, 'u-a1' (nearest: a1)"),  # this is the author's name, not the id
         ("messages,,a1", "line 2, an author"),  # and the other way round
         ("redial,a1,", "line 2, 'a1' (nearest: a1)"),  # of another source
         ("messages,zzz,", "line 2, 'zzz' (nearest: none is like it)"),
@@ -52,44 +52,44 @@ def test_a_misspelt_id_is_told_with_the_nearest_and_what_was_mined_is_kept(cli, 
 )
 def test_what_names_nobody(cli, workspace, tmp_path, row, told):
     wish(workspace, row)
-    ran = mined(cli, workspace, "messages", file_of(tmp_path, "a", "a1", "b2"))
-    assert ran.code == 1 and told in ran.err and ran.json["added"] == 2, ran.err
-    assert "u-a" not in ran.err.replace(repr(row.split(",")[1]), "")  # no name of a person
+    result = mined(cli, workspace, "messages", file_of(tmp_path, "a", "a1", "b2"))
+    assert result.code == 1 and told in result.err and result.json["added"] == 2, result.err
+    assert "u-a" not in result.err.replace(repr(row.split(",")[1]), "")  # no name of a person
 
 
 def test_who_is_written_as_a_wish_but_for_capitals_is_counted_and_not_named(cli, workspace, tmp_path):
-    """The wish was met by the one of just this spelling, and nothing was said of the other."""
+    """Only the author with exactly this spelling was removed, and the other was not mentioned."""
     path = tmp_path / "a.jsonl"
     path.write_text("\n".join(chat(u, f"Something calm for {u}, please", user=u) for u in ("anna", "ANNA", "bo")))
     wish(workspace, "messages,,anna")
-    ran = mined(cli, workspace, "messages", path)
-    assert ran.code == 0 and held(workspace) == {"ANNA", "bo"}
-    told = ran.json["authors_as_in_removals_but_for_capitals"]
-    assert told.startswith("1: if one is the same person, add a row") and "ANNA" not in json.dumps(ran.json)
+    result = mined(cli, workspace, "messages", path)
+    assert result.code == 0 and held(workspace) == {"ANNA", "bo"}
+    warning = result.json["authors_as_in_removals_but_for_capitals"]
+    assert warning.startswith("1: if one is the same person, add a row") and "ANNA" not in json.dumps(result.json)
     wish(workspace, "messages,,anna", "messages,,ANNA")
     assert "authors_as_in_removals_but_for_capitals" not in mined(cli, workspace, "messages", path).json
 
 
 @pytest.mark.parametrize("row", ["messages,a1,", ",a1,", "messages,,u-a1", "messages,a1,nobody", "messages,x,u-a1"])
 def test_who_is_in_the_files_is_left_out_and_stays_known(cli, workspace, tmp_path, row):
-    """Prepared beforehand: they never come into the workspace, and a later file does not hold them either."""
+    """The removal is written first: they never enter the workspace, and a later file without them is no fault."""
     wish(workspace, row)
     first, second = file_of(tmp_path, "a", "a1", "b2"), file_of(tmp_path, "b", "c3")
     for path in (first, first, second):
-        ran = mined(cli, workspace, "messages", path)
-        assert ran.code == 0, ran.err
+        result = mined(cli, workspace, "messages", path)
+        assert result.code == 0, result.err
     assert held(workspace) == {"b2", "c3"}
     honoured = store.read(workspace, tables.HONOURED)
     assert honoured.height == 1 and re.fullmatch("[0-9a-f]{16}", honoured["who"][0])  # a keyed pseudonym
-    every = b"".join(path.read_bytes() for path in workspace.root.rglob("honoured/*"))
-    assert b"u-a1" not in every
+    stored = b"".join(path.read_bytes() for path in workspace.root.rglob("honoured/*"))
+    assert b"u-a1" not in stored
 
 
 def test_the_order_of_files_and_of_commands(cli, workspace, tmp_path):
     wish(workspace, "messages,b2,")
     first, second = file_of(tmp_path, "a", "a1"), file_of(tmp_path, "b", "b2", "b3")
-    ran = mined(cli, workspace, "messages", first)
-    assert ran.code == 1 and "mine the files that hold them too" in ran.err and held(workspace) == {"a1"}
+    result = mined(cli, workspace, "messages", first)
+    assert result.code == 1 and "mine the files that hold them too" in result.err and held(workspace) == {"a1"}
     assert mined(cli, workspace, "messages", first, second).code == 0  # in a later file of the command
     assert mined(cli, workspace, "messages", first).code == 0 and held(workspace) == {"a1", "b3"}
 
@@ -100,12 +100,12 @@ def test_what_another_source_gave_before_counts(cli, workspace, tmp_path):
     path = tmp_path / "redial.jsonl"
     path.write_text(json.dumps(rows[0] | talk))
     assert mined(cli, workspace, "redial", path).code == 0
-    other = file_of(tmp_path, "a", "a1")
+    chats = file_of(tmp_path, "a", "a1")
     for row in ("redial,77,", "redial,,5", "redial,,6", ",77,"):
         wish(workspace, row)
-        assert mined(cli, workspace, "messages", other).code == 0, row
+        assert mined(cli, workspace, "messages", chats).code == 0, row
     wish(workspace, "redial,5,")  # a worker's number is no conversation's
-    assert mined(cli, workspace, "messages", other).code == 1
+    assert mined(cli, workspace, "messages", chats).code == 1
 
 
 def test_posts_of_reddit(cli, workspace, tmp_path):
@@ -116,13 +116,13 @@ def test_posts_of_reddit(cli, workspace, tmp_path):
         assert mined(cli, workspace, "reddit", path).code == 0
     assert mined(cli, workspace, "messages", file_of(tmp_path, "a", "a1")).code == 0
     wish(workspace, "reddit,c10,", "reddit,,u/Boo", "reddit,t3_s3,")
-    ran = mined(cli, workspace, "reddit", path)
-    assert ran.code == 1 and "2 removals name nobody" in ran.err and "line 3, an author" in ran.err
-    assert "line 4, 't3_s3' (nearest: " in ran.err and ran.json["out"] == 2  # s1, and s2 of Bo, not of Boo
+    result = mined(cli, workspace, "reddit", path)
+    assert result.code == 1 and "2 removals name nobody" in result.err and "line 3, an author" in result.err
+    assert "line 4, 't3_s3' (nearest: " in result.err and result.json["out"] == 2  # s1, and s2 of Bo, not of Boo
 
 
 def test_of_many_the_first_are_told(cli, workspace, tmp_path):
     wish(workspace, *(f"messages,x{n},{'y' * 300}" for n in range(40)))
-    ran = mined(cli, workspace, "messages", file_of(tmp_path, "a", "a1"))
-    assert ran.code == 1 and "40 removals" in ran.err and "line 6" in ran.err and "line 7" not in ran.err
-    assert len(ran.err) < 1_600
+    result = mined(cli, workspace, "messages", file_of(tmp_path, "a", "a1"))
+    assert result.code == 1 and "40 removals" in result.err and "line 6" in result.err and "line 7" not in result.err
+    assert len(result.err) < 1_600

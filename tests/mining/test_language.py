@@ -1,4 +1,4 @@
-"""Language and crisis marks: what the embedded model and the rule say of lines written for this test."""
+"""Language and crisis marks: the embedded model and the rule, on lines written for this test."""
 
 import polars as pl
 
@@ -10,15 +10,15 @@ LINES = (DATA / "crisis.txt").read_text(encoding="utf-8").splitlines()
 
 
 def test_present_disclosures_are_found_and_figures_of_speech_are_not():
-    # 24 disclosures and 36 lookalikes, written by one person: to miss one costs more than to leave one out too many
-    said = {line[2:]: line.startswith("+") for line in LINES}
-    missed = [text for text, real in said.items() if real and not language.crisis(text)]
-    false = [text for text, real in said.items() if not real and language.crisis(text)]
+    # 24 disclosures and 36 lookalikes, written by one person: a missed one costs more than one left out needlessly
+    lines = {line[2:]: line.startswith("+") for line in LINES}
+    missed = [text for text, is_disclosure in lines.items() if is_disclosure and not language.crisis(text)]
+    false = [text for text, is_disclosure in lines.items() if not is_disclosure and language.crisis(text)]
     assert (missed, false) == ([], [])
 
 
 def test_the_language_of_a_request():
-    said = {
+    texts = {
         "en": "Looking for a quiet film without any blood for tonight",
         "de": "Ich suche einen ruhigen Film ohne Blut für heute Abend",
         "fr": "Je cherche un film drôle pour ce soir, pas d'horreur s'il vous plaît",
@@ -26,13 +26,15 @@ def test_the_language_of_a_request():
         "ru": "Посоветуйте фильм про космос без страшных сцен",
         "ja": "今夜家族と一緒に見るのにおすすめの静かな映画はありますか",
     }
-    found = {code: language.language(text) for code, text in said.items()}
-    assert [code for code, _ in found.values()] == list(said) and all(0.5 < score <= 1 for _, score in found.values())
+    guesses = {code: language.language(text) for code, text in texts.items()}
+    assert [code for code, _ in guesses.values()] == list(texts) and all(
+        0.5 < score <= 1 for _, score in guesses.values()
+    )
     assert language.language("ok! https://example.org/eine/lange/adresse [name]") == (None, None)  # too little text
 
 
 def marks(*talks):
-    """Of conversations in which the seeker speaks first, then in turn."""
+    """The marks of conversations in which seeker and recommender alternate, the seeker first."""
     roles = ("seeker", "recommender")
     turns = [[{"role": roles[n % 2], "text": text, "items": []} for n, text in enumerate(talk)] for talk in talks]
     kinds = {c: tables.CONVERSATIONS.schema[c] for c in ("conversation", "digest", "turns")}
@@ -48,7 +50,7 @@ def test_only_the_seeker_counts():
 
 
 def test_a_disclosure_is_marked_however_it_is_typed():
-    """What the rule finds alone it finds among many texts, too: the cheap search before it passes by nothing."""
-    said = [line[2:] for line in LINES if line.startswith("+")]
-    said += ["I don't wanna live anymore", "i want to  kill myself", "i feel\u00a0suicidal\ttonight"]
-    assert [text for text in said if not marks([text])["crisis"][0]] == []
+    """The rule finds the same in a text alone and among many: the cheap search before it overlooks nothing."""
+    disclosures = [line[2:] for line in LINES if line.startswith("+")]
+    disclosures += ["I don't wanna live anymore", "i want to  kill myself", "i feel\u00a0suicidal\ttonight"]
+    assert [text for text in disclosures if not marks([text])["crisis"][0]] == []

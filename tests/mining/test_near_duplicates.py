@@ -1,4 +1,4 @@
-"""Near-duplicates: exact after normalising, or 0.8 alike; what is recorded, and that nothing changes on a rerun."""
+"""Near-duplicates: equal after normalising, or 0.8 similar; what is recorded; a rerun changes nothing."""
 
 import random
 
@@ -12,7 +12,7 @@ LONG = " ".join(random.Random(3).choices(WORDS, k=60))
 
 
 def table(**texts):
-    """Conversations with these seeker texts; an answer that is the same everywhere."""
+    """Conversations with these seeker texts and the same answer everywhere."""
     answer = {"role": "recommender", "text": LONG, "items": []}
     rows = [
         {"conversation": c, "turns": [{"role": "seeker", "text": t, "items": []}, answer]} for c, t in texts.items()
@@ -26,7 +26,7 @@ def found(frame, have=tables.CLUSTERS.empty):
 
 
 def changed(text, n):
-    """The text with n of its words replaced, far apart."""
+    """The text with n of its words, far apart, replaced."""
     words = text.split()
     for k in range(n):
         words[5 + 12 * k] = f"other{k}"
@@ -34,8 +34,8 @@ def changed(text, n):
 
 
 def test_copies_that_differ_in_case_and_marks_are_one_cluster():
-    got = found(table(a="Looking for a calm film!", b="looking for a calm film", c="looking for a loud film"))
-    assert got == {"a": ("a", 0), "b": ("a", 0)}  # a conversation that is alone has no row
+    clusters = found(table(a="Looking for a calm film!", b="looking for a calm film", c="looking for a loud film"))
+    assert clusters == {"a": ("a", 0), "b": ("a", 0)}  # a conversation without duplicates has no row
 
 
 def test_the_bar_is_at_eight_tenths_of_the_word_triples():
@@ -46,9 +46,9 @@ def test_the_bar_is_at_eight_tenths_of_the_word_triples():
 
 
 def test_clusters_are_closed_over_chains():
-    got = found(table(b=changed(LONG, 2), c=LONG, a=changed(changed(LONG, 2), 4)))
+    clusters = found(table(b=changed(LONG, 2), c=LONG, a=changed(changed(LONG, 2), 4)))
     # a and c are 0.63 alike, a and b 0.81, b and c 0.81
-    assert {c: cluster for c, (cluster, _) in got.items()} == {"a": "a", "b": "a", "c": "a"}
+    assert {c: cluster for c, (cluster, _) in clusters.items()} == {"a": "a", "b": "a", "c": "a"}
 
 
 def test_order_does_not_matter_and_a_rerun_adds_nothing():
@@ -60,14 +60,14 @@ def test_order_does_not_matter_and_a_rerun_adds_nothing():
 
 
 def test_who_joins_later_and_who_leaves():
-    one = table(b="a calm film", c="a calm film")
-    first = duplicates.clusters(one, tables.CLUSTERS.empty)
-    grown = duplicates.clusters(pl.concat([one, table(a="A calm film.")]), first)
-    assert dict(grown.select("conversation", "cluster").rows()) == {"a": "a", "b": "a", "c": "a"}
-    assert dict(grown.select("conversation", "revision").rows()) == {"a": 0, "b": 1, "c": 1}
-    have = pl.concat([first, grown])
+    pair = table(b="a calm film", c="a calm film")
+    first = duplicates.clusters(pair, tables.CLUSTERS.empty)
+    joined = duplicates.clusters(pl.concat([pair, table(a="A calm film.")]), first)
+    assert dict(joined.select("conversation", "cluster").rows()) == {"a": "a", "b": "a", "c": "a"}
+    assert dict(joined.select("conversation", "revision").rows()) == {"a": 0, "b": 1, "c": 1}
+    stored = pl.concat([first, joined])
     rewritten = table(a="A calm film.", b="something else entirely", c="a calm film")
-    assert found(rewritten, have) == {"b": (None, 2)}
+    assert found(rewritten, stored) == {"b": (None, 2)}
 
 
 def test_short_and_empty_texts():
@@ -77,7 +77,7 @@ def test_short_and_empty_texts():
 
 
 def test_recall_of_the_bands():
-    # 500 pairs at 0.90 and their 500 strangers: a band is missed with probability (1 - 0.9^6)^20 = 5e-7
+    # 500 pairs at 0.90 and 500 unrelated texts: the bands miss a pair with probability (1 - 0.9^6)^20 = 5e-7
     rng = random.Random(9)
     texts = [" ".join(rng.choices(WORDS, k=60)) for _ in range(1_000)]
     pairs = [(n, 1_000 + n) for n in range(500)]

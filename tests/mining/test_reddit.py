@@ -1,4 +1,4 @@
-"""Reddit dumps: from lines to conversations, what every line became, and what no line may do."""
+"""Reddit dumps: from lines to conversations, the outcome of every line, and what no line may cause."""
 
 import json
 import os
@@ -21,17 +21,17 @@ from tests.worlds.reddit_mined import THREAD, S, balanced, current, mined
 
 @pytest.mark.slow
 def test_a_better_search_for_personal_data_reads_the_dumps_again(cli, workspace, tmp_path, monkeypatch):
-    """Else the shards of an earlier run would hand their texts to every later one, and a release would stop at them."""
+    """Otherwise later runs would reuse the texts in the shards of an earlier run, and a release would refuse them."""
     rs = reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S])
     rc = reddit_dump.write(tmp_path / "RC_2022-08.ndjson", THREAD)
-    with monkeypatch.context() as before:
-        before.setattr(privacy, "redact_all", lambda texts, *_, **__: (texts, Counter()))
-        before.setattr(privacy, "rules", lambda: "of an earlier version")
+    with monkeypatch.context() as patch:
+        patch.setattr(privacy, "redact_all", lambda texts, *_, **__: (texts, Counter()))
+        patch.setattr(privacy, "rules", lambda: "of an earlier version")
         mined(cli, workspace, rs, rc)
         assert "jo@example.org" in str(current(workspace)["turns"].to_list())
     assert mined(cli, workspace, rs, rc)["added"] == 1  # a new revision
-    said = str(current(workspace)["turns"].to_list())
-    assert "[email]" in said and "jo@example.org" not in said
+    turns = str(current(workspace)["turns"].to_list())
+    assert "[email]" in turns and "jo@example.org" not in turns
     assert mined(cli, workspace, rs, rc)["added"] == 0
 
 
@@ -48,50 +48,50 @@ def test_names_and_authors_never_reach_the_disk(cli, workspace, tmp_path):
 
 
 def test_a_name_that_one_post_gives_is_hidden_in_the_whole_conversation(cli, workspace, tmp_path):
-    """Each post was searched alone: who answers calls the son by the name that the request has a placeholder for."""
-    asked = submission(1, author="Asker", title="Looking for a film", selftext="My son Ethan hates blood.")
+    """Each post was searched alone, so an answer still had the son's name that the request had a placeholder for."""
+    request = submission(1, author="Asker", title="Looking for a film", selftext="My son Ethan hates blood.")
     replies = [
         comment(1, "s1", body="I think Ethan's age fits Up (2009), has Ethan seen it?"),
         comment(2, "s1", "t1_c1", author="Asker", body="my wife Nadia has"),
         comment(3, "s1", body="Then Nadia can tell. Ethan Hawke is in Sinister (2012)"),
     ]
-    other = [submission(2, title="Looking for a film"), comment(4, "s2", body="Ethan Hunt is in all of them")]
-    one, two = [asked, *other[:1]], [*replies, *other[1:]]
-    paths = [reddit_dump.write(tmp_path / f"{n}.ndjson", rows) for n, rows in enumerate((one, two))]
+    second_thread = [submission(2, title="Looking for a film"), comment(4, "s2", body="Ethan Hunt is in all of them")]
+    first_file, second_file = [request, *second_thread[:1]], [*replies, *second_thread[1:]]
+    paths = [reddit_dump.write(tmp_path / f"{n}.ndjson", rows) for n, rows in enumerate((first_file, second_file))]
     assert mined(cli, workspace, *paths)["replaced_name"] == 5
-    first, second = (" ".join(turn["text"] for turn in turns) for turns in current(workspace)["turns"])
-    assert first.count("[name]") == 5 and "Nadia" not in first and first.count("Ethan") == 1  # the actor
-    assert "Ethan Hunt" in second
+    thread, other_thread = (" ".join(turn["text"] for turn in turns) for turns in current(workspace)["turns"])
+    assert thread.count("[name]") == 5 and "Nadia" not in thread and thread.count("Ethan") == 1  # the actor
+    assert "Ethan Hunt" in other_thread
     shards = [path.read_bytes() for path in (workspace.root / "mining").rglob("*.parquet")]
     assert not any(b"Nadia" in raw or b"nadia" in raw for raw in shards)
 
 
 def test_a_file_that_is_no_dump_leaves_nothing_in_the_figures(cli, workspace, tmp_path):
-    wrong, dump = tmp_path / "items.ndjson", tmp_path / "RS_2022-08.ndjson"
-    wrong.write_text("source_id,title\n" * 50)
-    ran = cli("mine", "reddit", wrong, "-C", workspace.root, "--json")
-    assert (ran.code, ran.json["dropped"]) == (1, {"not JSON": 50})
+    csv, dump = tmp_path / "items.ndjson", tmp_path / "RS_2022-08.ndjson"
+    csv.write_text("source_id,title\n" * 50)
+    result = cli("mine", "reddit", csv, "-C", workspace.root, "--json")
+    assert (result.code, result.json["dropped"]) == (1, {"not JSON": 50})
     assert store.read(workspace, tables.DROPS).is_empty()
     reddit_dump.write(dump, [S, *THREAD])
-    told = mined(cli, workspace, dump, wrong)  # beside a dump it is a part of what was meant
-    assert store.read(workspace, tables.DROPS).height == sum(told["dropped"].values()) > 50
+    summary = mined(cli, workspace, dump, csv)  # with a dump beside it, its drops count
+    assert store.read(workspace, tables.DROPS).height == sum(summary["dropped"].values()) > 50
 
 
 def test_a_file_of_other_objects_is_no_dump(cli, workspace, tmp_path):
-    """It ended with exit code 0 and nothing: not one of its lines was of a wanted subreddit."""
+    """It ended with exit code 0 and no conversation: none of its lines was from a wanted subreddit."""
     chats = tmp_path / "chats.ndjson"
     chats.write_text('\n{"messages": [{"role": "user", "content": "Any calm film?"}], "id": "a"}\n' * 3)
-    ran = cli("mine", "reddit", chats, "-C", workspace.root, "--json")
-    assert (ran.code, ran.json["dropped"], ran.err.count("\n")) == (1, {reddit.NO_DUMP: 1}, 1)
-    assert "chats.ndjson:2: no line of this file has a subreddit: found the fields messages, id" in ran.err
+    result = cli("mine", "reddit", chats, "-C", workspace.root, "--json")
+    assert (result.code, result.json["dropped"], result.err.count("\n")) == (1, {reddit.NO_DUMP: 1}, 1)
+    assert "chats.ndjson:2: no line of this file has a subreddit: found the fields messages, id" in result.err
     assert store.read(workspace, tables.DROPS).is_empty()
 
 
 @pytest.mark.parametrize("post", [{"subreddit": "b"}, {"link_flair_text": "[Suggesting]"}, {"selftext": "[removed]"}])
 def test_a_dump_of_which_every_post_is_left_out_by_a_rule_is_no_fault(cli, workspace, tmp_path, post):
-    """One whose submissions ask for nothing ended with "name the right source", which it was."""
-    told = mined(cli, workspace, reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S | post]))
-    assert (told["lines"], told["requests"]) == (1, 0)
+    """A dump whose submissions ask for nothing ended with "name the right source", though the source was right."""
+    summary = mined(cli, workspace, reddit_dump.write(tmp_path / "RS_2022-08.ndjson", [S | post]))
+    assert (summary["lines"], summary["requests"]) == (1, 0)
 
 
 def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
@@ -102,9 +102,9 @@ def test_a_fifo_is_read_and_an_empty_file_is_no_fault(cli, workspace, tmp_path):
     writer.start()
     (tmp_path / "empty.ndjson").write_bytes(b"")
     (tmp_path / "empty.zst").write_bytes(b"")
-    told = mined(cli, workspace, fifo, tmp_path / "empty.ndjson", tmp_path / "empty.zst", workers="1")
+    summary = mined(cli, workspace, fifo, tmp_path / "empty.ndjson", tmp_path / "empty.zst", workers="1")
     writer.join()
-    assert (told["added"], told["lines"]) == (1, 12)
+    assert (summary["added"], summary["lines"]) == (1, 12)
 
 
 @pytest.mark.slow
@@ -115,25 +115,25 @@ def test_removals_are_honoured_by_mine_and_found_in_what_was_mined(cli, workspac
     wishes = workspace.root / "removals.csv"
     wishes.write_text("source,source_id,author\nreddit,,u/Helper\nreddit,t3_s3,\n")
 
-    def gone():
+    def removed_ids():
         rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
         return set(removals.gone(removals.of_workspace(workspace), rows, origin))
 
     rows = store.read(workspace, tables.CONVERSATIONS)
-    of = dict(rows.select("source_id", "conversation").rows())
-    assert gone() == {of["s1"], of["s2"], of["s3"]}  # Helper answers in the first two
-    told = mined(cli, workspace, path)
-    assert told["dropped"]["removed on request"] == 4  # three comments, one submission
-    assert told["dropped"]["parent missing"] == 2  # the seeker's thanks to a comment that is not there any more
+    ids = dict(rows.select("source_id", "conversation").rows())
+    assert removed_ids() == {ids["s1"], ids["s2"], ids["s3"]}  # Helper answers in the first two
+    summary = mined(cli, workspace, path)
+    assert summary["dropped"]["removed on request"] == 4  # three comments, one submission
+    assert summary["dropped"]["parent missing"] == 2  # the seeker's thanks to a comment that is removed
     assert store.read(workspace, tables.DROPS).filter(reason="removed on request")["detail"].unique().to_list() == [""]
-    assert gone() == {of["s3"]}  # the new revisions of the others are without Helper
+    assert removed_ids() == {ids["s3"]}  # the new revisions of the others are without Helper
     rows, origin = store.read(workspace, tables.CONVERSATIONS), store.read(workspace, tables.ORIGINS)
-    old = removals.removed(
+    removed = removals.removed(
         removals.of_workspace(workspace), removals.standing(rows, origin)
-    )  # the revisions before are not
+    )  # the earlier revisions are not
     newest = rows.unique("conversation", keep="last").select("conversation", "digest")
-    assert set(old["conversation"]) == {of["s1"], of["s2"], of["s3"]}
-    assert set(old.join(newest, on=newest.columns, how="semi")["conversation"]) == {of["s3"]}
+    assert set(removed["conversation"]) == {ids["s1"], ids["s2"], ids["s3"]}
+    assert set(removed.join(newest, on=newest.columns, how="semi")["conversation"]) == {ids["s3"]}
     assert mined(cli, workspace, path)["added"] == 0
 
 
@@ -142,20 +142,20 @@ def test_a_comment_is_removed_by_the_id_that_its_address_ends_with(cli, workspac
     path = reddit_dump.write(tmp_path / "all.ndjson", [S, *THREAD])
     mined(cli, workspace, path)
     (workspace.root / "removals.csv").write_text("source,source_id,author\nreddit,c10,\n")
-    assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1  # what was mined before holds it
+    assert cli("propose", "-C", workspace.root, "--json").json["withheld"] == 1  # it is in a conversation mined before
     assert mined(cli, workspace, path)["dropped"]["removed on request"] == 1
     assert "Speed (1994)" not in str(current(workspace)["turns"].to_list())
 
 
 def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
-    """The same post at the same place of both, once with a later score: the table does not hang on their order."""
+    """Both files have the same post at the same place, one with a later score: the order of files does not matter."""
     rows = [S, comment(1, "s1", score=2)], [S, comment(1, "s1", score=50)]
     paths = []
     for n, part in enumerate(rows):
         (tmp_path / f"dump{n}").mkdir()
         paths.append(reddit_dump.write(tmp_path / f"dump{n}" / "RC.ndjson", part))
-    one, two = (tables_of(cli, tmp_path / f"ws{n}", order) for n, order in enumerate((paths, paths[::-1])))
-    assert all(a.equals(b) for a, b in zip(one, two, strict=True))  # tables_of has counted: four posts, two twice
+    first, second = (tables_of(cli, tmp_path / f"ws{n}", order) for n, order in enumerate((paths, paths[::-1])))
+    assert all(a.equals(b) for a, b in zip(first, second, strict=True))  # tables_of sums: 4 posts, 2 twice
 
 
 def test_a_flair_that_its_author_wrote_reaches_no_disk(cli, workspace, tmp_path):
@@ -182,12 +182,12 @@ def tables_of(cli, root, dumps_, *, buckets=16, **how):
 
 @pytest.fixture
 def months(tmp_path):
-    found = []
+    paths = []
     for month in range(MONTHS):
         rows = [submission(n) for n in range(month * 20, month * 20 + 20)]
         rows += [comment(month * 100 + n, f"s{n % 60}", author=f"h{n % 7}") for n in range(100)]
-        found.append(reddit_dump.write(tmp_path / f"month{month}.ndjson", rows))
-    return found
+        paths.append(reddit_dump.write(tmp_path / f"month{month}.ndjson", rows))
+    return paths
 
 
 @pytest.mark.slow
@@ -195,17 +195,17 @@ def months(tmp_path):
 def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, months, engine):
     if engine == "ray":
         pytest.importorskip("ray", reason=f"{NOT_RUN}Ray (pip install --constraint constraints.txt ray)")
-    one = tables_of(cli, tmp_path / "one", months, buckets=1, workers="1")
-    two = tables_of(cli, tmp_path / "two", months, buckets=7, workers="2", engine=engine)
-    assert one[0].height == 20 * MONTHS
-    assert all(a.equals(b) for a, b in zip(one, two, strict=True))
+    single = tables_of(cli, tmp_path / "one", months, buckets=1, workers="1")
+    several = tables_of(cli, tmp_path / "two", months, buckets=7, workers="2", engine=engine)
+    assert single[0].height == 20 * MONTHS
+    assert all(a.equals(b) for a, b in zip(single, several, strict=True))
 
 
 @pytest.mark.slow
 def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatch):
     whole = tables_of(cli, tmp_path / "whole", months, buckets=2, workers="1")
     monkeypatch.setattr(command, "_BUFFERED", 1)  # every batch of lines is written at once
-    monkeypatch.setattr(command, "_PART", 0)  # every shard is a part of its own
+    monkeypatch.setattr(command, "_PART", 0)  # every shard is its own part
     monkeypatch.setattr(dumps, "_BLOCK", 60_000)
     monkeypatch.setattr(reddit, "_BATCH_BYTES", 0)
     parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
@@ -214,13 +214,13 @@ def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatc
 
 
 def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_path):
-    """Under an IMDb id that two rows claim it was nobody, and after `catalog apart` another film was the answer."""
-    shelved = "domain,title,year,id,imdb\nfilm,It,1990,it,tt0099685\nfilm,Goodfellas,1993,good,tt0099685\n"
-    (tmp_path / "own.csv").write_text(shelved)
+    """It was stored under an IMDb id that two rows claim, so after `catalog apart` it became another film."""
+    rows = "domain,title,year,id,imdb\nfilm,It,1990,it,tt0099685\nfilm,Goodfellas,1993,good,tt0099685\n"
+    (tmp_path / "own.csv").write_text(rows)
     adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    asked = submission(1, author="Asker", title="Looking for a scary film", selftext="Please, no gore.")
+    request = submission(1, author="Asker", title="Looking for a scary film", selftext="Please, no gore.")
     mined(
-        cli, workspace, write(tmp_path / "d.jsonl", [asked, comment(1, "s1", author="Helper", body="Try It (1990).")])
+        cli, workspace, write(tmp_path / "d.jsonl", [request, comment(1, "s1", author="Helper", body="Try It (1990).")])
     )
     adding.keep_apart(workspace, "csv:it")
     assert texts_on_disk.refs(current(workspace))["ref"].to_list() == ["csv:it"]

@@ -1,4 +1,4 @@
-"""Wishes to be taken out: honoured however a source, an author or an id is written."""
+"""Removal requests are honoured in every spelling of a source, an author or an id."""
 
 from dataclasses import replace
 
@@ -42,10 +42,10 @@ def test_a_spreadsheet_may_have_saved_it_with_another_mark(tmp_path, mark):
     ],
 )
 def test_what_parts_its_cells_is_known_by_the_names_of_the_columns(tmp_path, text):
-    """The most frequent mark of the first line was taken for it: both files were refused."""
+    """The most frequent mark of the first line was taken for the separator: such files were refused."""
     path = tmp_path / "removals.csv"
     path.write_text(text, newline="")
-    assert any(who.startswith("somebody") for _, who in removals.read_removals(path).authors)
+    assert any(author.startswith("somebody") for _, author in removals.read_removals(path).authors)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "a;b\n"])
@@ -62,11 +62,11 @@ def test_a_wish_is_honoured_however_the_author_is_written(tmp_path, who):
 
 
 def test_blanks_around_an_id_keep_nobody_in(tmp_path):
-    """A cell of removals.csv has none, so neither may what it is compared with."""
-    read = conversations.frame([talk(" a1 ", "hi"), talk("b", "hi", place="f:2")])
-    kept, drops = removals.without(read, wished(tmp_path, ",a1,"))
-    assert (kept["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [removals.REMOVED])
-    rows, _ = mine.mine(read, EMPTY)
+    """Cells of removals.csv are stripped, so the ids they are compared with are stripped, too."""
+    talks = conversations.frame([talk(" a1 ", "hi"), talk("b", "hi", place="f:2")])
+    remaining, drops = removals.without(talks, wished(tmp_path, ",a1,"))
+    assert (remaining["source_id"].to_list(), drops["reason"].to_list()) == (["b"], [removals.REMOVED])
+    rows, _ = mine.mine(talks, EMPTY)
     wishes = replace(wished(tmp_path, ",a1,"), secret=b"key" * 11)
     gone = removals.gone(wishes, rows, tables.ORIGINS.empty)
     assert gone.to_list() == rows.filter(source_id=" a1 ")["conversation"].to_list()
@@ -79,7 +79,7 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
         ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
         (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
         ("messages,,Smith, Ann", "removals.csv:2: expected as many cells as the header has"),
-        ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # a quote that nobody closes took the rest
+        ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # an open quote swallowed the rest
         ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: expected as many cells"),
     ],
 )
@@ -95,7 +95,7 @@ def test_wishes_know_every_source_of_the_command(tmp_path):
 
 
 def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
-    """A file of names in clear, which its owner had kept from others, was written anew for everybody."""
+    """A private file with names in clear was rewritten so that everybody could read it."""
     (tmp_path / "own.jsonl").write_text("\n".join(chat(name, "A calm film?", user=name) for name in ("a1", "b2")))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     path = workspace.root / "removals.csv"

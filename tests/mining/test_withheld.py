@@ -1,4 +1,4 @@
-"""Who is in acute distress, and who asked to be removed: read by no model and no reviewer, and in no sum about them."""
+"""People in acute distress or who asked to be removed: no model or reviewer reads them, and no figure counts them."""
 
 import json
 from pathlib import Path
@@ -37,22 +37,22 @@ def remove(ws: store.Workspace, source_id: str) -> None:
 
 @pytest.mark.slow
 def test_no_reviewer_is_given_them_and_what_was_handed_out_is_taken_back(crisis, cli) -> None:
-    ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
-    assert ran.code == 0 and ran.json["withheld"] == {"crisis": 1}
-    given = store.read(crisis, tables.ASSIGNMENTS)["subject"].unique()
-    assert "c005" not in given and given.len() == 9
+    result = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
+    assert result.code == 0 and result.json["withheld"] == {"crisis": 1}
+    assigned = store.read(crisis, tables.ASSIGNMENTS)["subject"].unique()
+    assert "c005" not in assigned and assigned.len() == 9
     sheet = crisis.root / "review" / "ann.csv"
     assert len(tasks(sheet)) == 9
-    remove(crisis, "c007")  # it lies with ann and bo already
-    ran = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
-    assert ran.json["withheld"] == {"crisis": 1, "removed on request": 1} and len(tasks(sheet)) == 8
+    remove(crisis, "c007")  # ann and bo have it already
+    result = cli("review", "push", *PEOPLE, "-C", crisis.root, "--json")
+    assert result.json["withheld"] == {"crisis": 1, "removed on request": 1} and len(tasks(sheet)) == 8
     assert "c007" not in sheet.read_text(encoding="utf-8-sig")
     assert cli("review", "status", "-C", crisis.root, "--json").json["reviewers"]["ann"]["open"] == 8
 
 
 def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
-    said = [row for row in world.requests(10)[1] if row["subject"] in ("c005", "c007")]
-    store.append(crisis, tables.LABELS, world.labels(*said))
+    labels = [row for row in world.requests(10)[1] if row["subject"] in ("c005", "c007")]
+    store.append(crisis, tables.LABELS, world.labels(*labels))
     remove(crisis, "c007")
     assert cli("report", "-C", crisis.root).code == 0
     page = (crisis.root / "report.html").read_text(encoding="utf-8")
@@ -61,20 +61,20 @@ def test_the_report_shows_no_word_of_theirs(crisis, cli) -> None:
 
 @pytest.mark.slow
 def test_an_answer_that_was_given_before_the_removal_is_still_taken_and_has_no_vote(crisis, cli) -> None:
-    """Taken: else the file could neither be pulled whole nor be replaced. No vote: nobody could ever recheck it."""
+    """It is taken, or the file could be neither pulled whole nor replaced. It has no vote: nobody could recheck it."""
     cli("review", "push", *PEOPLE, "-C", crisis.root)
     sheet = crisis.root / "review" / "ann.csv"
     edit(sheet, lambda row: {"verdict": "none"})
     remove(crisis, "c007")
-    ran = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
-    assert (ran.code, ran.json["added"], ran.json["dropped"]) == (0, 9, {})
+    result = cli("review", "pull", "--tool", "files", sheet, "-C", crisis.root, "--json")
+    assert (result.code, result.json["added"], result.json["dropped"]) == (0, 9, {})
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
-    desk = gather(crisis)
-    assert desk.votes["subject"].n_unique() == 8 and "c007" not in desk.votes["subject"]
+    state = gather(crisis)
+    assert state.votes["subject"].n_unique() == 8 and "c007" not in state.votes["subject"]
 
 
 def test_languages_that_are_set_later_hold_for_what_was_mined_before(workspace, cli, tmp_path) -> None:
-    """`languages = ["en"]` was for the next file only: reviewers and releases were given all that was there."""
+    """`languages = ["en"]` applied to the next file only: reviewers and releases got everything mined before."""
     path, toml = tmp_path / "chats.jsonl", workspace.root / "saferec.toml"
     texts = ("Ich suche einen ruhigen Film ohne Blut für heute Abend", "I am looking for a quiet film tonight", "Heat?")
     path.write_text("\n".join(chat(str(n), text) for n, text in enumerate(texts)))
@@ -82,31 +82,31 @@ def test_languages_that_are_set_later_hold_for_what_was_mined_before(workspace, 
     rows = store.read(workspace, tables.CONVERSATIONS)
     assert withheld.reasons(workspace, rows) == {}
     toml.write_text(toml.read_text().replace("# languages", "languages"))
-    german = rows.filter(source_id="0")["conversation"].item()  # the last is too short to tell
+    german = rows.filter(source_id="0")["conversation"].item()  # the last text is too short to detect
     assert withheld.reasons(store.Workspace.open(workspace.root), rows) == {german: "other language"}
 
 
 def test_no_model_reads_them(crisis, cli) -> None:
     remove(crisis, "c007")
-    ran = cli("propose", "-C", crisis.root, "--json")
-    assert (ran.json["added"], ran.json["withheld"]) == (8, 2)
+    result = cli("propose", "-C", crisis.root, "--json")
+    assert (result.json["added"], result.json["withheld"]) == (8, 2)
     assert not {"c005", "c007"} & set(store.read(crisis, tables.READINGS)["subject"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["messages", "reddit"])
 def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, cli, tmp_path, source) -> None:
-    """A placeholder changes the digest, and a mark counts for the digest that it names: it is made after them.
+    """A placeholder changes the digest, and a mark counts for the digest it names: marks are made after placeholders.
 
-    Two people ask, one of them in distress, both with an address: two revisions are stored, two marks name their very
-    digests, one is a crisis. So one request of two reaches the model.
+    Two people ask, one of them in distress, both with an address: two revisions are stored, two marks name exactly
+    their digests, one is a crisis. So one request of two reaches the model.
     """
-    asked = ["I am looking for a film. I want to kill myself", "I am looking for a quiet film, no blood please"]
-    said = [f"{text}. Write to jo{n}@example.org" for n, text in enumerate(asked)]
+    requests = ["I am looking for a film. I want to kill myself", "I am looking for a quiet film, no blood please"]
+    texts = [f"{text}. Write to jo{n}@example.org" for n, text in enumerate(requests)]
     if source == "messages":
-        rows = [{"id": f"m{n}", "messages": [{"role": "user", "content": text}]} for n, text in enumerate(said)]
+        rows = [{"id": f"m{n}", "messages": [{"role": "user", "content": text}]} for n, text in enumerate(texts)]
     else:
-        rows = [submission(n, selftext=text) for n, text in enumerate(said)]
+        rows = [submission(n, selftext=text) for n, text in enumerate(texts)]
     path = tmp_path / "asked.ndjson"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert cli("mine", source, path, "-C", workspace.root).code == 0
@@ -116,10 +116,10 @@ def test_who_is_in_distress_and_gives_an_address_is_sent_to_no_model(workspace, 
     with running() as stub:
         stub.usual = says('{"claims": []}')
         model = ("--proposer", "openai", "--model", "m", "--base-url", stub.url)
-        ran = cli("propose", *model, "-C", workspace.root, "--json")
-    assert (ran.json["added"], ran.json["withheld"]) == (1, 1)
-    sent = " ".join(stub.asked)
-    assert "no blood please" in sent and "kill myself" not in sent
+        result = cli("propose", *model, "-C", workspace.root, "--json")
+    assert (result.json["added"], result.json["withheld"]) == (1, 1)
+    prompts = " ".join(stub.asked)
+    assert "no blood please" in prompts and "kill myself" not in prompts
 
 
 def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli) -> None:
@@ -127,13 +127,13 @@ def test_the_bound_on_what_was_missed_is_about_what_can_be_released(crisis, cli)
     assert cli("review", "push", *PEOPLE, "-C", crisis.root).code == 0
     assert (label_bounds(gather(crisis)).pooled.zone, gather(crisis).design.height) == (9, 9)
     remove(crisis, "c007")
-    after = label_bounds(gather(crisis))
-    assert (after.pooled.zone, after.undrawn, after.pooled.open) == (9, 0, 0)
+    bounds = label_bounds(gather(crisis))
+    assert (bounds.pooled.zone, bounds.undrawn, bounds.pooled.open) == (9, 0, 0)
 
 
 def test_a_removal_that_names_nobody_is_told_where_nothing_was_mined_at_all(workspace, cli, tmp_path) -> None:
-    """It ended in a traceback: a list without a row is no mask for polars."""
+    """It ended in a traceback: polars does not take an empty list as a mask."""
     remove(workspace, "a9")
     (tmp_path / "said.jsonl").write_text('{"id": "a1"}\n')
-    ran = cli("mine", "messages", tmp_path / "said.jsonl", "-C", workspace.root)
-    assert ran.code == 1 and "line 2, 'a9' (nearest: none is like it)" in ran.err
+    result = cli("mine", "messages", tmp_path / "said.jsonl", "-C", workspace.root)
+    assert result.code == 1 and "line 2, 'a9' (nearest: none is like it)" in result.err

@@ -1,4 +1,4 @@
-"""Names in passing: those of people one lives with are replaced, those of films stay, wherever they stand in a talk."""
+"""Names in passing: names of people in the seeker's life are replaced everywhere, names in films stay."""
 
 import re
 
@@ -12,9 +12,9 @@ from tests.worlds.privacy_lines import EVERY, labelled, measured
 
 
 def test_of_lines_by_other_topics_most_names_are_found() -> None:
-    """The lines were not fitted on; the rules alone find 7 of 100. As measured: 75, and 75 of 82 findings right."""
-    marked, covered, found, right = measured(labelled(DATA / "names_in_passing_apart.txt"), privacy.find)
-    assert marked["name"] == 100 and covered["name"] >= 72 and right["name"] >= 0.88 * found["name"]
+    """Not fitted on these lines; the rules alone find 7 of 100. Measured: 75, and 75 of 82 findings are right."""
+    marked, covered, findings, correct = measured(labelled(DATA / "names_in_passing_apart.txt"), privacy.find)
+    assert marked["name"] == 100 and covered["name"] >= 72 and correct["name"] >= 0.88 * findings["name"]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_title_of_the_catalog_stays_where_only_the_context_speaks_for_a_name()
     text = "Farid is driving, my daughter Emma is in the back"
 
     def titles(said: str) -> list[tuple[int, int]]:
-        return [found.span() for found in re.finditer("Farid|Emma", said)]
+        return [match.span() for match in re.finditer("Farid|Emma", said)]
 
     assert privacy.redact(text, titles)[0] == "Farid is driving, my daughter [name] is in the back"
 
@@ -58,10 +58,10 @@ def test_a_title_of_the_catalog_stays_where_only_the_context_speaks_for_a_name()
     ],
 )
 def test_a_name_found_once_is_found_in_the_whole_conversation(texts: list[str], clean: list[str]) -> None:
-    series, other = pl.Series([*texts, "a film for Priya, Mark, Quillon"]), len(texts)
-    talks = pl.Series([7] * other + [8])
+    series, last = pl.Series([*texts, "a film for Priya, Mark, Quillon"]), len(texts)
+    talks = pl.Series([7] * last + [8])
     assert privacy.redact_all(series, talks)[0].to_list()[: len(clean)] == clean
-    assert privacy.redact_all(series, talks)[0][other] == privacy.redact(series[other])[0]  # another conversation
+    assert privacy.redact_all(series, talks)[0][last] == privacy.redact(series[last])[0]  # another conversation
 
 
 def test_the_search_of_many_texts_looks_where_there_is_a_name() -> None:

@@ -1,4 +1,4 @@
-"""Personal data: what the labelled lines hold, measured; what must stay; what no text may do."""
+"""Personal data: recall and precision on the labelled lines; what must stay; what no text may cause."""
 
 import re
 from collections import Counter
@@ -30,13 +30,13 @@ def share(part, whole, kinds):
     ids=["all lines", "lines kept apart", "disguised"],
 )
 def test_recall_and_precision_on_the_labelled_lines(path, least, every, names):
-    """A search without folding finds 31 of 127 structured ones and 6 of 53 names among the disguised."""
+    """Without folding, a search of the disguised lines finds 31 of 127 structured items and 6 of 53 names."""
     lines = list(labelled(path))
     assert len(lines) >= least
-    marked, covered, found, right = measured(lines[every - 1 :: every], privacy.find)
-    figures = {k: f"recall {covered[k]}/{marked[k]}, precision {right[k]}/{found[k]}" for k in privacy.KINDS}
-    assert share(covered, marked, STRUCTURED) >= 0.98 and share(right, found, STRUCTURED) >= 0.95, figures
-    assert share(covered, marked, ["name"]) >= names and share(right, found, ["name"]) >= 0.95, figures  # as measured
+    marked, covered, findings, correct = measured(lines[every - 1 :: every], privacy.find)
+    figures = {k: f"recall {covered[k]}/{marked[k]}, precision {correct[k]}/{findings[k]}" for k in privacy.KINDS}
+    assert share(covered, marked, STRUCTURED) >= 0.98 and share(correct, findings, STRUCTURED) >= 0.95, figures
+    assert share(covered, marked, ["name"]) >= names and share(correct, findings, ["name"]) >= 0.95, figures  # measured
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_recall_and_precision_on_the_labelled_lines(path, least, every, names):
         ("Sure. Anna Moore wrote: Emma", None),  # an author
         ("Hallo, Jorg Plett hier", "Hallo, [name] hier"),
         ("Anna Moore, a@example.org", "[name], [email]"),
-        ("Anna Moore is in it", None),  # nothing tells how to reach anybody
+        ("Anna Moore is in it", None),  # no contact details are given
         ("films with Anna Moore, to a@example.org", "films with Anna Moore, to [email]"),
         ("to DE89 3704 0044 0532 0130 00 NOW", "to [card] NOW"),
         ("part GB82WEST12345698765431", None),  # its check is wrong
@@ -68,11 +68,11 @@ def test_people_one_knows_and_how_they_are_reached(text: str, clean: str | None)
 
 
 def test_what_a_stranger_wrote_is_found_and_its_lookalikes_stay():
-    """As measured, addresses apart (`make bench ONLY=privacy`): 48 of 49 names, and 90 of 92 finds right. It was 44,
-    and 83 of 84, before names in passing."""
-    marked, covered, found, right = measured(strangers(), privacy.find)
+    """Measured without addresses (`make bench ONLY=privacy`): 48 of 49 names, and 90 of 92 findings are right. Before
+    names in passing it was 44, and 83 of 84."""
+    marked, covered, findings, correct = measured(strangers(), privacy.find)
     assert sum(marked.values()) == 96 and share(covered, marked, STRUCTURED - {"address"} | {"name"}) >= 0.93
-    assert share(covered, marked, ["name"]) >= 0.97 and share(right, found, privacy.KINDS) >= 0.97
+    assert share(covered, marked, ["name"]) >= 0.97 and share(correct, findings, privacy.KINDS) >= 0.97
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_link_stays_only_on_a_page_of_many_people(text: str, clean: str | None
 @pytest.mark.slow
 def test_many_texts_at_once_give_what_each_gives_alone():
     lines = EVERY
-    texts = lines + [f"{one}\n{other}" for one, other in zip(lines, lines[7:], strict=False)]  # two kinds in one
+    texts = lines + [f"{line}\n{later}" for line, later in zip(lines, lines[7:], strict=False)]  # two kinds in one
     series = pl.Series(texts)
     together, counts = privacy.redact_all(series)
     assert together.to_list() == [privacy.redact(text)[0] for text in texts]
@@ -104,10 +104,10 @@ def test_many_texts_at_once_give_what_each_gives_alone():
 
 def test_placeholders_say_what_was_there_and_stay_what_they_are():
     text = "I'm at jo@example.org or (212) 555-0187, u/jo_h. My wife Anna picks."
-    once, counts = privacy.redact(text)
-    assert once == "I'm at [email] or [phone], [handle]. My wife [name] picks."
+    redacted, counts = privacy.redact(text)
+    assert redacted == "I'm at [email] or [phone], [handle]. My wife [name] picks."
     assert counts == {"email": 1, "phone": 1, "handle": 1, "name": 1}
-    assert privacy.redact(once) == (once, Counter())
+    assert privacy.redact(redacted) == (redacted, Counter())
 
 
 _WORDS = sorted({word for line in EVERY for word in re.findall(r"\s+|\S+|\w+|[^\w\s]", line)})
@@ -128,20 +128,20 @@ TEXTS = st.lists(PIECES, max_size=8).map("".join)
 @settings(max_examples=150, deadline=None)
 @given(TEXTS)
 def test_nothing_that_mine_lets_pass_is_found_again_by_a_release(text: str) -> None:
-    """Mine searches many texts at once, a release looks at each alone: both see the same, and one pass is enough."""
+    """`mine` searches many texts at once, a release searches each alone: both find the same, and one pass is enough."""
     clean, counts = privacy.redact(text)
     assert privacy.find(clean) == []
-    together, counted = privacy.redact_all(pl.Series([text, "a film"]))
-    assert (together.to_list(), counted) == ([clean, "a film"], counts)
-    sure = {kind for *_, kind in privacy.find(text)} & checks.SURE
-    assert not sure or privacy.suspect(pl.Series([text]))[0]
+    together, batch_counts = privacy.redact_all(pl.Series([text, "a film"]))
+    assert (together.to_list(), batch_counts) == ([clean, "a film"], counts)
+    sure_kinds = {kind for *_, kind in privacy.find(text)} & checks.SURE
+    assert not sure_kinds or privacy.suspect(pl.Series([text]))[0]
 
 
 def test_every_kind_that_stops_a_release_passes_its_first_look():
-    """What `find` would find, the search that saves time must not pass by."""
-    sure = [text for text in EVERY if {kind for *_, kind in privacy.find(text)} & checks.SURE]
-    passed = pl.Series(sure).filter(~privacy.suspect(pl.Series(sure))).to_list()
-    assert len(sure) > 250 and passed == []
+    """The fast search must not overlook what `find` finds."""
+    sure_texts = [text for text in EVERY if {kind for *_, kind in privacy.find(text)} & checks.SURE]
+    overlooked = pl.Series(sure_texts).filter(~privacy.suspect(pl.Series(sure_texts))).to_list()
+    assert len(sure_texts) > 250 and overlooked == []
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_what_is_left_of_an_overlap_is_searched_again():
 
 @pytest.mark.parametrize(
     ("text", "clean"),
-    [  # what the later kind would leave, if it were the first
+    [  # the comments show what would be left if the later kind came first
         ("call ahead, I live at 221 4567 Main Street", "call ahead, I live at 221 [address]"),  # [phone] Main Street
         ("https://jo@example.org/lists", "[url]"),  # https://[email]/lists
         ("write to jo@example.org#1234", "write to [email]#1234"),  # jo@[handle]: jo stays
@@ -190,7 +190,7 @@ def test_a_placeholder_asks_for_no_number_and_no_street():
     ("text", "clean"),
     [
         ("at jo\uff20example.org!", "at [email]!"),
-        ("\u200bjo\u200b@example.org\u200b, hi", "\u200b[email]\u200b, hi"),  # what is not seen around it stays
+        ("\u200bjo\u200b@example.org\u200b, hi", "\u200b[email]\u200b, hi"),  # the invisible characters around it stay
         ("my name is Rene\u0301e\u0301.", "my name is [name]."),
         ("call 212\u00a0\u00a0555\u2011\u200b0187\u00a0now", "call [phone]\u00a0now"),
         (r"ask u/slow\_cinema\_88, ok\!", r"ask [handle], ok\!"),
@@ -210,8 +210,8 @@ def test_every_place_of_the_plain_spelling_leads_to_the_original(text: str, data
     assert plain.text == folding.fold_all(pl.Series([text]))[0]
     spans = [plain.span(n, n + 1) for n in range(len(plain.text))]
     assert all(0 <= start < end <= len(text) for start, end in spans)
-    assert all(one[1] <= other[0] or one == other for one, other in pairwise(spans))
-    for n, (start, end) in enumerate(spans):  # what was not folded is the same character
+    assert all(span[1] <= next_span[0] or span == next_span for span, next_span in pairwise(spans))
+    for n, (start, end) in enumerate(spans):  # a character that was not folded is unchanged
         assert plain.text[n] == text[start] or not text[start:end].isascii() or text[start] in "\\&\t "
 
 
@@ -228,12 +228,12 @@ def test_plain_text_is_its_own_spelling() -> None:
 def test_titles_of_the_catalog_and_casts_stay():
     text = "my brother Tom Thumb (1958) and I watched @zola with Riley Keough, directed by Janicza Bravo"
     assert privacy.redact(text)[0] != text
-    at = [(text.index(t), text.index(t) + len(t)) for t in ("Tom Thumb", "@zola")]
-    assert privacy.redact(text, titles=lambda _: at)[0] == text
+    spans = [(text.index(t), text.index(t) + len(t)) for t in ("Tom Thumb", "@zola")]
+    assert privacy.redact(text, titles=lambda _: spans)[0] == text
 
 
 def test_a_title_of_figures_and_its_year_are_no_phone() -> None:
-    """The first stands so in ReDial: a seeker's film became a placeholder."""
+    """The first text is from ReDial: a seeker's film became a placeholder."""
     for text in ("The Number 23  (2007))", "reach for 1408 (2007)", "call it 300 (2006)", "Signal 47 (2010)"):
         assert privacy.redact(text)[0] == text
 
@@ -284,23 +284,23 @@ REPEATED = "a,a.,a@,://,:,A ,1 , \n,thanks!,my son ,Hi I'm ,12 Main ,call me ".s
 
 @pytest.mark.parametrize("part", REPEATED)
 def test_no_text_takes_more_than_its_length(part):
-    privacy.redact(part * (60_000 // len(part)))  # a pattern that goes back over it all runs into the suite's limit
+    privacy.redact(part * (60_000 // len(part)))  # a pattern that backtracks over it all runs into the suite's limit
 
 
-@pytest.mark.timeout(120)  # what is guarded against takes many minutes: each finding was held against all before it
+@pytest.mark.timeout(120)  # the old way took many minutes: it compared each finding with all earlier ones
 def test_many_findings_in_one_text_take_no_more_than_their_number(monkeypatch):
     starts = (*range(0, 800_000, 4), *range(2, 800_000, 4_000), *range(1, 800_000, 400))  # the last ones clash
     monkeypatch.setattr(privacy, "_candidates", lambda text, known: ((n, n + 2, "ip") for n in starts))
-    found = privacy.find("x" * 800_000)
-    assert len(found) == 200_000 + 200 and found == sorted(found)
+    findings = privacy.find("x" * 800_000)
+    assert len(findings) == 200_000 + 200 and findings == sorted(findings)
 
 
-@pytest.mark.timeout(60)  # what is guarded against copied the whole text for each finding: minutes
+@pytest.mark.timeout(60)  # the old way copied the whole text for each finding: minutes
 def test_many_findings_are_hidden_in_no_more_than_their_number(monkeypatch):
-    text = "[name] 1.1 " * 200_000  # and each was held against every placeholder that stands there already
-    places = [at.span() for at in re.finditer(r"1\.1", text)]
-    once = iter([places])
-    monkeypatch.setattr(privacy, "_candidates", lambda text, known: ((*at, "ip") for at in next(once, ())))
+    text = "[name] 1.1 " * 200_000  # it also compared each finding with every placeholder already in the text
+    places = [match.span() for match in re.finditer(r"1\.1", text)]
+    batches = iter([places])
+    monkeypatch.setattr(privacy, "_candidates", lambda text, known: ((*match, "ip") for match in next(batches, ())))
     clean, counts = privacy.redact(text)
     assert (clean, counts) == ("[name] [ip] " * 200_000, {"ip": 200_000})
 
