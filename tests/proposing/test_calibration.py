@@ -1,4 +1,4 @@
-"""What the figures of propose-score mean, by hand, and the command on the demo's gold and on labels."""
+"""The figures of propose-score, worked out by hand, and the command on the demo's gold and on labels."""
 
 from typing import Any
 
@@ -18,18 +18,18 @@ def row(subject: str, trait: str, confidence: float = 0.9, *spans: tuple[int, in
 def test_right_wrong_missed_and_open() -> None:
     truth = Truth({("a", "gore"): "explicit", ("b", "gore"): "implicit", ("z", "gore"): None}, {("c", "gore")}, {"a"})
     claims = [row("a", "gore"), row("a", "needles"), row("c", "gore"), row("b", "needles")]
-    found = calibration.score(claims, {"a", "b", "c"}, truth)
-    # judged: a gore right, a needles wrong (a was read whole), c gore wrong; b needles nobody knows; z was not read
-    assert found["all"] == {"precision": 1 / 3, "recall": 1 / 2, "f1": 0.4, "right": 1, "claimed": 3, "wanted": 2}
-    assert (found["open"], found["recall_of"]) == (1, {"explicit": 1.0, "implicit": 0.0})
-    assert found["traits"]["needles"]["precision"] == 0 and found["traits"]["needles"]["recall"] is None
+    scores = calibration.score(claims, {"a", "b", "c"}, truth)
+    # judged: a gore right, a needles wrong (a was read whole), c gore wrong; b needles is unknown; z was not read
+    assert scores["all"] == {"precision": 1 / 3, "recall": 1 / 2, "f1": 0.4, "right": 1, "claimed": 3, "wanted": 2}
+    assert (scores["open"], scores["recall_of"]) == (1, {"explicit": 1.0, "implicit": 0.0})
+    assert scores["traits"]["needles"]["precision"] == 0 and scores["traits"]["needles"]["recall"] is None
 
 
 def test_ece_is_the_weighted_gap() -> None:
-    confidence, right = np.array([0.95, 0.95, 0.95, 0.95, 0.55, 0.55]), np.array([1.0, 1, 1, 0, 0, 0])
+    confidence, correct = np.array([0.95, 0.95, 0.95, 0.95, 0.55, 0.55]), np.array([1.0, 1, 1, 0, 0, 0])
     # bin 0.9-1: 4 claims, |0.95 - 0.75| = 0.2; bin 0.5-0.6: 2 claims, 0.55; (4 x 0.2 + 2 x 0.55) / 6
-    assert calibration.ece(confidence, right) == pytest.approx(1.9 / 6)
-    assert [r["n"] for r in calibration.reliability(confidence, right)] == [2, 4]
+    assert calibration.ece(confidence, correct) == pytest.approx(1.9 / 6)
+    assert [r["n"] for r in calibration.reliability(confidence, correct)] == [2, 4]
     assert calibration.ece(np.array([]), np.array([])) is None
     assert calibration.reliability(np.array([1.0]), np.array([1.0]))[0]["high"] == 1.0
 
@@ -41,7 +41,7 @@ def test_evidence_is_compared_letter_by_letter() -> None:
         row("b", "gore", 0.9, (0, 15, 25)),
         row("c", "gore", 0.9, (1, 10, 20)),
     ]
-    # a is it; b shares 5 of 15 letters; c is another turn
+    # a is exact; b shares 5 of 15 letters; c is in another turn
     assert calibration.evidence(claims, truth) == {
         "touches": pytest.approx(2 / 3), "exact": pytest.approx(1 / 3), "iou": pytest.approx((1 + 1 / 3) / 3),
     }  # fmt: skip
@@ -49,8 +49,8 @@ def test_evidence_is_compared_letter_by_letter() -> None:
 
 def test_isotonic_pools_what_falls() -> None:
     # shares 0.0, 1.0, 0.5 at 0.2, 0.6, 0.8: the last two pool to (1 + 0.5 x 2) / 3
-    confidence, right = np.array([0.2, 0.6, 0.8, 0.8]), np.array([0.0, 1, 1, 0])
-    steps = calibration.isotonic(confidence, right)
+    confidence, correct = np.array([0.2, 0.6, 0.8, 0.8]), np.array([0.0, 1, 1, 0])
+    steps = calibration.isotonic(confidence, correct)
     assert steps.upto == (0.2, 0.8) and steps.share == pytest.approx((0.0, 2 / 3))
     assert [steps.of(c) for c in (0.1, 0.2, 0.21, 0.9)] == pytest.approx([0, 0, 2 / 3, 2 / 3])
 

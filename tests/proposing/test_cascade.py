@@ -14,9 +14,9 @@ from tests.worlds.model_replies import TEXTS, Cli, fill, options, price, said
 
 
 def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    ran = ask("--proposer", "openai:small,openai:large").json
-    assert (ran["small"]["in"], ran["large"]["in"]) == (3, 1)
-    assert (ran["in"], ran["added"]) == (4, 4)
+    result = ask("--proposer", "openai:small,openai:large").json
+    assert (result["small"]["in"], result["large"]["in"]) == (3, 1)
+    assert (result["in"], result["added"]) == (4, 4)
     asked_large = [b for b in stub.bodies if b["model"] == "large"]
     assert len(asked_large) == 2  # the probe and the text with the maybe
     rows = store.read(workspace, tables.PROPOSALS).select("subject", "proposer", "verdict").sort("subject", "proposer")
@@ -25,19 +25,19 @@ def test_a_cascade_asks_the_next_only_about_doubts(ask: Any, workspace: store.Wo
 
 
 def test_the_third_of_a_cascade_reads_what_the_second_left_in_doubt(ask: Any) -> None:
-    ran = ask("--proposer", "openai:small,openai:large,openai:huge").json
-    # of the sure claim on "no blood for me please" the second was never asked: its silence is no dispute
-    assert [ran[name]["in"] for name in ("small", "large", "huge")] == [3, 1, 0]
+    result = ask("--proposer", "openai:small,openai:large,openai:huge").json
+    # `large` was never asked about the sure claim on "no blood for me please": its silence is no dispute
+    assert [result[name]["in"] for name in ("small", "large", "huge")] == [3, 1, 0]
 
 
 def test_a_jury_reads_everything_and_keeps_every_vote(ask: Any, workspace: store.Workspace) -> None:
-    ran = ask("--proposer", "jury").json
-    assert (ran["small"]["in"], ran["large"]["in"], ran["added"]) == (3, 3, 6)
+    result = ask("--proposer", "jury").json
+    assert (result["small"]["in"], result["large"]["in"], result["added"]) == (3, 3, 6)
     readers = store.read(workspace, tables.READINGS)["proposer"].value_counts().sort("proposer")
     assert readers.rows() == [("large", 3), ("small", 3)]
 
 
-# ---- who is asked next, on tables
+# ---- which texts the next model reads, on tables
 
 
 def test_doubt_is_unsure_the_band_or_a_dispute() -> None:
@@ -47,23 +47,23 @@ def test_doubt_is_unsure_the_band_or_a_dispute() -> None:
         ("edge", "gore", "a", "present", 0.7),
         ("unsure", "gore", "a", "unsure", 0.9),
         ("apart", "gore", "rules", "present", 0.9),  # the model is silent
-        ("quiet", "gore", "a", "present", 0.9),  # the rules are: no dispute
+        ("quiet", "gore", "a", "present", 0.9),  # the rules are silent: no dispute
     )
     subjects = ["sure", "band", "edge", "unsure", "apart", "quiet", "nothing"]
-    how: dict[str, Any] = {"read": subjects, "band": (0.3, 0.7), "skip_silent": False}
-    assert votes.escalated(subjects, rows, [("rules", "v")], **how) == set(subjects)
-    assert votes.escalated(subjects, rows, [("rules", "v")], **how | {"skip_silent": True}) == {"apart"}
-    foreign = how | {"skip_silent": True, "read": subjects[:-2], "foreign": ["nothing"]}
-    # `quiet` is still to be read, as under --limit: a model was paid to read it first
+    options: dict[str, Any] = {"read": subjects, "band": (0.3, 0.7), "skip_silent": False}
+    assert votes.escalated(subjects, rows, [("rules", "v")], **options) == set(subjects)
+    assert votes.escalated(subjects, rows, [("rules", "v")], **options | {"skip_silent": True}) == {"apart"}
+    foreign = options | {"skip_silent": True, "read": subjects[:-2], "foreign": ["nothing"]}
+    # `quiet` is not read yet, as under --limit: a model was paid to read it first
     assert votes.escalated(subjects, rows, [("rules", "v")], **foreign) == {"apart", "nothing"}
-    assert votes.escalated(subjects, rows, [("rules", "v"), ("a", "v")], **how) == {"band", "unsure", "apart"}
+    assert votes.escalated(subjects, rows, [("rules", "v"), ("a", "v")], **options) == {"band", "unsure", "apart"}
 
 
 def test_who_was_not_asked_disputes_nothing() -> None:
-    rows = said(("sure", "gore", "a", "present", 0.9), ("both", "gore", "a", "present", 0.5))  # b read `both` alone
-    who = [("a", "v"), ("b", "v")]
-    how: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
-    assert votes.escalated(["sure", "both"], rows, who, read={"both"}, **how) == {"both"}
+    rows = said(("sure", "gore", "a", "present", 0.9), ("both", "gore", "a", "present", 0.5))  # b read only `both`
+    proposers = [("a", "v"), ("b", "v")]
+    options: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
+    assert votes.escalated(["sure", "both"], rows, proposers, read={"both"}, **options) == {"both"}
 
 
 # ---- money
@@ -71,37 +71,37 @@ def test_who_was_not_asked_disputes_nothing() -> None:
 
 def test_what_was_spent_is_kept_per_model_and_run(ask: Any, cli: Cli, workspace: store.Workspace) -> None:
     price(workspace, "small")
-    ran = ask("--proposer", "openai:small").json
-    assert ran["usd"] == pytest.approx(3 * (7 * 10 + 3 * 100) / 1e6)  # 7 tokens in and 3 out each
+    result = ask("--proposer", "openai:small").json
+    assert result["usd"] == pytest.approx(3 * (7 * 10 + 3 * 100) / 1e6)  # 7 tokens in and 3 out each
     fill(workspace, *TEXTS, "one more")
     ask("--proposer", "openai:small")
     bills = store.read(workspace, tables.SPEND)
     assert (bills["run"].n_unique(), bills["requests"].sum()) == (2, 4)
-    told = cli("status", "-C", workspace.root, "--json").json["spent"]["small"]
-    assert (told["requests"], told["usd"]) == (4, pytest.approx(4 * 370 / 1e6))
+    spent = cli("status", "-C", workspace.root, "--json").json["spent"]["small"]
+    assert (spent["requests"], spent["usd"]) == (4, pytest.approx(4 * 370 / 1e6))
 
 
 @pytest.mark.slow
 def test_a_budget_stops_before_it_is_exceeded(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
     fill(workspace, *(f"text {n}" for n in range(40)))
     price(workspace, "small")
-    # an answer may cost 2,000 x 100 / 1e6 = 0.2 USD and more, and comes to 0.00037: the limit leaves room for a few
-    ran = blank("--proposer", "openai:small", "--budget-usd", "0.25").json
-    assert ran["added"] == 40  # each is settled before the next is held: one at a time fits
+    # an answer may cost 2,000 x 100 / 1e6 = 0.2 USD and more, and really costs 0.00037: the limit allows a few
+    result = blank("--proposer", "openai:small", "--budget-usd", "0.25").json
+    assert result["added"] == 40  # each is settled before the next is reserved: one at a time fits
     fill(workspace, *(f"another text {n}" for n in range(40)))
-    sent = len(stub.asked)
-    ran = blank("--proposer", "openai:small", "--budget-usd", "0.1").json
-    assert (ran["added"], ran["requests"], ran["dropped"]) == (0, 0, {"budget reached": 40})
-    assert len(stub.asked) == sent  # not even what a server is asked at the start
+    requests = len(stub.asked)
+    result = blank("--proposer", "openai:small", "--budget-usd", "0.1").json
+    assert (result["added"], result["requests"], result["dropped"]) == (0, 0, {"budget reached": 40})
+    assert len(stub.asked) == requests  # not even the first probe of a server
 
 
 def test_two_commands_pay_for_nothing_twice(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """Without a budget both asked all: of 12 conversations 24 answers were paid for."""
+    """Without a budget both commands asked everything: 24 answers were paid for 12 conversations."""
     price(workspace, "small")
-    with store.alone(workspace, "propose by a model"):  # as the other one does
+    with store.alone(workspace, "propose by a model"):  # as the other command does
         for budget in ((), ("--budget-usd", "1")):
-            ran = ask("--proposer", "openai:small", *budget)
-            assert ran.code == 1 and "another `propose by a model` is at work" in ran.err and not stub.asked
+            result = ask("--proposer", "openai:small", *budget)
+            assert result.code == 1 and "another `propose by a model` is at work" in result.err and not stub.asked
         assert ask("--budget-usd", "1").json["added"] == 3  # the rules spend nothing
     assert ask("--proposer", "openai:small", "--budget-usd", "1").json["added"] == 3
 
@@ -109,11 +109,11 @@ def test_two_commands_pay_for_nothing_twice(ask: Any, workspace: store.Workspace
 def test_a_budget_without_prices_names_the_section_that_lacks_them(ask: Any, cli: Cli, workspace) -> None:
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text() + '[propose.models.mine]\nmodel = "as-its-server-says"\n')
-    ran = ask("--proposer", "openai:mine", "--budget-usd", "1")
-    assert ran.code == 1 and "a budget needs prices: [propose.models.mine]" in ran.err
-    options(workspace, "budget_usd = 1.0")  # of all that the workspace spends
-    ran = cli("propose-score", "-C", workspace.root, "--proposer", "openai:mine", "--deletion")
-    assert ran.code == 1 and "a budget needs prices: [propose.models.mine]" in ran.err
+    result = ask("--proposer", "openai:mine", "--budget-usd", "1")
+    assert result.code == 1 and "a budget needs prices: [propose.models.mine]" in result.err
+    options(workspace, "budget_usd = 1.0")  # for everything the workspace spends
+    result = cli("propose-score", "-C", workspace.root, "--proposer", "openai:mine", "--deletion")
+    assert result.code == 1 and "a budget needs prices: [propose.models.mine]" in result.err
 
 
 def test_cached_tokens_are_cheaper() -> None:
@@ -127,7 +127,7 @@ def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> N
     ask("--proposer", "openai:small")
     fill(workspace, "a", "b", "c", *TEXTS)
     after = ask("--proposer", "openai:small", "--dry-run", "--limit", "3").json["estimated_tokens_in"]
-    assert after == 3 * 7 < before  # the stub bills 7 tokens for any request, and that is what is expected now
+    assert after == 3 * 7 < before  # the stub bills 7 tokens for any request, and the estimate has learned it
     assert Habit().bytes_per_token == 4
 
 
@@ -136,13 +136,13 @@ def test_the_budget_learns_from_bills(ask: Any, workspace: store.Workspace) -> N
 
 def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     ask("--proposer", "openai:small")
-    own = "# conversation\nOnly what is said outright.\n{traits}\n# item\nPlots.\n{traits}\n"
-    (workspace.root / "strict.md").write_text(own)
+    prompt = "# conversation\nOnly what is said outright.\n{traits}\n# item\nPlots.\n{traits}\n"
+    (workspace.root / "strict.md").write_text(prompt)
     options(workspace, 'prompt = "strict.md"')
     assert ask("--proposer", "openai:small").json["added"] == 3
     assert stub.bodies[-1]["messages"][0]["content"].startswith("Only what is said outright.\n- ")
-    made = store.read(workspace, tables.READINGS)["version"].unique()
-    assert sorted(v.rsplit("-", 1)[0] for v in made) == ["propose-v1", "strict"]
+    versions = store.read(workspace, tables.READINGS)["version"].unique()
+    assert sorted(v.rsplit("-", 1)[0] for v in versions) == ["propose-v1", "strict"]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
     ],
 )
 def test_a_mistake_is_one_line(ask: Any, words: Any, said: str) -> None:
-    ran: Ran = ask(*words)
-    assert ran.code == 1 and said in ran.err and ran.err.count("\n") == 1
+    result: Ran = ask(*words)
+    assert result.code == 1 and said in result.err and result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_a_mistake_is_one_line(ask: Any, words: Any, said: str) -> None:
 def test_what_no_model_would_be_told_of_a_prompt_is_one_line(ask: Any, workspace, stub, own, found) -> None:
     (workspace.root / "p.md").write_text(own)
     options(workspace, 'prompt = "p.md"')
-    ran = ask("--proposer", "openai:small")
-    assert ran.code == 1 and found in ran.err and ran.err.count("\n") == 1 and not stub.asked
+    result = ask("--proposer", "openai:small")
+    assert result.code == 1 and found in result.err and result.err.count("\n") == 1 and not stub.asked
 
 
 def test_turns_that_give_orders_are_kept_with_the_reading(blank: Any, workspace: store.Workspace) -> None:

@@ -1,4 +1,4 @@
-"""What counts as true of a claim."""
+"""Which labels count as the truth about a claim."""
 
 from saferec_builder.proposing import corpus, human_labels as ground_truth
 from saferec_builder.storage import tables, workspace as store
@@ -7,9 +7,9 @@ from tests.worlds.model_replies import fill
 
 def test_a_claim_that_became_a_label_unread_bears_nobody_out(workspace: store.Workspace) -> None:
     fill(workspace, "no blood", "blood?")
-    one = {"kind": "sensitivity", "trait": "gore", "verdict": "present", "form": "explicit", "spans": [], "reviews": []}
+    row = {"kind": "sensitivity", "trait": "gore", "verdict": "present", "form": "explicit", "spans": [], "reviews": []}
     rows = [
-        one | {"label": name, "subject": name, "digest": tables.digest(text), "method": method, "simulated": False}
+        row | {"label": name, "subject": name, "digest": tables.digest(text), "method": method, "simulated": False}
         for name, text, method in (("c0", "no blood", "agreed"), ("c1", "blood?", "auto"))
     ]
     store.append(workspace, tables.LABELS, tables.LABELS.frame(rows))

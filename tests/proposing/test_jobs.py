@@ -1,4 +1,4 @@
-"""In which order a proposer reads what it has not read yet, where a model has refused some of it."""
+"""The order in which a proposer reads unread texts after a model has refused some of them."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def refusing(way: Any) -> Any:
 def test_texts_that_a_server_refuses_hold_up_no_others(
     blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each run began with the same texts, gave up after so many refusals in a row, and read no new conversation."""
+    """Each run began with the same texts, gave up after GIVE_UP_AFTER refusals, and read no new conversation."""
     monkeypatch.setattr(client, "GIVE_UP_AFTER", 3)
     texts = ["blood 0", "odd 1", "blood 2", "odd 3", "blood 4", "odd 5", "blood 6", "odd 7"]
 
@@ -34,21 +34,21 @@ def test_texts_that_a_server_refuses_hold_up_no_others(
 def test_what_was_never_sent_is_no_text_that_a_server_refuses(
     blank: Any, workspace: store.Workspace, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run that gave up leaves a row for each text, also for those that it did not come to."""
+    """A run that gave up leaves a row for each text, also for those that it did not reach."""
     monkeypatch.setattr(client, "GIVE_UP_AFTER", 2)
     fill(workspace, "odd 0", "odd 1", "blood 2", "blood 3")
     stub.usual = refusing(status(400))
-    first = blank("--proposer", "openai:small").json
-    assert first["dropped"] == {"bad request": 2, "every request refused": 2}
+    summary = blank("--proposer", "openai:small").json
+    assert summary["dropped"] == {"bad request": 2, "every request refused": 2}
     assert blank("--proposer", "openai:small").json["added"] == 2
 
 
 def test_a_limit_comes_to_all_texts(blank: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """The first texts had a paid answer of no use: each run looked at these, and at no other."""
+    """The first texts had a useless paid answer: each run looked only at these."""
     fill(workspace, "odd 0", "odd 1", *(f"blood {n}" for n in range(2, 5)))
     stub.usual = refusing(says(None, refusal="I cannot"))
-    made = [blank("--proposer", "openai:small", "--limit", "2").json for _ in range(3)]
-    assert [(ran["added"], ran["requests"], ran["already_paid"]) for ran in made] == [(0, 2, 0), (2, 2, 2), (1, 1, 2)]
-    assert [ran.get("not_read_yet", 0) for ran in made] == [3, 1, 0]
-    again = blank("--proposer", "openai:small", "--limit", "1", "--retry-failed").json  # these are paid for anew
-    assert (again["requests"], again["not_read_yet"]) == (1, 1)
+    runs = [blank("--proposer", "openai:small", "--limit", "2").json for _ in range(3)]
+    assert [(run["added"], run["requests"], run["already_paid"]) for run in runs] == [(0, 2, 0), (2, 2, 2), (1, 1, 2)]
+    assert [run.get("not_read_yet", 0) for run in runs] == [3, 1, 0]
+    retried = blank("--proposer", "openai:small", "--limit", "1", "--retry-failed").json  # these are paid for again
+    assert (retried["requests"], retried["not_read_yet"]) == (1, 1)

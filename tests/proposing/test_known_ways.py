@@ -1,4 +1,4 @@
-"""How a model is asked is found once."""
+"""The form in which a model accepts requests is determined once."""
 
 from typing import Any
 

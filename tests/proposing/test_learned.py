@@ -1,4 +1,4 @@
-"""The learned proposer: a score for everything, claims with their clause, and none before there are labels enough."""
+"""The learned proposer: a score for everything, claims with their clause, no claims before there are enough labels."""
 
 import numpy as np
 import polars as pl
@@ -27,48 +27,48 @@ def rows(ws: store.Workspace, **which: str) -> pl.DataFrame:
 
 def test_it_joins_the_rules_and_claims_with_the_clause_that_carries_the_score(workspace: store.Workspace) -> None:
     texts, bars = world(workspace, 130, 6), list[Bar]()
-    told = propose(workspace, progress=drawn(bars)).counts
-    assert (bars[0].total, bars[0].done) == (FOLDS, FOLDS)  # minutes of training, with nothing to be seen, once
-    assert str(told.figures["of_learned"]).startswith("proposes beside the rules: cross-validated precision 1.00")
-    assert rows(workspace).height == len(texts) * len(workspace.taxonomy.slugs)  # a score for each of both
+    counts = propose(workspace, progress=drawn(bars)).counts
+    assert (bars[0].total, bars[0].done) == (FOLDS, FOLDS)  # training takes minutes and once showed no progress
+    assert str(counts.figures["of_learned"]).startswith("proposes beside the rules: cross-validated precision 1.00")
+    assert rows(workspace).height == len(texts) * len(workspace.taxonomy.slugs)  # a score for each text and trait
     claims = rows(workspace, verdict="present").filter(pl.col("subject").is_in([f"c{n}" for n in range(130, 136)]))
     assert sorted(claims.select("subject", "trait").rows()) == [(f"c{n}", "animal_harm") for n in (130, 132, 134)]
     assert {s["quote"] for spans in claims["spans"] for s in spans} == {
         "We lost little Bruno at the vet, so something calm."
     }
-    again = propose(workspace).counts
-    assert (again.added, again.skipped) == (0, 2 * len(texts)) and "of_learned" not in again.figures
-    label(workspace, texts[:1], ["absent"])  # somebody changes their mind: another model reads all
+    rerun = propose(workspace).counts
+    assert (rerun.added, rerun.skipped) == (0, 2 * len(texts)) and "of_learned" not in rerun.figures
+    label(workspace, texts[:1], ["absent"])  # somebody changes their mind: a new model reads all
     assert propose(workspace, "learned").counts.added == len(texts)
 
 
 def test_with_few_labels_it_scores_and_claims_nothing(workspace: store.Workspace, monkeypatch) -> None:
     texts = world(workspace, 8, 2)
-    with monkeypatch.context() as untrained:  # that there are too few is known before a minute is spent on training
-        untrained.delattr(linear_text, "cross_fit")
+    with monkeypatch.context() as patch:  # the labels are counted before any time is spent on training
+        patch.delattr(linear_text, "cross_fit")
         assert str(propose(workspace).counts.figures["of_learned"]).startswith("scores only: people have found ")
     assert rows(workspace).is_empty()
     with pytest.raises(UsageError, match="has read nothing"):
         score(workspace, "learned")
     propose(workspace, "learned", limit=3)
-    propose(workspace)  # that somebody has asked for it once makes it no better
+    propose(workspace)  # a request by name does not make it join the default proposers
     assert rows(workspace)["subject"].n_unique() == 3
     propose(workspace, "learned")
     assert set(rows(workspace)["verdict"]) == {"absent"}
-    top = rows(workspace, trait="animal_harm").sort("confidence")["subject"].to_list()
-    assert top.index("c8") < top.index("c9") and len(top) == len(texts)  # the loss that nobody labelled comes first
+    ranked = rows(workspace, trait="animal_harm").sort("confidence")["subject"].to_list()
+    assert ranked.index("c8") < ranked.index("c9") and len(ranked) == len(texts)  # the unlabelled loss ranks first
     with pytest.raises(UsageError, match="reads conversations"):
         fill_items(workspace)
         propose(workspace, "learned", items=True)
 
 
 def test_a_trait_that_too_little_is_known_of_has_no_score(workspace: store.Workspace, monkeypatch, caplog) -> None:
-    """One half everywhere would come first in every queue, and be a claim under a low threshold."""
-    texts, without = world(workspace, 130), cues.traits() - {"gore"}
-    monkeypatch.setattr(cues, "traits", lambda: without)
+    """A score of one half everywhere would come first in every queue, and be a claim under a low threshold."""
+    texts, covered = world(workspace, 130), cues.traits() - {"gore"}
+    monkeypatch.setattr(cues, "traits", lambda: covered)
     label(workspace, texts[:1], ["present"], trait="gore")
     propose(workspace, "learned", limit=3)
-    assert "gore" not in set(rows(workspace)["trait"]) and rows(workspace)["trait"].n_unique() == len(without)
+    assert "gore" not in set(rows(workspace)["trait"]) and rows(workspace)["trait"].n_unique() == len(covered)
     assert "learned scores no gore: the rules know no words for them, and fewer than 10 texts" in caplog.text
 
 
@@ -80,7 +80,7 @@ def fill_items(ws: store.Workspace) -> None:
 
 def test_thresholds_weigh_precision_twice() -> None:
     # 1.25 P R / (.25 P + R): from .75 on P 1, R 1/3: .71; from .7 on P 2/3, R 2/3: .67; from .5 on P 3/5, R 1: .65
-    scores, right = np.array([0.92, 0.72, 0.71, 0.52, 0.51]), np.array([True, False, True, False, True])
-    assert learned.best(scores, right) > 0.72
+    scores, correct = np.array([0.92, 0.72, 0.71, 0.52, 0.51]), np.array([True, False, True, False, True])
+    assert learned.best(scores, correct) > 0.72
     # one more right at .73: from .75 on 1, 1/4: .63; from .55 to .7 on 3/4, 3/4: .75, the middle of the four
-    assert learned.best(np.append(scores, 0.73), np.append(right, True)) == pytest.approx(0.65)
+    assert learned.best(np.append(scores, 0.73), np.append(correct, True)) == pytest.approx(0.65)

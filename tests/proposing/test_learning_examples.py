@@ -1,4 +1,4 @@
-"""What is learned from: nothing that measures it, and no text that is held out."""
+"""The learning examples: none is used for measuring, and none is held out."""
 
 import csv
 import hashlib
@@ -28,22 +28,22 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     frame = store.read(workspace, tables.CONVERSATIONS)
     split = splits.assign(frame, splits.shares(workspace.config.splits))
     tested = split.filter(split="test")["conversation"].to_list()
-    before = [c for c in frame["conversation"] if c not in tested]
-    assert tested and learned_from(workspace, texts) == set(before)
-    whys = dict(zip(before, ("audit", "control", "gold", "proposed", "band", "held_back", "census"), strict=False))
-    given = [("sensitivity", c, "ann", "reviewer", "d", why, "push-1") for c, why in whys.items()]
-    store.append(workspace, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame(given))
-    known = [("sensitivity", before[7], ["animal_harm"])]
-    store.append(workspace, tables.GOLD, tables.GOLD.frame(known))
-    assert learned_from(workspace, texts) == set(before) - {*before[:3], before[7]}
-    same = [(name, 0, before[0]) for name in (before[0], before[8])]  # nor from what says the same as an audited one
-    store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(same))
-    assert learned_from(workspace, texts) == set(before) - {*before[:3], *before[7:9]}
+    untested = [c for c in frame["conversation"] if c not in tested]
+    assert tested and learned_from(workspace, texts) == set(untested)
+    reasons = dict(zip(untested, ("audit", "control", "gold", "proposed", "band", "held_back", "census"), strict=False))
+    assignments = [("sensitivity", c, "ann", "reviewer", "d", reason, "push-1") for c, reason in reasons.items()]
+    store.append(workspace, tables.ASSIGNMENTS, tables.ASSIGNMENTS.frame(assignments))
+    gold = [("sensitivity", untested[7], ["animal_harm"])]
+    store.append(workspace, tables.GOLD, tables.GOLD.frame(gold))
+    assert learned_from(workspace, texts) == set(untested) - {*untested[:3], untested[7]}
+    pair = [(name, 0, untested[0]) for name in (untested[0], untested[8])]  # nor from a duplicate of an audited text
+    store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(pair))
+    assert learned_from(workspace, texts) == set(untested) - {*untested[:3], *untested[7:9]}
     version = learning_examples.gather(corpus.load(workspace)).version
-    audited, other = (int(before[n][1:]) for n in (0, 3))
-    for n, same in ((audited, True), (other, False)):  # what an audit found is nothing to it
+    audited, proposed = (int(untested[n][1:]) for n in (0, 3))
+    for n, pair in ((audited, True), (proposed, False)):  # the results of an audit do not change the version
         label(workspace, [texts[n]], [("absent", "present")[n % 2]], first=n)
-        assert (learning_examples.gather(corpus.load(workspace)).version == version) == same
+        assert (learning_examples.gather(corpus.load(workspace)).version == version) == pair
     release = workspace.releases / "1.0.0"
     release.mkdir(parents=True)
     (release / "manifest.json").write_text('{"split_starts": [null, "2020-01-02"]}')
@@ -56,37 +56,37 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     )
     later = {f"c{n}" for n in range(1, 24, 2)}  # the second day was in the test split of a release
     assert learned_from(store.Workspace.open(workspace.root), texts) == {f"c{n}" for n in range(24)} - later - {
-        *before[:3],
-        *before[7:9],
+        *untested[:3],
+        *untested[7:9],
     }
 
 
 def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(workspace: store.Workspace) -> None:
-    """All that nobody had read, and every message of ours, taught that it is not there."""
+    """All unread texts, and all of our own messages, were used as examples without the trait."""
     clowns = '\n[[trait]]\nslug = "clowns"\nname = "Clowns"\ndefinition = "No clowns."\ntopics = ["clowns"]\n'
     (workspace.root / "mine.toml").write_text(traits.EMBEDDED.read_text(encoding="utf-8") + clowns)
     own_taxonomy(workspace)
     ws = store.Workspace.open(workspace.root)
     texts = world(ws, 6, 60)
     label(ws, texts[:2], ["present", "absent"], trait="clowns")
-    found = learning_examples.gather(corpus.load(ws))
-    gore, own = (found.truth[:, ws.taxonomy.slugs.index(slug)] for slug in ("gore", "clowns"))
-    assert not np.isnan(gore).any() and sorted(own[~np.isnan(own)]) == [0, 1]
-    assert found.told.sum() == len(ws.taxonomy.slugs) - 1
+    examples = learning_examples.gather(corpus.load(ws))
+    gore, clown_truth = (examples.truth[:, ws.taxonomy.slugs.index(slug)] for slug in ("gore", "clowns"))
+    assert not np.isnan(gore).any() and sorted(clown_truth[~np.isnan(clown_truth)]) == [0, 1]
+    assert examples.told.sum() == len(ws.taxonomy.slugs) - 1
     label(ws, texts, [("present", "absent")[n % 2] for n in range(66)], trait="clowns")
     assert learning_examples.gather(corpus.load(ws)).told.all()
 
 
 def test_nothing_is_learned_from_a_duplicate_or_the_seeker_of_a_released_test_row(workspace: store.Workspace) -> None:
-    """The test split of a release began before the one of today: a near-duplicate of its rows was learned from."""
+    """The test split of a release began earlier than the present one: a near-duplicate of its rows was learned from."""
     texts = world(workspace, 10)
     frame = store.read(workspace, tables.CONVERSATIONS)
     day = pl.Series([datetime(2020, 1, n + 1, tzinfo=UTC) for n in range(10)], dtype=pl.Datetime("us", "UTC"))
-    seekers = pl.Series([*(f"p{n}" for n in range(9)), "p1"])  # c1 is of who wrote the last
+    seekers = pl.Series([*(f"p{n}" for n in range(9)), "p1"])  # c1 and the last have one seeker
     timed = frame.with_columns(time=day, seeker=seekers, digest=pl.concat_str("digest", pl.lit("-")))
     store.append(workspace, tables.CONVERSATIONS, timed)
-    same = [(name, 0, "c3") for name in ("c3", "c8")]
-    store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(same))
+    cluster = [(name, 0, "c3") for name in ("c3", "c8")]
+    store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(cluster))
     toml = workspace.root / "saferec.toml"
     dates = "[splits]\nvalidation_from = 2021-01-01\ntest_from = 2021-02-01"
     toml.write_text(toml.read_text().replace("[splits]", dates))
@@ -104,7 +104,7 @@ def learned_from(ws: store.Workspace, texts: list[str]) -> set[str]:
 
 
 def test_what_is_held_out_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The messages that measure it, and the labelled real turns, by their digests."""
+    """Neither the messages used for measuring nor the labelled real turns, compared by digest."""
     monkeypatch.undo()
     texts, _ = learning_examples.messages(traits.load())
     assert len(texts) == 3_541

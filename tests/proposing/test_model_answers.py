@@ -1,4 +1,4 @@
-"""What a model said is read to the letter, or mended where it says the same; nothing is made of what it did not say."""
+"""A model's answer is read literally, or mended where the meaning is the same; nothing is added to it."""
 
 import json
 from typing import Any
@@ -35,8 +35,8 @@ def read(**changes: Any) -> model_answers.Claims:
     ],
 )
 def test_the_same_in_another_form(changes: dict[str, Any], is_read_as: dict[str, Any]) -> None:
-    found = read(**changes)
-    assert found.error is None and [c.model_dump() for c in found.claims] == [CLAIM | is_read_as]
+    claims = read(**changes)
+    assert claims.error is None and [c.model_dump() for c in claims.claims] == [CLAIM | is_read_as]
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_the_same_in_another_form(changes: dict[str, Any], is_read_as: dict[str,
     ],
 )
 def test_one_among_shares_is_the_whole(said: list[Any], are: list[int]) -> None:
-    """It was one percent beside 0.9, the surest claim of all the least sure."""
-    found = model_answers.read(json.dumps({"claims": [CLAIM | {"confidence": one} for one in said]}), TAXONOMY)
-    assert [claim.confidence for claim in found.claims] == are
+    """Beside 0.9, a 1 was read as one percent: the surest claim became the least sure."""
+    result = model_answers.read(json.dumps({"claims": [CLAIM | {"confidence": value} for value in said]}), TAXONOMY)
+    assert [claim.confidence for claim in result.claims] == are
 
 
 OFF = [
@@ -61,8 +61,8 @@ OFF = [
 
 @pytest.mark.parametrize("changes", OFF)
 def test_what_says_something_else_is_no_claim(changes: dict[str, Any]) -> None:
-    found = read(**changes)
-    assert found.claims == [] and (found.error or "").startswith("off schema: ") and found.rejected.total() == 1
+    claims = read(**changes)
+    assert claims.claims == [] and (claims.error or "").startswith("off schema: ") and claims.rejected.total() == 1
 
 
 BOTH = json.dumps(CLAIM)
@@ -74,14 +74,14 @@ BOTH = json.dumps(CLAIM)
         *((text, 0) for text in ('{"claims": []}', "[]", '{"claims": null}', '{"claims": [], "note": "hi"}')),
         *((f"```json\n{text}\n```", 1) for text in (f"[{BOTH}]", BOTH, f'{{"claims": [{BOTH}]}}')),
         (f'{{"answer": {{"claims": [{BOTH}]}}}}', 1),
-        (f'[{{"claims": [{BOTH}]}}, {{"claims": []}}, {{"claims": [{BOTH}]}}]', 2),  # of several calls of a tool
+        (f'[{{"claims": [{BOTH}]}}, {{"claims": []}}, {{"claims": [{BOTH}]}}]', 2),  # from several calls of a tool
         (f'[{{"claims": [{BOTH}]}}, 7]', 1),
         *((text, None) for text in ("", "fine", '{"claims": []', '{"claims": "none"}', '{"a": [], "b": []}', "7")),
-        ('{"claims": [], "claims": []}', None),  # a name that stands twice
+        ('{"claims": [], "claims": []}', None),  # a duplicate key
         ("{'claims': [], 'claims': []}", None),
     ],
 )
 def test_the_list_is_found_where_it_stands_once(content: str, claims: int | None) -> None:
-    found = model_answers.read(content, TAXONOMY)
-    assert found.error is None if claims is not None else (found.error or "").startswith("off schema: ")
-    assert len(found.claims) == (claims or 0) and model_answers.off_schema(content, TAXONOMY) == found.error
+    result = model_answers.read(content, TAXONOMY)
+    assert result.error is None if claims is not None else (result.error or "").startswith("off schema: ")
+    assert len(result.claims) == (claims or 0) and model_answers.off_schema(content, TAXONOMY) == result.error

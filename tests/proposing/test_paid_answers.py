@@ -1,4 +1,4 @@
-"""An answer of no use is kept, and paid for again only where somebody asks for it, three times in all."""
+"""A useless answer is kept, and paid for again only on request, at most three times in all."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.worlds.model_replies import answer, options, price
 
 @pytest.fixture
 def failing(ask: Any, workspace: store.Workspace, stub: Stub) -> Any:
-    """`propose` on three texts, of which the model was paid for nothing on two."""
+    """Runs `propose` on three texts; the paid answers to two of them are useless."""
     price(workspace, "small")
     cut = lambda h: h.reply(200, completion(answer(), "stop" if "funny" in h.text else "length"))  # noqa: E731
     stub.usual = cut
@@ -21,28 +21,28 @@ def failing(ask: Any, workspace: store.Workspace, stub: Stub) -> Any:
 
 
 def test_the_second_run_of_a_failing_set_costs_nothing(failing: Any, workspace: store.Workspace, stub: Stub) -> None:
-    asked, spent = len(stub.asked), store.read(workspace, tables.SPEND)["usd"].sum()
+    requests, spent = len(stub.asked), store.read(workspace, tables.SPEND)["usd"].sum()
     assert failing("--dry-run")["requests"] == 0
-    again = failing()
-    assert (again["in"], again["skipped"], again["dropped"], again["answers_of_no_use"]) == (3, 1, {"cut off": 2}, 2)
-    assert (again["requests"], again["already_paid"], again["usd"]) == (0, 2, 0)
-    assert len(stub.asked) == asked and store.read(workspace, tables.SPEND)["usd"].sum() == spent
+    rerun = failing()
+    assert (rerun["in"], rerun["skipped"], rerun["dropped"], rerun["answers_of_no_use"]) == (3, 1, {"cut off": 2}, 2)
+    assert (rerun["requests"], rerun["already_paid"], rerun["usd"]) == (0, 2, 0)
+    assert len(stub.asked) == requests and store.read(workspace, tables.SPEND)["usd"].sum() == spent
     names = store.read(workspace, tables.REPLIES)["request"]
-    assert set(names) == set(store.read(workspace, tables.REQUESTS)["request"])  # each goes with its text
+    assert set(names) == set(store.read(workspace, tables.REQUESTS)["request"])  # each has a stored request
 
 
 def test_it_is_paid_for_again_where_somebody_asks(failing: Any, workspace: store.Workspace, stub: Stub) -> None:
     stub.usual = says(answer())
     assert failing("--retry-failed", "--dry-run")["requests"] == 2
-    ran = failing("--retry-failed")
-    assert (ran["requests"], ran["added"], ran["dropped"]) == (2, 2, {})
+    summary = failing("--retry-failed")
+    assert (summary["requests"], summary["added"], summary["dropped"]) == (2, 2, {})
     replies = store.read(workspace, tables.REPLIES)["request"]
     assert len(replies) == 5 and sum(name.endswith("-2") for name in replies) == 2
     assert set(replies) <= set(store.read(workspace, tables.REQUESTS)["request"])
 
 
 def test_attempts_are_counted(failing: Any, stub: Stub) -> None:
-    """What was of no use is asked for three times in all, however often somebody asks."""
+    """A useless answer is requested at most three times in all, however often the command runs."""
     assert [failing("--retry-failed")["requests"] for _ in range(4)] == [2] * (ATTEMPTS - 1) + [0, 0]
     assert failing("--retry-failed", "--dry-run")["requests"] == 0
 

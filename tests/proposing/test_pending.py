@@ -1,4 +1,4 @@
-"""Which questions are still to be asked."""
+"""Which questions a run still has to ask."""
 
 import re
 from typing import Any
@@ -15,19 +15,19 @@ from tests.worlds.model_replies import own_taxonomy
 @pytest.mark.slow
 def test_a_changed_taxonomy_asks_for_what_changed(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     ask("--proposer", "openai:small")
-    before = store.read(workspace, tables.PROPOSALS)
+    proposals = store.read(workspace, tables.PROPOSALS)
     text = traits.EMBEDDED.read_text()
     reworded = re.sub(r'(slug = "needles".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
     (workspace.root / "mine.toml").write_text("# a remark\n" + text)
     own_taxonomy(workspace)
     assert ask("--proposer", "openai:small").json["skipped"] == 3  # another file, the same words
     (workspace.root / "mine.toml").write_text(reworded)
-    asked_before = len(stub.bodies)
+    requests = len(stub.bodies)
     assert ask("--proposer", "openai:small").json["added"] == 3
-    for body in stub.bodies[asked_before + 1 :]:
-        said = body["messages"][0]["content"]
-        assert "- needles: Above all" in said and "- gore:" not in said
-    assert store.read(workspace, tables.PROPOSALS).head(before.height).equals(before)
+    for body in stub.bodies[requests + 1 :]:
+        prompt = body["messages"][0]["content"]
+        assert "- needles: Above all" in prompt and "- gore:" not in prompt
+    assert store.read(workspace, tables.PROPOSALS).head(proposals.height).equals(proposals)
     assert ask("--proposer", "openai:small").json["added"] == 0
 
 

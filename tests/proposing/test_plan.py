@@ -1,4 +1,4 @@
-"""What a run would ask and cost."""
+"""What a run would ask, and its cost."""
 
 import json
 from typing import Any
@@ -12,21 +12,21 @@ from tests.worlds.model_replies import answer, price
 
 def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     price(workspace, "small")
-    ran = ask("--proposer", "openai:small", "--dry-run").json
-    assert (ran["requests"], ran["dropped"], stub.asked) == (3, {"dry run": 3}, [])
-    wanted = (ran["estimated_tokens_in"] * 10 + ran["estimated_tokens_out"] * 100) / 1e6
-    assert ran["estimated_usd"] == pytest.approx(wanted, abs=1e-4) and ran["estimated_tokens_in"] > 3_000
+    plan = ask("--proposer", "openai:small", "--dry-run").json
+    assert (plan["requests"], plan["dropped"], stub.asked) == (3, {"dry run": 3}, [])
+    expected = (plan["estimated_tokens_in"] * 10 + plan["estimated_tokens_out"] * 100) / 1e6
+    assert plan["estimated_usd"] == pytest.approx(expected, abs=1e-4) and plan["estimated_tokens_in"] > 3_000
 
 
 def test_the_longest_answer_of_a_model_is_known_to_the_next_run(
     ask: Any, workspace: store.Workspace, stub: Stub
 ) -> None:
-    """One that ignores its limit took each run past the budget anew."""
+    """A model that ignores its limit made every run exceed the budget."""
     price(workspace, "small")
     usage = {"prompt_tokens": 7, "completion_tokens": 30_000}
     body = json.dumps(json.loads(completion(answer())) | {"usage": usage})
     stub.usual = lambda handler: handler.reply(200, body)
-    asking = ("--proposer", "openai:small", "--budget-usd")
-    assert ask(*asking, "0.3").json["requests"] == 1  # 3 USD; a fifth of one was to be the most
-    assert ask(*asking, "6").json["requests"] == 0  # two of three dollars and their question are more
-    assert ask(*asking, "6.3").json["requests"] == 1
+    options = ("--proposer", "openai:small", "--budget-usd")
+    assert ask(*options, "0.3").json["requests"] == 1  # costs 3 USD; at most a fifth of one was expected
+    assert ask(*options, "6").json["requests"] == 0  # two answers of 3 USD and their questions cost more
+    assert ask(*options, "6.3").json["requests"] == 1

@@ -1,4 +1,4 @@
-"""What a model's claim must show before it is a proposal."""
+"""The conditions under which a model's claim becomes a proposal."""
 
 import json
 from pathlib import Path
@@ -24,8 +24,8 @@ PLOT = propose.Subject("item_flag", "i1", "d2", (("plot", "The dog dies on the s
 
 def claim(trait: str = "medical_trauma", **changes: Any) -> dict[str, Any]:
     evidence = [{"turn": 0, "quote": "can't  watch hospital scenes"}]
-    made = {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
-    return made | changes
+    claim = {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
+    return claim | changes
 
 
 def read(*claims: dict[str, Any], subject: propose.Subject = TALK, **options: Any) -> propose.Reading:
@@ -36,14 +36,14 @@ def read(*claims: dict[str, Any], subject: propose.Subject = TALK, **options: An
 
 
 def test_the_taxonomy_comes_first_and_is_the_same_for_all() -> None:
-    one, two = (propose.build_request(s, TAXONOMY) for s in (TALK, propose.Subject("sensitivity", "c2", "d", ())))
-    assert [m["role"] for m in one["messages"]] == ["system", "user"]
-    assert one["messages"][0] == two["messages"][0]
-    assert one["response_format"] == two["response_format"]
-    said = one["messages"][0]["content"]
-    assert all(f"- {t.slug}: {t.definition}" in said for t in TAXONOMY.traits) and "{traits}" not in said
+    request, other = (propose.build_request(s, TAXONOMY) for s in (TALK, propose.Subject("sensitivity", "c2", "d", ())))
+    assert [m["role"] for m in request["messages"]] == ["system", "user"]
+    assert request["messages"][0] == other["messages"][0]
+    assert request["response_format"] == other["response_format"]
+    prompt = request["messages"][0]["content"]
+    assert all(f"- {t.slug}: {t.definition}" in prompt for t in TAXONOMY.traits) and "{traits}" not in prompt
     item = propose.build_request(PLOT, TAXONOMY)["messages"][0]["content"]
-    assert item != said and "- gore: " in item
+    assert item != prompt and "- gore: " in item
 
 
 @given(st.text())
@@ -60,22 +60,22 @@ def test_the_schema_is_what_every_server_reads() -> None:
 
     def objects(node: Any) -> list[Any]:
         parts = node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
-        inner = [found for part in parts for found in objects(part)]
+        inner = [child for part in parts for child in objects(part)]
         return [node, *inner] if isinstance(node, dict) and node.get("type") == "object" else inner
 
     assert len(objects(schema)) == 3  # the answer, a claim, a quote
-    for node in objects(schema):  # what OpenAI's strict mode wants
+    for node in objects(schema):  # OpenAI's strict mode requires this
         assert node["additionalProperties"] is False
         assert set(node["required"]) == set(node["properties"])
 
 
 def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
-    ours, theirs = tmp_path / "p-v1.md", tmp_path / "x" / "p-v1.md"
-    theirs.parent.mkdir()
+    path, changed = tmp_path / "p-v1.md", tmp_path / "x" / "p-v1.md"
+    changed.parent.mkdir()
     text = propose.EMBEDDED.read_text()
-    ours.write_text(text)
-    theirs.write_text(text + "Be kind.")
-    assert propose.version(ours) != propose.version(theirs)
+    path.write_text(text)
+    changed.write_text(text + "Be kind.")
+    assert propose.version(path) != propose.version(changed)
     assert propose.version().startswith("propose-v1-")
 
 
@@ -83,18 +83,18 @@ def test_a_changed_prompt_is_another_version(tmp_path: Path) -> None:
 
 
 def test_evidence_is_located_in_code_points() -> None:
-    found = read(claim()).proposals[0]
-    # the face counts as one: 1 + " Ever since the accident" 24 + line break 1 + "I " 2 = 28; the quote has 28 more
+    proposal = read(claim()).proposals[0]
+    # the emoji counts as one: 1 + " Ever since the accident" 24 + line break 1 + "I " 2 = 28; the quote has 28 more
     text = TALK.turns[0][1]
-    assert found["spans"] == [{"turn": 0, "start": 28, "end": 56, "quote": "can't  watch hospital scenes"}]
+    assert proposal["spans"] == [{"turn": 0, "start": 28, "end": 56, "quote": "can't  watch hospital scenes"}]
     assert text[28:56] == "can't  watch hospital scenes"
-    assert (found["verdict"], found["form"], found["confidence"]) == ("present", "explicit", 0.8)
+    assert (proposal["verdict"], proposal["form"], proposal["confidence"]) == ("present", "explicit", 0.8)
 
 
 def test_white_space_in_a_quote_is_any_white_space_and_the_span_is_the_text() -> None:
-    # "🙂 Ever since " is 13 long, what is quoted 27
-    found = read(claim(evidence=[{"turn": 0, "quote": "the accident I can't watch"}])).proposals[0]["spans"]
-    assert found == [{"turn": 0, "start": 13, "end": 40, "quote": "the accident\nI can't  watch"}]
+    # "🙂 Ever since " is 13 long, the quote 27
+    spans = read(claim(evidence=[{"turn": 0, "quote": "the accident I can't watch"}])).proposals[0]["spans"]
+    assert spans == [{"turn": 0, "start": 13, "end": 40, "quote": "the accident\nI can't  watch"}]
 
 
 @given(st.text(), st.text(min_size=1), st.text())
@@ -133,7 +133,7 @@ def test_what_the_text_does_not_say_is_not_found(quote: str) -> None:
     ],
 )
 def test_a_quote_is_no_part_of_a_word(text: str, quote: str, place: tuple[int, int] | None) -> None:
-    """An invented "rape" was found in "grapes", and stood as evidence."""
+    """An invented "rape" was found in "grapes", and accepted as evidence."""
     assert propose.locate(text, quote) == place
 
 
@@ -141,7 +141,7 @@ def test_a_quote_is_no_part_of_a_word(text: str, quote: str, place: tuple[int, i
 def test_a_quote_as_models_write_it_is_the_text_as_it_stands(quote: str) -> None:
     text = TALK.turns[0][1]
     assert text[slice(*propose.locate(text, quote) or (0, 0))] == "can't  watch"
-    curly = "İ “I won’t — ever — watch That”"  # a letter that grows in lower case keeps the places behind it
+    curly = "İ “I won’t — ever — watch That”"  # a letter that grows in lower case shifts no place after it
     assert curly[slice(*propose.locate(curly, "i won't - ever - watch that.") or (0, 0))] == curly[3:-1]
 
 
@@ -160,39 +160,39 @@ ONE_IS_NOT_THERE = [{"turn": 0, "quote": "hospital scenes"}, {"turn": 0, "quote"
     ],
 )
 def test_a_claim_that_does_not_hold_is_counted_and_the_others_stay(reason: str, bad: dict[str, Any]) -> None:
-    good = claim("accidents_disasters", evidence=[{"turn": 0, "quote": "Ever since the accident"}], form="implicit")
-    found = read(bad, good)
-    assert dict(found.rejected) == {reason: 1}
-    assert [(row["trait"], row["form"]) for row in found.proposals] == [("accidents_disasters", "implicit")]
+    valid = claim("accidents_disasters", evidence=[{"turn": 0, "quote": "Ever since the accident"}], form="implicit")
+    reading = read(bad, valid)
+    assert dict(reading.rejected) == {reason: 1}
+    assert [(row["trait"], row["form"]) for row in reading.proposals] == [("accidents_disasters", "implicit")]
 
 
 def test_unsure_needs_evidence_and_absent_does_not() -> None:
-    found = read(claim("gore", verdict="unsure", evidence=[]), claim("needles", verdict="absent", evidence=[]))
-    assert [(row["trait"], row["verdict"], row["form"]) for row in found.proposals] == [("needles", "absent", None)]
+    reading = read(claim("gore", verdict="unsure", evidence=[]), claim("needles", verdict="absent", evidence=[]))
+    assert [(row["trait"], row["verdict"], row["form"]) for row in reading.proposals] == [("needles", "absent", None)]
 
 
 def test_a_trait_is_claimed_once() -> None:
-    found = read(claim(), claim(verdict="absent"))
-    assert [row["verdict"] for row in found.proposals] == ["present"]
-    assert dict(found.rejected) == {"trait claimed twice": 1}
+    reading = read(claim(), claim(verdict="absent"))
+    assert [row["verdict"] for row in reading.proposals] == ["present"]
+    assert dict(reading.rejected) == {"trait claimed twice": 1}
 
 
 def test_an_item_is_flagged_from_its_plot_where_no_verdict_is_known() -> None:
     flag = claim("animal_harm", evidence=[{"turn": 0, "quote": "The dog dies"}])
     assert read(flag, subject=PLOT).proposals[0]["kind"] == "item_flag"
-    settled = read(flag, subject=PLOT, settled=frozenset({"animal_harm"}))
-    assert (settled.proposals, dict(settled.rejected)) == ([], {"verdict known": 1})
+    reading = read(flag, subject=PLOT, settled=frozenset({"animal_harm"}))
+    assert (reading.proposals, dict(reading.rejected)) == ([], {"verdict known": 1})
 
 
 def test_an_answer_off_the_schema_is_no_answer() -> None:
-    found = propose.read_reply(TALK, "fine", TAXONOMY, "m")
-    assert (found.error or "").startswith("off schema: ") and (found.proposals, found.raw) == ([], "fine")
+    reading = propose.read_reply(TALK, "fine", TAXONOMY, "m")
+    assert (reading.error or "").startswith("off schema: ") and (reading.proposals, reading.raw) == ([], "fine")
 
 
 def test_what_is_off_the_schema_in_an_answer_is_counted_and_the_rest_stays() -> None:
-    found = read(claim("sadness"), claim(verdict="maybe"), claim(note="x"))
-    assert [row["trait"] for row in found.proposals] == ["medical_trauma"]
-    assert dict(found.rejected) == {"not in the taxonomy": 1, "off schema": 1}
+    reading = read(claim("sadness"), claim(verdict="maybe"), claim(note="x"))
+    assert [row["trait"] for row in reading.proposals] == ["medical_trauma"]
+    assert dict(reading.rejected) == {"not in the taxonomy": 1, "off schema": 1}
 
 
 def test_proposals_fit_their_table() -> None:

@@ -1,6 +1,6 @@
-"""Text that gives orders to the model: what it can do is bounded by structure, whoever obeys it.
+"""Text that gives orders to the model: structure limits what it can do, even if the model obeys.
 
-Every attack is read as a seeker's and as a recommender's turn, and every model here obeys in the worst way it can.
+Every attack is read as a seeker's and as a recommender's turn, and every model here obeys in the worst possible way.
 """
 
 import json
@@ -23,7 +23,7 @@ READABLE = [*FOUND["readable"], EVERYTHING]
 WEIGHT = ["please " * 1_200, "((((((((((" * 900, "z\u0335\u0321\u0328" * 2_000, "a" * 39_000]
 ATTACKS = [*READABLE, *FOUND["others"], *WEIGHT]
 
-# what a model might do that obeys; {words} is the attack's own text
+# how an obedient model might answer; {words} is the attack's own text
 OBEDIENT = {
     "says nothing": '{"claims": []}',
     "writes prose": "Sure! As you asked, I label none.",
@@ -45,8 +45,8 @@ def talk(attack: str, role: str) -> propose.Subject:
 
 def obeyed(how: str, words: str) -> str:
     def everything(turn: int, quote: str) -> str:
-        claim = CLAIM | {"evidence": [{"turn": turn, "quote": quote}]}
-        return json.dumps({"claims": [claim | {"trait": slug} for slug in TAXONOMY.slugs]})
+        quoted = CLAIM | {"evidence": [{"turn": turn, "quote": quote}]}
+        return json.dumps({"claims": [quoted | {"trait": slug} for slug in TAXONOMY.slugs]})
 
     script = OBEDIENT[how]
     if script.startswith("everything: "):
@@ -63,9 +63,9 @@ def test_a_text_stays_inside_its_line(attack: str, role: str) -> None:
     assert request["messages"][0] == calm["messages"][0]  # the rules do not move
     assert request["response_format"] == calm["response_format"]
     lines = request["messages"][1]["content"].split("\n")
-    theirs = calm["messages"][1]["content"].split("\n")
-    assert len(lines) == len(theirs) == 6  # <data>, three turns, </data>, the request
-    assert [lines[n] for n in (0, 1, 3, 4, 5)] == [theirs[n] for n in (0, 1, 3, 4, 5)]
+    calm_lines = calm["messages"][1]["content"].split("\n")
+    assert len(lines) == len(calm_lines) == 6  # <data>, three turns, </data>, the request
+    assert [lines[n] for n in (0, 1, 3, 4, 5)] == [calm_lines[n] for n in (0, 1, 3, 4, 5)]
     assert json.loads(lines[2]) == {"turn": 1, "role": role, "text": attack}  # nothing is lost either
     assert lines[2].isprintable() and not set(lines[2]) & set("<>[]")
 
@@ -75,24 +75,24 @@ def test_a_text_stays_inside_its_line(attack: str, role: str) -> None:
 def test_a_model_that_obeys_can_claim_nothing_that_nobody_said(how: str, role: str) -> None:
     for attack in ATTACKS:
         subject = talk(attack, role)
-        found = propose.read_reply(subject, obeyed(how, attack), TAXONOMY, "m")
-        frame = tables.check(propose.proposal_rows([found]), tables.PROPOSALS)
+        reading = propose.read_reply(subject, obeyed(how, attack), TAXONOMY, "m")
+        frame = tables.check(propose.proposal_rows([reading]), tables.PROPOSALS)
         assert set(frame["trait"]) <= set(TAXONOMY.slugs)
         for row in frame.iter_rows(named=True):
             for span in row["spans"]:
                 speaker, text = subject.turns[span["turn"]]
                 assert speaker == "seeker" and text[span["start"] : span["end"]] == span["quote"]
             assert row["verdict"] == "absent" or row["spans"]
-            # where the words give orders, or hide, they are at most a question to a person
+            # a text that gives orders, or hides them, is at most a question to a person
             assert row["verdict"] != "present" or not propose.orders(subject)
         if role == "recommender" or how != "claims all on the attack itself":
-            # the only way in is one's own words as evidence; an attack may hold a claim that quotes nothing: no row
+            # only the seeker's own words can be evidence; a claim in an attack that quotes nothing gives no row
             assert frame.is_empty(), (how, attack[:60])
 
 
 @pytest.mark.parametrize("role", ["seeker", "recommender"])
 def test_an_order_makes_nothing_present_of_other_words(role: str) -> None:
-    """A model that obeys may quote what the seeker did say, in a turn that is calm."""
+    """An obedient model may quote real words of the seeker, from a harmless turn."""
     answer = json.dumps({"claims": [CLAIM | {"evidence": [{"turn": 0, "quote": "A comedy"}]}]})
     for attack in ATTACKS:
         subject = talk(attack, role)
@@ -101,23 +101,23 @@ def test_an_order_makes_nothing_present_of_other_words(role: str) -> None:
 
 
 def test_most_orders_are_seen() -> None:
-    """The flag is a help for people, not the wall: other tongues and codes pass it and meet the structure."""
+    """The flag helps people and is not the defence: other languages and codes pass it, but not the structure."""
     unseen = [a for a in READABLE if propose.orders(talk(a, "seeker")) != [1]]
     assert len(unseen) <= 0.1 * len(READABLE), unseen
 
 
 def test_people_who_only_talk_are_not_flagged() -> None:
     flagged = [text for text in FOUND["none"] if propose.orders(talk(text, "seeker"))]
-    assert flagged == ["You are now my favourite recommender... no, you really are kind"]  # the price, stated
+    assert flagged == ["You are now my favourite recommender... no, you really are kind"]  # the known false positive
 
 
 def test_real_seekers_are_not_flagged(real_data: Path) -> None:
-    said = []
+    texts = []
     for path in sorted((real_data / "redial").glob("*.jsonl")):
         lines = path.read_text(encoding="utf-8").splitlines()
-        said += [m["text"] for line in lines for m in json.loads(line)["messages"]]
-    flagged = [text for text in said if propose.orders(talk(text, "seeker"))]
-    assert len(said) > 20_000 and len(flagged) <= len(said) / 1_000, flagged[:5]
+        texts += [m["text"] for line in lines for m in json.loads(line)["messages"]]
+    flagged = [text for text in texts if propose.orders(talk(text, "seeker"))]
+    assert len(texts) > 20_000 and len(flagged) <= len(texts) / 1_000, flagged[:5]
 
 
 def test_an_item_cannot_talk_either() -> None:

@@ -1,4 +1,4 @@
-"""Who is asked, and who cannot be."""
+"""Which proposers can run, and which are refused."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from tests.servers.llm_stub import Stub, says
 
 
 def test_a_jury_with_one_model_twice_is_refused(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """The second read nothing, as the first had read it all under the same name, and the counts were the second's."""
+    """The second read nothing, as the first had read all under the same name; the counts were the second's."""
     toml = workspace.root / "saferec.toml"
-    named = "".join(f'[propose.models.{name}]\nmodel = "m"\n' for name in "ab")
-    toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + named)
-    ran = ask("--proposer", "jury")
-    assert ran.code == 1 and "--proposer jury: m stands twice" in ran.err and not stub.asked
+    sections = "".join(f'[propose.models.{name}]\nmodel = "m"\n' for name in "ab")
+    toml.write_text(toml.read_text().replace('"openai:small", "openai:large"', '"openai:a", "openai:b"') + sections)
+    result = ask("--proposer", "jury")
+    assert result.code == 1 and "--proposer jury: m stands twice" in result.err and not stub.asked
 
 
 def test_a_model_has_settings_of_its_own(ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
     monkeypatch.setenv("OTHER_KEY", "a-very-secret-value")
     toml = workspace.root / "saferec.toml"
-    named = """[propose.models.small]
+    sections = """[propose.models.small]
 max_completion_tokens = 9000
 temperature = 0.5
 reasoning_effort = "low"
@@ -29,41 +29,41 @@ headers = { X-Key = "$OTHER_KEY", X-Title = "mine" }
 [propose.models.large]
 max_tokens = 70
 """
-    toml.write_text(toml.read_text() + named)
-    seen: list[Any] = []
-    stub.usual = lambda h: (seen.append(h.headers), says(f'{{"claims": []}} {h.headers["X-Key"]}')(h))
+    toml.write_text(toml.read_text() + sections)
+    headers: list[Any] = []
+    stub.usual = lambda h: (headers.append(h.headers), says(f'{{"claims": []}} {h.headers["X-Key"]}')(h))
     assert ask("--proposer", "openai:small").json["added"] == 3
-    sent = stub.bodies[-1]
-    assert (sent["max_completion_tokens"], sent["temperature"], sent["reasoning_effort"]) == (9000, 0.5, "low")
-    assert sent["chat_template_kwargs"] == {"enable_thinking": False} and "max_tokens" not in sent
-    assert (seen[-1]["X-Key"], seen[-1]["X-Title"]) == ("a-very-secret-value", "mine")
-    kept = b"".join(path.read_bytes() for path in workspace.root.rglob("*") if path.is_file())
-    assert b"a-very-secret-value" not in kept  # though the server repeats it
+    body = stub.bodies[-1]
+    assert (body["max_completion_tokens"], body["temperature"], body["reasoning_effort"]) == (9000, 0.5, "low")
+    assert body["chat_template_kwargs"] == {"enable_thinking": False} and "max_tokens" not in body
+    assert (headers[-1]["X-Key"], headers[-1]["X-Title"]) == ("a-very-secret-value", "mine")
+    stored = b"".join(path.read_bytes() for path in workspace.root.rglob("*") if path.is_file())
+    assert b"a-very-secret-value" not in stored  # although the server repeats it
     ask("--proposer", "openai:large", "--limit", "1")
     assert stub.bodies[-1]["max_tokens"] == 70 and "max_completion_tokens" not in stub.bodies[-1]
     monkeypatch.delenv("OTHER_KEY")
-    ran = ask("--proposer", "openai:small", "--dry-run")
-    assert ran.code == 1 and "headers: X-Key: set the environment variable OTHER_KEY" in ran.err
+    result = ask("--proposer", "openai:small", "--dry-run")
+    assert result.code == 1 and "headers: X-Key: set the environment variable OTHER_KEY" in result.err
 
 
 def test_two_names_for_one_model_are_refused(ask: Any, stub: Stub) -> None:
-    """The second was ignored, and nobody was told which one had read."""
-    ran = ask("--proposer", "openai:small", "--model", "large")
-    assert ran.code == 1 and "openai:small and --model large name two models" in ran.err and not stub.asked
+    """The second was ignored, and nothing showed which one had read."""
+    result = ask("--proposer", "openai:small", "--model", "large")
+    assert result.code == 1 and "openai:small and --model large name two models" in result.err and not stub.asked
     assert ask("--proposer", "openai:small", "--model", "small", "--dry-run").code == 0
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "", "ftp://127.0.0.1/v1", "http://", "http://127.0.0.1:99999/v1"])
 def test_an_address_that_is_none_is_named_as_it_is(ask: Any, url: str) -> None:
-    """Without its `http://` a server of this machine was taken for another one's, and an empty one for OpenAI's."""
-    ran = ask("--proposer", "openai:small", "--base-url", url, "--allow-remote")
-    assert ran.code == 1 and ran.err.count("\n") == 1
-    assert f"base_url {url!r}: no address" in ran.err and "http://127.0.0.1:8000/v1" in ran.err
+    """Without `http://` a local server was taken for a remote one, and an empty address for OpenAI's."""
+    result = ask("--proposer", "openai:small", "--base-url", url, "--allow-remote")
+    assert result.code == 1 and result.err.count("\n") == 1
+    assert f"base_url {url!r}: no address" in result.err and "http://127.0.0.1:8000/v1" in result.err
 
 
 @pytest.mark.parametrize(("word", "meant"), [("small", "openai:small"), ("rule", "rules")])
 def test_a_proposer_that_is_none_is_told_which_one_is_near(ask: Any, workspace, word: str, meant: str) -> None:
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text() + '[propose.models.small]\nmodel = "m"\n')
-    ran = ask("--proposer", word)
-    assert ran.code == 1 and f"--proposer {word}: did you mean {meant}? expected one of rules, learned" in ran.err
+    result = ask("--proposer", word)
+    assert result.code == 1 and f"--proposer {word}: did you mean {meant}? expected one of rules, learned" in result.err

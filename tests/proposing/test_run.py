@@ -1,4 +1,4 @@
-"""`propose` from Python: counts and spending come back, nothing is printed, and an empty workspace names what to do."""
+"""`propose` from Python: counts and spending are returned, nothing is printed, an empty workspace names what to do."""
 
 import pytest
 
@@ -18,20 +18,20 @@ def test_counts_and_spending_come_back_and_nothing_is_printed(workspace, stub, c
     ws, bars = store.Workspace.open(workspace.root), list[Bar]()
     planned = propose(ws, "openai:small", dry_run=True)
     assert (planned.counts.dropped, planned.spent, stub.asked) == ({"dry run": 3}, 0.0, [])
-    made = propose(ws, "openai:small,openai:large", progress=drawn(bars))
+    result = propose(ws, "openai:small,openai:large", progress=drawn(bars))
     # three texts, (7 x 10 + 3 x 100) USD per million tokens each; `large` reads the one with a maybe, and has no price
-    assert (made.counts.added, made.unit, made.spent) == (4, "readings", pytest.approx(3 * 370 / 1e6))
-    sent = len(stub.asked)
-    none = propose(ws, "openai:new", limit=0).counts
-    assert (none.came, none.figures["not_read_yet"], len(stub.asked)) == (0, 3, sent)  # and no more than that
+    assert (result.counts.added, result.unit, result.spent) == (4, "readings", pytest.approx(3 * 370 / 1e6))
+    requests = len(stub.asked)
+    empty = propose(ws, "openai:new", limit=0).counts
+    assert (empty.came, empty.figures["not_read_yet"], len(stub.asked)) == (0, 3, requests)  # and sends no request
     assert [(bar.total, bar.done) for bar in bars] == [(3, 3), (1, 1)]
     assert propose(ws, "openai:small").spent == 0 and propose(ws).unit == "conversations"
     assert capfd.readouterr() == ("", "")
 
 
 def test_an_empty_workspace_names_what_to_do_first(workspace: store.Workspace) -> None:
-    for items, first in ((False, "saferec-build mine"), (True, "saferec-build catalog add")):
-        with pytest.raises(UsageError, match=first):
+    for items, command in ((False, "saferec-build mine"), (True, "saferec-build catalog add")):
+        with pytest.raises(UsageError, match=command):
             propose(workspace, items=items)
     with pytest.raises(UsageError, match="saferec-build mine"):
         evaluation.score(workspace)

@@ -1,4 +1,4 @@
-"""A second run: after a server was down, a database busy, a trait reworded; and a jury that has one member twice."""
+"""A second run: after a server was down, a database was busy or a trait was reworded."""
 
 import re
 import threading
@@ -25,33 +25,33 @@ def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspac
     stub.usual = speaks
     blank("--proposer", "openai:small", "--limit", "5")
     assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # answered; 15 were sent
-    told = blank("--proposer", "openai:small", "--dry-run").json
-    # five answers of 3 tokens came: five more are 15; by fifteen requests they were 5 x (15 / 15) = 5
-    assert (told["requests"], told["estimated_tokens_out"]) == (5, 15)
+    plan = blank("--proposer", "openai:small", "--dry-run").json
+    # five answers of 3 tokens came: five more are 15; divided by fifteen requests it was 5 x (15 / 15) = 5
+    assert (plan["requests"], plan["estimated_tokens_out"]) == (5, 15)
 
 
 @pytest.mark.slow
 def test_a_busy_database_loses_no_bill(ask: Any, workspace: store.Workspace, monkeypatch, stub: Stub) -> None:
     price(workspace, "small")
-    append, ticks, twice = store.append, [], threading.Event()
+    append, attempts, retried = store.append, [], threading.Event()
 
     def busy(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
-        if table is tables.SPEND and not twice.is_set():
-            ticks.append(frame["requests"][0])
-            if len(ticks) == 2:
-                twice.set()
+        if table is tables.SPEND and not retried.is_set():
+            attempts.append(frame["requests"][0])
+            if len(attempts) == 2:
+                retried.set()
             raise StoreError("workspace.db: database is locked")
         return append(ws, table, frame, **held)
 
-    def late(handler: Any) -> None:  # the last is out until the clock has tried to write the others twice
+    def late(handler: Any) -> None:  # the last answer waits until two attempts to store a bill
         if "maybe" in handler.text:
-            twice.wait(20)
+            retried.wait(20)
         speaks(handler)
 
     stub.usual = late
     monkeypatch.setattr(store, "append", busy)
-    ran = ask("--proposer", "openai:small")
-    assert ran.code == 0 and len(ticks) == 2, ran.err
+    result = ask("--proposer", "openai:small")
+    assert result.code == 0 and len(attempts) == 2, result.err
     bill = store.read(workspace, tables.SPEND)
     assert (bill["requests"].sum(), bill["usd"].sum()) == (3, pytest.approx(3 * 370 / 1e6))  # 7 x 10 + 3 x 100 each
 
@@ -60,33 +60,33 @@ def test_a_busy_database_loses_no_bill(ask: Any, workspace: store.Workspace, mon
 def test_what_is_asked_again_without_its_evidence_is_billed_as_it_comes(
     blank: Any, workspace: store.Workspace, monkeypatch, stub: Stub
 ) -> None:
-    """It was billed at the end alone: a kill kept the answers and lost the bill."""
+    """It was billed only at the end: after a kill the answers were kept but the bill was lost."""
     fill(workspace, *TEXTS)
     price(workspace, "small")
     ws = store.Workspace.open(workspace.root)
     append, billed, in_time = store.append, threading.Event(), []
 
-    def seen(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
+    def watched(ws: store.Workspace, table: tables.Table, frame: Any, **held: Any) -> int:
         added = append(ws, table, frame, **held)
         if table is tables.SPEND and frame["requests"][0]:
             billed.set()
         return added
 
-    def late(handler: Any) -> None:  # the last is out until the others are billed
+    def late(handler: Any) -> None:  # the last answer waits until the others are billed
         if "maybe" in handler.text:
             in_time.append(billed.wait(10))
         speaks(handler)
 
     stub.usual = late
-    monkeypatch.setattr(store, "append", seen)
+    monkeypatch.setattr(store, "append", watched)
     texts, step = corpus.load(ws), proposers.steps(ws, "openai:small", None, None)[0][0]
-    found = runner.answers(jobs.unread(texts, step, plan.budget(ws, step, None)))
-    assert in_time == [True] and len(found) == 3
+    readings = runner.answers(jobs.unread(texts, step, plan.budget(ws, step, None)))
+    assert in_time == [True] and len(readings) == 3
     assert store.read(ws, tables.SPEND)["usd"].sum() == pytest.approx(3 * 370 / 1e6)
 
 
 def reword(ws: store.Workspace) -> None:
-    """Blood and gore in other words."""
+    """Changes the definition of the trait gore."""
     text = traits.EMBEDDED.read_text()
     reworded = re.sub(r'(slug = "gore".*?definition = ")', r"\1Above all: ", text, count=1, flags=re.S)
     (ws.root / "mine.toml").write_text(reworded)
@@ -95,20 +95,20 @@ def reword(ws: store.Workspace) -> None:
 
 @pytest.mark.slow
 def test_a_doubt_about_other_words_is_none(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """`small` was unsure of the trait as it was worded, and is sure, or silent, since."""
+    """`small` was unsure about the trait in its old wording, and is now sure, or silent."""
     ask("--proposer", "openai:small")
     reword(workspace)
     sure = answer(claim("gore", "blood") | {"confidence": 95})
     stub.usual = lambda h: says(sure if "please" in h.text else answer())(h)
-    ran = ask("--proposer", "openai:small,openai:large").json
-    assert (ran["small"]["added"], ran["small"]["proposals"], ran["large"]["in"]) == (3, 1, 0)
-    old = store.read(workspace, tables.PROPOSALS).filter(subject="c2")
-    assert old["verdict"].to_list() == ["unsure"]  # it stays where it is
+    summary = ask("--proposer", "openai:small,openai:large").json
+    assert (summary["small"]["added"], summary["small"]["proposals"], summary["large"]["in"]) == (3, 1, 0)
+    proposals = store.read(workspace, tables.PROPOSALS).filter(subject="c2")
+    assert proposals["verdict"].to_list() == ["unsure"]  # the old row stays
 
 
 @pytest.mark.slow
 def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
-    """Its last word on the trait as it reads now is silence."""
+    """Its latest reading of the trait in the present wording claims nothing."""
     assert ask("--proposer", "openai:small").json["proposals"] == 2
     reword(workspace)
     stub.usual = says(answer())
@@ -120,12 +120,12 @@ def test_a_claim_about_other_words_is_not_scored(ask: Any, workspace: store.Work
 
 @pytest.mark.slow
 def test_only_new_proposals_are_told_by_verdict(cli: Any, workspace: store.Workspace) -> None:
-    """The rules read the reworded trait anew and say what they said: of 0 proposals 2 were present."""
+    """The rules read the reworded trait again with the same result: once, 2 of 0 proposals were present."""
     fill(workspace, *TEXTS[:2])
-    told = ("proposals", "of_these_present", "added")
-    first = cli("propose", "-C", workspace.root, "--json").json
-    assert [first.get(name, 0) for name in told] == [1, 1, 2]
+    figures = ("proposals", "of_these_present", "added")
+    summary = cli("propose", "-C", workspace.root, "--json").json
+    assert [summary.get(name, 0) for name in figures] == [1, 1, 2]
     reword(workspace)
     fill(workspace, *TEXTS[:2], "blood makes me faint")
-    again = cli("propose", "-C", workspace.root, "--json").json
-    assert [again.get(name, 0) for name in told] == [1, 1, 3]
+    rerun = cli("propose", "-C", workspace.root, "--json").json
+    assert [rerun.get(name, 0) for name in figures] == [1, 1, 3]

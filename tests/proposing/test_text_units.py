@@ -1,4 +1,4 @@
-"""What is read: whole, or not at all."""
+"""A text is read whole, or not at all."""
 
 from typing import Any
 

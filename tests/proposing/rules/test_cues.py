@@ -27,19 +27,19 @@ def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: 
 @pytest.mark.slow
 def test_the_index_by_first_letters_misses_no_phrase() -> None:
     book = cues.load()
-    everything = {p for rows in book.signs.by_start.values() for _, p in rows}
-    for said in rules_score.demo("tune").frame["turns"].to_list()[:15]:
-        low = book.mask(said[0]["text"], ())
-        starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
-        slow = {(at, m.end()) for p in everything for at in starts if (m := p.match(low, at))}
-        assert {(start, end) for _, start, end in book.signs.find(low)} == slow
+    patterns = {p for rows in book.signs.by_start.values() for _, p in rows}
+    for turns in rules_score.demo("tune").frame["turns"].to_list()[:15]:
+        masked = book.mask(turns[0]["text"], ())
+        starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", masked)]
+        matches = {(start, m.end()) for p in patterns for start in starts if (m := p.match(masked, start))}
+        assert {(start, end) for _, start, end in book.signs.find(masked)} == matches
 
 
 def test_blanks_keep_every_place() -> None:
     text = "I’d say “Blood Wedding” — or Needle Park (1971), @1234 — İs “no gore” fine?"
-    low = cues.load().mask(text, ["Needle Park"])
-    assert len(low) == len(text)
-    assert not any(word in low for word in ("blood", "needle", "1234")) and "gore" in low
+    masked = cues.load().mask(text, ["Needle Park"])
+    assert len(masked) == len(text)
+    assert not any(word in masked for word in ("blood", "needle", "1234")) and "gore" in masked
 
 
 def test_every_trait_has_cues() -> None:
@@ -48,14 +48,14 @@ def test_every_trait_has_cues() -> None:
 
 @pytest.mark.slow
 def test_a_phrase_is_found_wherever_it_begins() -> None:
-    """Phrases are looked up by their first letters; each tried at each word finds no more and no less."""
+    """Phrases are looked up by their first letters; trying each phrase at each word finds exactly the same."""
     book = cues.load()
     rows = tomllib.loads((MESSAGES / "strangers.toml").read_text(encoding="utf-8"))["trait"]
-    said = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
-    texts = [*said, *(low.replace(" ", " - ") for low in said)]
+    masked = [book.mask(text, ()) for row in rows.values() for text in row["says"][:2]]
+    texts = [*masked, *(low.replace(" ", " - ") for low in masked)]
     for phrases in (book.signs, book.stances, book.blank):
-        each = {(label, p): (label, p) for found in phrases.by_start.values() for label, p in found}.values()
+        patterns = {(label, p): (label, p) for entries in phrases.by_start.values() for label, p in entries}.values()
         for low in texts:
-            words = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
-            wanted = [(label, at, m.end()) for at in words for label, p in each if (m := p.match(low, at))]
-            assert sorted(phrases.find(low)) == sorted(wanted)
+            starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", low)]
+            expected = [(label, at, m.end()) for at in starts for label, p in patterns if (m := p.match(low, at))]
+            assert sorted(phrases.find(low)) == sorted(expected)

@@ -1,4 +1,4 @@
-"""The proposer without a model, told in sentences: what is a sensitivity, whose it is, and what only looks like one."""
+"""The proposer without a model: which sentences are a sensitivity, whose it is, and what only looks like one."""
 
 import json
 import tomllib
@@ -22,9 +22,9 @@ SENTENCES = [tuple(line.split("  # ")[0].split(" | ")) for line in LINES if " | 
 
 
 def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
-    """One conversation; the seeker speaks first, then in turn."""
-    said = [{"role": ("seeker", "recommender")[n % 2], "text": text} for n, text in enumerate(turns)]
-    return rules_score.frame([(name, said)])
+    """One conversation in which seeker and recommender alternate, the seeker first."""
+    messages = [{"role": ("seeker", "recommender")[n % 2], "text": text} for n, text in enumerate(turns)]
+    return rules_score.frame([(name, messages)])
 
 
 @pytest.mark.parametrize(("mark", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
@@ -61,7 +61,7 @@ def test_evidence_is_the_clause_word_for_word() -> None:
 
 
 def test_who_asks_that_the_dog_lives_is_heard() -> None:
-    """`in which` was not read as `where` is, and "the dog does NOT die" gave the seeker's sad endings alone."""
+    """`in which` was not read like `where`, and "the dog does NOT die" gave only the trait of sad endings."""
     for text in (
         "movies in which the dog doesn't die",
         "a film where the dog does NOT die",
@@ -70,13 +70,13 @@ def test_who_asks_that_the_dog_lives_is_heard() -> None:
         assert "animal_harm" in found(text), text
     for text in ("Dog does NOT die, no sad endings", "a movie about a dog that does not die", "the dog must not die"):
         assert "animal_harm" in found(text, "unsure") and "animal_harm" not in found(text), text
-    told = "In the one I saw in which the hero does not die, there was a dog"
-    assert "animal_harm" not in found(told) | found(told, "unsure")
+    statement = "In the one I saw in which the hero does not die, there was a dog"
+    assert "animal_harm" not in found(statement) | found(statement, "unsure")
 
 
 def test_a_title_named_once_is_blank_everywhere() -> None:
-    said = ("I can't wait", "Try Snake House (1999)", "no snake house for me please, I can't watch it twice")
-    assert rules.propose(talk(*said), traits.load()).is_empty()
+    messages = ("I can't wait", "Try Snake House (1999)", "no snake house for me please, I can't watch it twice")
+    assert rules.propose(talk(*messages), traits.load()).is_empty()
     assert not rules.propose(talk("no snake houses please", "ok", "I can't watch those"), traits.load()).is_empty()
 
 
@@ -84,7 +84,7 @@ def test_rows_are_proposals() -> None:
     taxonomy = traits.load()
     frame = talk("no gore please", "No spiders either? Spiders freak me out too.", "I can't watch blood, I faint")
     rows = tables.check(rules.propose(frame, taxonomy), tables.PROPOSALS)
-    # two turns speak of one trait: one row with both; the recommender's phobia is nobody's evidence
+    # two turns mention one trait: one row with both; the recommender's phobia is no evidence
     row = rows.row(0, named=True)
     assert (rows.height, row["trait"], row["verdict"], row["form"]) == (1, "gore", "present", "explicit")
     assert [s["turn"] for s in row["spans"]] == [0, 2]
@@ -101,27 +101,27 @@ def test_nothing_said_is_no_row() -> None:
 
 
 def test_a_bare_text_is_one_message_of_a_seeker() -> None:
-    said = "I faint when I see blood. A thriller, please?"
-    assert rules.claimed(said) == rules.claimed([said]) != set()  # letter by letter nothing is said
-    message = {"role": "user", "content": said}
-    for slip in (message, [message]):  # in its keys nothing is said either
+    text = "I faint when I see blood. A thriller, please?"
+    assert rules.claimed(text) == rules.claimed([text]) != set()  # the text is not read as a list of single letters
+    message = {"role": "user", "content": text}
+    for slip in (message, [message]):  # nor are the keys of a message read as texts
         with pytest.raises(SafeRecError, match="content of messages"):
             rules.claimed(slip)
 
 
 def test_only_traits_of_the_taxonomy(tmp_path: Path) -> None:
-    own = tmp_path / "mine.toml"
+    path = tmp_path / "mine.toml"
     trait = '[[trait]]\nslug = "{}"\nname = "x"\ndefinition = "x"\ntopics = ["x"]\n'
-    own.write_text(trait.format("needles") + trait.format("mimes"))
-    rows = rules.propose(talk("no mimes, no needles, no gore please, all of it scares me"), traits.load(own))
+    path.write_text(trait.format("needles") + trait.format("mimes"))
+    rows = rules.propose(talk("no mimes, no needles, no gore please, all of it scares me"), traits.load(path))
     assert rows["trait"].to_list() == ["needles"]
 
 
 def test_any_cut_of_the_table_gives_the_same_rows() -> None:
     gold = rules_score.demo("tune").frame
-    whole = rules.propose(gold, traits.load())
+    rows = rules.propose(gold, traits.load())
     parts = [rules.propose(gold[n : n + 37], traits.load()) for n in range(0, gold.height, 37)]
-    assert pl.concat(parts).equals(whole)
+    assert pl.concat(parts).equals(rows)
 
 
 WORDS = "no blood ¦blood is fine ¦No Blood Please ¦my eyes shut ¦i really just still "
@@ -130,28 +130,28 @@ WORDS = "no blood ¦blood is fine ¦No Blood Please ¦my eyes shut ¦i really ju
 @pytest.mark.parametrize("piece", [*WORDS.split("¦"), '"Blood ', "Blood (1999), ", "a", "("])
 def test_fifty_thousand_characters_end(piece: str) -> None:
     text = (piece * 50_000)[:50_000]
-    hits = rules.read(text, cues.titles([text]))  # a quadratic pattern would not come back within the test's timeout
+    hits = rules.read(text, cues.titles([text]))  # a quadratic pattern would exceed the test's timeout
     assert all(0 <= h.start < h.end <= len(text) for h in hits)
     assert len(hits) <= rules.MOST * 20
 
 
 def test_a_long_text_s_contents_are_not_compared_one_by_one() -> None:
     turn = turns.Turn("blood snakes asylum horror, i screamed. " * 100, cues.load())
-    looked = 0
+    visits = 0
 
     class Counted(list[tuple[int, int]]):
         def __iter__(self) -> Iterator[tuple[int, int]]:
-            nonlocal looked
+            nonlocal visits
             for span in super().__iter__():
-                looked += 1
+                visits += 1
                 yield span
 
     turn.signs = {label: Counted(spans) for label, spans in turn.signs.items()}
-    many = sum(map(len, turn.signs.values()))
-    assert many >= 400 and len(turn.traits) >= 3
+    count = sum(map(len, turn.signs.values()))
+    assert count >= 400 and len(turn.traits) >= 3
     for slug in turn.traits:
         list(rules._of_trait(slug, turn))
-    assert looked <= 5 * len(turn.traits) * many  # a trait goes through all a few times; pairs would be many * many
+    assert visits <= 5 * len(turn.traits) * count  # each trait visits all a few times; pairs: count * count
 
 
 def test_items_are_flagged_from_their_plots() -> None:
@@ -166,13 +166,13 @@ def test_items_are_flagged_from_their_plots() -> None:
         assert all(s["turn"] == 0 and plot[s["start"] : s["end"]] == s["quote"] for s in row["spans"])
 
 
-# ---- gold. The floors are what was measured when the cues were last changed, less one unit.
+# ---- gold. The floors are the values measured when the cues were last changed, minus one unit.
 
 
 def test_rates_count_units() -> None:
     gold = rules_score.Gold(pl.DataFrame(), {("a", "gore"): "explicit", ("b", "gore"): "implicit"}, {}, {})
-    said = (("a", "present", "explicit"), ("c", "present", "explicit"), ("b", "unsure", None))
-    rows = [{"subject": who, "trait": "gore", "verdict": verdict, "form": form} for who, verdict, form in said]
+    claims = (("a", "present", "explicit"), ("c", "present", "explicit"), ("b", "unsure", None))
+    rows = [{"subject": name, "trait": "gore", "verdict": verdict, "form": form} for name, verdict, form in claims]
     # explicit: a is right, c is not; of the one explicit unit one is found; unsure finds nothing
     assert rules_score.rates(gold, rows, "explicit") == rules_score.Rates(2, 1, 1, 1)
     assert rules_score.rates(gold, rows) == rules_score.Rates(2, 1, 2, 1)
@@ -184,7 +184,7 @@ def test_abuse_of_a_child_is_not_said_to_be_sexual() -> None:
 
 def test_the_halves_share_no_conversation() -> None:
     names = [json.loads(line)["id"] for line in rules_score.GOLD.read_text(encoding="utf-8").splitlines()]
-    tune, report = (set(rules_score.demo(which).kinds) for which in ("tune", "report"))
+    tune, report = (set(rules_score.demo(half).kinds) for half in ("tune", "report"))
     assert tune | report == set(names) and not tune & report
 
 
@@ -224,9 +224,9 @@ def test_what_is_wanted_named_as_a_title_or_meant_otherwise_is_no_aversion(said:
 
 def test_sentences_of_our_own() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))["trait"]
-    heard = [trait in found(text) for trait, row in data.items() for text in row["says"]]
+    hits = [trait in found(text) for trait, row in data.items() for text in row["says"]]
     flagged = [text for row in data.values() for text in row["not"] if found(text)]
-    assert sum(heard) >= 464 and len(heard) == 493
+    assert sum(hits) >= 464 and len(hits) == 493
     assert len(flagged) <= 3 and sum(len(row["not"]) for row in data.values()) == 418
 
 
@@ -235,8 +235,8 @@ def test_whole_messages_of_our_own() -> None:
     # tuned on the first two (935 and 1,695), not on the last (540)
     files = {"voices": MESSAGES / "voices.toml", "strangers": MESSAGES / "strangers.toml", "heldout": HELD_OUT}
     figures = {name: rules_score.messages(path) for name, path in files.items()}
-    least = {"voices": (0.92, 0.89, (12, 590)), "strangers": (0.93, 0.83, (15, 473)), "heldout": (0.90, 0.66, (1, 160))}
-    for name, (precision, recall, flags) in least.items():
+    floor = {"voices": (0.92, 0.89, (12, 590)), "strangers": (0.93, 0.83, (15, 473)), "heldout": (0.90, 0.66, (1, 160))}
+    for name, (precision, recall, flags) in floor.items():
         rates, *flagged = figures[name]
         assert (rates.precision or 0) >= precision and (rates.recall or 0) >= recall, name
         assert flagged[0] <= flags[0] and flagged[1] == flags[1], name
@@ -247,12 +247,12 @@ def test_frames_mean_the_same_whatever_content_stands_in_them() -> None:
     data = tomllib.loads(DEVELOPMENT.read_text(encoding="utf-8"))
     frames = {kind: data["frames"][kind] for kind in ("says", "not")}
     missed, flagged = set(), set()
-    for trait, row in list(data["trait"].items())[::3]:  # another content changes the trait, not the grammar
+    for trait, row in list(data["trait"].items())[::3]:  # other content changes the trait, not the grammar
         content = row["contents"][0]
         missed |= {f for f in frames["says"] if trait not in found(f.replace("{X}", content))}
         flagged |= {f for f in frames["not"] if found(f.replace("{X}", content))}
     assert missed <= {"I thought I'd be fine with {X} but I wasn't, so no more.", "Films with {X} are not for me."}
-    tunnels = "It's not that I can't take {X}, I just want variety."  # who cannot take tunnels has a sign of its own
+    tunnels = "It's not that I can't take {X}, I just want variety."  # not to take tunnels is a sign in itself
     assert flagged <= {"The kids next door are scared of {X}, mine aren't.", tunnels}
 
 
@@ -270,9 +270,9 @@ def test_real_turns(real_data: Path) -> None:
     assert len(gold.kinds) == 1_377
     rows = rules_score.proposals(gold)
     print(rules_score.table("real turns", gold))
-    every = rules_score.rates(gold, rows)
-    assert (every.precision or 0) >= 0.82 and (every.recall or 0) >= 0.46
-    named = {(row["subject"], row["trait"]) for row in rows}  # with what is `unsure`, which people read as well
-    assert len(named & set(gold.forms)) / len(gold.forms) >= 0.60
+    rates = rules_score.rates(gold, rows)
+    assert (rates.precision or 0) >= 0.82 and (rates.recall or 0) >= 0.46
+    units = {(row["subject"], row["trait"]) for row in rows}  # including `unsure` claims, which people read as well
+    assert len(units & set(gold.forms)) / len(gold.forms) >= 0.60
     present, _, size = rules_score.flagged(gold, rows, "none")
     assert present / size < 0.01
