@@ -1,4 +1,4 @@
-"""The catalog from Python: files, rulings on merges, and what stops the API from being asked on."""
+"""The catalog from Python: files, rulings on merges, and faults that stop a fetch from the API."""
 
 import json
 
@@ -23,17 +23,17 @@ def items(tmp_path):
 
 
 def test_rows_are_added_once_and_what_is_left_out_has_its_reason(workspace, items):
-    first, again = (adding.add_catalog(workspace, "csv", [items, str(items)]) for _ in range(2))
+    first, rerun = (adding.add_catalog(workspace, "csv", [items, str(items)]) for _ in range(2))
     assert (first.added, first.dropped, first.figures["items"]) == (3, {"no title": 1}, 3)
     assert first.examples["no title"].startswith("items.csv:5")
-    assert (again.added, again.skipped, "id_conflicts" in first.figures) == (0, 3, False)
-    for source, paths, says in (("netflix", [items], "no such source"), ("csv", ["gone.csv"], "no such file")):
-        with pytest.raises(UsageError, match=says):
+    assert (rerun.added, rerun.skipped, "id_conflicts" in first.figures) == (0, 3, False)
+    for source, paths, message in (("netflix", [items], "no such source"), ("csv", ["gone.csv"], "no such file")):
+        with pytest.raises(UsageError, match=message):
             adding.add_catalog(workspace, source, paths)
 
 
 def test_each_file_and_what_comes_after_them_is_a_step_of_the_bar(workspace, items):
-    """30,000 games took ten seconds, and the bar was full before the catalog was merged."""
+    """30,000 games took ten seconds, but the bar was full before the catalog was merged."""
     bars = list[Bar]()
     adding.add_catalog(workspace, "csv", items, progress=drawn(bars))
     assert [(bar.total, bar.done) for bar in bars] == [(3, 3)]
@@ -45,11 +45,11 @@ def test_what_is_counted_has_its_name():
 
 def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspace, items, tmp_path):
     (tmp_path / "movies.csv").write_text("domain,title,year\nmovie,Alien,1979\nmovie,Heat,1995\nfilm,Big,88\n")
-    says = r"nothing of .*movies\.csv was added: 3 rows were dropped: 2 as 'unknown domain', such as .*:2: .*; 1 as "
-    with pytest.raises(SourceError, match=says):
+    message = r"nothing of .*movies\.csv was added: 3 rows were dropped: 2 as 'unknown domain', such as .*:2: .*; 1 as "
+    with pytest.raises(SourceError, match=message):
         adding.add_catalog(workspace, "csv", [tmp_path / "movies.csv", items])
     assert store.read(workspace, tables.CATALOG_ROWS).height == 3
-    assert store.read(workspace, tables.DROPS)["place"].to_list() == ["items.csv:5"]  # a failed try is no drop
+    assert store.read(workspace, tables.DROPS)["place"].to_list() == ["items.csv:5"]  # a refused file adds no drops
 
 
 def test_statements_that_no_trait_asks_about_are_no_fault_of_their_file(workspace, tmp_path):
@@ -70,50 +70,50 @@ def test_two_works_under_one_id_are_two_items_and_no_drop(workspace, tmp_path):
 
 
 def test_two_tables_that_are_both_numbered_from_1_lose_no_item(workspace, tmp_path):
-    """Of five works three were kept, and the others were "already there"."""
+    """Only three of five works were added, and the others were reported as "already there"."""
     (tmp_path / "films.csv").write_text("domain,id,title,year\nfilm,1,Heat,1995\nfilm,2,Alien,1979\n")
     (tmp_path / "games.csv").write_text(
         "domain,id,title,year\ngame,1,Tetris,1989\ngame,2,Doom,1993\ngame,3,Halo,2001\n"
     )
     paths = [tmp_path / name for name in ("films.csv", "games.csv")]
     together = adding.add_catalog(workspace, "csv", paths)
-    again = [adding.add_catalog(workspace, "csv", path) for path in (*paths, *paths)]
-    assert (together.added, together.figures["items"], [counts.added for counts in again]) == (5, 5, [0] * 4)
-    told = "games.csv: 1 is that of 'Heat' in the catalog: 'Tetris' is named game:tetris:1989"
-    assert [counts.figures["id_of_another_row"] for counts in (together, again[1])] == [2, 2]
-    assert together.examples["id_of_another_row"] == told
+    separate = [adding.add_catalog(workspace, "csv", path) for path in (*paths, *paths)]
+    assert (together.added, together.figures["items"], [counts.added for counts in separate]) == (5, 5, [0] * 4)
+    example = "games.csv: 1 is that of 'Heat' in the catalog: 'Tetris' is named game:tetris:1989"
+    assert [counts.figures["id_of_another_row"] for counts in (together, separate[1])] == [2, 2]
+    assert together.examples["id_of_another_row"] == example
     (tmp_path / "more.csv").write_text("domain,id,title,year\nfilm,2,Up,2009\nfilm,1,HEAT,\n")
     assert adding.add_catalog(workspace, "csv", tmp_path / "more.csv").added == 1
 
 
 def test_statements_that_lose_their_item_to_another_are_told(workspace, items, tmp_path):
-    """A film was violated, then unknown: a row that came later had taken its id, and no command said so."""
+    """A film was violated, then unknown: a later row had taken its id, and no command reported it."""
     adding.add_catalog(workspace, "csv", items)
     (tmp_path / "votes.csv").write_text("imdb,topic,yes,no\ntt0078748,Is there blood/gore,40,0\n")
     adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv")
     (tmp_path / "more.csv").write_text("domain,title,year,imdb,id\nfilm,Es,1990,tt0078748,es\n")
     (tmp_path / "up.csv").write_text("domain,title,year\nfilm,Up,2009\n")
-    told = [adding.add_catalog(workspace, "csv", tmp_path / name).figures for name in ("up.csv", "more.csv")]
-    lost = [figures.get("statements_that_lost_their_item") for figures in told]
+    figures = [adding.add_catalog(workspace, "csv", tmp_path / name).figures for name in ("up.csv", "more.csv")]
+    lost = [row.get("statements_that_lost_their_item") for row in figures]
     assert lost[0] is None and lost[1].startswith("1, such as of imdb:tt0078748: two items have this id")
 
 
 def test_an_undated_item_under_a_dated_title_is_told_with_its_remedy(workspace, tmp_path):
-    """ReDial names films without a year: they stood in the catalog twice, and nothing named `catalog join`."""
+    """ReDial names films without a year: they were in the catalog twice, and no message named `catalog join`."""
     rows = ["film,Heat,", "film,Emma,", "film,Emma,1996", "film,Emma,2020", "game,Doom,", "game,Doom,2016", "film,Up,"]
     (tmp_path / "own.csv").write_text("\n".join(("domain,title,year", "film,Heat,1995", *rows)))
-    told = adding.add_catalog(workspace, "csv", tmp_path / "own.csv").figures["undated_under_a_title_of_another"]
+    advice = adding.add_catalog(workspace, "csv", tmp_path / "own.csv").figures["undated_under_a_title_of_another"]
     assert (
-        told.startswith("1, such as 'Heat': ")
-        and "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in told
+        advice.startswith("1, such as 'Heat': ")
+        and "`saferec-build catalog join csv:film:heat: csv:film:heat:1995`" in advice
     )
     adding.join_rows(workspace, "csv:film:heat:", "csv:film:heat:1995")
-    again = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
-    assert (again.added, "undated_under_a_title_of_another" in again.figures) == (0, False)
+    rerun = adding.add_catalog(workspace, "csv", tmp_path / "own.csv")
+    assert (rerun.added, "undated_under_a_title_of_another" in rerun.figures) == (0, False)
 
 
 def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_path):
-    """It said "with external id: 0" of a table in which each row has one."""
+    """It reported "with external id: 0" for a table in which each row has one."""
     adding.add_catalog(workspace, "csv", items)
     (tmp_path / "dog.csv").write_text("imdbId,Clear Yes: Does the dog die\ntt0078748,1\n")
     figures = adding.add_catalog(workspace, "ddd", tmp_path / "dog.csv").figures
@@ -121,7 +121,7 @@ def test_a_table_of_statements_has_no_figures_of_items(workspace, items, tmp_pat
 
 
 def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, items, tmp_path):
-    """Severe, none, severe again: it was "already there", and the film stayed clear without a word."""
+    """Severe, none, severe again: the last was "already there", and the film stayed clear without a warning."""
     adding.add_catalog(workspace, "csv", items)
     head = "imdb,violence,frightening,retrieved"
 
@@ -131,8 +131,8 @@ def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, i
         return figures.get("another_counts_instead"), lookup.check(workspace, "tt0078748", "gore").word
 
     assert [added(word) for word in ("Severe", "None")] == [(None, "violated"), (None, "clear")]
-    told, word = added("Severe")
-    assert word == "clear" and told.startswith(
+    warning, word = added("Severe")
+    assert word == "clear" and warning.startswith(
         "2, such as 'violence' of imdb:tt0078748: if it holds again, add it with a"
     )
     assert added("Severe", "2026-03-01") == (None, "violated")
@@ -142,32 +142,32 @@ def test_a_severity_that_comes_back_is_told_where_it_does_not_count(workspace, i
 def test_a_catalog_that_comes_after_the_conversations_says_that_they_are_to_be_mined_again(workspace, items, tmp_path):
     (tmp_path / "chats.jsonl").write_text('{"id": "a", "messages": [{"role": "user", "content": "hi", "name": "u"}]}\n')
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
-    first, again = (adding.add_catalog(workspace, "csv", items).figures for _ in range(2))
+    first, rerun = (adding.add_catalog(workspace, "csv", items).figures for _ in range(2))
     assert first["mined_before_the_catalog"].startswith("1 conversation was read without it: delete tables/")
-    assert "mined_before_the_catalog" not in again
+    assert "mined_before_the_catalog" not in rerun
 
 
 def test_a_ruling_counts_once_and_can_be_taken_back(workspace, items):
     adding.add_catalog(workspace, "csv", str(items))
     row = "csv:imdb:tt0078748"
-    done = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
-    assert done == [0, 1, 0, 1]
+    counts = [adding.keep_apart(workspace, row, undo=undo).added for undo in (True, False, False, True)]
+    assert counts == [0, 1, 0, 1]
     pair = (row, "csv:imdb:tt0113277")
-    done = [adding.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
-    assert done == [0, 1, 0, 1]
-    for other, says in ((row, "twice"), ("csv:none", "no row of the catalog")):
-        with pytest.raises(UsageError, match=says):
-            adding.join_rows(workspace, row, other)
+    counts = [adding.join_rows(workspace, *pair, undo=undo).added for undo in (True, False, False, True)]
+    assert counts == [0, 1, 0, 1]
+    for ref, message in ((row, "twice"), ("csv:none", "no row of the catalog")):
+        with pytest.raises(UsageError, match=message):
+            adding.join_rows(workspace, row, ref)
 
 
 @pytest.mark.slow
 def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, real_data):
     adding.add_catalog(workspace, "movielens", [real_data / "movielens_small"])
     for source, name in (("keywords", "tmdb_keywords/keywords"), ("rating-reasons", "mpaa_reasons/mpaa_reasons")):
-        adding.add_catalog(workspace, source, [real_data / f"{name}.csv.gz"])  # gzipped, as they are kept
-    words = {name: lookup.check(workspace, name, "gore") for name in ("Saw III (2006)", "Toy Story (1995)")}
-    assert [found.word for found in words.values()] == ["violated", "unknown"]
-    kinds = set(words["Saw III (2006)"].evidence.select("kind", "source").rows())
+        adding.add_catalog(workspace, source, [real_data / f"{name}.csv.gz"])  # gzipped, as they are stored
+    verdicts_by_title = {name: lookup.check(workspace, name, "gore") for name in ("Saw III (2006)", "Toy Story (1995)")}
+    assert [verdict.word for verdict in verdicts_by_title.values()] == ["violated", "unknown"]
+    kinds = set(verdicts_by_title["Saw III (2006)"].evidence.select("kind", "source").rows())
     assert {("reason", "rating_reasons"), ("keyword", "keywords")} <= kinds  # the verdict names its sources
     steps = next(t.steps for t in lookup.show(workspace, "Saw III (2006)").traits if t.trait == "gore")
     assert any(
@@ -184,16 +184,16 @@ def test_real_keywords_and_reasons_violate_and_never_clear(workspace, tmp_path, 
 
 @pytest.fixture
 def talked(workspace, items, tmp_path):
-    """A workspace in which people speak of three items."""
+    """A workspace with a conversation about three items."""
     adding.add_catalog(workspace, "csv", [items])
-    said = {"role": "assistant", "content": "Try.", "items": ["Alien (1979)", "Heat (1995)", "Big (1988)"]}
-    (tmp_path / "a.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "A film, please."}, said]}))
+    turn = {"role": "assistant", "content": "Try.", "items": ["Alien (1979)", "Heat (1995)", "Big (1988)"]}
+    (tmp_path / "a.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "A film, please."}, turn]}))
     ingest.mine(workspace, "messages", [tmp_path / "a.jsonl"])
     return workspace
 
 
 def test_a_fetch_that_stops_counts_whom_it_asked_for(talked, monkeypatch):
-    """A refused key at the first of 100 items was "asked: 100"."""
+    """A key that was refused at the first of 100 items was reported as "asked: 100"."""
 
     def media(site, item, agrees):
         raise UsageError("the key is refused")
@@ -219,12 +219,12 @@ def test_what_stops_a_fetch_is_said_beside_what_came(talked, monkeypatch):
     assert [(bar.total, bar.done) for bar in bars] == [(3, 2)]
     assert lookup.show(workspace, "imdb:tt0113277").warnings["source"].to_list() == ["ddd"]
     monkeypatch.setenv(ddd_api.KEY, "k")
-    again = planning.fetch(workspace, "ddd")  # as the command names it: Big is asked for again
-    assert (again.counts.figures["asked"], again.fault) == (1, "the key is refused")
+    rerun = planning.fetch(workspace, "ddd")  # the name that the command uses: Big is requested again
+    assert (rerun.counts.figures["asked"], rerun.fault) == (1, "the key is refused")
 
 
 def test_a_film_that_the_site_has_under_a_wrong_id_is_asked_for_by_its_title(talked, monkeypatch):
-    """ReDial's id of It is that of Goodfellas: its answer was kept as exact, and It was never asked for."""
+    """ReDial's id of It is that of Goodfellas: the site's answer was stored as exact, and It was never requested."""
     sites = {"1": ("Alien", "tt0078748"), "2": ("Babe", "tt0113277"), "3": ("Heat", "tt9999999"), "4": ("Big", None)}
     years = {"Alien": "1980", "Babe": "1995", "Heat": "1995", "Big": "1988"}
     items = [{"id": n, "name": t, "releaseYear": years[t], "imdbId": imdb} for n, (t, imdb) in sites.items()]
@@ -232,10 +232,10 @@ def test_a_film_that_the_site_has_under_a_wrong_id_is_asked_for_by_its_title(tal
     def get(site, path):
         if "dddsearch" in path:
             return {"items": [i for i in items if path.endswith((f"imdb={i['imdbId']}", f"q={i['name']}"))]}
-        asked.append(path)
+        paths.append(path)
         return {"item": items[int(path[-1]) - 1], "topicItemStats": []}
 
-    asked = list[str]()
+    paths = list[str]()
     monkeypatch.setattr(ddd_api, "_get", get)
     planning.fetch(talked, ddd_api.Site("k"))
-    assert asked == ["/media/1", "/media/3", "/media/4"]
+    assert paths == ["/media/1", "/media/3", "/media/4"]

@@ -1,4 +1,4 @@
-"""A statement as a line for people: what was said, by whom, where it stands, and what it calls the item."""
+"""A statement as a line for people: its content, its source, its place, and its name for the item."""
 
 from saferec_builder.catalog import arithmetic
 from tests.worlds.shelves import ALIEN, said, statement

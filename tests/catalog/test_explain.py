@@ -1,4 +1,4 @@
-"""The steps of `catalog show`: what keeps a verdict unknown is said, and what votes overruled."""
+"""The steps of `catalog show`: they name what keeps a verdict unknown, and what votes overruled."""
 
 import pytest
 
@@ -14,8 +14,8 @@ OVERRULED = "would violate, but votes say that it is not true"
 
 def gore(*warnings):
     items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
-    told = explain.explained(items["item"][0], items, links, said(*warnings), traits.load())
-    return next(trait for trait in told.traits if trait.trait == "gore")
+    explanation = explain.explained(items["item"][0], items, links, said(*warnings), traits.load())
+    return next(trait for trait in explanation.traits if trait.trait == "gore")
 
 
 def texts(trait):
@@ -27,12 +27,12 @@ def deciding(trait):
 
 
 def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
-    half = gore(statement(ALIEN, BLOOD, yes=0, no=60))
-    assert (half.verdict, NO_ANSWER in texts(half)) == ("unknown", True)
-    both = gore(statement(ALIEN, BLOOD, yes=0, no=60), statement(ALIEN, GORE, yes=0, no=60))
-    assert (both.verdict, [step for step in texts(both) if "no answer" in step]) == ("clear", [])
-    seen = gore(statement(ALIEN, BLOOD, yes=60, no=0))
-    assert (seen.verdict, NO_ANSWER in texts(seen)) == ("violated", False)
+    open_ = gore(statement(ALIEN, BLOOD, yes=0, no=60))
+    assert (open_.verdict, NO_ANSWER in texts(open_)) == ("unknown", True)
+    cleared = gore(statement(ALIEN, BLOOD, yes=0, no=60), statement(ALIEN, GORE, yes=0, no=60))
+    assert (cleared.verdict, [step for step in texts(cleared) if "no answer" in step]) == ("clear", [])
+    violated = gore(statement(ALIEN, BLOOD, yes=60, no=0))
+    assert (violated.verdict, NO_ANSWER in texts(violated)) == ("violated", False)
 
 
 @pytest.mark.parametrize(
@@ -41,17 +41,17 @@ def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
         ([], "violates", "violated"),
         ([(ALIEN, 0, 60)], OVERRULED, "unknown"),
         ([(ALIEN, 3, 3)], "violates", "violated"),
-        ([("title:Alien (1980)", 0, 60)], "violates", "violated"),  # may be said of another work: outvotes nothing
+        ([("title:Alien (1980)", 0, 60)], "violates", "violated"),  # may be about another work: outvotes nothing
     ],
 )
 def test_a_reason_that_votes_overrule_is_not_said_to_violate(voted, does, verdict):
     votes = [statement(ref, BLOOD, yes=yes, no=no) for ref, yes, no in voted]
-    told = gore(statement(ALIEN, VIOLENCE, "reason", yes=None, no=None), *votes)
-    (step,) = (step for step in texts(told) if VIOLENCE in step)
-    assert (told.verdict, step.rsplit(": ", 1)[1]) == (verdict, does)
+    explanation = gore(statement(ALIEN, VIOLENCE, "reason", yes=None, no=None), *votes)
+    (step,) = (step for step in texts(explanation) if VIOLENCE in step)
+    assert (explanation.verdict, step.rsplit(": ", 1)[1]) == (verdict, does)
 
 
-DECIDING = {  # what is said: the verdict, and what the lines that decide begin with
+DECIDING = {  # statements, the verdict, and the beginnings of the deciding lines
     "votes": ([(BLOOD, {"yes": 60, "no": 0}), (GORE, {"yes": 0, "no": 60})], "violated", [f"{BLOOD} [core]"]),
     "all core topics": (
         [(BLOOD, {"yes": 0, "no": 60}), (GORE, {"yes": 0, "no": 60})],
@@ -71,20 +71,20 @@ DECIDING = {  # what is said: the verdict, and what the lines that decide begin 
 
 @pytest.mark.parametrize("name", DECIDING)
 def test_the_line_that_decides_is_marked(name):
-    told, verdict, lines = DECIDING[name]
-    made = [statement(ALIEN, topic, **({"yes": None, "no": None} | answer)) for topic, answer in told]
-    found = gore(*made)
-    assert (found.verdict, deciding(found)) == (verdict, lines)
+    answers, verdict, lines = DECIDING[name]
+    statements = [statement(ALIEN, topic, **({"yes": None, "no": None} | answer)) for topic, answer in answers]
+    explanation = gore(*statements)
+    assert (explanation.verdict, deciding(explanation)) == (verdict, lines)
 
 
 def test_a_guide_decides_where_it_speaks_strongly():
     """gore: 1 x severity of violence, or as traits.toml weighs it; severe everywhere is 1, none everywhere 0."""
     for severity, verdict in ((3, "violated"), (0, "clear"), (1, "unknown")):
         rated = [statement(ALIEN, c, "guide", yes=None, no=None, severity=severity) for c in taxonomy.GUIDE]
-        found = gore(*rated)
-        strong = [step.decides for step in found.steps if step.text.startswith("guide (strong)")]
+        explanation = gore(*rated)
+        strong = [step.decides for step in explanation.steps if step.text.startswith("guide (strong)")]
         assert strong == [verdict != "unknown"] * len(strong)
-        assert found.verdict == verdict or not strong
+        assert explanation.verdict == verdict or not strong
 
 
 def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself():
@@ -95,19 +95,19 @@ def test_a_step_has_its_statements_and_says_where_one_source_contradicts_itself(
         f"1 yes, 39 no · csv · https://example.org/1 · of {ALIEN}",
         f"39 yes, 1 no · csv · https://example.org/39 · of {ALIEN}",
     )
-    alone = gore(*pages[:1], statement(ALIEN, BLOOD, yes=39, no=1, source="ddd"))  # two sources may differ
-    assert not any("contradicts" in text for text in texts(alone))
+    two_sources = gore(*pages[:1], statement(ALIEN, BLOOD, yes=39, no=1, source="ddd"))  # two sources may differ
+    assert not any("contradicts" in text for text in texts(two_sources))
 
 
 def test_a_step_says_that_it_rests_on_the_worst_of_several_counts():
-    told = texts(gore(statement(ALIEN, BLOOD, yes=75, no=25), statement("title:Alien (1979)", BLOOD, yes=3, no=0)))
-    assert "75 yes of 100, the worst of 2 counts that may be of the same people (voters" in told[-1]
+    steps = texts(gore(statement(ALIEN, BLOOD, yes=75, no=25), statement("title:Alien (1979)", BLOOD, yes=3, no=0)))
+    assert "75 yes of 100, the worst of 2 counts that may be of the same people (voters" in steps[-1]
 
 
 def test_a_verdict_is_asked_for_under_the_name_that_gaps_prints():
     items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
-    told = said(statement(ALIEN, BLOOD, yes=75, no=25))
-    words = [
-        explain.judged(f"{p}Alien (1979)", None, traits.load()["gore"], items, links, told) for p in ("", "title:")
+    votes = said(statement(ALIEN, BLOOD, yes=75, no=25))
+    verdicts = [
+        explain.judged(f"{p}Alien (1979)", None, traits.load()["gore"], items, links, votes) for p in ("", "title:")
     ]
-    assert [found.word for found in words] == ["violated"] * 2
+    assert [verdict.word for verdict in verdicts] == ["violated"] * 2

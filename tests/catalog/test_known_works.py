@@ -1,4 +1,4 @@
-"""How well known works are, and what the titles of one list mean together."""
+"""How well known works are, and which works the titles of a list mean together."""
 
 import polars as pl
 
@@ -20,27 +20,27 @@ def _items(*films):
 def test_what_is_known_is_counted_once_for_each_item_and_conversation():
     items, links = _items(("Heat", 1995), ("Emma", 1996))
     heat, emma = items["item"]
-    said = pl.DataFrame(
+    kinds = pl.DataFrame(
         [(heat, "reason"), (heat, "keyword"), (heat, "tag"), (heat, "topic")], schema=["item", "kind"], orient="row"
     )
     talks = [("a", ["imdb:tt0", "csv:0", "title:Emma"]), ("b", ["imdb:tt0"])]  # one film by two ids; a title is a guess
     row = {"turns": [], "accepted": [], "seen": []}
     names = ("conversation", "turns", "recommended", "accepted", "seen")
-    told = pl.DataFrame(
+    chats = pl.DataFrame(
         [{"conversation": name, "recommended": refs, **row} for name, refs in talks],
         schema={name: tables.CONVERSATIONS.schema[name] for name in names},
     )
-    assert known_works.familiarity(items, links, said, told) == {heat: Known(2, 1, 2, 2), emma: Known(2, 0, 0, 0)}
+    assert known_works.familiarity(items, links, kinds, chats) == {heat: Known(2, 1, 2, 2), emma: Known(2, 0, 0, 0)}
 
 
 def test_a_list_tells_two_works_of_a_title_apart():
-    old, new = [(f"Old {n}", 1940 + n) for n in range(4)], [(f"New {n}", 2010 + n) for n in range(4)]
-    items, _ = _items(("War", 1941), ("War", 2012), *old, *new)
+    old_films, new_films = [(f"Old {n}", 1940 + n) for n in range(4)], [(f"New {n}", 2010 + n) for n in range(4)]
+    items, _ = _items(("War", 1941), ("War", 2012), *old_films, *new_films)
     works = known_works.works(items, dict.fromkeys(items["item"], Known(2, 1, 3, 0)))
     index, year = catalog.index(items, works), dict(items.select("item", "year").iter_rows())
-    for others, meant in ((old, 1941), (new, 2012)):
-        found = known_works.match_list(index, ["War", *(title for title, _ in others), "Nope"], "film")
-        assert (year[found["War"].item], found["Nope"].match) == (meant, "not_found")
-    # alone nothing tells them apart, and a year in the list's own words is the year
-    found = known_works.match_list(index, ["War", "War (2012)"], "film")
-    assert (found["War"].match, year[found["War (2012)"].item]) == ("ambiguous", 2012)
+    for companions, expected in ((old_films, 1941), (new_films, 2012)):
+        matches = known_works.match_list(index, ["War", *(title for title, _ in companions), "Nope"], "film")
+        assert (year[matches["War"].item], matches["Nope"].match) == (expected, "not_found")
+    # one title alone is ambiguous, and a year in the list decides
+    matches = known_works.match_list(index, ["War", "War (2012)"], "film")
+    assert (matches["War"].match, year[matches["War (2012)"].item]) == ("ambiguous", 2012)

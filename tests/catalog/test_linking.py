@@ -31,17 +31,17 @@ ID = {ref: item for ref, item in LINKS.iter_rows()}
 
 
 def test_link_answers_only_what_names_one_item():
-    named = {"redial:1": ID["redial:1"], "imdb:tt0078748": ID["redial:1"], "title:ALIENS (1987)": ID["redial:2"]}
-    others = ("title:Emma (1996)", "title:Nope (2022)", "redial:99", "x")
-    assert catalog.link([*named, *others], LINKS, INDEX) == named
+    expected = {"redial:1": ID["redial:1"], "imdb:tt0078748": ID["redial:1"], "title:ALIENS (1987)": ID["redial:2"]}
+    unknown = ("title:Emma (1996)", "title:Nope (2022)", "redial:99", "x")
+    assert catalog.link([*expected, *unknown], LINKS, INDEX) == expected
     assert catalog.link(["title:Alien (1979)"], LINKS, INDEX) == {}  # a film and a game
     assert catalog.link(["title:Alien (1979)"], LINKS, INDEX, "game") == {"title:Alien (1979)": ID["csv:8"]}
     assert catalog.link([f"item:{ID['redial:3']}"], LINKS, INDEX) == {f"item:{ID['redial:3']}": ID["redial:3"]}
 
 
 def test_every_source_finds_the_item_under_its_own_title_and_year():
-    both = dict.fromkeys(("title:In Another Way (1992)", "title:Otherwise (1990)"), ID["csv:9"])
-    assert catalog.link(list(both), LINKS, INDEX) == both
+    expected = dict.fromkeys(("title:In Another Way (1992)", "title:Otherwise (1990)"), ID["csv:9"])
+    assert catalog.link(list(expected), LINKS, INDEX) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_every_source_finds_the_item_under_its_own_title_and_year():
         ("Birdman or (Ignorance) (2014)!", [("Birdman or (Ignorance) (2014)", "redial:4")]),
         ("It (1990), Emma (1996), Alien (1979)", []),  # another year; two of them; a film and a game
         ("I saw it in (2017)", []),
-        ("Aliens\n(1986)", []),  # a title and its year stand on one line
+        ("Aliens\n(1986)", []),  # a title and its year must be on one line
         ("(1986)", []),
         ("", []),
         ("🧑‍🚀 The Aliens (1986)", [("The Aliens (1986)", "redial:2")]),
-        # the end of a longer title is no film of its own, unless it has that year and the longer one is in no catalog
+        # the end of a longer title is no film itself, unless it has that year and the longer one is in no catalog
         ("Try Shaun of the Dead (2008), Dawn of the Dead (2009)", []),
         ("shaun of the dead (2008) or Shaun of the Dead (2010)", []),
         ("Dawn of the Dead (2010)", [("the Dead (2010)", "redial:11")]),
@@ -74,13 +74,13 @@ def test_mentions_of_titles_with_their_year(text, found):
 def test_movielens_and_redial_together(real_data):
     films = movielens.read(real_data / "movielens_small")
     ids = redial_items.read(real_data / "redial" / "ievalm_id2info.json")
-    # of ReDial's 6,583 films two have lost their names: "(2015)", "(2007)"
+    # of ReDial's 6,583 films two have no name: "(2015)", "(2007)"
     assert (films.rows.height, films.drops.height, ids.rows.height, ids.drops.height) == (9742, 0, 6581, 2)
     rows = pl.concat([films.rows, ids.rows])
     items, links = catalog.merge(rows)
     imdb = items.select(pl.col("refs").list.eval(pl.element().filter(pl.element().str.starts_with("imdb:"))))["refs"]
     assert imdb.list.len().max() == 1
-    # every row is in exactly one item; the ids of ReDial that name another film join nothing and are told
+    # every row is in exactly one item; the ids of ReDial that name another film join nothing and are reported
     conflicts = catalog.merges(rows).filter(pl.col("by") == "id conflict")
     assert 100 < conflicts.height < 250
     claimed = imdb.explode().drop_nulls()
@@ -96,14 +96,14 @@ def test_titles_with_a_year_link_to_the_right_film_without_their_id(real_data):
 
     films = movielens.read(real_data / "movielens_small").rows
     items, links = catalog.merge(pl.concat([films, redial_items.read(real_data / "redial/ievalm_id2info.json").rows]))
-    named = {}
+    mentioned = {}
     for path in sorted((real_data / "redial").glob("*.jsonl")):
         for line in path.read_text().splitlines():
-            named |= {k: redial.clean(v) for k, v in dict(json.loads(line)["movieMentions"] or {}).items() if v}
+            mentioned |= {k: redial.clean(v) for k, v in dict(json.loads(line)["movieMentions"] or {}).items() if v}
     gold, index = dict(links.iter_rows()), catalog.index(items)
-    dated = {f"title:{title}": gold.get(f"redial:{i}") for i, title in named.items() if title.endswith(")")}
+    dated = {f"title:{title}": gold.get(f"redial:{i}") for i, title in mentioned.items() if title.endswith(")")}
     dated = {ref: item for ref, item in dated.items() if item}
-    found = catalog.link(dated, links, index)
+    linked = catalog.link(dated, links, index)
     assert len(dated) > 2300
-    assert [ref for ref, item in found.items() if item != dated[ref]] == []
-    assert len(found) / len(dated) >= 0.99
+    assert [ref for ref, item in linked.items() if item != dated[ref]] == []
+    assert len(linked) / len(dated) >= 0.99

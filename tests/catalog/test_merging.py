@@ -61,64 +61,64 @@ def test_games_have_no_years_and_films_without_one_stay_apart():
 def test_two_imdb_ids_are_never_one_item():
     emma = [("csv:a", "Emma", 1996, ["imdb:tt0116191"]), ("csv:b", "Emma", 1996, ["imdb:tt0118308"])]
     assert merged(*emma)[0].height == 2
-    # a third row says only title and year: it could be either, so it is neither
+    # a third row has only title and year: it could be either, so it is neither
     assert merged(*emma, ("csv:c", "Emma", 1996))[0].height == 3
-    # a shared id elsewhere joins nothing either, and then names neither
+    # another shared id joins nothing either, and then names neither
     items, links = merged(
         ("csv:a", "X", 1, ["imdb:tt0000001", "tmdb:5"]), ("csv:b", "Y", 1, ["imdb:tt0000002", "tmdb:5"])
     )
     assert items.height == 2
     assert "tmdb:5" not in links["ref"].to_list()
-    # and no chain of rows may do it: c shares one id with each
+    # nor does a chain of rows: c shares one id with each
     chain = [("csv:a", "X", 1, ["imdb:tt0000001", "tmdb:5"]), ("csv:b", "X", 2, ["imdb:tt0000002", "tmdb:6"])]
     items, _ = merged(*chain, ("csv:c", "X", 1, ["tmdb:5", "tmdb:6"]))
     assert sorted(sum(ref.startswith("imdb:") for ref in refs) for refs in items["refs"]) == [1, 1]
     # nor one row that has both ids
-    both = ("csv:c", "X", 1, ["imdb:tt0000001", "imdb:tt0000002"])
-    for rows in itertools.permutations([*chain, both]):
-        found = [{"csv:a", "csv:b", "csv:c"} & set(refs) for refs in merged(*rows)[0]["refs"]]
-        assert sorted(map(sorted, found)) == [["csv:a", "csv:c"], ["csv:b"]]
+    ambiguous = ("csv:c", "X", 1, ["imdb:tt0000001", "imdb:tt0000002"])
+    for rows in itertools.permutations([*chain, ambiguous]):
+        groups = [{"csv:a", "csv:b", "csv:c"} & set(refs) for refs in merged(*rows)[0]["refs"]]
+        assert sorted(map(sorted, groups)) == [["csv:a", "csv:c"], ["csv:b"]]
 
 
 def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():
     def shelves(*rows):
         for order in itertools.permutations(rows):
             for turned in (False, True):
-                every = [(*row[:3], row[3][::-1] if turned else row[3]) for row in order]
-                yield {frozenset(refs) for refs in merged(*every)[0]["refs"]}
+                turned_rows = [(*row[:3], row[3][::-1] if turned else row[3]) for row in order]
+                yield {frozenset(refs) for refs in merged(*turned_rows)[0]["refs"]}
 
-    # c has the ids of two films: one of them it is, and always the same
-    two = [("csv:a", "Emma", 1996, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:6"])]
-    found = list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5", "tmdb:6"])))
-    assert [items == found[0] for items in found] == [True] * 12
-    # an id that two films share says of c only that it is one of them: it is neither
-    two = [("csv:a", "Emma", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:5"])]
-    alone = {frozenset((own, refs[0])) for own, _, _, refs in two} | {frozenset(["ddd:c"])}
-    assert list(shelves(*two, ("ddd:c", "Emma", 1996, ["tmdb:5"]))) == [alone] * 12
-    # nor where it agrees with each through another row, which looks at one film only
+    # c has the ids of two films: it is one of them, and always the same
+    films = [("csv:a", "Emma", 1996, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:6"])]
+    results = list(shelves(*films, ("ddd:c", "Emma", 1996, ["tmdb:5", "tmdb:6"])))
+    assert [items == results[0] for items in results] == [True] * 12
+    # an id that two films share shows only that c is one of them: it joins neither
+    films = [("csv:a", "Emma", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:5"])]
+    expected = {frozenset((ref, refs[0])) for ref, _, _, refs in films} | {frozenset(["ddd:c"])}
+    assert list(shelves(*films, ("ddd:c", "Emma", 1996, ["tmdb:5"]))) == [expected] * 12
+    # nor if it agrees with each through another row, which is compared with one film only
     chain = [("Emma", ["imdb:tt1"]), ("Kim", []), ("Zulu", []), ("Big", ["imdb:tt2"])]
     rows = [(f"csv:{n}", title, 1995 + n, [*ids, "tmdb:5"]) for n, (title, ids) in enumerate(chain)]
-    alone = {frozenset([f"csv:{n}", *ids]) for n, (_, ids) in enumerate(chain)}
-    assert list(shelves(*rows)) == [alone] * 48
+    expected = {frozenset([f"csv:{n}", *ids]) for n, (_, ids) in enumerate(chain)}
+    assert list(shelves(*rows)) == [expected] * 48
 
 
 def test_a_later_source_renames_no_item():
-    first = [("movielens:1", "Alien", 1979, ["imdb:tt0078748"]), ("movielens:2", "Heat", 1995, ["imdb:tt0113277"])]
-    later = [("redial:9", "Heat", 1995, ["imdb:tt0113277"]), ("redial:8", "Big", 1988, ["imdb:tt0094737"])]
-    before, _ = merged(*first)
-    after, _ = merged(*first, *later)
-    assert after["item"].to_list()[:2] == before["item"].to_list()
+    rows = [("movielens:1", "Alien", 1979, ["imdb:tt0078748"]), ("movielens:2", "Heat", 1995, ["imdb:tt0113277"])]
+    more = [("redial:9", "Heat", 1995, ["imdb:tt0113277"]), ("redial:8", "Big", 1988, ["imdb:tt0094737"])]
+    items_before, _ = merged(*rows)
+    items_after, _ = merged(*rows, *more)
+    assert items_after["item"].to_list()[:2] == items_before["item"].to_list()
     # in the other order the items are the same, named after the other rows
-    assert merged(*later, *first)[0]["refs"].list.sort().to_list()[0] == ["imdb:tt0113277", "movielens:2", "redial:9"]
+    assert merged(*more, *rows)[0]["refs"].list.sort().to_list()[0] == ["imdb:tt0113277", "movielens:2", "redial:9"]
 
 
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
-        (("Heat", 1996), ("Poison Ivy II", 1996), False),  # one id, one year, and another film
+        (("Heat", 1996), ("Poison Ivy II", 1996), False),  # same id and year, but another film
         (("Heat", 1995), ("Heat", 1996), True),
         (("Heat", None), ("Heat", 1995), True),
-        (("Mansfield Park", 2007), ("Mansfield Park", 1999), False),  # a title alone: the years say otherwise
+        (("Mansfield Park", 2007), ("Mansfield Park", 1999), False),  # the same title, but the years differ
         (("Borat", 2006), ("Borat: Cultural Learnings", 2006), True),
         (("Borat", 2006), ("Borat: Cultural Learnings", None), False),
         (("Harry Potter", None), ("Harry Potter and the Chamber of Secrets", 2002), False),
@@ -131,20 +131,20 @@ def test_an_id_joins_only_rows_that_agree_otherwise(one, other, same):
     shared = [("movielens:1", *one, ["imdb:tt0000001"]), ("redial:2", *other, ["imdb:tt0000001"])]
     items, links = merged(*shared)
     assert items.height == 2 - same
-    # of two items with one id the one is meant whose source did not find it by title and year
+    # of two items with one id, the id means the one whose source did not find it by title and year
     assert dict(links.iter_rows())["imdb:tt0000001"] == tables.digest("item", "movielens", "1")
-    told = catalog.merges(shelf(*shared))["by", "row", "other"].rows()
-    assert told == [("imdb:tt0000001" if same else "id conflict", "redial:2", "movielens:1")]
+    merges = catalog.merges(shelf(*shared))["by", "row", "other"].rows()
+    assert merges == [("imdb:tt0000001" if same else "id conflict", "redial:2", "movielens:1")]
 
 
 def test_a_disputed_id_belongs_to_the_row_of_its_own_source():
-    wrong = [("redial:2", "Heat", 1996, ["imdb:tt0000001"]), ("imdb:tt0000001", "Poison Ivy II", 1996)]
-    items, links = merged(*wrong)
+    rows = [("redial:2", "Heat", 1996, ["imdb:tt0000001"]), ("imdb:tt0000001", "Poison Ivy II", 1996)]
+    items, links = merged(*rows)
     by_ref = dict(links.iter_rows())
     assert items.height == 2
     assert by_ref["imdb:tt0000001"] == tables.digest("item", "imdb", "tt0000001")
     assert by_ref["redial:2"] == tables.digest("item", "redial", "2")
-    # so that nobody names Heat by it: mining takes the IMDb id of what a text names, where the item has one
+    # so it does not name Heat: mining stores the IMDb id of a named item if it has one
     assert items["refs"].to_list() == [["redial:2"], ["imdb:tt0000001"]]
 
 
@@ -156,23 +156,23 @@ GOODFELLAS = ("movielens:1213", "Goodfellas", 1990, ["imdb:tt0099685"])
     [
         ([("redial:204794", "It", 1990, ["imdb:tt0099685"])], "movielens 1213"),
         ([("redial:1", "It", 1990, ["imdb:tt0099685"]), ("ddd:1", "It", 1990, ["imdb:tt0099685"])], "movielens 1213"),
-        ([("csv:1", "It", 2017, ["imdb:tt0099685"])], None),  # as good a source: nobody knows which is wrong
-        # of an item with a row of such a source it is that row's ids that count
+        ([("csv:1", "It", 2017, ["imdb:tt0099685"])], None),  # an equally good source: either may be wrong
+        # if an item has a row of such a source, the ids of that row count
         ([("redial:1", "It", 1990, ["imdb:tt0099685"]), ("csv:1", "It", 1990)], "movielens 1213"),
         ([("imdb:tt0099685", "It", 2017)], "imdb tt0099685"),
     ],
 )
 def test_an_id_that_was_found_by_title_takes_none_from_a_source_that_knows_it(others, meant):
-    """35 films of MovieLens lost what is said of them to wrong ids of ReDial, and Goodfellas was clear."""
+    """35 films of MovieLens lost their statements to wrong ids of ReDial, and Goodfellas was clear."""
     for rows in ([GOODFELLAS, *others], [*others[::-1], GOODFELLAS]):
-        held = dict(merged(*rows)[1].iter_rows()).get("imdb:tt0099685")
-        assert held == (meant and tables.digest("item", *meant.split()))
+        owner = dict(merged(*rows)[1].iter_rows()).get("imdb:tt0099685")
+        assert owner == (meant and tables.digest("item", *meant.split()))
 
 
 def test_of_two_sources_that_found_an_id_by_title_neither_has_it():
     items, links = merged(("redial:1", "It", 1990, ["imdb:tt1"]), ("ddd:1", "Heat", 1995, ["imdb:tt1"]))
     assert "imdb:tt1" not in links["ref"]
-    # nor is it shown as an id of either: `catalog show` would not find it
+    # nor is it listed as an id of either: `catalog show` would not find it
     assert items["refs"].to_list() == [["redial:1"], ["ddd:1"]]
 
 
@@ -182,10 +182,10 @@ def test_a_merge_can_be_undone_and_done_again():
         ("demo:b", "title", "csv:a"),
         ("redial:c", "title", "csv:a"),
     ]
-    once = pl.concat([rows, catalog.ruling(rows, ["demo:b"], undo=False)])
-    assert catalog.merge(once)[0]["refs"].to_list() == [["csv:a", "redial:c"], ["demo:b"]]
-    again = pl.concat([once, catalog.ruling(once, ["demo:b"], undo=True)])
-    assert catalog.merge(again)[0]["refs"].to_list() == [["csv:a", "demo:b", "redial:c"]]
+    apart = pl.concat([rows, catalog.ruling(rows, ["demo:b"], undo=False)])
+    assert catalog.merge(apart)[0]["refs"].to_list() == [["csv:a", "redial:c"], ["demo:b"]]
+    undone = pl.concat([apart, catalog.ruling(apart, ["demo:b"], undo=True)])
+    assert catalog.merge(undone)[0]["refs"].to_list() == [["csv:a", "demo:b", "redial:c"]]
     with pytest.raises(UsageError, match="csv:z"):
         catalog.ruling(rows, ["csv:z"], undo=False)
 
@@ -193,7 +193,7 @@ def test_a_merge_can_be_undone_and_done_again():
 SHARED = [  # two rows of one IMDb id: sources, titles and years, one item?
     ("movielens", "Battleship Potemkin", 1925, "csv", "Bronenosets Potyomkin", 1925, True),  # both trusted, same year
     ("movielens", "Jezebel", 1938, "csv", "Een gevaarlijke vrouw", 1939, True),
-    ("movielens", "Ear, The (Ucho)", 1970, "csv", "Ucho", 1990, True),  # no year, and the title is like it
+    ("movielens", "Ear, The (Ucho)", 1970, "csv", "Ucho", 1990, True),  # the years differ, the titles are alike
     ("movielens", "Andrei Rublev", 1969, "csv", "Andrey Rublyov", 1962, True),
     ("movielens", "Jezebel", 1938, "csv", "Een gevaarlijke vrouw", 1940, False),
     ("movielens", "Heat", 1995, "redial", "It", 1995, False),  # ReDial found its ids by title and year
@@ -214,46 +214,46 @@ def test_a_person_joins_two_rows_whatever_keeps_them_apart_and_takes_it_back():
     assert catalog.merge(joined)[0]["refs"].to_list() == [["csv:a", "imdb:tt1", "redial:b", "imdb:tt2"], ["csv:c"]]
     assert catalog.merges(joined).select("row", "by", "other").rows() == [("redial:b", "joined by a person", "csv:a")]
     assert catalog.ruling(joined, ["csv:a", "redial:b"], undo=False) is None  # the pair has no order
-    again = pl.concat([joined, catalog.ruling(joined, ["csv:a", "redial:b"], undo=True)])
-    assert catalog.merge(again)[0].height == 3
-    # what a person set apart stays out of every merge but that one
-    both = pl.concat([joined, catalog.ruling(joined, ["csv:a"], undo=False)])
-    assert catalog.merge(both)[0].height == 2
+    undone = pl.concat([joined, catalog.ruling(joined, ["csv:a", "redial:b"], undo=True)])
+    assert catalog.merge(undone)[0].height == 3
+    # a row set apart by a person stays out of every merge but this one
+    joined_and_apart = pl.concat([joined, catalog.ruling(joined, ["csv:a"], undo=False)])
+    assert catalog.merge(joined_and_apart)[0].height == 2
 
 
 @pytest.mark.slow
 def test_real_catalogs_that_share_ids_hardly_conflict(real_data):
-    """396 films of MovieLens and MovieTweetings stood twice, and what one id said of them was lost."""
+    """396 films of MovieLens and MovieTweetings were there twice, and the statements under one id were lost."""
     lens = movielens.read(real_data / "movielens_small").rows
     assert catalog.merges(pl.concat([lens, linking_gold.tweeted(real_data)])).filter(by="id conflict").height <= 5
 
 
 def test_a_row_that_is_set_apart_leaves_the_id_to_the_others():
-    """A wrong id took IMDb's id from two sources that agree on it, and with it every warning under that id."""
+    """A wrong row took IMDb's id from two sources that agree on it, and with it every warning under that id."""
     heat = [("movielens:6", "Heat", 1995, ["imdb:tt1"]), ("csv:h", "Heat", 1995, ["imdb:tt1"])]
     rows = shelf(*heat, ("demo:2", "Poison", 1979, ["imdb:tt1", "tmdb:5"]))
-    own = tables.digest("item", "movielens", "6")
+    item = tables.digest("item", "movielens", "6")
     assert "imdb:tt1" not in catalog.merge(rows)[1]["ref"]
     links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["demo:2"], undo=False)]))[1].iter_rows())
-    assert links["imdb:tt1"] == own
-    assert links["tmdb:5"] == tables.digest("item", "demo", "2")  # nobody else claims it
-    # the row of the id's own source keeps it, also apart
+    assert links["imdb:tt1"] == item
+    assert links["tmdb:5"] == tables.digest("item", "demo", "2")  # no other row has it
+    # the row of the id's own source keeps it, even if set apart
     rows = shelf(*heat, ("imdb:tt1", "Heat", 1995, ["imdb:tt1"]))
     links = dict(catalog.merge(pl.concat([rows, catalog.ruling(rows, ["imdb:tt1"], undo=False)]))[1].iter_rows())
     assert links["imdb:tt1"] == tables.digest("item", "imdb", "tt1")
 
 
 def test_a_row_that_is_set_apart_and_joined_with_another_gives_that_one_no_id():
-    """Votes on Poison Ivy named Heat again, by the id for which its row was set apart."""
+    """Votes on Poison Ivy counted for Heat again, by the id because of which its row was set apart."""
     heat, poison = ("csv:6", "Heat", 1995, ["imdb:tt1"]), ("csv:7", "Poison Ivy", 1996, ["imdb:tt2"])
-    for others in ([poison], []):
-        rows = shelf(heat, *others, ("demo:8", "Heat", 1996, ["imdb:tt2"]))
+    for competitors in ([poison], []):
+        rows = shelf(heat, *competitors, ("demo:8", "Heat", 1996, ["imdb:tt2"]))
         for refs in (["demo:8"], ["demo:8", "csv:6"]):
             rows = pl.concat([rows, catalog.ruling(rows, refs, undo=False)])
         items, links = catalog.merge(rows)
-        assert items["refs"].to_list() == [["csv:6", "imdb:tt1", "demo:8"], *[["csv:7", "imdb:tt2"]] * len(others)]
-        held = [tables.digest("item", "csv", "7")] * len(others)
-        assert links.filter(ref="imdb:tt2")["item"].to_list() == held
+        assert items["refs"].to_list() == [["csv:6", "imdb:tt1", "demo:8"], *[["csv:7", "imdb:tt2"]] * len(competitors)]
+        expected = [tables.digest("item", "csv", "7")] * len(competitors)
+        assert links.filter(ref="imdb:tt2")["item"].to_list() == expected
 
 
 def test_a_game_without_a_year_is_the_one_game_of_its_title():
@@ -277,15 +277,15 @@ def test_no_rows_no_items():
 
 
 def test_a_row_alone_becomes_the_same_item_as_one_in_company():
-    """Most rows share nothing and are made an item a column at a time; the result is that of the rows that merge."""
-    more = {"genres": ["Drama", "War", "drama"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
-    alone = ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:1"], more)
+    """Most rows share nothing and become items by column operations; the result equals that of merged rows."""
+    details = {"genres": ["Drama", "War", "drama"], "aliases": ["Der Postmann", "Il postino"], "plot": "A poet."}
+    full = ("movielens:1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:1"], details)
     bare = ("csv:2", "Big", None, [], {})
-    for row in (alone, bare):
+    for row in (full, bare):
         items, links = merged(row)
         twin = (f"demo:{row[0][-1]}", row[1], row[2], row[3] or ["tmdb:9"], {})
-        both, _ = merged((*row[:3], row[3] or ["tmdb:9"], row[4]), twin)
-        assert both.height == 1
-        assert items.drop("refs").equals(both.drop("refs"))
+        pair, _ = merged((*row[:3], row[3] or ["tmdb:9"], row[4]), twin)
+        assert pair.height == 1
+        assert items.drop("refs").equals(pair.drop("refs"))
         assert items["refs"].to_list() == [[row[0], *row[3]]]
         assert links.height == 2 + len(row[3])

@@ -1,4 +1,4 @@
-"""From what sources say of an item to its risks and verdicts."""
+"""From the sources' statements about an item to its risks and verdicts."""
 
 from dataclasses import replace
 
@@ -35,15 +35,15 @@ def test_votes_reach_the_item_by_id_and_by_title():
     assert verdict(said(statement(ALIEN, yes=8, no=0))) == (1.0, "violated")
     assert verdict(said(statement("title:Alien (1979)", yes=8, no=0))) == (1.0, "violated")
     assert verdict(said(statement("title:Alien (1979)", yes=8, no=0, domain="film"))) == (1.0, "violated")
-    # of another domain, of another year, of nobody
-    for other in (
+    # of another domain, of another year, of no item
+    for vote in (
         statement("title:Alien (1979)", yes=8, no=0, domain="game"),
         statement("title:Alien (1999)", yes=8, no=0),
         statement("imdb:tt9999999", yes=8, no=0),
     ):
-        assert verdict(said(other)) == (None, "unknown")
+        assert verdict(said(vote)) == (None, "unknown")
     assert verdict(said(statement(ALIEN, yes=8, no=0)), n=1) == (None, "unknown")  # Heat
-    # of a year away it may be said of another work: it may violate, and clears nothing
+    # one year off, it may be about another work: it may violate, but clears nothing
     assert verdict(said(statement("title:Heat (1996)", yes=8, no=0)), n=1) == (1.0, "violated")
     topics = ("Is there blood/gore", "Is there excessive gore")
     assert verdict(said(*(statement("title:Heat (1996)", t, yes=0, no=8) for t in topics)), n=1)[1] == "unknown"
@@ -54,17 +54,17 @@ def test_a_question_is_the_same_with_its_mark_and_without_capitals():
 
 
 def test_both_core_topics_clear_gore():
-    one = statement(ALIEN, "Is there blood/gore", yes=0, no=8)  # P(no) = 9/10
-    other = statement(ALIEN, "Is there excessive gore", yes=0, no=8)
-    assert verdict(said(one)) == (0.0, "unknown")
-    assert verdict(said(one, other)) == (0.0, "clear")
+    blood = statement(ALIEN, "Is there blood/gore", yes=0, no=8)  # P(no) = 9/10
+    gore = statement(ALIEN, "Is there excessive gore", yes=0, no=8)
+    assert verdict(said(blood)) == (0.0, "unknown")
+    assert verdict(said(blood, gore)) == (0.0, "clear")
 
 
 def test_votes_of_several_pages_add_up_and_a_newer_count_replaces():
     # 4 + 4 yes on two pages: 9/10
     pages = [statement(ALIEN, yes=4, no=0, url=f"https://example.org/{n}") for n in (1, 2)]
     assert verdict(said(*pages))[1] == "violated"
-    # the same page counted again: 5 yes alone are 6/7
+    # the same page counted again: only 5 yes are 6/7
     newer = statement(ALIEN, yes=5, no=0, url="https://example.org/1")
     assert verdict(said(pages[0], newer))[1] == "unknown"
 
@@ -76,18 +76,18 @@ PAGE = "https://www.example.org/media/7"
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ({"url": PAGE}, {"url": PAGE, "source": "ddd"}),  # a table of its votes, and the site's own answer
-        ({"url": PAGE}, {}),  # without a page it may be of the same people
+        ({"url": PAGE}, {"url": PAGE, "source": "ddd"}),  # a table of the site's votes, and the site itself
+        ({"url": PAGE}, {}),  # without a page the voters may be the same people
         ({}, {"url": PAGE, "source": "ddd"}),
         *(({"url": PAGE}, {"url": twin}) for twin in ("http://Example.org/media/7", f"{PAGE}/", f"{PAGE}#gore")),
     ],
 )
 def test_the_same_people_count_once_however_a_table_names_their_page(one, other):
-    """Four who say no were eight, and the film was clear."""
-    for each in ((one, other), (other, one)):
-        assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **how) for t in CORE for how in each))) == (0, "unknown")
+    """Four no votes counted as eight, and the film was clear."""
+    for pair in ((one, other), (other, one)):
+        assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **at) for t in CORE for at in pair))) == (0, "unknown")
     pages = [{"url": "https://example.org/media/7"}, {"url": "https://example.org/Media/7"}]  # a path has capitals
-    assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **how) for t in CORE for how in pages))) == (0, "clear")
+    assert verdict(said(*(statement(ALIEN, t, yes=0, no=4, **at) for t in CORE for at in pages))) == (0, "clear")
 
 
 def test_the_newest_count_of_a_page_counts_whatever_was_added_last():
@@ -95,12 +95,12 @@ def test_the_newest_count_of_a_page_counts_whatever_was_added_last():
         rows = [statement(ALIEN, t, yes=y, no=n, retrieved=day, **page) for y, n, day in dated for t in CORE]
         return verdict(said(*rows))[1]
 
-    new, old, undated = (40, 0, "2026-01-01"), (0, 9, "2019-05-01"), (0, 9, None)
+    newest, older, undated = (40, 0, "2026-01-01"), (0, 9, "2019-05-01"), (0, 9, None)
     for page in ({"url": PAGE}, {}):
-        assert word(new, old, **page) == word(old, new, **page) == "violated"
-        # without a date it is as new as what was there: the last word, and no older one comes before it
-        assert word(new, undated, **page) == word(new, undated, (40, 0, "2019"), **page) == "clear"
-        assert word(undated, new, **page) == word((0, 9, "in May"), new, **page) == "violated"
+        assert word(newest, older, **page) == word(older, newest, **page) == "violated"
+        # without a date it is as new as the rows before it: it counts, and no older row replaces it
+        assert word(newest, undated, **page) == word(newest, undated, (40, 0, "2019"), **page) == "clear"
+        assert word(undated, newest, **page) == word((0, 9, "in May"), newest, **page) == "violated"
     guides = [
         statement(ALIEN, category, "guide", severity=severity, retrieved=day)
         for severity, day in ((3, "2026"), (0, "2025"))
@@ -110,44 +110,44 @@ def test_the_newest_count_of_a_page_counts_whatever_was_added_last():
 
 
 def test_of_counts_that_may_be_of_the_same_people_the_one_counts_by_which_it_is_likeliest_true():
-    """3 of 3 are a larger share than 75 of 100, and settle nothing."""
+    """3 of 3 are a larger share than 75 of 100, but settle nothing."""
     many, title = statement(ALIEN, yes=75, no=25), "title:Alien (1979)"
     for few in (statement(ref, yes=3, no=0) for ref in (title, "title:Alien (1980)", "title:Alien")):
         assert verdict(said(many, few)) == verdict(said(few, many)) == (0.0, "violated")
-    # what may be said of another work takes the place of nothing that is said of the item itself
+    # a statement that may be about another work replaces none about the item itself
     near = statement("title:Alien (1980)", yes=0, no=40, url=PAGE, retrieved="2026")
     assert verdict(said(statement(ALIEN, yes=40, no=0, url=PAGE, retrieved="2025"), near))[1] == "violated"
 
 
 @pytest.mark.parametrize("title", ["title:Alien", "title:Alien (1980)"])
 def test_a_newer_count_that_may_be_another_works_is_not_lost_beside_an_older_one(title):
-    """0 of 80 in 2020 by its id, 90 of 95 in 2024 by its title: the older one counted, and the film was clear."""
-    old = [statement(ALIEN, t, yes=0, no=80, url=PAGE, retrieved="2020") for t in CORE]
-    new = [statement(title, t, yes=90, no=5, url=PAGE, retrieved="2024") for t in CORE]
-    assert verdict(said(*old, *new))[1] == verdict(said(*new, *old))[1] == "violated"
+    """0 of 80 in 2020 by its id, 90 of 95 in 2024 by its title: the older count was used, and the film was clear."""
+    older = [statement(ALIEN, t, yes=0, no=80, url=PAGE, retrieved="2020") for t in CORE]
+    newer = [statement(title, t, yes=90, no=5, url=PAGE, retrieved="2024") for t in CORE]
+    assert verdict(said(*older, *newer))[1] == verdict(said(*newer, *older))[1] == "violated"
 
 
 @pytest.mark.parametrize("pages", [("show#season-1", "show#season-2"), ("#/film/1", "#/film/2")])
 def test_what_stands_behind_a_number_sign_may_be_a_page_of_its_own(pages):
-    """60 say yes of one and 60 no of the other: the newer one counted, and the film was clear."""
-    one, other = (f"https://example.org/{page}" for page in pages)
-    rows = [statement(ALIEN, t, yes=60, no=0, url=one, retrieved="2024-01-01") for t in CORE]
-    rows += [statement(ALIEN, t, yes=0, no=60, url=other, retrieved="2024-01-02") for t in CORE]
+    """60 yes for one page and 60 no for the other: only the newer count was used, and the film was clear."""
+    first, second = (f"https://example.org/{page}" for page in pages)
+    rows = [statement(ALIEN, t, yes=60, no=0, url=first, retrieved="2024-01-01") for t in CORE]
+    rows += [statement(ALIEN, t, yes=0, no=60, url=second, retrieved="2024-01-02") for t in CORE]
     assert verdict(said(*rows))[1] == "violated"
 
 
 def test_no_order_of_rows_decides_between_two_names_of_an_item():
-    """One table, the film once by its title and once by its id, and no page: which count is newer nobody says."""
+    """One table, the film once by its title and once by its id, and no page: it is unknown which count is newer."""
     film = "title:Alien (1979)"
-    both = [(statement(film, yes=40, no=0), statement(ALIEN, yes=0, no=12))]
-    both.append((statement(film, answer="yes"), statement(ALIEN, answer="no")))
-    both += [(statement(film, yes=1, no=20), statement(ALIEN, answer="yes"))]
-    for one, other in both:
-        assert verdict(said(one, other)) == verdict(said(other, one)) == (1.0, "violated")
+    pairs = [(statement(film, yes=40, no=0), statement(ALIEN, yes=0, no=12))]
+    pairs.append((statement(film, answer="yes"), statement(ALIEN, answer="no")))
+    pairs += [(statement(film, yes=1, no=20), statement(ALIEN, answer="yes"))]
+    for by_title, by_id in pairs:
+        assert verdict(said(by_title, by_id)) == verdict(said(by_id, by_title)) == (1.0, "violated")
     guide = [statement(film, "violence", "guide", severity=3), statement(ALIEN, "violence", "guide", severity=0)]
     scares = statement(ALIEN, "frightening", "guide", severity=3)
     assert verdict(said(scares, *guide)) == verdict(said(scares, *guide[::-1])) == (1.0, "violated")
-    # and four who say no are not eight: P(no) = 5/6 on both core topics
+    # and four no votes are not eight: P(no) = 5/6 on both core topics
     core = ("Is there blood/gore", "Is there excessive gore")
     four = [statement(ref, topic, yes=0, no=4) for topic in core for ref in (film, ALIEN)]
     assert verdict(said(*four)) == (0.0, "unknown")
@@ -167,8 +167,8 @@ def test_severities_of_the_guide():
     guide = [statement(ALIEN, "violence", "guide", severity=3), statement(ALIEN, "frightening", "guide", severity=2)]
     risk, word = verdict(said(*guide))
     assert (risk, word) == (pytest.approx(3.6 / 3.9), "violated")
-    assert verdict(said(*guide), "needles") == (None, "unknown")  # no weights: the guide says nothing on needles
-    assert verdict(said(guide[0])) == (None, "unknown")  # one weighed category is not rated
+    assert verdict(said(*guide), "needles") == (None, "unknown")  # no weights: the guide has nothing on needles
+    assert verdict(said(guide[0])) == (None, "unknown")  # one weighted category is not rated
     mild = [statement(ALIEN, c, "guide", severity=0, source="other") for c in ("violence", "frightening")]
     assert verdict(said(*mild)) == (0.0, "clear")
     assert verdict(said(*mild, *guide))[1] == "violated"  # the worse of two guides
@@ -179,19 +179,19 @@ def test_descriptors_of_a_rated_game():
     assert verdict(said(blood)) == (1.0, "violated")
     assert verdict(said(statement(ALIEN, "mild_blood", "esrb"))) == (0.33, "unknown")
     lyrics = statement(ALIEN, "lyrics", "esrb")
-    assert verdict(said(lyrics, statement(ALIEN, "T", "rating"))) == (0.0, "clear")  # rated, and no word of blood
+    assert verdict(said(lyrics, statement(ALIEN, "T", "rating"))) == (0.0, "clear")  # rated, and blood is not mentioned
     assert verdict(said(lyrics)) == (None, "unknown")  # a blank cell may have been an M
     adult = [statement(ALIEN, "lyrics", "esrb"), statement(ALIEN, "M", "rating")]
     assert verdict(said(*adult)) == (None, "unknown")
     assert verdict(said(*adult, blood)) == (1.0, "violated")
-    # who waits for a rating, or has a blank row, was asked for nothing
+    # a pending rating or a blank row gives no information
     nothing = statement(ALIEN, "no_descriptors", "esrb")
     for rating, word in (("RP", (None, "unknown")), ("E", (0.0, "clear"))):
         assert verdict(said(nothing, statement(ALIEN, rating, "rating"))) == word
     assert verdict(said(nothing)) == (None, "unknown")
     assert verdict(said(nothing, blood)) == (1.0, "violated")
-    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles") == (None, "unknown")  # it has none
-    # a taxonomy that says "strong" and names no descriptor: no game is cleared by it
+    assert verdict(said(statement(ALIEN, "lyrics", "esrb")), "needles") == (None, "unknown")  # it has no descriptors
+    # a taxonomy with "strong" and no descriptor clears no game
     mute = Taxonomy("1", "d", (replace(TAXONOMY["gore"], esrb={}),))
     assert verdict(said(statement(ALIEN, "lyrics", "esrb")), taxonomy=mute) == (None, "unknown")
 
@@ -203,7 +203,7 @@ def test_reviewers_settle_what_is_open():
     assert verdict(said(review("yes"))) == (None, "violated")
     assert verdict(said(review("no"))) == (None, "clear")
     assert verdict(said(review("no")), "needles") == (None, "unknown")
-    assert verdict(said(review("yes"), review("no"))) == (None, "clear")  # a changed mind: the last word counts
+    assert verdict(said(review("yes"), review("no"))) == (None, "clear")  # a changed mind: the last answer counts
     assert verdict(said(review("no"), statement(ALIEN, yes=8, no=0))) == (1.0, "violated")
     assert verdict(said(review("no"), review(None))) == (None, "unknown")  # taken back
 
@@ -216,35 +216,35 @@ def test_what_was_said_of_a_row_is_said_of_the_item_that_it_becomes_part_of():
     assert (merged(*rows)[0].height, joined[0]["item"].to_list()) == (2, [first])
 
     def word(*answers):
-        told = [statement(f"item:{item}", "gore", "review", source="review", answer=a) for item, a in answers]
-        return violations.verdict(catalog.risks(*joined, said(*told), TAXONOMY)[0], first, ["gore"])
+        reviews = [statement(f"item:{item}", "gore", "review", source="review", answer=a) for item, a in answers]
+        return violations.verdict(catalog.risks(*joined, said(*reviews), TAXONOMY)[0], first, ["gore"])
 
     assert word((later, "yes")) == "violated"
     assert word((later, "no")) == "clear"
-    # of two items that have become one the worse word counts, whoever spoke last
+    # if two items become one, the worse answer counts, in any order
     assert word((later, "yes"), (first, "no")) == word((first, "no"), (later, "yes")) == "violated"
-    assert word((later, "yes"), (later, "no"), (first, "no")) == "clear"  # each item's last word
+    assert word((later, "yes"), (later, "no"), (first, "no")) == "clear"  # each item's last answer
 
 
 def test_a_users_own_taxonomy_asks_its_own_questions():
     loud = replace(TAXONOMY["gore"], slug="loud", topics=("Is it loud",), core=("Is it loud",))
-    own = Taxonomy("1", "d", (loud,))
+    taxonomy = Taxonomy("1", "d", (loud,))
     warnings = said(statement(ALIEN, "Is it loud", yes=0, no=20), statement(ALIEN, yes=9, no=0))
-    assert verdict(warnings, "loud", taxonomy=own) == (0.0, "clear")
-    assert catalog.unasked(warnings, own).height == 1
+    assert verdict(warnings, "loud", taxonomy=taxonomy) == (0.0, "clear")
+    assert catalog.unasked(warnings, taxonomy).height == 1
 
 
 NO_BLOOD = [statement(ALIEN, t, yes=0, no=8) for t in ("Is there blood/gore", "Is there excessive gore")]
-# a rule that was read violates, any other keeps from clear, silence says nothing
+# a rule that people checked violates, any other prevents clear, silence means nothing
 BY_CLASS = [
     ([statement(ALIEN, "names blood or gore", "reason")], "gore", "violated"),
     ([statement(ALIEN, "Dismemberment", "keyword")], "gore", "violated"),
-    ([statement(ALIEN, "dismemberment", "tag")], "gore", "unknown"),  # nobody read tags
+    ([statement(ALIEN, "dismemberment", "tag")], "gore", "unknown"),  # tags were never checked
     ([statement(ALIEN, "names blood or gore", "reason")], "horror_scares", "unknown"),  # blood is not its core
     ([*NO_BLOOD, statement(ALIEN, "dismemberment", "tag")], "gore", "unknown"),  # would be clear without the tag
     ([*NO_BLOOD, statement(ALIEN, "toy", "keyword")], "gore", "clear"),
     ([statement(ALIEN, "names drugs", "reason")], "substance_use", "unknown"),
-    # one of two core questions: both prior voters say no, P < .02, and the reason's rule is not for certain
+    # one of two core questions: both prior voters say no, P < .02, and the reason's rule is not certain
     ([NO_BLOOD[0], statement(ALIEN, "names blood or gore", "reason")], "gore", "unknown"),
 ]
 
@@ -253,4 +253,4 @@ BY_CLASS = [
 def test_a_class_of_statements_violates_where_it_was_read_and_never_clears(warnings, trait, word):
     assert verdict(said(*warnings), trait)[1] == word
     risk, _ = verdict(said(*[w for w in warnings if w["kind"] != "topic"]), trait)
-    assert risk is None  # the paper's risk knows none of them
+    assert risk is None  # the paper's risk ignores them

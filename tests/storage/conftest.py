@@ -1,4 +1,4 @@
-"""A workspace on each of the two databases that we say we work with."""
+"""A workspace on each of the two supported databases."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,7 +10,7 @@ from saferec_builder.storage import config, workspace as store
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def either(request: pytest.FixtureRequest, workspace: store.Workspace) -> Iterator[store.Workspace]:
-    """A workspace on each of the two databases that we say we work with."""
+    """A workspace on each of the two supported databases."""
     if request.param == "sqlite":
         yield workspace
         return

@@ -47,22 +47,22 @@ def test_a_wrong_line_in_saferec_toml_is_named(workspace: store.Workspace, line:
 def test_who_is_in_the_wrong_folder_is_told_of_the_right_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str, meant: str | None
 ) -> None:
-    """It stands in a folder beside, or around; a workspace beside the folder around it is no guess."""
+    """The workspace is a sibling or a parent folder; a sibling of the parent is not suggested."""
     for folder in ("team/review/old", "other/new"):
         (tmp_path / folder).mkdir(parents=True)
     store.make(tmp_path / "team", demo=False)
     monkeypatch.chdir(tmp_path / at)
-    with pytest.raises(UsageError, match="is no workspace") as told:
+    with pytest.raises(UsageError, match="is no workspace") as fault:
         store.Workspace.open(Path("."))
-    assert (f"is one: say `-C {relpath(tmp_path / 'team')}`" in str(told.value)) == bool(meant)
-    assert ("run `saferec-build init .`" in str(told.value)) == (meant is None)
+    assert (f"is one: say `-C {relpath(tmp_path / 'team')}`" in str(fault.value)) == bool(meant)
+    assert ("run `saferec-build init .`" in str(fault.value)) == (meant is None)
 
 
 def test_a_new_workspace_shows_every_setting():
-    """Whoever opens saferec.toml sees what there is to set."""
-    shown = config.TEMPLATE.read_text()
+    """saferec.toml lists every setting."""
+    template = config.TEMPLATE.read_text()
     for name, section in config.Config.model_fields.items():
         if name != "demo":  # of demo workspaces only
-            assert f"[{name}]" in shown
+            assert f"[{name}]" in template
             for field in section.annotation.model_fields:
-                assert re.search(rf"^(?:# )?{field} = |^# \[propose.{field}", shown, re.M), (name, field)
+                assert re.search(rf"^(?:# )?{field} = |^# \[propose.{field}", template, re.M), (name, field)

@@ -1,4 +1,4 @@
-"""Tables in a database: made once, and what is wrong with one is said in a line."""
+"""Tables in a database: made once, and every problem is one line."""
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -16,14 +16,14 @@ from tests.worlds.any_rows import rows
 
 
 def test_processes_that_open_a_database_first_all_find_their_table(either: store.Workspace) -> None:
-    at_once = Barrier(8)  # threads, as each has its own connection and the race is the database's
+    barrier = Barrier(8)  # threads suffice: each has its own connection, and the race is in the database
 
-    def one(n: int) -> int:
-        at_once.wait()
+    def add(n: int) -> int:
+        barrier.wait()
         return store.append(either, tables.REPLIES, rows(tables.REPLIES, n))
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(one, range(8))) == [1] * 8
+        assert list(pool.map(add, range(8))) == [1] * 8
     assert store.read(either, tables.REPLIES).height == 8
 
 
@@ -52,9 +52,9 @@ def test_a_value_that_was_never_written_is_one_line(workspace: store.Workspace, 
 )
 def test_a_database_that_cannot_be_spoken_to_is_one_line(workspace: store.Workspace, url: str, told: str) -> None:
     (workspace.root / "saferec.toml").write_text(f'[store]\nurl = "{url}"')
-    with pytest.raises(StoreError, match=told) as shown:
+    with pytest.raises(StoreError, match=told) as fault:
         store.read(store.Workspace.open(workspace.root), tables.REVIEWS)
-    assert "hush" not in str(shown.value)
+    assert "hush" not in str(fault.value)
 
 
 def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: store.Workspace) -> None:
@@ -62,7 +62,7 @@ def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: st
     assert database.last_rows(either.database, *watched) == {
         "replies": [0, 0],
         "reviews": [0, 0],
-    }  # no table is there yet
+    }  # no table exists yet
     for n in range(2):
         before = database.last_rows(either.database, *watched)
         store.append(either, tables.REPLIES, rows(tables.REPLIES, n))
@@ -72,7 +72,7 @@ def test_the_newest_row_moves_with_every_append_and_with_nothing_else(either: st
 
 
 def test_a_row_that_comes_or_goes_below_the_newest_is_seen(workspace: store.Workspace) -> None:
-    """Of two who append at once to a server's database, the one with the smaller numbers may be the later."""
+    """If two processes append to a server's database at once, the smaller row numbers may come later."""
     store.append(workspace, tables.REPLIES, rows(tables.REPLIES, 1, 2))
     before = database.last_rows(workspace.database, tables.REPLIES)
     with closing(sqlite3.connect(workspace.root / "workspace.db")) as file, file:
@@ -81,27 +81,27 @@ def test_a_row_that_comes_or_goes_below_the_newest_is_seen(workspace: store.Work
 
 
 def test_bytes_that_a_reader_keeps_in_the_file_are_told(workspace: store.Workspace, monkeypatch: Patch) -> None:
-    """The checkpoint only answers that it was busy: `forget` said done, and the words were still there."""
+    """The checkpoint only reports that it was busy: `forget` reported success, and the words were still there."""
     monkeypatch.setattr(database, "PATIENCE", 0.2)
     database._engine.cache_clear()
-    held = workspace.root / "workspace.db"
+    path = workspace.root / "workspace.db"
     row = rows(tables.REPLIES, 1).with_columns(body=pl.lit("quetzalwing " * 9))
     store.append(workspace, tables.REPLIES, row)
-    with closing(sqlite3.connect(held, isolation_level=None)) as reader:
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM replies").fetchall()
         database.erase(workspace.database, [(tables.REPLIES, row.select("request"))], [])
         with pytest.raises(StoreError, match=r"workspace\.db: another program has it open.* run the command again"):
             database.scrub(workspace.database)
-        assert b"quetzalwing" in held.read_bytes()
+        assert b"quetzalwing" in path.read_bytes()
     database.scrub(workspace.database)
-    assert b"quetzalwing" not in held.read_bytes()
+    assert b"quetzalwing" not in path.read_bytes()
     database._engine.cache_clear()
 
 
 @pytest.mark.parametrize("url", ["", '[store]\nurl = "sqlite:///own.db"\n'])
 def test_a_folder_named_from_where_one_is_has_its_own_database(tmp_path: Path, monkeypatch: Patch, url: str) -> None:
-    """A notebook changes its folder, and `.` is another workspace."""
+    """A notebook changes its folder, so `.` becomes another workspace."""
     for n, name in enumerate(("one", "two")):
         store.make(tmp_path / name, demo=False)
         (tmp_path / name / "saferec.toml").write_text(url)

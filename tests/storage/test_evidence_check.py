@@ -1,4 +1,4 @@
-"""Evidence is looked up in our own text: at every append, when labels are made, and before a release leaves."""
+"""Evidence is checked against the stored text: at every append, when labels are made, and before a release."""
 
 import json
 import sqlite3
@@ -31,11 +31,11 @@ def span(turn: Any, start: Any, end: Any, quote: Any) -> dict[str, Any]:
     ("found", "why"),
     [
         (span(0, 5, 12, "needles"), None),
-        (span(0, 6, 13, "needles"), evidence.NOT_FOUND),  # the words stand there, one letter earlier
+        (span(0, 6, 13, "needles"), evidence.NOT_FOUND),  # the words are there, one letter earlier
         (span(0, 5, 12, "needle"), evidence.NOT_FOUND),
         (span(0, 5, 12, "NEEDLES"), evidence.NOT_FOUND),
-        (span(0, 5, 99, "needles, please"), evidence.NOT_FOUND),  # 20 letters are there: the slice would be the quote
-        (span(0, -7, -1, "please"), evidence.NOT_FOUND),  # from the end a slice would find them
+        (span(0, 5, 99, "needles, please"), evidence.NOT_FOUND),  # 20 letters: a slice would give the quote
+        (span(0, -7, -1, "please"), evidence.NOT_FOUND),  # a slice with negative indices would find it
         (span(0, 5, 5, ""), evidence.NOT_FOUND),
         (span(0, None, 5, "x"), evidence.NOT_FOUND),
         (span(0, 5, 12, None), evidence.NOT_FOUND),
@@ -61,10 +61,10 @@ def test_of_an_item_it_is_the_plots_words():
 
 
 def row(table: tables.Table, **more: Any) -> pl.DataFrame:
-    made = dict.fromkeys(table.columns) | {"kind": "sensitivity", "subject": "c1", "trait": "gore", "digest": "d-c1"}
-    made |= {table.key[0]: "r1", "verdict": "present", "reviewer": "ann", "role": "reviewer", "tool": "files"}
-    made |= {"spans": [review_world.span("c1", "blood")], "simulated": False, "proposer": "rules"}
-    return pl.DataFrame([{c: (made | more)[c] for c in table.columns}], schema=table.schema)
+    values = dict.fromkeys(table.columns) | {"kind": "sensitivity", "subject": "c1", "trait": "gore", "digest": "d-c1"}
+    values |= {table.key[0]: "r1", "verdict": "present", "reviewer": "ann", "role": "reviewer", "tool": "files"}
+    values |= {"spans": [review_world.span("c1", "blood")], "simulated": False, "proposer": "rules"}
+    return pl.DataFrame([{c: (values | more)[c] for c in table.columns}], schema=table.schema)
 
 
 @pytest.mark.parametrize("table", [tables.REVIEWS, tables.PROPOSALS], ids=lambda table: table.name)
@@ -74,7 +74,7 @@ def row(table: tables.Table, **more: Any) -> pl.DataFrame:
         {"spans": [review_world.span("c1", "blood") | {"quote": "I like it"}]},
         {"spans": [review_world.span("c1", "blood") | {"start": 0, "end": 5}]},
         {"spans": [review_world.span("c1", "blood"), span(1, 0, 3, "Ok!")]},  # one of two
-        {"digest": "d-c2"},  # of another text
+        {"digest": "d-c2"},  # the digest of another text
         {"subject": "c2", "digest": "d-c2"},
         {"subject": "nobody"},
         {"kind": "item_flag"},  # no plot has these words
@@ -82,45 +82,45 @@ def row(table: tables.Table, **more: Any) -> pl.DataFrame:
 )
 def test_no_path_writes_evidence_that_is_none(workspace, table, forged):
     review_world.fill(workspace)
-    before = store.read(workspace, table).height
+    height = store.read(workspace, table).height
     for verdict in ("present", "unsure"):
         with pytest.raises(StoreError, match=f"table {table.name}: 1 rows with evidence that is none"):
             store.append(workspace, table, row(table, **forged | {"verdict": verdict}))
-    assert store.read(workspace, table).height == before
+    assert store.read(workspace, table).height == height
     assert store.append(workspace, table, row(table)) == 1
     taken_back = row(table, **forged | {table.key[0]: "r2", "verdict": None})
-    assert store.append(workspace, table, taken_back) == 1  # it claims nothing any more
+    assert store.append(workspace, table, taken_back) == 1  # it no longer claims anything
 
 
 def test_a_plot_is_evidence_for_its_item(workspace):
     film = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "plot": "A lot of blood."}
     store.append(workspace, tables.CATALOG_ROWS, tables.CATALOG_ROWS.frame([film]))
     flag = {"kind": "item_flag", "subject": "film", "digest": tables.digest(film["plot"])}
-    good = row(tables.PROPOSALS, **flag, spans=[span(0, 9, 14, "blood")])
-    assert store.append(workspace, tables.PROPOSALS, good) == 1
+    valid = row(tables.PROPOSALS, **flag, spans=[span(0, 9, 14, "blood")])
+    assert store.append(workspace, tables.PROPOSALS, valid) == 1
     with pytest.raises(StoreError, match="quote not found"):
         store.append(workspace, tables.PROPOSALS, row(tables.PROPOSALS, **flag, spans=[span(0, 8, 13, "blood")]))
 
 
 def test_what_a_proposer_made_up_is_counted_and_not_kept(workspace, cli, monkeypatch):
-    """Whoever proposes: a rule that points one letter too far is a figure, and nothing of it is in the table."""
+    """For every proposer: claims of a rule that points one letter too far are counted, and not stored."""
     propose = matcher.propose
-    later = pl.element().struct.with_fields(start=pl.field("start") + 1, end=pl.field("end") + 1)
-    shifted = pl.col("spans").list.eval(later)
+    span = pl.element().struct.with_fields(start=pl.field("start") + 1, end=pl.field("end") + 1)
+    shifted = pl.col("spans").list.eval(span)
     review_world.fill(workspace)
     monkeypatch.setattr(matcher, "propose", lambda *of: propose(*of).with_columns(shifted))
-    told = cli("propose", "--proposer", "rules", "-C", workspace.root, "--json")
-    assert told.code == 0, told.err
-    assert told.json["claims_rejected"] == {"quote not found": 2} and told.json["proposals"] == 0  # blood, a crash
+    result = cli("propose", "--proposer", "rules", "-C", workspace.root, "--json")
+    assert result.code == 0, result.err
+    assert result.json["claims_rejected"] == {"quote not found": 2} and result.json["proposals"] == 0  # blood, a crash
     assert store.read(workspace, tables.PROPOSALS).height == len(review_world.CLAIMS)
-    assert told.json["in"] == told.json["out"] == 4
+    assert result.json["in"] == result.json["out"] == 4
 
 
-# ---- what somebody wrote by hand into the database
+# ---- changes made to the database by hand
 
 
 def by_hand(ws: store.Workspace, table: str, change: Callable[[list[dict[str, Any]]], Any], where: str = "1") -> int:
-    """Changes the spans of these rows as no command would; how many."""
+    """Changes the spans of these rows as no command would, and returns their number."""
     with closing(sqlite3.connect(ws.root / "workspace.db")) as db, db:
         rows = db.execute(f"SELECT row_, spans FROM {table} WHERE {where} AND spans <> '[]'").fetchall()
         for number, spans in rows:
@@ -138,7 +138,7 @@ def moved(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def theirs(spans: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [span(1, 0, 3, "Try") for _ in spans]  # the answer begins with it
+    return [span(1, 0, 3, "Try") for _ in spans]  # the answer begins so
 
 
 FORGED = [made_up, moved, theirs]
@@ -147,10 +147,10 @@ FORGED = [made_up, moved, theirs]
 @pytest.fixture
 def ws(workspace: store.Workspace) -> store.Workspace:
     """Forty requests; ann and bo agree on each, and every second one cannot see blood."""
-    rows, said = release_world.requests()
+    rows, labels = release_world.requests()
     release_world.fill(workspace, rows, [])
-    for who in ("ann", "bo"):
-        store.append(workspace, tables.REVIEWS, reviews(said, who))
+    for reviewer in ("ann", "bo"):
+        store.append(workspace, tables.REVIEWS, reviews(labels, reviewer))
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace('# consent = ["ann"]', 'consent = ["ann"]'))
     return store.Workspace.open(workspace.root)
@@ -166,11 +166,11 @@ def released(ws: store.Workspace, config: str, version: str = "1.0.0") -> pl.Dat
 def test_a_forged_label_stops_a_release(ws, cli, change):
     assert cli("adjudicate", "-C", ws.root).code == 0
     assert by_hand(ws, "labels", change, "subject = 'c001'") == 1
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1) and "saferec-build adjudicate" in ran.err
-    assert "1 labels with evidence that is none, first gore on c001" in ran.err
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert (result.code, result.err.count("\n")) == (1, 1) and "saferec-build adjudicate" in result.err
+    assert "1 labels with evidence that is none, first gore on c001" in result.err
     assert not (ws.releases / "1.0.0").exists()
-    assert cli("adjudicate", "-C", ws.root, "--json").json["added"] == 1  # as the reviews have it
+    assert cli("adjudicate", "-C", ws.root, "--json").json["added"] == 1  # as in the reviews
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     (name,) = release_world.released(ws, "c001")
     label = released(ws, "labels").filter(conversation=name).row(0, named=True)
@@ -182,11 +182,11 @@ def test_a_forged_label_stops_a_release(ws, cli, change):
 def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(ws, cli, change):
     assert cli("adjudicate", "-C", ws.root).code == 0
     assert by_hand(ws, "reviews", change, "review = 'ann-c001'") == 1
-    ran = cli("release", "1.0.0", "-C", ws.root)
-    assert ran.code == 1 and "saferec-build adjudicate" in ran.err
-    told = cli("adjudicate", "-C", ws.root, "--json").json
-    assert told["reviews_left_out"] == {evidence.UNFOUNDED: 1}
-    assert (told["agreed"], told["unresolved"]) == (39, 1)
+    result = cli("release", "1.0.0", "-C", ws.root)
+    assert result.code == 1 and "saferec-build adjudicate" in result.err
+    summary = cli("adjudicate", "-C", ws.root, "--json").json
+    assert summary["reviews_left_out"] == {evidence.UNFOUNDED: 1}
+    assert (summary["agreed"], summary["unresolved"]) == (39, 1)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
     name, *others = release_world.released(ws, "c001", *(f"c{n:03}" for n in range(40) if n != 1))
     assert name not in released(ws, "labels").filter(verdict="present")["conversation"]
@@ -194,10 +194,10 @@ def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(
 
 
 def test_who_agreed_with_forged_words_all_the_way_is_released_nowhere(ws, cli):
-    """In reviews and labels alike, before labels were ever made: nothing of it leaves."""
-    assert by_hand(ws, "reviews", made_up) == 40  # twenty that faint, two readers each
-    told = cli("adjudicate", "-C", ws.root, "--json").json
-    assert told["reviews_left_out"] == {evidence.UNFOUNDED: 40} and told["agreed"] == 20
+    """Forged in the reviews before labels are first made: nothing of it is released."""
+    assert by_hand(ws, "reviews", made_up) == 40  # twenty requests about blood, two reviewers each
+    summary = cli("adjudicate", "-C", ws.root, "--json").json
+    assert summary["reviews_left_out"] == {evidence.UNFOUNDED: 40} and summary["agreed"] == 20
     assert cli("release", "1.0.0", "--allow", "no-safety", "-C", ws.root).code == 0  # nobody is sensitive any more
     assert "present" not in released(ws, "labels")["verdict"]
     assert not any("enjoy" in path.read_bytes().decode("latin-1") for path in ws.releases.rglob("*.parquet"))
@@ -205,26 +205,26 @@ def test_who_agreed_with_forged_words_all_the_way_is_released_nowhere(ws, cli):
 
 def test_a_forged_review_can_be_set_aside_and_does_not_come_back(ws, cli):
     assert by_hand(ws, "reviews", made_up, "review = 'ann-c001'") == 1
-    aside = ("review", "set-aside", "ann", "-C", ws.root, "--json")
-    told = cli(*aside, "--reason", "a stranger had her password").json
-    assert (told["added"], told["dropped"]) == (40, {})
-    told = cli(*aside, "--undo").json
-    assert (told["in"], told["added"], told["dropped"]) == (40, 39, {"quote not found": 1})
+    command = ("review", "set-aside", "ann", "-C", ws.root, "--json")
+    summary = cli(*command, "--reason", "a stranger had her password").json
+    assert (summary["added"], summary["dropped"]) == (40, {})
+    summary = cli(*command, "--undo").json
+    assert (summary["in"], summary["added"], summary["dropped"]) == (40, 39, {"quote not found": 1})
     drops = store.read(ws, tables.DROPS).filter(stage="review")
     assert drops.select("place", "reason").rows() == [("c001 gore", "quote not found")]
-    last = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer="ann"), "subject")
-    assert last.filter(pl.col("verdict").is_null())["subject"].to_list() == ["c001"]
+    newest = tables.last(store.read(ws, tables.REVIEWS).filter(reviewer="ann"), "subject")
+    assert newest.filter(pl.col("verdict").is_null())["subject"].to_list() == ["c001"]
 
 
 def test_an_item_review_with_forged_words_is_not_released(ws, cli):
-    """Of what ann and bo say of one film's plot, ann's quote is made up."""
+    """Ann and bo review the plot of one film, and ann's quote is made up."""
     film = release_world.catalog().filter(source_id="D").with_columns(source=pl.lit("movielens"), plot=pl.lit("Blood."))
     store.append(ws, tables.CATALOG_ROWS, film)
     item = catalog.merge(store.read(ws, tables.CATALOG_ROWS))[0].filter(pl.col("plot") == "Blood.")["item"][0]
     flag = {"kind": "item_flag", "subject": item, "digest": tables.digest("Blood."), "taxonomy": "t", "guideline": "g"}
-    for who in ("ann", "bo"):
-        one = row(tables.REVIEWS, **flag, reviewer=who, review=f"{who}-film", spans=[span(0, 0, 5, "Blood")])
-        assert store.append(ws, tables.REVIEWS, one) == 1
+    for name in ("ann", "bo"):
+        review = row(tables.REVIEWS, **flag, reviewer=name, review=f"{name}-film", spans=[span(0, 0, 5, "Blood")])
+        assert store.append(ws, tables.REVIEWS, review) == 1
     assert by_hand(ws, "reviews", made_up, "review = 'ann-film'") == 1
     assert cli("adjudicate", "-C", ws.root, "--json").json["reviews_left_out"] == {evidence.UNFOUNDED: 1}
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
@@ -238,13 +238,13 @@ def test_whose_words_were_forged_is_asked_again(workspace, cli):
     review, files = review_world.reviewing(cli, workspace), review_world.Files(workspace)
     push = ("push", "--reviewer", "ann", *files.push_words)
     review(*push)
-    said = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
-    files.answer("ann", lambda subject, asked: review_world.Verdict(said[subject]))
+    answers = {"c1": {"gore": "blood"}, "c2": {"accidents_disasters": "crash"}}
+    files.answer("ann", lambda subject, asked: review_world.Verdict(answers[subject]))
     review("pull", *files.pull_words)
     assert review(*push)["rows"] == {"ann": 0}
     assert by_hand(workspace, "reviews", made_up, "subject = 'c1'") == 1
     assert review("status")["left_out"] == {evidence.UNFOUNDED: 1}
     assert review(*push)["rows"] == {"ann": 2}  # gore in c1, and its `*`
-    files.answer("ann", lambda subject, asked: review_world.Verdict(said[subject]))
+    files.answer("ann", lambda subject, asked: review_world.Verdict(answers[subject]))
     assert review("pull", *files.pull_words)["added"] >= 1
     assert review("status")["left_out"] == {} and review(*push)["rows"] == {"ann": 0}

@@ -1,4 +1,4 @@
-"""A workspace of an older schema opens in a newer program with every row it had, whoever is killed on the way."""
+"""A workspace of an older schema opens in a newer program with all of its rows, even after kills on the way."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ from saferec_builder.core.errors import StoreError
 from saferec_builder.storage import migrations, tables, workspace as store
 from saferec_builder.storage.migrations import Step
 
-# two later schemas: 2 gives reviews a weight and drops a language; 3 gives drops what the language was told by
+# two later schemas: 2 adds a weight to gold and a language to drops; 3 adds told_by to drops
 DB = replace(tables.GOLD, columns=tables.GOLD.columns | {"weight": (pl.Float64, "how much it counts")})
 LATER = {"language": (pl.String, "of the text"), "told_by": (pl.String, "who said so")}
 BULK = replace(tables.DROPS, columns=tables.DROPS.columns | LATER)
@@ -32,7 +32,7 @@ def weigh(db: object) -> None:
 
 
 def tell(frame: pl.DataFrame) -> pl.DataFrame:
-    """A rule that reads another column: what mining left out was English, nobody said of the rest."""
+    """A rule that reads another column: rows dropped by mining were English, the language of the rest is null."""
     return frame.with_columns(language=pl.when(pl.col("stage") == "mine").then(pl.lit("en")))
 
 
@@ -67,7 +67,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def newer_than_its_rows(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The shards of a workspace that was filled at the first schema, once the steps are there."""
+    """The shards of a workspace that was filled at the first schema, after the steps were added."""
     monkeypatch.setattr(migrations, "STEPS", [])
     fill(workspace)
     monkeypatch.setattr(migrations, "STEPS", STEPS)
@@ -85,18 +85,18 @@ def expected(numbers: range) -> pl.DataFrame:
 
 
 def test_an_old_workspace_keeps_every_row(old: store.Workspace, newer: None) -> None:
-    assert store.schemas(old) == {1, 3}  # its shards are as they were, the database is up to date
-    found = store.read(old, DB)
-    assert found.drop("weight").equals(gold(*range(50))) and found["weight"].to_list() == [0.5] * 50
+    assert store.schemas(old) == {1, 3}  # its shards are unchanged, the database is up to date
+    weighted = store.read(old, DB)
+    assert weighted.drop("weight").equals(gold(*range(50))) and weighted["weight"].to_list() == [0.5] * 50
     assert store.read(old, BULK).equals(expected(range(30)))
-    assert store.read(old, tables.REVIEWS).is_empty()  # a table that was not there yet
-    two = pl.concat(store.parts(old, replace(BULK, columns=BULK.columns), "told_by"))
-    assert two.columns == [*tables.DROPS.key, "told_by"]
+    assert store.read(old, tables.REVIEWS).is_empty()  # a table that did not exist yet
+    columns = pl.concat(store.parts(old, replace(BULK, columns=BULK.columns), "told_by"))
+    assert columns.columns == [*tables.DROPS.key, "told_by"]
 
 
 def test_a_row_that_is_there_is_not_added_again(old: store.Workspace, newer: None) -> None:
-    new = gold(49, 50).with_columns(weight=pl.lit(1.0))
-    assert store.append(old, DB, new) == 1  # c49 keeps the weight that the step gave it
+    rows = gold(49, 50).with_columns(weight=pl.lit(1.0))
+    assert store.append(old, DB, rows) == 1  # c49 keeps the weight that the step gave it
     assert store.read(old, DB)["weight"].to_list() == [0.5] * 50 + [1.0]
     assert store.append(old, BULK, expected(range(29, 31))) == 1
     assert store.read(old, BULK).equals(expected(range(31)))
@@ -107,17 +107,17 @@ def test_shards_are_written_anew_by_the_next_append(workspace: store.Workspace, 
     assert store.append(workspace, BULK, expected(range(30, 31))) == 1
     assert store.schemas(workspace) == {3}
     assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 3 + 1
-    assert store.append(workspace, BULK, expected(range(31, 32))) == 1  # the replaced ones go: nobody reads them now
+    assert store.append(workspace, BULK, expected(range(31, 32))) == 1  # the replaced shards are deleted now
     assert len([*folder.glob("*.s3.parquet")]) == 3 and len([*folder.glob("*.parquet")]) == 3 + 1 + 1
     assert store.read(workspace, BULK).equals(expected(range(32)))
 
 
 def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer_than_its_rows: Path) -> None:
-    """Killed after the new manifest was written, before the next append took the old one away."""
+    """Killed after the new manifest was written, before the next append deleted the old one."""
     folder = newer_than_its_rows
-    before = {path.name: path.read_bytes() for path in folder.glob("*")}
+    contents = {path.name: path.read_bytes() for path in folder.glob("*")}
     store.append(workspace, BULK, expected(range(30, 31)))
-    for name, content in before.items():
+    for name, content in contents.items():
         (folder / name).write_bytes(content)
     assert store.read(workspace, BULK).equals(expected(range(31)))
     # and killed before it: the new shard has no manifest yet
@@ -129,12 +129,12 @@ def test_a_shard_of_both_schemas_counts_once(workspace: store.Workspace, newer_t
 
 def test_the_database_is_copied_before_anything_changes(old: store.Workspace, newer: None) -> None:
     store.read(old, DB)
-    beside = f"sqlite:///{old.root / 'workspace.db.schema-1.bak'}"
-    url, copy = (old.config.store.url, "gold_schema_1") if old.config.store.url else (beside, "gold")
+    copied = f"sqlite:///{old.root / 'workspace.db.schema-1.bak'}"
+    url, copy = (old.config.store.url, "gold_schema_1") if old.config.store.url else (copied, "gold")
     engine = sa.create_engine(url)
     with engine.connect() as db:
         assert db.execute(sa.text(f"SELECT COUNT(*) FROM {copy}")).scalar() == 50
-        assert "weight" not in {one["name"] for one in sa.inspect(db).get_columns(copy)}
+        assert "weight" not in {column["name"] for column in sa.inspect(db).get_columns(copy)}
     engine.dispose()
 
 
@@ -145,18 +145,18 @@ def test_a_step_of_bulk_tables_alone_copies_no_database(old: store.Workspace, mo
 
 
 def test_each_step_is_made_once(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    calls: list[str] = []
 
     def first(db: object) -> None:
-        made.append("first")
+        calls.append("first")
         weigh(db)
 
     monkeypatch.setattr(migrations, "STEPS", [Step("one", first)])
     store.read(old, DB)
     store.read(old, DB)
-    monkeypatch.setattr(migrations, "STEPS", [Step("one", first), Step("two", lambda _: made.append("second"))])
+    monkeypatch.setattr(migrations, "STEPS", [Step("one", first), Step("two", lambda _: calls.append("second"))])
     store.read(old, DB)
-    assert made == ["first", "second"]
+    assert calls == ["first", "second"]
 
 
 def test_a_step_that_fails_leaves_the_database_as_it_was(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +168,12 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(old: store.Workspace, m
     with pytest.raises(ZeroDivisionError):
         store.read(old, DB)
     monkeypatch.setattr(migrations, "STEPS", [])
-    assert store.read(old, tables.GOLD).equals(gold(*range(50)))  # SQLite takes a new column back, too
+    assert store.read(old, tables.GOLD).equals(gold(*range(50)))  # SQLite rolls back a new column, too
 
 
 def test_a_new_workspace_has_the_newest_schema_and_no_copy(workspace: store.Workspace, newer: None) -> None:
-    new = gold(1).with_columns(weight=pl.lit(2.0))
-    assert store.append(workspace, DB, new) == 1 and store.schemas(workspace) == {3}
+    rows = gold(1).with_columns(weight=pl.lit(2.0))
+    assert store.append(workspace, DB, rows) == 1 and store.schemas(workspace) == {3}
     assert not [*workspace.root.glob("*.bak")]
 
 
@@ -216,8 +216,8 @@ def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(
 ) -> None:
     monkeypatch.setattr(migrations, "STEPS", [])
     fill(workspace)
-    rng, hit, tries = random.Random(4), 0, itertools.count()
-    while hit < KILLS:  # a fast machine may be done before the kill
+    rng, kills, tries = random.Random(4), 0, itertools.count()
+    while kills < KILLS:  # a fast machine may finish before the kill
         n = next(tries)
         assert n < 3 * KILLS
         root = tmp_path / f"w{n}"
@@ -226,7 +226,7 @@ def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(
             assert run.stdout is not None and run.stdout.readline() == "go\n"
             time.sleep(rng.uniform(0, 0.35))
             run.kill()
-        hit += run.returncode != 0
+        kills += run.returncode != 0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(migrations, "STEPS", STEPS)
             ws = store.Workspace.open(root)
@@ -242,4 +242,4 @@ def test_whoever_is_killed_during_a_migration_finishes_on_the_next_start(
         manifests = [*(root / "tables" / "drops").glob("*.s3.json")]
         assert len(manifests) == 3 and {json.loads(m.read_text())["schema"] for m in manifests} == {3}
         assert not [*root.rglob("*.tmp")]
-    injected("kills during a migration", hit)
+    injected("kills during a migration", kills)

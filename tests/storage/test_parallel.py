@@ -1,4 +1,4 @@
-"""Shards: each done once, whoever is killed in between; the same with one worker, several, or Ray."""
+"""Shards: each is done once, even after kills; the result is the same with one worker, several, or Ray."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ONE, TWO = engine.How(workers=1), engine.How(workers=2)
 
 
 def square(work, folder):
-    """Top level, so that another process finds it."""
+    """At module level, so that another process can import it."""
     (folder / "square.txt").write_text(str(work * work))
     return {"square": work * work}
 
@@ -35,7 +35,7 @@ def fails_at_three(work, folder):
 
 
 def dies_once(work, folder):
-    """The worker that gets a shard named `mark` is killed the first time."""
+    """Kills the worker of a shard that has a `mark`, the first time only."""
     number, mark = work
     if mark and not Path(mark).exists():
         Path(mark).touch()
@@ -48,14 +48,14 @@ def dies_always(work, folder):
 
 
 def lasts(work, folder):
-    """One shard is done at once, the others go on until somebody ends them."""
+    """One shard is done at once, the others run until they are stopped."""
     while work:
         time.sleep(0.05)
     return square(work, folder)
 
 
 def waits(work, folder):
-    """Notes each start with its node and process; shards with a gate go on only once that is open."""
+    """Logs each start with its node and process; shards with a gate wait until it is open."""
     import ray
 
     number, gate, log = work
@@ -67,7 +67,7 @@ def waits(work, folder):
 
 
 def ports():
-    """A node that is told its ports waits for no agent to choose them, which on a busy machine takes too long."""
+    """With given ports, a node need not wait for agents to choose them, which takes too long on a busy machine."""
     names = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
     return {name: free_port() for name in names}
 
@@ -93,54 +93,54 @@ def shards(n):
 def test_facts_come_in_the_order_of_the_shards_and_only_what_is_missing_is_done(tmp_path):
     facts = engine.map_shards(square, shards(4), tmp_path, ONE)
     assert facts == {f"s{k}": {"square": k * k} for k in range(4)}
-    before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
+    times_before = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
     engine.map_shards(square, shards(6), tmp_path, ONE)
-    after = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
-    assert len(after) == 6 and all(after[p] == before[p] for p in before)
+    times_after = {p: p.stat().st_mtime_ns for p in tmp_path.rglob("*.txt")}
+    assert len(times_after) == 6 and all(times_after[p] == times_before[p] for p in times_before)
 
 
 def test_a_shard_without_its_manifest_is_done_again_and_leaves_nothing_old(tmp_path):
     engine.map_shards(square, shards(2), tmp_path, ONE)
-    want = files(tmp_path)
+    expected = files(tmp_path)
     (tmp_path / "s1.json").unlink()
     (tmp_path / "s1" / "stray.txt").write_text("of the killed run")
     engine.map_shards(square, shards(2), tmp_path, ONE)
-    assert files(tmp_path) == want
-    for half in ("", '{"squ'):  # one that a power cut emptied counts for nothing
-        (tmp_path / "s1.json").write_text(half)
+    assert files(tmp_path) == expected
+    for manifest in ("", '{"squ'):  # a manifest emptied by a power cut does not count
+        (tmp_path / "s1.json").write_text(manifest)
         assert engine.map_shards(square, shards(2), tmp_path, ONE)["s1"] == {"square": 1}
-        assert files(tmp_path) == want
+        assert files(tmp_path) == expected
 
 
 def test_what_a_killed_run_left_is_gone_after_the_next_and_nobody_elses_is(tmp_path):
     engine.map_shards(square, shards(2), tmp_path / "calm", ONE)
     folder = tmp_path / "shards"
-    killed = subprocess.Popen([sys.executable, "-c", ""])  # a number of our own choice could be that of a living one
+    killed = subprocess.Popen([sys.executable, "-c", ""])  # an invented number could be that of a running process
     killed.wait()
     (folder / f".s1.{killed.pid}.tmp").mkdir(parents=True)
     (folder / f".s1.{killed.pid}.tmp" / "half.txt").write_text("half")
-    (folder / ".s0.0f0f.tmp").touch()  # what a driver had workers look for
+    (folder / ".s0.0f0f.tmp").touch()  # a driver's probe file for its workers
     engine.map_shards(square, shards(2), folder, ONE)
     assert files(folder) == files(tmp_path / "calm")
-    other = folder / f".s9.{killed.pid}.tmp"  # a shard of another command, which may be at work
-    other.mkdir()
+    foreign = folder / f".s9.{killed.pid}.tmp"  # a shard of another command that may be running
+    foreign.mkdir()
     engine.map_shards(square, shards(2), folder, ONE)
-    assert other.exists() and len(list(folder.glob(".*"))) == 1
+    assert foreign.exists() and len(list(folder.glob(".*"))) == 1
 
 
 def test_a_manifest_that_a_killed_run_with_our_number_left_is_in_nobodys_way(tmp_path):
-    """Numbers of processes come again; only a folder was removed, and every run of that number ended here."""
+    """Process numbers are reused; only folders were removed, and every run with that number failed here."""
     (tmp_path / f".s0.{engine._machine()}-{os.getpid()}.tmp").write_text("{")
     assert engine.map_shards(square, shards(1), tmp_path, ONE) == {"s0": {"square": 0}}
     assert set(files(tmp_path)) == {"s0.json", "s0/square.txt"}
 
 
 def test_a_shard_that_another_run_has_ended_meanwhile_stays_as_it_is(tmp_path, monkeypatch):
-    """The other run may be reading it: its folder went for a moment, and what it held was lost without a word."""
+    """The other run may be reading it: its folder vanished for a moment, and its contents were lost silently."""
 
     def overtaken(work, folder):
-        with monkeypatch.context() as other:
-            other.setattr(engine.os, "getpid", os.getppid)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.os, "getpid", os.getppid)
             engine._make_shard(square, "s0", work, tmp_path)
         (tmp_path / "s0" / "read.txt").touch()
         return square(work, folder) | {"ours": True}
@@ -151,9 +151,9 @@ def test_a_shard_that_another_run_has_ended_meanwhile_stays_as_it_is(tmp_path, m
 
 @pytest.mark.slow
 def test_workers_divide_the_cores_among_them(tmp_path, monkeypatch):
-    """Two shards on eight cores are two workers with four threads each, whatever --workers permits.
+    """Two shards on eight cores get two workers with four threads each, even if --workers allows more.
 
-    What the user set for polars stays, and the environment too.
+    The user's setting for polars stays, and so does the environment.
     """
     monkeypatch.setattr(engine, "_cores", lambda: 8)
     four = engine.How(workers=4)
@@ -201,18 +201,18 @@ def test_ray_is_an_extra_and_a_cluster_needs_postgresql(cli, workspace, tmp_path
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(UsageError, match=r"saferec-builder\[ray\]"):
         engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray"))
-    for nowhere in ("auto", "10.0.0.1", f"127.0.0.1:{free_port()}", "[::1]:99999"):  # Ray would wait
+    for address in ("auto", "10.0.0.1", f"127.0.0.1:{free_port()}", "[::1]:99999"):  # Ray itself would wait
         with pytest.raises(UsageError, match="nothing answers there .*: expected local, or a cluster's address"):
-            engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address=nowhere))
+            engine.map_shards(square, shards(2), tmp_path / "shards", engine.How("ray", address=address))
     dump = tmp_path / "RC.ndjson"
     dump.write_text("{}\n")
-    ran = cli("mine", "reddit", dump, "--engine", "ray", "--ray-address", "10.0.0.1:6379", "-C", workspace.root)
-    assert ran.code == 1 and "postgresql" in ran.err and ran.err.count("\n") == 1
+    result = cli("mine", "reddit", dump, "--engine", "ray", "--ray-address", "10.0.0.1:6379", "-C", workspace.root)
+    assert result.code == 1 and "postgresql" in result.err and result.err.count("\n") == 1
 
 
 @pytest.mark.slow
 def test_a_rerun_after_the_loss_of_a_node_does_only_what_is_missing(tmp_path):
-    """Two real nodes; the first run loses its driver and one node, the second goes on with what is left."""
+    """Two real nodes; the first run loses its driver and one node, the second continues with the other."""
     pytest.importorskip("ray", reason=NO_RAY)
     from ray.cluster_utils import Cluster
 
@@ -223,30 +223,30 @@ def test_a_rerun_after_the_loss_of_a_node_does_only_what_is_missing(tmp_path):
     try:
         nodes = {node.node_id: node for node in (cluster.add_node(num_cpus=1, **ports()) for _ in range(2))}
         how = engine.How("ray", address=cluster.address)
-        first = get_context("spawn").Process(target=engine.map_shards, args=(waits, works, folder, how))
-        first.start()
-        ends = time.monotonic() + 120
-        while not {"s2", "s3"} <= {shard for shard, *_ in starts(log)}:  # each holds one node
-            assert first.is_alive() and time.monotonic() < ends
+        driver = get_context("spawn").Process(target=engine.map_shards, args=(waits, works, folder, how))
+        driver.start()
+        deadline = time.monotonic() + 120
+        while not {"s2", "s3"} <= {shard for shard, *_ in starts(log)}:  # each occupies one node
+            assert driver.is_alive() and time.monotonic() < deadline
             time.sleep(0.05)
-        held = {shard: node for shard, node, _ in starts(log)}
-        assert held["s2"] != held["s3"]
-        cluster.remove_node(nodes[held["s3"]], allow_graceful=False)
-        first.kill()
-        first.join()
-        while any(Path("/proc", process).exists() for *_, process in starts(log)):  # a lost worker ends a little later
-            assert time.monotonic() < ends
+        node_of = {shard: node for shard, node, _ in starts(log)}
+        assert node_of["s2"] != node_of["s3"]
+        cluster.remove_node(nodes[node_of["s3"]], allow_graceful=False)
+        driver.kill()
+        driver.join()
+        while any(Path("/proc", process).exists() for *_, process in starts(log)):  # a lost worker ends later
+            assert time.monotonic() < deadline
             time.sleep(0.05)
-        begun = len(starts(log))
-        done = {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json")}
-        assert {"s0", "s1"} <= set(done) and not {"s2", "s3"} & set(done)
+        count = len(starts(log))
+        times = {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json")}
+        assert {"s0", "s1"} <= set(times) and not {"s2", "s3"} & set(times)
         gate.touch()
         engine.map_shards(waits, works, folder, how)
     finally:
         cluster.shutdown()
-    again = [shard for shard, *_ in starts(log)[begun:]]
-    assert {"s2", "s3"} <= set(again) and not set(done) & set(again)
-    assert {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json") if p.stem in done} == done
+    rerun = [shard for shard, *_ in starts(log)[count:]]
+    assert {"s2", "s3"} <= set(rerun) and not set(times) & set(rerun)
+    assert {p.stem: p.stat().st_mtime_ns for p in folder.glob("s*.json") if p.stem in times} == times
     assert files(folder) == files(tmp_path / "calm") and not list(folder.glob(".*"))
 
 
@@ -266,7 +266,7 @@ def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path)
 
 
 def test_what_a_process_of_another_machine_makes_stays_until_its_shard_is_done(tmp_path):
-    """Its number was looked up among the processes of this machine, and what it was writing into was deleted."""
+    """Its number was looked up among the processes of this machine, and the folder it was writing was deleted."""
     elsewhere = tmp_path / f".s0.0a1b2c3d-{NOBODY}.tmp"
     elsewhere.mkdir()
     engine._remove_leftovers(tmp_path, shards(1))
@@ -276,7 +276,7 @@ def test_what_a_process_of_another_machine_makes_stays_until_its_shard_is_done(t
 
 
 def started(folder):
-    """A run in a session of its own, of which one shard is done and two workers are busy for ever."""
+    """A run in its own session, with one shard done and two workers busy for ever."""
     code = (
         "import sys; from pathlib import Path; from tests.storage import test_parallel as t\n"
         "from saferec_builder.storage import parallel as engine\n"
@@ -284,8 +284,8 @@ def started(folder):
         "    try: engine.map_shards(t.lasts, {'a': 0, 'b': 1, 'c': 1}, Path(sys.argv[1]), t.TWO)\n"
         "    except KeyboardInterrupt: sys.exit(130)\n"
     )
-    words = [sys.executable, "-c", code, str(folder)]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    command = [sys.executable, "-c", code, str(folder)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not (folder / "a.json").exists():
         assert process.poll() is None
         time.sleep(0.05)
@@ -294,13 +294,13 @@ def started(folder):
 
 @pytest.mark.slow
 def test_workers_end_with_whoever_started_them(tmp_path):
-    """After kill -9 they did the shards that were queued, paid for them, and then waited for ever."""
+    """After kill -9 they did the queued shards, paid for them, and then waited for ever."""
     process = started(tmp_path)
     process.kill()
     process.wait()
-    ends = time.monotonic() + 60
-    with pytest.raises(ProcessLookupError):  # nobody of the session is left
-        while time.monotonic() < ends:
+    deadline = time.monotonic() + 60
+    with pytest.raises(ProcessLookupError):  # no process of the session is left
+        while time.monotonic() < deadline:
             os.killpg(process.pid, 0)
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
@@ -313,15 +313,15 @@ def says_deaf():
 
 @pytest.mark.slow
 def test_importing_tests_leaves_a_worker_deaf():
-    """One that heard Ctrl-C while it still imported said so, once in many runs."""
+    """A worker that got Ctrl-C while it was importing printed a traceback, once in many runs."""
     code = "import signal; signal.signal(2, signal.SIG_IGN); import tests.storage.test_parallel as t; t.says_deaf()"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "True\n"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert process.stdout == "True\n"
 
 
 @pytest.mark.slow
 def test_ctrl_c_ends_the_workers_and_says_nothing(tmp_path):
-    """A terminal sends it to the whole group; what was done stays, and a rerun does the rest."""
+    """A terminal sends it to the whole group; finished shards stay, and a rerun does the rest."""
     process = started(tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     assert (process.communicate(timeout=60)[1], process.returncode) == ("", 130)

@@ -1,4 +1,4 @@
-"""A frame fits its table or is refused."""
+"""A frame that does not fit its table is refused."""
 
 import polars as pl
 import pytest

@@ -1,4 +1,4 @@
-"""Shards of a table: one counts only with its manifest, every byte of it counts, and damage is named."""
+"""Shards of a table: a shard counts only with its manifest, every byte is checked, and damage is named."""
 
 import json
 import os
@@ -27,16 +27,16 @@ def test_what_a_killed_append_left_is_swept_and_taken_for_no_shard(workspace: st
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
     # killed while it wrote, and between a shard and its manifest
     names = ("000001-x.parquet.99.tmp", "000001-0123456789abcdef.parquet")
-    left = [workspace.root / "tables" / "drops" / name for name in names]
-    for path in left:
+    leftovers = [workspace.root / "tables" / "drops" / name for name in names]
+    for path in leftovers:
         path.write_bytes(b"half, or whole and nobody says so")
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 2))
-    assert not any(path.exists() for path in left)
+    assert not any(path.exists() for path in leftovers)
     assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1, 2))
 
 
 def test_what_comes_back_for_a_damaged_shard_stands_where_it_stood(workspace: store.Workspace) -> None:
-    """Last, an old revision would count as the newest. What is new since then gets a number of its own."""
+    """As the last shard, an old revision would count as the newest. Rows that are new since then get a new number."""
     for n in (1, 2, 3):
         store.append(workspace, tables.DROPS, rows(tables.DROPS, n))
     folder = workspace.root / "tables" / "drops"
@@ -49,9 +49,9 @@ def test_what_comes_back_for_a_damaged_shard_stands_where_it_stood(workspace: st
 
 @pytest.mark.parametrize("readable", [True, False])
 def test_a_part_of_what_a_damaged_shard_held_stands_where_it_stood(workspace: store.Workspace, readable: bool) -> None:
-    """Mining brings back fewer rows where a later export has more turns: they were taken for the newest."""
-    for some in ((1, 2), (3,), (4,)):
-        store.append(workspace, tables.DROPS, rows(tables.DROPS, *some))
+    """Mining again gives fewer rows if a later export has more turns: they were taken for the newest."""
+    for numbers in ((1, 2), (3,), (4,)):
+        store.append(workspace, tables.DROPS, rows(tables.DROPS, *numbers))
     folder = workspace.root / "tables" / "drops"
     next(folder.glob("000000-*.json")).unlink()
     if not readable:
@@ -63,7 +63,7 @@ def test_a_part_of_what_a_damaged_shard_held_stands_where_it_stood(workspace: st
 
 
 def test_rows_that_come_after_an_erasure_of_the_same_leave_its_shard_alone(workspace: store.Workspace) -> None:
-    """The erased shard, which counts, was taken for a leftover: no command could read the table any more."""
+    """The erased shard, which is valid, was taken for a leftover: no command could read the table any more."""
     for _ in range(3):
         store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
         assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
@@ -81,14 +81,14 @@ def test_a_folder_that_a_disk_puts_among_the_shards_is_passed_by(workspace: stor
 def test_every_byte_of_a_shard_counts(workspace: store.Workspace, injected: Callable[[str, int], None]) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, *range(50)))
     (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
-    whole, rng = shard.read_bytes(), random.Random(8)
-    places = rng.sample(range(len(whole)), 300)
+    content, rng = shard.read_bytes(), random.Random(8)
+    places = rng.sample(range(len(content)), 300)
     for place in places:
-        shard.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << rng.randrange(8)]) + whole[place + 1 :])
+        shard.write_bytes(content[:place] + bytes([content[place] ^ 1 << rng.randrange(8)]) + content[place + 1 :])
         shards._summed.cache_clear()  # files written within one tick of the disk's clock look alike
         with pytest.raises(StoreError, match=r"not the bytes that were written: delete \S+\.json there, then"):
             store.read(workspace, tables.DROPS)
-    shard.write_bytes(whole)
+    shard.write_bytes(content)
     shards._summed.cache_clear()
     assert store.read(workspace, tables.DROPS).height == 50
     injected("bits turned in a shard", len(places))
@@ -101,8 +101,8 @@ def test_a_shard_is_summed_up_once_in_a_process_and_again_when_it_changes(worksp
         store.read(workspace, tables.DROPS)
     assert shards._summed.cache_info().misses == 1
     (shard,) = (workspace.root / "tables" / "drops").glob("*.parquet")
-    whole = shard.read_bytes()
-    shard.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
+    content = shard.read_bytes()
+    shard.write_bytes(content[:60] + bytes([content[60] ^ 1]) + content[61:])
     os.utime(shard, ns=(0, 0))
     with pytest.raises(StoreError, match="not the bytes"):
         store.read(workspace, tables.DROPS)

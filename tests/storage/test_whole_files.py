@@ -1,4 +1,4 @@
-"""A file is there whole or not at all."""
+"""A file is written whole or not at all."""
 
 import errno
 import os
@@ -12,9 +12,9 @@ from saferec_builder.storage.whole_files import write_private
 
 
 def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path) -> None:
-    """And what another process is still writing stays."""
-    left, busy = tmp_path / "[ann].csv.98.tmp", tmp_path / "[ann].csv.99.tmp"
-    left.write_text("a conversation")
+    """A file that another process is still writing stays."""
+    leftover, busy = tmp_path / "[ann].csv.98.tmp", tmp_path / "[ann].csv.99.tmp"
+    leftover.write_text("a conversation")
     with file_lock(busy, "another", wait=False), store.replacing(tmp_path / "[ann].csv") as tmp:
         tmp.write_text("whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["[ann].csv", busy.name]
@@ -22,15 +22,15 @@ def test_what_a_killed_run_left_of_a_file_goes_with_the_next_one(tmp_path: Path)
 
 
 def test_two_who_write_one_private_file_do_not_take_it_from_each_other(tmp_path: Path) -> None:
-    """The file that was written had no lock: whoever came meanwhile took it for one that a killed run had left."""
-    path, before = tmp_path / "wishes.json", os.replace
+    """The file being written had no lock: a second writer took it for the leftover of a killed run."""
+    path, replace = tmp_path / "wishes.json", os.replace
 
     def meanwhile(tmp: Path, final: Path) -> None:
         assert tmp.stat().st_mode & 0o777 == 0o600
-        monkeypatch.setattr(os, "replace", before)
+        monkeypatch.setattr(os, "replace", replace)
         monkeypatch.setattr(os, "getpid", lambda: 99)
         write_private(path, b"second")
-        before(tmp, final)
+        replace(tmp, final)
 
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(os, "replace", meanwhile)
@@ -40,7 +40,7 @@ def test_two_who_write_one_private_file_do_not_take_it_from_each_other(tmp_path:
 
 
 def test_the_secret_needs_no_second_name(workspace: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file has one name on FAT and many network drives: every `mine` there ended with "let yourself write there"."""
+    """FAT and many network drives have no hard links: every `mine` there ended with "let yourself write there"."""
 
     def link(*_: object) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")

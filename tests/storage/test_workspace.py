@@ -1,4 +1,4 @@
-"""A table comes back as it went in, an append happens wholly or not at all, and damage is named."""
+"""A table is read back as it was written, an append happens wholly or not at all, and damage is named."""
 
 import subprocess
 import sys
@@ -18,22 +18,22 @@ from tests.worlds.any_rows import rows
 def test_what_goes_in_comes_out_once(either: store.Workspace, table: tables.Table) -> None:
     assert store.read(either, table).equals(table.empty)
     assert store.append(either, table, rows(table, 1, 2)) == 2
-    assert store.append(either, table, rows(table, 2, 3)) == 1  # row 2 is there already
+    assert store.append(either, table, rows(table, 2, 3)) == 1  # row 2 is stored already
     assert store.read(either, table).equals(rows(table, 1, 2, 3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=lambda t: t.name)
 def test_of_two_rows_with_one_key_the_first_stays(either: store.Workspace, table: tables.Table) -> None:
-    """Within one frame, against what is stored, and both at once; a later row changes nothing that was said."""
+    """Within one frame, against stored rows, and both at once; a later row changes nothing."""
     first, later = rows(table, 1, 2, 3), rows(table, 4, 5, 6)
-    again = later.with_columns(first[c] for c in table.key)  # the keys of `first`, everything else as in `later`
-    assert all((first[c] != again[c]).all() for c in table.columns if c not in table.key)
-    # keys 1 2 1: two rows are added, and the third, whose key the first has, is not
-    assert store.append(either, table, pl.concat([first[:2], again[:1]])) == 2
+    repeated = later.with_columns(first[c] for c in table.key)  # the keys of `first`, everything else as in `later`
+    assert all((first[c] != repeated[c]).all() for c in table.columns if c not in table.key)
+    # keys 1 2 1: two rows are added, the third has the key of the first and is not
+    assert store.append(either, table, pl.concat([first[:2], repeated[:1]])) == 2
     assert store.read(either, table).equals(first[:2])
     # keys 2 3 3: 2 is stored, and of the two rows with 3 the first is added
-    assert store.append(either, table, pl.concat([again[1:2], first[2:], again[2:]])) == 1
+    assert store.append(either, table, pl.concat([repeated[1:2], first[2:], repeated[2:]])) == 1
     assert store.read(either, table).equals(first)
 
 
@@ -47,7 +47,7 @@ def test_nulls_survive_outside_the_key(either: store.Workspace, table: tables.Ta
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
-    """Of `team?1` and `team?2` both had the database `team`, beside them, and `50%25` none."""
+    """`team?1` and `team?2` both used the database `team` beside them, and `50%25` had none."""
     for name in ("team?1", "team?2", "50%25", "[v2]#*"):
         make(tmp_path / name, demo=False)
         ws = store.Workspace.open(tmp_path / name)
@@ -58,8 +58,8 @@ def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
 
 
 def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None:
-    again = store.Workspace.open(workspace.root)
-    assert workspace.secret == again.secret and len(workspace.secret) == 32
+    reopened = store.Workspace.open(workspace.root)
+    assert workspace.secret == reopened.secret and len(workspace.secret) == 32
     assert (workspace.root / ".secret").stat().st_mode & 0o777 == 0o600
 
 
@@ -67,35 +67,35 @@ def test_the_secret_is_made_once_and_private(workspace: store.Workspace) -> None
 def test_processes_that_open_a_workspace_first_have_one_secret(workspace: store.Workspace) -> None:
     program = "import sys; from saferec_builder.storage import workspace as store; from pathlib import Path;"
     program += " print(store.Workspace.open(Path(sys.argv[1])).secret.hex())"
-    words = [sys.executable, "-c", program, str(workspace.root)]
-    started = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert {process.communicate()[0].strip() for process in started} == {workspace.secret.hex()}
+    command = [sys.executable, "-c", program, str(workspace.root)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert {process.communicate()[0].strip() for process in processes} == {workspace.secret.hex()}
 
 
 @pytest.mark.parametrize("table", [tables.FORGOTTEN, tables.DESIGN, tables.CONVERSATIONS], ids=lambda table: table.name)
 def test_a_secret_that_is_gone_is_not_made_anew_where_people_are_known_by_it(
     workspace: store.Workspace, cli: Cli, table: tables.Table
 ) -> None:
-    """A copy of the folder without its dotfiles: who was erased came back, and one person had two pseudonyms."""
+    """In a copy of the folder without dotfiles, erased people came back, and one person had two pseudonyms."""
     assert workspace.secret
     path = workspace.root / ".secret"
     path.unlink()
-    assert store.Workspace.open(workspace.root).secret != workspace.secret  # nothing rests on it
+    assert store.Workspace.open(workspace.root).secret != workspace.secret  # no row depends on it
     path.unlink()
     store.append(workspace, table, rows(table, 1))
     (workspace.root / store.COMPARED).parent.mkdir(exist_ok=True)
     (workspace.root / store.COMPARED).write_text("{}")
-    again = store.Workspace.open(workspace.root)
+    reopened = store.Workspace.open(workspace.root)
     with pytest.raises(StoreError, match=rf"\.secret: missing, and rows of {table.name} rest on it: put your copy"):
-        _ = again.secret
+        _ = reopened.secret
     assert not path.exists()
     assert f".secret: missing, and rows of {table.name} rest on it" in cli("doctor", "-C", workspace.root).out
     path.write_bytes(workspace.secret)
-    assert again.secret == workspace.secret
+    assert reopened.secret == workspace.secret
 
 
 def test_a_secret_that_was_cut_is_never_used(workspace: store.Workspace) -> None:
-    """With an empty one anybody could lead pseudonyms back to names."""
+    """With an empty secret, anybody could trace pseudonyms back to names."""
     (workspace.root / ".secret").write_bytes(workspace.secret[:7])
     with pytest.raises(StoreError, match="7 bytes, expected 32"):
         _ = store.Workspace.open(workspace.root).secret
@@ -108,13 +108,13 @@ def test_what_is_no_folder_is_told_in_a_sentence() -> None:
 
 
 def test_no_workspace_is_made_inside_another(tmp_path: Path) -> None:
-    """`init my-dataset` once more, after `cd my-dataset`: all that followed went into another one."""
-    around = tmp_path / "my-dataset"
-    store.make(around, demo=False)
+    """After `init my-dataset` was repeated inside `my-dataset`, everything went into the inner workspace."""
+    outer = tmp_path / "my-dataset"
+    store.make(outer, demo=False)
     with pytest.raises(UsageError, match="would lie inside the workspace") as fault:
-        store.make(around / "my-dataset", demo=False)
-    assert f"saferec-build init {around}`" in str(fault.value) and not (around / "my-dataset").exists()
-    assert store.make(around, demo=False) is False
+        store.make(outer / "my-dataset", demo=False)
+    assert f"saferec-build init {outer}`" in str(fault.value) and not (outer / "my-dataset").exists()
+    assert store.make(outer, demo=False) is False
 
 
 def test_no_workspace_says_how_to_make_one(tmp_path: Path) -> None:
