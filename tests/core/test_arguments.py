@@ -1,4 +1,4 @@
-"""Arguments held against annotations: what a name or path stands for, and how the rest is refused."""
+"""Arguments are checked against annotations: names and paths are converted, and the rest is refused."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,21 +39,21 @@ A = Shelf("a")
 
 
 def test_what_fits_stays_as_it_is() -> None:
-    given = {"file": Path("x"), "most": np.int64(3), "pause": 2, "sure": True, "each": print, "only": {"a": "b"}}
-    found = PUT(A, ["ann"], files=[Path("y")], either="z", **given)  # type: ignore[arg-type]
-    assert found == [A, ["ann"], [Path("y")], "z", *given.values()]
+    options = {"file": Path("x"), "most": np.int64(3), "pause": 2, "sure": True, "each": print, "only": {"a": "b"}}
+    arguments = PUT(A, ["ann"], files=[Path("y")], either="z", **options)  # type: ignore[arg-type]
+    assert arguments == [A, ["ann"], [Path("y")], "z", *options.values()]
     assert PUT(A) == put(A) and PUT(shelf=A, file=None) == put(A)
 
 
 def test_a_name_stands_for_what_is_made_of_it_for_a_path_or_for_a_list_of_it_alone() -> None:
-    found = PUT(
+    arguments = PUT(
         Path("b"),  # type: ignore[arg-type]
         "ann",
         files="runs",  # type: ignore[arg-type]
         either=["z", Path("z")],
         file="x",  # type: ignore[arg-type]
     )
-    assert found[:5] == [Shelf("b"), ["ann"], [Path("runs")], ["z", Path("z")], Path("x")]
+    assert arguments[:5] == [Shelf("b"), ["ann"], [Path("runs")], ["z", Path("z")], Path("x")]
     names: Iterator[str] = (name for name in "ab")
     assert PUT(A, names, files=["u", Path("v")])[1:3] == [["a", "b"], [Path("u"), Path("v")]]  # type: ignore
     assert PUT(A, pl.Series(["ann", "bo"]))[1] == ["ann", "bo"]  # type: ignore[arg-type]
@@ -79,9 +79,9 @@ def test_a_name_stands_for_what_is_made_of_it_for_a_path_or_for_a_list_of_it_alo
     ],
 )
 def test_what_is_neither_is_one_line_that_names_the_argument(given: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError) as told:
+    with pytest.raises(UsageError) as fault:
         PUT(**{"shelf": A, **given})  # type: ignore[arg-type]
-    assert said in str(told.value) and "\n" not in str(told.value)
+    assert said in str(fault.value) and "\n" not in str(fault.value)
     with pytest.raises(UsageError, match="put: missing a required argument: 'shelf'"):
         PUT()  # type: ignore[call-arg]
 
@@ -105,9 +105,9 @@ def test_an_argument_that_cannot_be_shown_is_named_all_the_same() -> None:
 
 
 def test_an_object_stands_for_the_part_of_it_that_is_expected() -> None:
-    """As a release does for its folder, or for its version."""
+    """For example, a release for its folder or its version."""
     put_parts = checked("put", put, {Shelf: Shelf}, {Shelf: {Path: lambda shelf: Path(shelf.name), str: str}})
-    found = put_parts(A, file=Shelf("b"), files=[Shelf("c"), "d"])  # type: ignore[list-item, arg-type]
-    assert (found[0], found[2], found[4]) == (A, [Path("c"), Path("d")], Path("b"))
+    arguments = put_parts(A, file=Shelf("b"), files=[Shelf("c"), "d"])  # type: ignore[list-item, arg-type]
+    assert (arguments[0], arguments[2], arguments[4]) == (A, [Path("c"), Path("d")], Path("b"))
     with pytest.raises(UsageError, match="most is Shelf"):
         put_parts(A, most=Shelf("b"))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The text of an answer that comes in parts."""
+"""The text of an answer that has several parts."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from saferec_builder.core.json_value import JsonValue, text_of_parts
         ([{"type": "text", "text": "1. A\n"}, {"type": "text", "text": "2. B"}], "1. A\n2. B"),
         ([{"type": "output_text"}], ""),
         ([], ""),
-        ([{"title": "A"}], None),  # the JSON of an answer, read
+        ([{"title": "A"}], None),  # the parsed JSON of an answer
         ("1. A", None),
         (None, None),
     ],

@@ -1,4 +1,4 @@
-"""THE rule, in numbers that one can check by hand."""
+"""The rule for verdicts, in numbers that can be checked by hand."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def judge(p=(NAN, NAN, NAN), severity=(NAN,) * 5, esrb=NAN, reviewed=0, rule=Rul
 
 
 def test_votes_are_smoothed():
-    # (yes + 1) / (votes + 2): nobody 1/2, 8:0 9/10, 0:8 1/10, 17:1 18/20
+    # (yes + 1) / (votes + 2): no votes 1/2, 8:0 9/10, 0:8 1/10, 17:1 18/20
     assert violations.p_yes([0, 8, 0, 17], [0, 0, 8, 1]).tolist() == [0.5, 0.9, 0.1, 0.9]
     assert violations.p_yes(8, 0, Rule(prior_yes=2, prior_no=2)) == 10 / 12
 
@@ -40,9 +40,9 @@ def test_votes_are_smoothed():
 def test_a_topic_settles_it_at_the_stated_chances():
     assert [judge(p=(p, NAN, NAN))[1] for p in (0.95, 0.949, 0.02, 0.021)] == [VIOLATED, UNKNOWN, CLEAR, UNKNOWN]
     # of two core topics at .01 and .01 one is true with a chance of at most .02; of .01 and .011 of .021
-    both = {"core": ("t1", "t2")}
-    assert [judge(p=(0.01, p, NAN), **both)[1] for p in (0.01, 0.011, NAN)] == [CLEAR, UNKNOWN, UNKNOWN]
-    # the paper's risk counts the share of yes: 850 of 1000 is no trigger, and surely true all the same
+    two_core = {"core": ("t1", "t2")}
+    assert [judge(p=(0.01, p, NAN), **two_core)[1] for p in (0.01, 0.011, NAN)] == [CLEAR, UNKNOWN, UNKNOWN]
+    # the paper's risk uses the share of yes: 850 of 1000 is below its threshold, but surely true
     rows = (np.array([[1.0, NAN, NAN]]), np.full((1, 5), NAN), np.array([NAN]))
     risk, codes = violations.judge(trait(), TOPICS, *rows, share=np.array([[851 / 1002, NAN, NAN]]))
     assert (risk[0], codes[0]) == (0.0, VIOLATED)
@@ -51,22 +51,22 @@ def test_a_topic_settles_it_at_the_stated_chances():
 def test_guide_risk_is_the_weighted_severity():
     # w = (violence 1, frightening .3): severe and mild = (3 + .3) / (3 * 1.3) = 3.3 / 3.9
     assert judge(severity=(0, 3, 0, 0, 1))[0] == pytest.approx(3.3 / 3.9)
-    # moderate and moderate = 2.6 / 3.9 = .667 breaks it; moderate and mild = 2.3 / 3.9 = .59 leaves it open;
-    # mild and none = 1 / 3.9 = .26 clears it, for this guide speaks strongly
+    # moderate and moderate = 2.6 / 3.9 = .667 violates; moderate and mild = 2.3 / 3.9 = .59 leaves it open;
+    # mild and none = 1 / 3.9 = .26 clears it, as this guide applies strongly
     assert [judge(severity=(0, v, 0, 0, f))[1] for v, f in ((2, 2), (2, 1), (1, 0))] == [VIOLATED, UNKNOWN, CLEAR]
 
 
 def test_only_a_guide_that_speaks_strongly_clears():
     assert judge(severity=(0, 0, 0, 0, 0), guide_applies="weak") == (0.0, UNKNOWN)
-    # nor does one that speaks weakly violate: its risk is told, and stays unknown
+    # nor does a weak guide violate: its risk is given, and the verdict stays unknown
     assert judge(severity=(0, 3, 0, 0, 3), guide_applies="weak") == (1.0, UNKNOWN)
     assert judge(esrb=1.0, esrb_applies="weak") == (1.0, UNKNOWN)
     assert judge(esrb=1.0, esrb_applies="strong") == (1.0, VIOLATED)
-    # beside a sure no on the core topic it keeps the item open, until people look; beside a sure yes nothing changes
+    # with a sure no on the core topic it keeps the item open until people review it; with a sure yes nothing changes
     weak = {"severity": (0, 3, 0, 0, 3), "guide_applies": "weak"}
     assert judge(p=(0.01, NAN, NAN), **weak) == (1.0, UNKNOWN)
     assert [judge(p=(p, NAN, NAN), reviewed=r, **weak)[1] for p, r in ((0.01, -1), (0.95, 0))] == [CLEAR, VIOLATED]
-    # a strong guide beside a weak descriptor: the strong one settles it
+    # a strong guide and a weak descriptor: the strong one decides
     mixed = {"severity": (0, 3, 0, 0, 3), "esrb": 0.0, "guide_applies": "strong", "esrb_applies": "weak"}
     assert judge(**mixed) == (1.0, VIOLATED)
     risk, code = judge(severity=(3, 3, 3, 3, 3), guide=(0.0,) * 5, guide_applies="none")
@@ -75,23 +75,23 @@ def test_only_a_guide_that_speaks_strongly_clears():
 
 def test_a_category_that_the_trait_does_not_weigh_may_be_unrated():
     assert judge(severity=(NAN, 0, NAN, NAN, 0)) == (0.0, CLEAR)
-    risk, code = judge(severity=(NAN, 0, NAN, NAN, NAN))  # frightening is weighed and nobody rated it
+    risk, code = judge(severity=(NAN, 0, NAN, NAN, NAN))  # frightening has a weight and is not rated
     assert np.isnan(risk) and code == UNKNOWN
 
 
 def test_the_worse_source_counts():
-    # a sure yes on any topic is risk 1, whatever the guide says; a sure no leaves the guide's number
+    # a sure yes on any topic is risk 1, with any guide; a sure no leaves the guide's number
     assert judge(p=(NAN, 0.95, NAN), severity=(0, 0, 0, 0, 0)) == (1.0, VIOLATED)
     assert judge(p=(0.01, NAN, NAN), severity=(0, 3, 0, 0, 3)) == (1.0, VIOLATED)
     assert judge(p=(0.01, 0.5, NAN)) == (0.0, CLEAR)  # the core topic is answered no; t2 is open
 
 
 def test_nothing_clears_while_a_topic_leans_to_yes():
-    seven = 8 / 9  # seven yes, none no: too few to violate
-    assert judge(p=(0.01, seven, NAN)) == (0.0, UNKNOWN)
-    assert judge(p=(NAN, seven, NAN), severity=(0, 0, 0, 0, 0)) == (0.0, UNKNOWN)
-    assert judge(p=(0.01, seven, NAN), reviewed=-1)[1] == CLEAR  # people have looked
-    assert judge(p=(0.01, NAN, seven))[1] == CLEAR  # another trait's topic
+    leaning = 8 / 9  # seven yes, none no: too few to violate
+    assert judge(p=(0.01, leaning, NAN)) == (0.0, UNKNOWN)
+    assert judge(p=(NAN, leaning, NAN), severity=(0, 0, 0, 0, 0)) == (0.0, UNKNOWN)
+    assert judge(p=(0.01, leaning, NAN), reviewed=-1)[1] == CLEAR  # people have reviewed it
+    assert judge(p=(0.01, NAN, leaning))[1] == CLEAR  # another trait's topic
 
 
 def test_topics_of_other_traits_and_topics_that_nobody_asked_say_nothing():
@@ -116,7 +116,7 @@ def test_people_settle_what_is_open_and_never_the_risk():
     assert np.isnan(risk) and code == VIOLATED
     risk, code = judge(reviewed=-1)
     assert np.isnan(risk) and code == CLEAR
-    assert judge(p=(0.95, NAN, NAN), reviewed=-1) == (1.0, VIOLATED)  # the sources say violated
+    assert judge(p=(0.95, NAN, NAN), reviewed=-1) == (1.0, VIOLATED)  # the sources decide
     assert judge(p=(0.01, NAN, NAN), reviewed=1) == (0.0, VIOLATED)
 
 
@@ -125,14 +125,14 @@ def test_thresholds_are_the_papers_unless_told():
     assert judge(severity=(0, 2, 0, 0, 1), rule=Rule(violated_at=0.5))[1] == VIOLATED  # .59
     assert judge(severity=(0, 1, 0, 0, 0), rule=Rule(clear_below=0.2))[1] == UNKNOWN  # .26
     assert judge(p=(0.85, NAN, NAN), rule=Rule(violated_from=0.8))[1] == VIOLATED
-    # w = (violence 1): mild = 1 / 3; at the threshold itself nothing is cleared, just above it is
-    one = {"severity": (0, 1, 0, 0, 0), "guide": (0.0, 1.0, 0.0, 0.0, 0.0)}
-    assert judge(rule=Rule(clear_below=0.333333333333), **one)[1] == UNKNOWN
-    assert judge(rule=Rule(clear_below=0.34), **one)[1] == CLEAR
+    # w = (violence 1): mild = 1 / 3; it is cleared only below the threshold, not at it
+    mild = {"severity": (0, 1, 0, 0, 0), "guide": (0.0, 1.0, 0.0, 0.0, 0.0)}
+    assert judge(rule=Rule(clear_below=0.333333333333), **mild)[1] == UNKNOWN
+    assert judge(rule=Rule(clear_below=0.34), **mild)[1] == CLEAR
 
 
 def test_many_items_are_each_judged_alone_and_nobody_needs_to_have_looked():
-    # one with a sure yes, one with a sure no, one of which nobody said anything
+    # one with a sure yes, one with a sure no, one without any votes
     p = np.array([[0.95, NAN, NAN], [0.01, NAN, NAN], [NAN, NAN, NAN]])
     risk, codes = violations.judge(trait(), TOPICS, p, np.full((3, 5), NAN), np.full(3, NAN))
     np.testing.assert_array_equal(risk, [1, 0, NAN])
@@ -173,28 +173,28 @@ def test_worst_is_what_a_person_would_say(codes):
 
 
 def answers(codes, items, slugs):
-    """Every way to ask of one oracle: all at once, by resolved rows, with a mask per row, one by one."""
+    """The answers of one oracle in every way: all at once, by resolved rows, with a mask per row, one by one."""
     names = [f"i{n}" for n in range(len(codes))]
-    known = violations.oracle(names, [f"t{n}" for n in range(codes.shape[1])], codes)
-    rows, mask = known.rows(items), known.mask(slugs)
+    oracle = violations.oracle(names, [f"t{n}" for n in range(codes.shape[1])], codes)
+    rows, mask = oracle.rows(items), oracle.mask(slugs)
     return [
-        violations.verdicts(known, items, slugs).tolist(),
-        violations.verdicts_of(known, rows, mask).tolist(),
-        violations.verdicts_of(known, rows, np.full(len(rows), mask, np.uint64)).tolist(),
-        [violations.VERDICTS.index(violations.verdict(known, item, slugs)) for item in items],
+        violations.verdicts(oracle, items, slugs).tolist(),
+        violations.verdicts_of(oracle, rows, mask).tolist(),
+        violations.verdicts_of(oracle, rows, np.full(len(rows), mask, np.uint64)).tolist(),
+        [violations.VERDICTS.index(violations.verdict(oracle, item, slugs)) for item in items],
     ]
 
 
 @pytest.mark.parametrize("width", [2, 33])
 def test_verdicts_are_bytes_and_each_row_has_one_mask(width):
-    known = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], np.full((2, width), CLEAR))
-    assert known.codes.shape == (3, width)  # one row more: the item that nobody knows
-    rows, masks = known.rows(["a", "b", None]), np.array([1, 2, 3], np.uint64)
-    found = [violations.verdicts_of(known, rows, 1), violations.verdicts_of(known, rows, masks)]
-    found += [known.codes, violations.worst(known.codes.astype(np.int64))]
-    assert {codes.dtype for codes in found} == {np.dtype(np.int8)}
+    oracle = violations.oracle(["a", "b"], [f"t{n}" for n in range(width)], np.full((2, width), CLEAR))
+    assert oracle.codes.shape == (3, width)  # one extra row: the unknown item
+    rows, masks = oracle.rows(["a", "b", None]), np.array([1, 2, 3], np.uint64)
+    results = [violations.verdicts_of(oracle, rows, 1), violations.verdicts_of(oracle, rows, masks)]
+    results += [oracle.codes, violations.worst(oracle.codes.astype(np.int64))]
+    assert {codes.dtype for codes in results} == {np.dtype(np.int8)}
     with pytest.raises(ValueError):
-        violations.verdicts_of(known, rows, masks[:2])
+        violations.verdicts_of(oracle, rows, masks[:2])
 
 
 @pytest.mark.parametrize("width", [1, 3, 20, 32, 33, 40])
@@ -202,14 +202,14 @@ def test_every_way_to_ask_gives_one_answer(width):
     rng = np.random.default_rng(width)
     codes = rng.integers(0, 3, (50, width)).astype(np.int8)
     items = [f"i{n}" for n in range(50)] + ["nobody"]
-    for wanted in ([], [0], [width - 1], list(range(width)), [0, width // 2]):
-        full = np.vstack([codes, np.zeros((1, width), np.int8)])  # nobody: unknown
-        want = violations.worst(full[:, sorted(set(wanted))]).tolist()
-        assert answers(codes, items, [f"t{n}" for n in wanted]) == [want] * 4
+    for columns in ([], [0], [width - 1], list(range(width)), [0, width // 2]):
+        full = np.vstack([codes, np.zeros((1, width), np.int8)])  # an unknown item: unknown
+        expected = violations.worst(full[:, sorted(set(columns))]).tolist()
+        assert answers(codes, items, [f"t{n}" for n in columns]) == [expected] * 4
 
 
 def test_training_needs_nothing_of_the_data_side():
-    """titles, traits, violations and errors run where polars, pydantic and typer cannot be imported."""
+    """titles, traits, violations and errors work if polars, pydantic and typer cannot be imported."""
     code = """
 import sys
 for name in ("polars", "pydantic", "typer", "sqlalchemy", "pyarrow"):
@@ -222,8 +222,8 @@ shelf = titles.index([("a", "Alien", 1979, "film", ())])
 items = [titles.item_of(titles.find(shelf, title, 1979)) for title in ("Alien", "Nobody")]
 assert violations.verdicts(oracle, items, slugs).tolist() == [violations.CLEAR, violations.UNKNOWN]
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 share = st.floats(0, 1) | st.just(NAN)
@@ -231,12 +231,14 @@ share = st.floats(0, 1) | st.just(NAN)
 
 @given(st.tuples(share, share, share), st.lists(st.sampled_from([0, 1, 2, 3, NAN]), min_size=5, max_size=5))
 def test_no_trait_is_ever_cleared_without_a_source(p, severity):
-    """Clear needs every core topic answered, or all weighed categories of a guide that speaks strongly."""
+    """Clear needs an answer to every core topic, or all weighted categories of a strong guide."""
     rows = (np.array([p]), np.array([severity], float), np.array([NAN]))
-    for one in traits.load().traits:
-        _, code = violations.judge(one, list(one.topics[:3]) + [f"other{n}" for n in range(3 - len(one.topics))], *rows)
+    for trait in traits.load().traits:
+        _, code = violations.judge(
+            trait, list(trait.topics[:3]) + [f"other{n}" for n in range(3 - len(trait.topics))], *rows
+        )
         if code[0] == CLEAR:
-            answered = {t for t, v in zip(one.topics[:3], p, strict=False) if not np.isnan(v)}
-            weighed = [s for s, w in zip(severity, one.guide, strict=True) if w > 0]
-            guided = one.guide_applies == "strong" and not np.isnan(weighed).any()
-            assert set(one.core) <= answered or guided
+            answered = {t for t, v in zip(trait.topics[:3], p, strict=False) if not np.isnan(v)}
+            weighed = [s for s, w in zip(severity, trait.guide, strict=True) if w > 0]
+            guided = trait.guide_applies == "strong" and not np.isnan(weighed).any()
+            assert set(trait.core) <= answered or guided

@@ -1,4 +1,4 @@
-"""What a machine refuses becomes one line that says what to do."""
+"""An error of the operating system becomes one line that says what to do."""
 
 import errno
 import resource
@@ -23,22 +23,22 @@ from saferec_builder.core import os_error_messages as refusals
     ],
 )
 def test_a_refusal_says_what_to_do(fault: Exception, told: str) -> None:
-    said = refusals.line(fault)
-    assert said and told in said and len(said) < 200
+    message = refusals.line(fault)
+    assert message and told in message and len(message) < 200
 
 
 def test_no_room_is_told_wherever_in_a_shard_it_ends(tmp_path: Path) -> None:
-    """Polars says why only up to the shard's footer, which names every column."""
+    """Polars gives the reason only before the shard's footer, which names every column."""
     wide = pl.DataFrame({f"column {n}": [n] for n in range(200)})
     wide.write_parquet(tmp_path / "whole.parquet")
-    size, most = (tmp_path / "whole.parquet").stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
+    size, limits = (tmp_path / "whole.parquet").stat().st_size, resource.getrlimit(resource.RLIMIT_FSIZE)
     for room in range(0, size, size // 10):
-        resource.setrlimit(resource.RLIMIT_FSIZE, (room, most[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
         try:
             with pytest.raises((OSError, pl.exceptions.PolarsError)) as fault:
                 wide.write_parquet(tmp_path / "cut.parquet")
         finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, most)
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert "run " in str(refusals.line(fault.value)), (room, fault.value)
 
 

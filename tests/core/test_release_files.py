@@ -1,4 +1,4 @@
-"""What every reader of a release looks at first: its checksums, and whether it was withdrawn."""
+"""The first checks of every reader of a release: its checksums, and whether it was withdrawn."""
 
 import pytest
 
@@ -32,10 +32,10 @@ def test_a_file_is_what_its_sum_says(tmp_path):
 
 
 def test_why_a_version_was_withdrawn(tmp_path):
-    home = tmp_path / "1.0.0"
-    home.mkdir()
-    assert release_files.why_withdrawn(home, "1.0.0") is None
+    folder = tmp_path / "1.0.0"
+    folder.mkdir()
+    assert release_files.why_withdrawn(folder, "1.0.0") is None
     (tmp_path / "withdrawn.json").write_text('{"1.0.0": "here", "1.1.0": "another"}')
-    assert release_files.why_withdrawn(home, "1.0.0") == "here"
-    (home / "WITHDRAWN.json").write_text('{"1.0.0": "on the Hub"}')  # whoever published it says it there last
-    assert release_files.why_withdrawn(home, "1.0.0") == "on the Hub"
+    assert release_files.why_withdrawn(folder, "1.0.0") == "here"
+    (folder / "WITHDRAWN.json").write_text('{"1.0.0": "on the Hub"}')  # the reason on the Hub is the newest
+    assert release_files.why_withdrawn(folder, "1.0.0") == "on the Hub"

@@ -1,4 +1,4 @@
-"""A value that is told without its words."""
+"""A value is described without its words."""
 
 from saferec_builder.core.shapes import field_names, shape
 

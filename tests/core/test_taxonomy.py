@@ -1,4 +1,4 @@
-"""The taxonomy: the embedded one is whole, and a fault in a user's own names the trait and the field."""
+"""The taxonomy: the embedded one is complete, and an error in a user's own names the trait and the field."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_the_embedded_taxonomy_has_twenty_whole_traits():
     for trait in taxonomy.traits:
         assert trait.definition.endswith(".") and trait.hint and trait.safecrs
         assert set(trait.core) <= set(trait.topics) and trait.core
-        # only a guide that has weights can speak strongly
+        # only a guide with weights can apply
         assert sum(trait.guide) > 0 or trait.guide_applies == "none", trait.slug
         assert trait.esrb or trait.esrb_applies == "none", trait.slug
 
@@ -40,9 +40,9 @@ def test_the_embedded_taxonomy_has_the_published_topics_and_weights(real_data):
     published = json.loads((real_data / "traits" / "traits_with_imdb_parentguide_weights.json").read_text())["traits"]
     rows = {row["trait"]: row for row in published}
     names = ("Sex & Nudity", "Violence & Gore", "Profanity", "Alcohol, Drugs & Smoking", "Frightening & Intense Scenes")
-    ours = {t.safecrs: t for t in traits.load().traits}
-    assert set(ours) == set(rows)
-    for name, trait in ours.items():
+    embedded = {t.safecrs: t for t in traits.load().traits}
+    assert set(embedded) == set(rows)
+    for name, trait in embedded.items():
         guide = rows[name]["imdb_parent_guide"]
         assert set(trait.topics) == set(rows[name]["avoid"]), name
         assert trait.guide == tuple(guide["weights"][n] for n in names), name
@@ -58,26 +58,26 @@ def test_a_users_own_taxonomy(tmp_path):
 
 
 def test_descriptors_may_be_spelt_as_esrb_does(tmp_path):
-    own = load(tmp_path, GOOD + 'esrb_applies = "strong"\nesrb = { "Blood and Gore" = 1.0, "Mild blood" = 0.33 }\n')
-    assert own.traits[0].esrb == {"blood_and_gore": 1.0, "mild_blood": 0.33}
+    custom = load(tmp_path, GOOD + 'esrb_applies = "strong"\nesrb = { "Blood and Gore" = 1.0, "Mild blood" = 0.33 }\n')
+    assert custom.traits[0].esrb == {"blood_and_gore": 1.0, "mild_blood": 0.33}
 
 
 @pytest.mark.parametrize(("slip", "meant"), [("real_gamblin", "real_gambling"), ("Mild Bloood", "mild_blood")])
 def test_a_misspelt_descriptor_is_refused_for_it_would_clear_the_games_that_have_it(tmp_path, slip, meant):
     with pytest.raises(UsageError, match=f"descriptor {slip!r}: did you mean {meant}"):
         load(tmp_path, GOOD + f'esrb_applies = "strong"\nesrb = {{ "{slip}" = 1.0 }}\n')
-    other = load(tmp_path, GOOD + 'esrb = { "Loud music" = 1.0, strong_lyrics = 0.5, mild_sexual_content = 0.1 }\n')
-    assert list(other.traits[0].esrb) == ["loud_music", "strong_lyrics", "mild_sexual_content"]
+    taxonomy = load(tmp_path, GOOD + 'esrb = { "Loud music" = 1.0, strong_lyrics = 0.5, mild_sexual_content = 0.1 }\n')
+    assert list(taxonomy.traits[0].esrb) == ["loud_music", "strong_lyrics", "mild_sexual_content"]
 
 
 def test_the_digest_is_of_what_people_and_models_are_told(tmp_path):
-    """A comment or a weight must not make a whole reading (`*`) of every reviewer stale; a definition must."""
-    told = load(tmp_path, GOOD).digest
+    """A changed comment or weight must not make every reviewer's whole reading (`*`) stale; a definition must."""
+    digest = load(tmp_path, GOOD).digest
     for folder, change in (("a", ("0.5", "0.25")), ("b", ("version", "# a comment\nversion"))):
         (tmp_path / folder).mkdir()
-        assert load(tmp_path / folder, GOOD.replace(*change)).digest == told
+        assert load(tmp_path / folder, GOOD.replace(*change)).digest == digest
     (tmp_path / "c").mkdir()
-    assert load(tmp_path / "c", GOOD.replace("definition = ", "definition = 'x' #")).digest != told
+    assert load(tmp_path / "c", GOOD.replace("definition = ", "definition = 'x' #")).digest != digest
 
 
 def test_an_unknown_slug_is_an_error_and_never_a_pass():
@@ -98,7 +98,7 @@ def test_an_unknown_slug_is_an_error_and_never_a_pass():
         (('topics = ["Is it loud", "Is there an explosion"]', 'topics = "Is it loud"'), "list"),
         (('guide = { applies = "weak", frightening = 0.5 }', "guide = 3"), "guide"),
         (("frightening", "frightning"), "frightning"),
-        (("topics =", 'severe = "no"\ntopics ='), "severe = 'no': expected true or false"),  # it was yes
+        (("topics =", 'severe = "no"\ntopics ='), "severe = 'no': expected true or false"),  # it was read as yes
         (("slug =", "slug"), "not a TOML file"),
         (("[[trait]]", "[[traits]]"), "'traits' is read by nothing: did you mean trait"),
         (('version = "7"', 'Versions = "7"'), "'Versions' is read by nothing: did you mean version"),

@@ -51,8 +51,8 @@ def test_only_a_year_in_brackets_at_the_end_is_one(text, title, year):
 def test_spoken_moves_an_article_to_the_front():
     assert spoken("Postman, The (Postino, Il)") == "The Postman (Il Postino)"
     assert spoken("Avventura, L'") == "L'Avventura"
-    for kept in ("Alien", "(500) Days of Summer", "#Alive", "'71", "Good, the Bad and the Ugly", "Me, Myself & I"):
-        assert spoken(kept) == kept
+    for title in ("Alien", "(500) Days of Summer", "#Alive", "'71", "Good, the Bad and the Ugly", "Me, Myself & I"):
+        assert spoken(title) == title
 
 
 def test_a_bracket_is_another_title_but_a_note_is_none():
@@ -82,8 +82,8 @@ SHELF = index(
 @pytest.mark.parametrize(
     ("title", "year", "domain", "match"),
     [
-        ("Suspiria", 1977, None, Match("found", "s77")),  # the paper's code answers with the film of 2018
-        ("Suspiria", 2017, None, Match("found", "s18", (), False)),  # a year away: perhaps another work
+        ("Suspiria", 1977, None, Match("found", "s77")),  # the paper's code returns the film of 2018
+        ("Suspiria", 2017, None, Match("found", "s18", (), False)),  # one year off: perhaps another work
         ("Suspiria", 1990, None, Match("not_found")),
         ("Suspiria", None, None, Match("ambiguous", None, ("s77", "s18"), False)),
         ("alien", 1981, "film", Match("found", "alien", (), False)),  # within two years
@@ -93,13 +93,13 @@ SHELF = index(
         ("Le Huitieme Passager", 1979, None, Match("found", "alien")),
         ("La Haine", 1995, None, Match("found", "hate")),
         ("Hate (La Haine)", 1995, None, Match("found", "hate")),
-        ("Something (La Haine)", 1995, None, Match("found", "hate", (), False)),  # "Something" is no title of it
-        ("Something (La Haine)", None, None, Match("not_found")),  # a bracket alone says too little
+        ("Something (La Haine)", 1995, None, Match("found", "hate", (), False)),  # it has no title "Something"
+        ("Something (La Haine)", None, None, Match("not_found")),  # a bracket alone is not enough
         ("Emma", 1996, None, Match("ambiguous", None, ("twin1", "twin2"))),
-        ("Tetris", 1989, None, Match("found", "game", (), False)),  # no source dates games, and a film may be meant
+        ("Tetris", 1989, None, Match("found", "game", (), False)),  # games have no years, and a film may be meant
         ("Tetris", 1989, "game", Match("found", "game")),
         ("Doom", 2016, None, Match("found", "doom16")),
-        ("Doom", 2005, None, Match("ambiguous", None, ("doom",), False)),  # a game without a year, others have one
+        ("Doom", 2005, None, Match("ambiguous", None, ("doom",), False)),  # no year, while others have one
         ("Kill Bill (Volume 1)", 2003, None, Match("not_found")),
         ("Kill Bill", 2003, None, Match("found", "kill")),
         ("Kill Bill (Vol. 2)", 2004, None, Match("not_found")),  # another part is another film
@@ -108,7 +108,7 @@ SHELF = index(
         ("Cosmos", 1980, None, Match("ambiguous", None, ("noyear",), False)),  # may be another film of this name
         ("Cosmos", None, None, Match("found", "noyear")),
         ("500 Days of Summer", 2009, None, Match("found", "days")),
-        ("Ringu", 2002, None, Match("found", "otherwise")),  # an alias with a year of its own
+        ("Ringu", 2002, None, Match("found", "otherwise")),  # an alias with its own year
         *(("Ringu", 1998, None, Match("not_found")), ("", None, None, Match("not_found"))),
         ("...", 1999, None, Match("not_found")),
     ],
@@ -132,6 +132,6 @@ def test_the_nearest_year_wins_and_a_tie_is_ambiguous():
 
 @given(st.text(max_size=40), st.integers(1870, 2030) | st.none())
 def test_any_title_finds_itself(title, year):
-    """Whatever stands in a catalog is found under its own spelling, or has no letter or digit at all."""
+    """Every title of a catalog is found under its own spelling, unless it has no letter or digit."""
     shelf = index([("x", title, year, "film", [])])
     assert find(shelf, title, year).item == ("x" if forms(title) else None)

@@ -1,4 +1,4 @@
-"""What votes make of a topic: the densities by hand, the learnt voters against the true ones."""
+"""The probability of a topic from votes: the densities by hand, the learnt voters against the true ones."""
 
 import numpy as np
 import pytest
@@ -20,15 +20,15 @@ def test_one_vote_by_hand():
     # one yes: P(yes | true) = hit = .8, P(yes | not) = slip = .1 whatever rho: .25 * .8 / (.25 * .8 + .75 * .1) = 8/11
     voters = Voters(0.8, 0.1, 0.2, 0.25, 1000, True)
     # two yes, k = 4: hit (3.2 / 4)(4.2 / 5) = .672, slip (.4 / 4)(1.4 / 5) = .028: .168 / (.168 + .021) = 8/9
-    found = vote_model.posterior(voters, [1, 2, 0], [0, 0, 0])
-    np.testing.assert_allclose(found, [8 / 11, 8 / 9, np.nan])
+    posteriors = vote_model.posterior(voters, [1, 2, 0], [0, 0, 0])
+    np.testing.assert_allclose(posteriors, [8 / 11, 8 / 9, np.nan])
 
 
 @pytest.mark.parametrize(
     ("yes", "no", "low", "high"),
     [
         (850, 150, 0.999, 1),  # the share is .85, and the topic is true
-        (150, 850, 0.02, 0.1),  # nobody knows these voters: a share of no of .85 does not clear
+        (150, 850, 0.02, 0.1),  # these voters are unknown: a share of no of .85 does not clear
         (8, 0, 0.999, 1),
         (7, 0, 0.9, 0.9),  # a prior alone settles nothing
         (0, 8, 0, 0.001),
@@ -37,38 +37,38 @@ def test_one_vote_by_hand():
     ],
 )
 def test_a_work_whose_voters_nobody_knows(yes, no, low, high):
-    known = vote_model.learn({"t": vote_model.votes([yes], [no])})["t"]
-    assert not known.learnt and low <= vote_model.posterior(known, [yes], [no])[0] <= high
+    voters = vote_model.learn({"t": vote_model.votes([yes], [no])})["t"]
+    assert not voters.learnt and low <= vote_model.posterior(voters, [yes], [no])[0] <= high
 
 
 @pytest.mark.parametrize("error", [0.05, 0.15])
 @pytest.mark.parametrize("rho", [0.001, 0.1])
 def test_voters_are_learnt_and_their_word_is_calibrated(error, rho):
     yes, no, truth = simulated(3000, 0.2, 1 - error, error, rho)
-    known = vote_model.learn({"t": vote_model.votes(yes, no)})["t"]
-    assert (known.works, known.learnt) == (3000, True)
-    assert (known.hit, known.slip, known.prevalence) == pytest.approx((1 - error, error, 0.2), abs=0.03)
-    p = vote_model.posterior(known, yes, no)
+    voters = vote_model.learn({"t": vote_model.votes(yes, no)})["t"]
+    assert (voters.works, voters.learnt) == (3000, True)
+    assert (voters.hit, voters.slip, voters.prevalence) == pytest.approx((1 - error, error, 0.2), abs=0.03)
+    p = vote_model.posterior(voters, yes, no)
     assert truth[p >= 0.95].mean() >= 0.97 and truth[p <= 0.02].mean() <= 0.015
     assert p.mean() == pytest.approx(truth.mean(), abs=0.02)
 
 
 def test_rare_topics_are_learnt_together_and_each_is_as_frequent_as_it_is():
     parts = {f"t{n}": simulated(100, share, 0.85, 0.15, 0.05, n) for n, share in enumerate((0.1, 0.5, 0.1, 0.5))}
-    known = vote_model.learn({name: vote_model.votes(yes, no) for name, (yes, no, _) in parts.items()})
-    assert {(v.hit, v.slip, v.rho, v.learnt) for v in known.values()} == {
-        (known["t0"].hit, known["t0"].slip, known["t0"].rho, True)
+    voters = vote_model.learn({name: vote_model.votes(yes, no) for name, (yes, no, _) in parts.items()})
+    assert {(v.hit, v.slip, v.rho, v.learnt) for v in voters.values()} == {
+        (voters["t0"].hit, voters["t0"].slip, voters["t0"].rho, True)
     }
-    assert known["t0"].hit == pytest.approx(0.85, abs=0.06)
-    assert known["t0"].prevalence < 0.2 < 0.35 < known["t1"].prevalence
-    alone = vote_model.learn({"t0": vote_model.votes(*parts["t0"][:2])})["t0"]
-    assert (alone.learnt, alone.prevalence) == (False, 0.25)
+    assert voters["t0"].hit == pytest.approx(0.85, abs=0.06)
+    assert voters["t0"].prevalence < 0.2 < 0.35 < voters["t1"].prevalence
+    rare = vote_model.learn({"t0": vote_model.votes(*parts["t0"][:2])})["t0"]
+    assert (rare.learnt, rare.prevalence) == (False, 0.25)
 
 
 def test_voters_who_hardly_tell_say_nothing():
     yes, no, _ = simulated(2000, 0.3, 0.55, 0.45, 0.02)
-    known = vote_model.learn({"t": vote_model.votes(yes, no)})["t"]
-    assert np.isnan(vote_model.posterior(known, yes, no)).all()
+    voters = vote_model.learn({"t": vote_model.votes(yes, no)})["t"]
+    assert np.isnan(vote_model.posterior(voters, yes, no)).all()
 
 
 def test_equal_counts_are_told_once_with_the_works_that_have_them():

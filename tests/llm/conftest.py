@@ -27,6 +27,6 @@ def ask(blank: Callable[..., Ran], workspace: store.Workspace) -> Callable[..., 
 def blank(cli: Cli, workspace: store.Workspace, double: Batches) -> Callable[..., Ran]:
     options(workspace, "batch_poll = 0.01")
     toml = workspace.root / "saferec.toml"
-    named = f'[propose.models.m]\nbase_url = "{double.url}"\ninput = 2.0\noutput = 4.0\n\n[splits]'
-    toml.write_text(toml.read_text().replace("[splits]", named))
+    section = f'[propose.models.m]\nbase_url = "{double.url}"\ninput = 2.0\noutput = 4.0\n\n[splits]'
+    toml.write_text(toml.read_text().replace("[splits]", section))
     return lambda *words: cli("propose", "-C", workspace.root, "--proposer", "batch:m", "--json", *words)

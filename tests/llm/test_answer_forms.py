@@ -1,4 +1,4 @@
-"""How a schema is asked for where nothing enforces it, and the JSON in what models write around it."""
+"""How a schema is requested if nothing enforces it, and how the JSON is found in the text around it."""
 
 import json
 from typing import Any
@@ -18,29 +18,29 @@ BODY: dict[str, Any] = {
 
 
 def sent(**options: Any) -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(llm.Server("m", **options).payload(BODY))
-    return made
+    body: dict[str, Any] = json.loads(llm.Server("m", **options).payload(BODY))
+    return body
 
 
 def test_every_way_asks_for_the_same_schema_under_the_same_name() -> None:
     by_way = {way: sent(way=way) for way in WAYS}
     assert by_way["json_schema"]["response_format"] == FORM and by_way["json_schema"]["messages"] == BODY["messages"]
-    called = by_way["tool"]
-    assert called["tools"][0]["function"]["parameters"] == SCHEMA and "response_format" not in called
-    assert called["tool_choice"]["function"] == {"name": "claims"}
+    tool_body = by_way["tool"]
+    assert tool_body["tools"][0]["function"]["parameters"] == SCHEMA and "response_format" not in tool_body
+    assert tool_body["tool_choice"]["function"] == {"name": "claims"}
     for way, form in (("json_object", {"type": "json_object"}), ("text", None)):
         assert by_way[way].get("response_format") == form
         system, user = by_way[way]["messages"]
         assert system["content"].startswith("Read.\n\n") and json.dumps(SCHEMA) in system["content"]
         assert user == BODY["messages"][1]
     assert len({llm.Server("m", way=way).name(BODY) for way in WAYS}) == 1
-    assert BODY["response_format"] == FORM and BODY["messages"][0]["content"] == "Read."  # nothing is changed in place
+    assert BODY["response_format"] == FORM and BODY["messages"][0]["content"] == "Read."  # not changed in place
 
 
 def test_what_a_server_refuses_is_said_in_other_words() -> None:
-    made = sent(refuses=("max_completion_tokens", "system", "temperature"))
-    assert made["max_tokens"] == 2_000 and not {"max_completion_tokens", "temperature"} & made.keys()
-    assert made["messages"] == [{"role": "user", "content": "Read.\n\nblood"}]
+    body = sent(refuses=("max_completion_tokens", "system", "temperature"))
+    assert body["max_tokens"] == 2_000 and not {"max_completion_tokens", "temperature"} & body.keys()
+    assert body["messages"] == [{"role": "user", "content": "Read.\n\nblood"}]
 
 
 WORD = '{"word": "a \\"b\\" {c}"}'
@@ -60,7 +60,7 @@ def test_the_object_is_found_in_what_stands_around_it(text: str) -> None:
 
 
 def test_an_answer_that_is_json_is_read_as_it_stands() -> None:
-    """What ends thoughts, and more than what is searched for JSON, may stand in a quote of a text."""
+    """A quote may contain the end mark of thoughts, or be longer than the limit of the search for JSON."""
     for quote in ("I wrote </think> there", "a" * (LONGEST + 1)):
         assert json_in(json.dumps({"claims": [{"quote": quote}]})) == {"claims": [{"quote": quote}]}
 
@@ -73,8 +73,8 @@ def test_an_answer_that_is_json_is_read_as_it_stands() -> None:
     ],
 )
 def test_nothing_is_made_of_what_is_no_object(text: str) -> None:
-    found = json_in(text)
-    assert found is None or (text == "<think>{}" and found == {})
+    parsed = json_in(text)
+    assert parsed is None or (text == "<think>{}" and parsed == {})
 
 
 def message(**said: Any) -> llm.Reply:
@@ -111,18 +111,18 @@ def test_an_answer_is_read_wherever_a_server_puts_it(said: dict[str, Any], conte
             0,
             40,
         ),
-        # billed beside: 10 in + 50 out + 40 of reasoning = 100
+        # reasoning billed in addition: 10 in + 50 out + 40 of reasoning = 100
         (
             {"completion_tokens": 50, "completion_tokens_details": {"reasoning_tokens": 40}, "total_tokens": 100},
             90,
             0,
             40,
         ),
-        # more than the whole answer has: no part of it, whether a total says so or not
+        # more than the whole answer: not part of it, with or without a total
         ({"completion_tokens": 5, "completion_tokens_details": {"reasoning_tokens": 40}}, 45, 0, 40),
-        ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # in the total alone
+        ({"completion_tokens": 5, "total_tokens": 55}, 45, 0, 40),  # only in the total
         ({"completion_tokens": None, "total_tokens": 8}, None, 0, 0),
-        # the prompt is told without its cached part, the total with it: 10 + 1000 + 50
+        # the prompt is counted without its cached part, the total with it: 10 + 1000 + 50
         ({"completion_tokens": 50, "total_tokens": 1060, "prompt_tokens_details": {"cached_tokens": 1000}}, 50, 10, 0),
         ({"completion_tokens": 5, "prompt_cache_hit_tokens": 8}, 5, 8, 0),
         ({"completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 99}}, 5, 10, 0),

@@ -1,4 +1,4 @@
-"""What a server can do is known before the first text."""
+"""The capabilities of a server are checked before the first text is sent."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ from tests.worlds.odd_servers import ASKS
         ([says("[" * 100_000)], "ignores it (found", 4),
         ([status(401)], "key refused: status 401", 1),
         ([says('{"word":', "length")], "raise [propose] max_tokens", 1),
-        # of each way the same is said once
+        # the same error of each way is reported once
         (
             [status(404, "no such model")],
             "model m: json_schema, tool, json_object, text: bad request: status 404: no",
@@ -45,7 +45,7 @@ def test_a_server_that_cannot_be_used_is_known_before_the_first_text(
 
 
 def test_a_model_of_the_other_api_is_asked_there(stub: Stub) -> None:
-    """Some models are served by `/responses` alone; what is sent there is kept for 30 days unless it says not to."""
+    """Some models are served only by `/responses`, which stores requests for 30 days unless they forbid it."""
     stub.path = "/v1/responses"
     stub.scripts[ASKS] = [lambda h: h.reply(200, response('{"word": "zephyr-42"}'))]
     stub.usual = lambda h: h.reply(200, response("fine"))
@@ -53,16 +53,16 @@ def test_a_model_of_the_other_api_is_asked_there(stub: Stub) -> None:
     (reply,) = ask(stub, "a", sampling=sampling)
     assert (reply.content, reply.tokens_in, reply.tokens_out) == ("fine", 7, 3)
     assert (reply.tokens_cached, reply.tokens_reasoning) == (2, 1)
-    question, sent = stub.bodies  # as openai's own client would send it
-    theirs = ResponseCreateParamsNonStreaming.__annotations__.keys() | _ResponseCreateParamsBase.__annotations__.keys()
-    assert question.keys() <= theirs and question["text"]["format"]["type"] == "json_schema"
+    question, body = stub.bodies  # as openai's client would send them
+    known = ResponseCreateParamsNonStreaming.__annotations__.keys() | _ResponseCreateParamsBase.__annotations__.keys()
+    assert question.keys() <= known and question["text"]["format"]["type"] == "json_schema"
     message = {"role": "user", "content": "a"}
-    assert sent == {"model": "m", "input": [message], "store": False, "temperature": 0.0} | {
+    assert body == {"model": "m", "input": [message], "store": False, "temperature": 0.0} | {
         "max_output_tokens": 50, "reasoning": {"effort": "low"}
     }  # fmt: skip
     assert (
         Response.model_validate_json(response("fine")).output_text == "fine"
-    )  # the stub answers as their reader has it
+    )  # openai's own reader accepts the stub's answer
 
 
 def test_nobody_at_the_address_is_one_line() -> None:
@@ -76,17 +76,17 @@ def test_a_model_without_a_temperature_is_asked_without(stub: Stub) -> None:
     stub.scripts[SEA] = [status(400, '{"error": {"message": "temperature is not supported"}}'), probe]
     paid: dict[str, str] = {}
     assert ask(stub, "a", paid=paid)[0].content == "fine"
-    assert ["temperature" in sent for sent in stub.bodies] == [True, False, False]
-    assert ask(stub, "a", paid=paid)[0].cached  # under the same name
+    assert ["temperature" in body for body in stub.bodies] == [True, False, False]
+    assert ask(stub, "a", paid=paid)[0].cached  # the request has the same name
 
 
 def test_the_question_at_the_start_is_paid_for(stub: Stub) -> None:
-    """A model that reasons may think long about it: 7 tokens in and 3 out each, of four that refuse."""
+    """A reasoning model may think long about it: four refused ways cost 7 tokens in and 3 out each."""
     stub.scripts[SEA] = stub.scripts[ASKS] = [says("no")]
     budget = llm.Budget(llm.Price(1e6, 1e6), limit=1e9)
     with pytest.raises(ProposerError):
         ask(stub, "a", budget=budget)
     assert (budget.spent, budget.bill) == (40.0, {"usd": 40.0})
-    # 2,000 tokens of an answer fit in, and no more once one question has cost its 3
+    # an answer of 2,000 tokens fits, but not after one question has cost 3
     with pytest.raises(ProposerError, match="tool: budget reached"):
         ask(stub, "a", budget=llm.Budget(llm.Price(0.0, 1.0), limit=2_001e-6))

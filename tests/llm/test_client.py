@@ -50,7 +50,7 @@ def test_each_fault_is_a_reply_with_its_reason(stub: Stub, name: str) -> None:
 
 def test_a_timeout_is_a_reply_with_its_reason(stub: Stub) -> None:
     stub.scripts["slow"] = [slow]
-    # the probe has the same 0.3 s, and one fault does not touch the other text
+    # the probe has the same 0.3 s, and a fault of one text does not affect the other
     assert [r.reason for r in ask(stub, "slow", "quick", timeout=0.3, retries=0)] == ["timeout", None]
 
 
@@ -68,38 +68,38 @@ def test_an_answer_that_only_drips_is_a_timeout(stub: Stub) -> None:
 
 
 def test_openais_client_asks_with_the_key_and_retries_as_often_as_agreed(stub: Stub) -> None:
-    seen: list[tuple[str, str]] = []
+    headers: list[tuple[str, str]] = []
 
     def busy(h: Handler) -> None:
-        seen.append((h.headers["User-Agent"].split("/")[0], h.headers["Authorization"]))
+        headers.append((h.headers["User-Agent"].split("/")[0], h.headers["Authorization"]))
         BUSY(h)
 
     stub.scripts["a"] = [busy]
     assert ask(stub, "a", retries=3)[0].reason == "rate limited"
-    assert seen == [("AsyncOpenAI", f"Bearer {KEY}")] * (1 + 3)
+    assert headers == [("AsyncOpenAI", f"Bearer {KEY}")] * (1 + 3)
 
 
 def test_what_the_server_said_is_kept(stub: Stub) -> None:
     stub.scripts = {"page": [status(200, "<p>log in</p>")], "cut": [says("fine, b", "length")]}
     page, cut = ask(stub, "page", "cut")
     assert page.body == "<p>log in</p>"
-    assert "fine, b" in cut.body and cut.tokens_out == 3  # billed, though not usable
+    assert "fine, b" in cut.body and cut.tokens_out == 3  # billed, although useless
 
 
 def test_without_quota_the_rest_is_not_sent(stub: Stub) -> None:
     stub.scripts["two"] = [status(429, QUOTA)]
-    found = ask(stub, "one", "two", "three", "four", concurrency=1)
-    told = [r.error and r.error.split(": status")[0] for r in found]
-    assert told == [None, "quota exhausted", *["quota exhausted: not sent"] * 2]
+    replies = ask(stub, "one", "two", "three", "four", concurrency=1)
+    errors = [r.error and r.error.split(": status")[0] for r in replies]
+    assert errors == [None, "quota exhausted", *["quota exhausted: not sent"] * 2]
     assert stub.asked[1:] == ["one", "two"]  # after the probe
 
 
 def test_a_server_that_is_gone_is_given_up(stub: Stub) -> None:
     texts = [f"t{n}" for n in range(30)]
     stub.scripts = {text: [reset] for text in texts}
-    found = ask(stub, *texts, retries=0, concurrency=1)
-    # 20 in a row that never came, then 10 that were not sent
-    assert [r.reason for r in found] == ["connection failed"] * 20 + ["server gone"] * 10
+    replies = ask(stub, *texts, retries=0, concurrency=1)
+    # 20 in a row without an answer, then 10 that were not sent
+    assert [r.reason for r in replies] == ["connection failed"] * 20 + ["server gone"] * 10
     assert len(stub.asked) == 1 + 20
 
 
@@ -107,13 +107,13 @@ def test_a_server_that_is_gone_is_given_up(stub: Stub) -> None:
 def test_a_model_that_is_paid_for_nothing_is_given_up(stub: Stub) -> None:
     texts = [f"t{n}" for n in range(30)]
     stub.scripts = {text: [says("fine", "length")] for text in texts}
-    found = ask(stub, *texts, concurrency=1)
-    assert [r.sent for r in found] == [True] * 20 + [False] * 10 and "max_tokens" in str(found[-1].error)
+    replies = ask(stub, *texts, concurrency=1)
+    assert [r.sent for r in replies] == [True] * 20 + [False] * 10 and "max_tokens" in str(replies[-1].error)
     stub.asked.clear()
     stub.scripts = {text: [says("fine", "length")] for text in texts}
-    found = ask(stub, *texts, concurrency=16)  # what is out at once is paid as well
-    assert sum(r.sent for r in found) == 20
-    for n, text in enumerate(texts * 4):  # every second one is fine: 34 of no use among the last 100 end it
+    replies = ask(stub, *texts, concurrency=16)  # requests already in flight are paid as well
+    assert sum(r.sent for r in replies) == 20
+    for n, text in enumerate(texts * 4):  # every second one is fine: 34 useless ones among the last 100 end the run
         stub.scripts[f"{text}{n}"] = [says("fine", "length" if n % 2 else "stop")]
     assert sum(r.sent for r in ask(stub, *[f"{t}{n}" for n, t in enumerate(texts * 4)], concurrency=1)) == 68
 
@@ -121,20 +121,20 @@ def test_a_model_that_is_paid_for_nothing_is_given_up(stub: Stub) -> None:
 def test_an_answer_is_paid_for_once_of_use_or_not(stub: Stub) -> None:
     paid: dict[str, str] = {}
     stub.scripts = {"b": [says("maybe"), says("fine")], "c": [status(500), says("fine")]}
-    first = ask(stub, "a", "b", "c", paid=paid, retries=0)
-    assert [r.reason for r in first] == [None, "off schema", "server error"]
-    second = ask(stub, "a", "b", "c", paid=paid)
-    assert [(r.reason, r.cached) for r in second] == [(None, True), ("off schema", True), (None, False)]
-    before = len(stub.asked)
+    replies = ask(stub, "a", "b", "c", paid=paid, retries=0)
+    assert [r.reason for r in replies] == [None, "off schema", "server error"]
+    later = ask(stub, "a", "b", "c", paid=paid)
+    assert [(r.reason, r.cached) for r in later] == [(None, True), ("off schema", True), (None, False)]
+    requests = len(stub.asked)
     assert [r.cached for r in ask(stub, "a", "b", "c", paid=paid)] == [True, True, True]
-    assert len(stub.asked) == before  # nothing to ask: no probe either
+    assert len(stub.asked) == requests  # no request, so no probe
 
 
 def test_exact_duplicates_are_asked_once(stub: Stub) -> None:
-    found = ask(stub, "same", "other", "same", "same")
-    assert [r.content for r in found] == ["fine"] * 4
+    replies = ask(stub, "same", "other", "same", "same")
+    assert [r.content for r in replies] == ["fine"] * 4
     assert sorted(stub.asked[1:]) == ["other", "same"]
-    assert sum(r.cached for r in found) == 2
+    assert sum(r.cached for r in replies) == 2
 
 
 def test_the_key_is_in_nothing_that_is_kept(stub: Stub) -> None:
@@ -143,16 +143,16 @@ def test_the_key_is_in_nothing_that_is_kept(stub: Stub) -> None:
 
     stub.scripts = {"bad": [echo(400)], "well": [echo(200)]}
     for reply in ask(stub, "bad", "well"):
-        assert "you sent Bearer ***" in reply.body  # the stub did get it
+        assert "you sent Bearer ***" in reply.body  # the stub received the key
         assert KEY not in repr(reply)
     assert KEY not in repr(llm.Server("m", key=KEY))
 
 
 def test_no_redirect_is_followed(stub: Stub) -> None:
-    with running() as other:
-        stub.scripts["go"] = [status(307, "", location=f"{other.url}/chat/completions")]
+    with running() as target:
+        stub.scripts["go"] = [status(307, "", location=f"{target.url}/chat/completions")]
         assert ask(stub, "go")[0].error is not None
-        assert other.asked == []
+        assert target.asked == []
 
 
 def test_a_proxy_is_not_asked_for_this_machine(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:

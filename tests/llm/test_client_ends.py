@@ -1,4 +1,4 @@
-"""No request ends unheard: what was paid for is kept at once, and a fault of ours ends the run, it hangs nothing."""
+"""How a run ends: paid answers are stored at once, and an error in our own code ends the run without a hang."""
 
 import asyncio
 import gc
@@ -15,18 +15,18 @@ CALM: dict[str, Any] = {"get": {}.get, "put": lambda _: None, "check": lambda _:
 
 
 def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> None:
-    """A reader that fails (no room for its rows) must not cost the answers that came meanwhile."""
-    kept: dict[str, str] = {}
+    """A reader that fails (no room for its rows) must not lose the answers that arrive meanwhile."""
+    stored: dict[str, str] = {}
 
     def put(reply: llm.Reply) -> None:
-        kept[reply.request] = reply.body
+        stored[reply.request] = reply.body
 
     async def reader() -> None:
-        asked = [body("one"), body("two"), body("three")]
-        how = CALM | {"get": kept.get, "put": put}
-        async with aclosing(llm.replies(llm.Server("m", stub.url), asked, **how)) as stream, asyncio.timeout(20):
+        requests = [body("one"), body("two"), body("three")]
+        options = CALM | {"get": stored.get, "put": put}
+        async with aclosing(llm.replies(llm.Server("m", stub.url), requests, **options)) as stream, asyncio.timeout(20):
             async for _ in stream:
-                while len(kept) < len(asked):
+                while len(stored) < len(requests):
                     await asyncio.sleep(0.01)
                 raise OSError("no room")
 
@@ -35,7 +35,7 @@ def test_what_was_paid_for_is_kept_also_where_nobody_reads_on(stub: Stub) -> Non
 
 
 def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog) -> None:
-    """It reaches the task at the next await, where requests are waited for: the client is closed all the same."""
+    """It reaches the task at the next await, while requests are pending: the client is closed all the same."""
 
     async def reader() -> None:
         async with aclosing(llm.replies(llm.Server("m", stub.url), [body("one")], **CALM)) as stream:
@@ -46,7 +46,7 @@ def test_ctrl_c_while_the_last_answer_is_saved_leaves_nothing_open(stub, caplog)
     with pytest.raises(asyncio.CancelledError):
         llm.run(reader())
     gc.collect()
-    assert not [told.getMessage() for told in caplog.records if "Unclosed" in told.getMessage()]
+    assert not [record.getMessage() for record in caplog.records if "Unclosed" in record.getMessage()]
 
 
 @pytest.mark.parametrize("where", ["check", "put"])
@@ -57,26 +57,26 @@ def test_a_fault_of_ours_ends_the_run(stub: Stub, where: str) -> None:
         raise KeyError("ours")
 
     async def reader() -> None:
-        how = CALM | {"budget": budget, where: fault}
+        options = CALM | {"budget": budget, where: fault}
         async with asyncio.timeout(20):
-            async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **how):
+            async for _ in llm.replies(llm.Server("m", stub.url), [body("one")], **options):
                 pass
 
     with pytest.raises(KeyError, match="ours"):
         llm.run(reader())
-    assert budget.bill["requests"] == 1 and not budget.held  # it was sent, and is billed
+    assert budget.bill["requests"] == 1 and not budget.held  # it was sent and is billed
 
 
 def test_a_text_that_is_forbidden_stops_no_other(stub: Stub) -> None:
-    """So say servers that moderate, and firewalls before them: each run ended at that text, with a key that is good."""
+    """Moderating servers and firewalls answer 403: each run ended at that text, although the key was valid."""
     stub.scripts["hard"] = [status(403, '{"error": {"message": "your input was flagged"}}')]
-    found = ask(stub, "one", "hard", "three", concurrency=1)
-    assert [reply.reason for reply in found] == [None, "forbidden", None]
+    replies = ask(stub, "one", "hard", "three", concurrency=1)
+    assert [reply.reason for reply in replies] == [None, "forbidden", None]
 
 
 def test_a_key_to_which_all_is_forbidden_is_given_up(stub: Stub) -> None:
     stub.usual = status(403)
-    found = ask(stub, *(f"t{n}" for n in range(25)), concurrency=1)
+    replies = ask(stub, *(f"t{n}" for n in range(25)), concurrency=1)
     # 20 in a row, then 5 that were not sent
-    assert [reply.reason for reply in found] == ["forbidden"] * 20 + ["key refused"] * 5
+    assert [reply.reason for reply in replies] == ["forbidden"] * 20 + ["key refused"] * 5
     assert len(stub.asked) == 1 + 20

@@ -1,25 +1,25 @@
-"""A budget on its own: what it sets aside, and what an answer has cost."""
+"""The budget alone: its reservations, and the cost of an answer."""
 
 import pytest
 
 from saferec_builder import llm
 
 
-@pytest.mark.timeout(60)  # what is guarded against takes minutes: each request was held against all before it
+@pytest.mark.timeout(60)  # the old way took minutes: it compared each request with all before it
 def test_a_budget_holds_a_whole_batch() -> None:
     server = llm.Server("m", "http://127.0.0.1:9")
     budget = llm.Budget(llm.Price(0.0, 500.0), limit=200_000.5)  # 2,000 tokens of an answer: 1 USD a request
     assert all(budget.hold(f"r{n}", server, 0) for n in range(200_000))
     assert not budget.hold("one more", server, 0)
-    budget.pay(llm.Reply("r7", "m"), 0)  # for nothing
+    budget.pay(llm.Reply("r7", "m"), 0)  # costs nothing
     assert budget.hold("one more", server, 0) and not budget.hold("another", server, 0)
 
 
 def test_an_answer_without_a_bill_costs_what_was_set_aside() -> None:
-    """Of a server that names no tokens a budget would buy answers without end."""
+    """With a server that reports no tokens, a budget would buy answers without end."""
     server = llm.Server("m", "http://127.0.0.1:9")
     budget = llm.Budget(llm.Price(0.0, 500.0), limit=3.5)  # 2,000 tokens of an answer: 1 USD a request
-    broken = llm.Reply("c", "m", error="broken JSON: EOF while parsing an object")  # it was made, its bill is lost
+    broken = llm.Reply("c", "m", error="broken JSON: EOF while parsing an object")  # answered, but the bill is lost
     cut = llm.Reply("b", "m", error="cut off: at the token limit")
     for reply in (llm.Reply("a", "m", content="fine"), cut, broken):
         assert budget.hold(reply.request, server, 0)

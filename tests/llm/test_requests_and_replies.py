@@ -1,4 +1,4 @@
-"""What names a request, what an answer costs, and what this machine is."""
+"""The names of requests, the cost of answers, and which addresses are this machine."""
 
 import json
 from typing import Any
@@ -15,14 +15,14 @@ from tests.worlds.llm_client import body
     ("usage", "tokens"),
     [
         ({"prompt_tokens": 12.5, "completion_tokens": 3}, (12, 3)),
-        ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # no table holds such a number
+        ({"prompt_tokens": "9" * 30, "completion_tokens": "many"}, (None, None)),  # too large for a table
         ({"prompt_tokens": -1, "completion_tokens": [3]}, (None, None)),
         ({"prompt_tokens": 5, "completion_tokens": 3, "prompt_tokens_details": []}, (5, 3)),
         ("7 tokens", (None, None)),
     ],
 )
 def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | None, int | None]) -> None:
-    """It was paid for, whatever the server says of its price."""
+    """The answer was paid, even if the server reports an odd price."""
     text = json.dumps({"choices": [{"message": {"content": "fine"}}], "usage": usage})
     reply = read_body("r", "m", text)
     assert (reply.content, reply.error, reply.tokens_in, reply.tokens_out) == ("fine", None, *tokens)
@@ -33,7 +33,7 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
     [
         ("<p>log in</p>", "web page instead of JSON: "),
         ("[1", "broken JSON: Invalid JSON"),
-        ('{"choices": [], "choices": []}', "broken JSON: "),  # a name that stands twice
+        ('{"choices": [], "choices": []}', "broken JSON: "),  # a duplicate key
         ("{}", "no choices"),
         ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),
         ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "length"}]}', "cut off"),
@@ -73,19 +73,19 @@ def test_what_a_server_refuses_has_its_reason() -> None:
 def test_what_is_sent_leaves_out_what_a_model_refuses() -> None:
     server = llm.Server("m", sampling=(("temperature", 0), ("seed", 1)), refuses=("temperature", "top_p"))
     assert json.loads(server.payload({"messages": []})) == {"model": "m", "seed": 1, "messages": []}
-    half = server.payload(body("é \ud83d"))
-    assert "é ?".encode() in half and b", " not in half
+    payload = server.payload(body("é \ud83d"))
+    assert "é ?".encode() in payload and b", " not in payload
     assert server.is_openai and llm.Server("m", "https://eu.api.openai.com/v1").is_openai
     assert not llm.Server("m", "https://api.openai.com.example.org/v1").is_openai
 
 
 def test_another_model_server_or_sampling_is_another_request() -> None:
     url = "http://127.0.0.1:1/v1"
-    ours, other = llm.Server("m", url), llm.Server("m", "http://127.0.0.1:2/v1")
-    others = [llm.Server("n", url), other, llm.Server("m", url, sampling=(("temperature", 0.5),))]
-    assert ours.name(body("a")) not in [s.name(body("a")) for s in others]
-    assert ours.name(body("a")) != ours.name(body("b"))
-    assert ours.name(body("a")) == llm.Server("m", f"{url}/", key="other", concurrency=2).name(body("a"))
+    server, other_server = llm.Server("m", url), llm.Server("m", "http://127.0.0.1:2/v1")
+    servers = [llm.Server("n", url), other_server, llm.Server("m", url, sampling=(("temperature", 0.5),))]
+    assert server.name(body("a")) not in [s.name(body("a")) for s in servers]
+    assert server.name(body("a")) != server.name(body("b"))
+    assert server.name(body("a")) == llm.Server("m", f"{url}/", key="other", concurrency=2).name(body("a"))
 
 
 HERE = ("localhost:8000/v1", "127.0.0.1/v1", "127.9.9.9:1/v1", "[::1]:8000/v1")

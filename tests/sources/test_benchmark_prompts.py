@@ -1,4 +1,4 @@
-"""Prompts: an instruction around a request."""
+"""Prompts of the benchmark: an instruction around a request."""
 
 import pytest
 
@@ -11,9 +11,9 @@ def test_no_instruction_is_a_seekers_word_and_a_plain_prompt_stays_as_it_is():
     assert prompts.turns_of("USER:  A film\nwith dogs\n\n  SYSTEM: No\nSYSTEM:\n") == [
         *(("seeker", "A film\nwith dogs"), ("recommender", "No"), ("recommender", ""))
     ]
-    no_speaker_begins_it = ("My system:\nSYSTEM: a beamer. USER: me", "The USER: what a film")
-    for own in ("Pretend you are a pirate. What do you watch?", *no_speaker_begins_it):
-        assert prompts.turns_of(own) == [("seeker", own)]
+    not_at_line_start = ("My system:\nSYSTEM: a beamer. USER: me", "The USER: what a film")
+    for prompt in ("Pretend you are a pirate. What do you watch?", *not_at_line_start):
+        assert prompts.turns_of(prompt) == [("seeker", prompt)]
 
 
 @pytest.mark.parametrize(

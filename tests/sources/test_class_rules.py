@@ -1,4 +1,4 @@
-"""The rules of rating reasons and keywords: their precision is what was read, and their patterns tell use from talk."""
+"""The rules of rating reasons and keywords: their precision is measured, and their patterns tell use from talk."""
 
 import csv
 from collections import Counter
@@ -12,13 +12,13 @@ from tests import ROOT
 
 def test_every_precision_is_that_of_the_works_that_were_read():
     with (ROOT / "tests" / "data" / "class_readings.csv").open(encoding="utf-8") as file:
-        read = Counter((row["kind"], row["rule"], row["true"]) for row in csv.DictReader(file))
-    found = {
+        readings = Counter((row["kind"], row["rule"], row["true"]) for row in csv.DictReader(file))
+    rules = {
         (r.kind, r.key if r.kind == "reason" else r.topic): (r.right, r.read) for r in class_rules.rules() if r.read
     }
-    named = {(kind, rule) for kind, rule, _ in read}
-    assert found == {n: (read[*n, "yes"], read[*n, "yes"] + read[*n, "no"]) for n in named}
-    assert class_rules.ClassRule("reason", "x", "y", 29, 29).precision == 0  # 29 of 29 may be .9 of all
+    keys = {(kind, rule) for kind, rule, _ in readings}
+    assert rules == {n: (readings[*n, "yes"], readings[*n, "yes"] + readings[*n, "no"]) for n in keys}
+    assert class_rules.ClassRule("reason", "x", "y", 29, 29).precision == 0  # 29 of 29 may mean a true share of .9
 
 
 def test_every_rule_answers_a_core_question_and_no_tag_was_read():
@@ -31,9 +31,9 @@ REASONS = [
     ("R", "for strong bloody violence", {"names blood or gore", "rated R or NC-17, names violence"}),
     ("PG-13", "for violence", {"rated PG-13, names violence"}),
     ("R", "for a brief scene of violence", set()),  # one scene: blood is a guess
-    ("R", "for descriptions of violent behavior", set()),  # told, not shown
+    ("R", "for descriptions of violent behavior", set()),  # described, not shown
     ("R", "for language and some druguse", {"names drug use", "names drugs"}),
-    ("R", "for language and references to drug use", {"names drugs"}),  # talk is no use
+    ("R", "for language and references to drug use", {"names drugs"}),  # talk about drugs is no drug use
     ("PG-13", "for drug content", {"names drugs"}),
     ("R", "for violence including a rape", {"names sexual violence", "rated R or NC-17, names violence"}),
     ("R", "for therapeutic grapes and category romance", set()),  # rape and gory are parts of words

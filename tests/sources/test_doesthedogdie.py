@@ -11,25 +11,25 @@ from tests.worlds.catalog_files import file, media
 
 def test_ddd_answers(tmp_path):
     alien = media(7, "Alien", imdb="tt0078748", stats=[("Does the dog die", 0, 12), ("Are there ghosts", 0, 0)])
-    saved = {"retrieved": "2026-01-02", "ids": ["imdb:tt0113277"], "media": media(8, "Heat", "Unknown")}
-    saved["media"]["topicItemStats"] = [
+    stored = {"retrieved": "2026-01-02", "ids": ["imdb:tt0113277"], "media": media(8, "Heat", "Unknown")}
+    stored["media"]["topicItemStats"] = [
         {"yesSum": 3, "noSum": 1, "topic": {}},
         {"yesSum": 2, "noSum": 0, "doesName": "A"},
     ]
     book = media(9, "Alien", kind="Book")
     odd = {"item": {"id": 10, "name": "Odd"}, "topicItemStats": [{"yesSum": -1, "noSum": 0, "topic": {"name": "a"}}]}
-    answers = [alien, saved, book, odd, {"absent": True}, alien]
-    read = ddd.read(file(tmp_path, "d.json", json.dumps(answers)))
-    assert read.items.rows.select("source_id", "title", "year", "refs", "domain").rows() == [
+    answers = [alien, stored, book, odd, {"absent": True}, alien]
+    result = ddd.read(file(tmp_path, "d.json", json.dumps(answers)))
+    assert result.items.rows.select("source_id", "title", "year", "refs", "domain").rows() == [
         ("7", "Alien", 1979, ["imdb:tt0078748"], "film"),
         ("8", "Heat", None, ["imdb:tt0113277"], "film"),
     ]
-    assert read.warnings.rows.select("ref", "topic", "yes", "no", "url", "retrieved").rows() == [
+    assert result.warnings.rows.select("ref", "topic", "yes", "no", "url", "retrieved").rows() == [
         ("ddd:7", "Does the dog die", 0, 12, "https://www.doesthedogdie.com/media/7", None),
         ("ddd:8", "A", 2, 0, "https://www.doesthedogdie.com/media/8", "2026-01-02"),
     ]
-    assert sorted(read.items.drops["reason"]) == ["no topic", "other kind", "same id", "wrong type"]
-    # one answer alone, several as the search gives them, a folder of them
+    assert sorted(result.items.drops["reason"]) == ["no topic", "other kind", "same id", "wrong type"]
+    # a single answer, several as returned by the search, a folder of them
     for shape in (alien, [alien], {"items": [{**alien["item"], "topicItemStats": alien["topicItemStats"]}]}):
         (tmp_path / "one").mkdir(exist_ok=True)
         file(tmp_path / "one", "a.json", json.dumps(shape))
@@ -39,11 +39,11 @@ def test_ddd_answers(tmp_path):
 
 
 def test_an_answer_under_another_id_is_not_that_of_the_item_that_was_asked_for(tmp_path):
-    """Two films "Emma" of 1996: the site has one of them, and what it says of it is nothing on the other."""
+    """Two films "Emma" of 1996: the site has one of them, and its answers do not apply to the other."""
     emma = media(7, "Emma", "1996", "tt0116191", [("Does the dog die", 0, 50)])
-    for ids, kept in ((["imdb:tt0118308", "tmdb:5"], []), (["imdb:tt0116191", "tmdb:5"], ["tmdb:5"])):
-        read = ddd.read(file(tmp_path, "d.json", json.dumps({"retrieved": "2026-01-02", "ids": ids, "media": emma})))
-        assert read.items.rows["refs"].to_list() == [["imdb:tt0116191", *kept]]
+    for ids, others in ((["imdb:tt0118308", "tmdb:5"], []), (["imdb:tt0116191", "tmdb:5"], ["tmdb:5"])):
+        result = ddd.read(file(tmp_path, "d.json", json.dumps({"retrieved": "2026-01-02", "ids": ids, "media": emma})))
+        assert result.items.rows["refs"].to_list() == [["imdb:tt0116191", *others]]
 
 
 def test_ddd_clear_answers(tmp_path):
@@ -55,23 +55,23 @@ def test_ddd_clear_answers(tmp_path):
         ",Up,2009,0,0,0\n"  # "not clearly yes" is no "no"
         ",,1999,1,,\n"
     )
-    read = ddd.read(file(tmp_path, "ml-ddd.csv", text))
-    assert read.warnings.rows.select("ref", "topic", "answer").rows() == [
+    result = ddd.read(file(tmp_path, "ml-ddd.csv", text))
+    assert result.warnings.rows.select("ref", "topic", "answer").rows() == [
         ("imdb:tt0078748", "Does the dog die", "yes"),
         ("imdb:tt0113277", "Does the dog die", "no"),
         ("title:Big (1988)", "Are there ghosts", "yes"),
     ]
-    assert read.items.drops["reason"].to_list() == ["no clear answer", "no title"]
-    for columns in ("Clear Yes: A,Clear No: A", "Clear No: A,Clear Yes: A"):  # both: yes counts, for the last word does
-        both = ddd.read(file(tmp_path, "both.csv", f"imdbId,{columns}\ntt1,1,1\n")).warnings.rows
-        assert both["answer"].to_list() == ["no", "yes"]
-    lens = ddd.read(file(tmp_path, "lens.csv", "movieId,Clear Yes: A\n1.0,1\n"))  # as MovieLens numbers it
-    assert lens.warnings.rows["ref"].to_list() == ["movielens:1"]
+    assert result.items.drops["reason"].to_list() == ["no clear answer", "no title"]
+    for columns in ("Clear Yes: A,Clear No: A", "Clear No: A,Clear Yes: A"):  # both: yes counts, as the last row does
+        rows = ddd.read(file(tmp_path, "both.csv", f"imdbId,{columns}\ntt1,1,1\n")).warnings.rows
+        assert rows["answer"].to_list() == ["no", "yes"]
+    by_movie_id = ddd.read(file(tmp_path, "lens.csv", "movieId,Clear Yes: A\n1.0,1\n"))  # MovieLens's ids
+    assert by_movie_id.warnings.rows["ref"].to_list() == ["movielens:1"]
     with pytest.raises(SourceError, match="no column such as 'Clear Yes"):
         ddd.read(file(tmp_path, "x.csv", "title,year\nAlien,1979\n"))
 
 
 def test_a_table_of_clear_answers_says_where_and_when_it_was_read(tmp_path):
     text = "imdbId,url,retrieved,Clear Yes: A,Clear No: A\ntt1,https://example.org/1,2026-01-02,1,0\ntt2,,,0,1\n"
-    read = ddd.read(file(tmp_path, "clear.csv", text)).warnings.rows
-    assert read.select("url", "retrieved").rows() == [("https://example.org/1", "2026-01-02"), (None, None)]
+    result = ddd.read(file(tmp_path, "clear.csv", text)).warnings.rows
+    assert result.select("url", "retrieved").rows() == [("https://example.org/1", "2026-01-02"), (None, None)]

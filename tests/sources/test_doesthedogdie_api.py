@@ -1,4 +1,4 @@
-"""Questions to Does the Dog Die: what matters most first, a busy site waited for, a key for nobody else."""
+"""Requests to Does the Dog Die: the most important first, a busy site is waited for, the key goes nowhere else."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ from tests.worlds.catalog_files import media
 
 
 class Double(BaseHTTPRequestHandler):
-    """The two addresses of the API that are asked, over three films; it can be busy, or refuse."""
+    """The two addresses of the API that are used, with two films; it can be busy, or refuse."""
 
     films = (media(7, "Heat", "1995", "tt0113277", [("Does the dog die", 0, 20)]), media(8, "Big", "1988"))
 
@@ -24,10 +24,10 @@ class Double(BaseHTTPRequestHandler):
         server.asked.append((self.path, self.headers.get("X-API-KEY")))
         status = server.script.pop(0) if server.script else 200
         url = urlsplit(self.path)
-        asked = parse_qs(url.query)
+        query = parse_qs(url.query)
         if url.path == "/dddsearch":
             items = [film["item"] for film in self.films]
-            body = {"items": [i for i in items if [i["imdbId"]] == asked.get("imdb") or [i["name"]] == asked.get("q")]}
+            body = {"items": [i for i in items if [i["imdbId"]] == query.get("imdb") or [i["name"]] == query.get("q")]}
         else:
             body = next(f for f in self.films if url.path == f"/media/{f['item']['id']}")
         self.send_response(status)
@@ -63,14 +63,14 @@ def test_fetch_asks_for_what_matters_most_and_goes_on_where_it_stopped(cli, film
         def fetched(*more):
             return cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, *more, "-C", films.root, "--json")
 
-        first = fetched("--limit", 1).json
-        assert (first["asked"], first["added"], first["requests"]) == (1, 2, 2)  # Heat: the item and one count
+        summary = fetched("--limit", 1).json
+        assert (summary["asked"], summary["added"], summary["requests"]) == (1, 2, 2)  # Heat: the item and one count
         assert server.asked[0] == ("/dddsearch?imdb=tt0113277", "secret")
         second = fetched().json
         assert (second["asked"], second["not_on_the_site"]) == (2, 1)  # Big is there, Alien is not
-        before = len(server.asked)
+        requests = len(server.asked)
         third = fetched().json
-        assert (third["asked"], third["added"], len(server.asked)) == (0, 0, before)
+        assert (third["asked"], third["added"], len(server.asked)) == (0, 0, requests)
     checked = cli("catalog", "check", "Heat (1995)", "--trait", "animal_harm", "-C", films.root, "--json").json
     assert [(s["topic"], s["no"], s["source"]) for s in checked["sources"]] == [("Does the dog die", 20, "ddd")]
     assert checked["sources"][0]["retrieved"]
@@ -88,32 +88,32 @@ def test_fetch_waits_for_a_busy_site_and_keeps_what_came(cli, films, monkeypatch
         fetch.media(fetch.Site("k", base, 0, lambda _: None), heat)
     assert len(server.asked) == 5
     refusals = ((401, UsageError, "refused the key"), (404, SourceError, "HTTP 404"), (302, SourceError, "HTTP 302"))
-    for status, error, says in refusals:
-        with double(status) as (server, base), pytest.raises(error, match=says) as fault:
+    for status, error, message in refusals:
+        with double(status) as (server, base), pytest.raises(error, match=message) as fault:
             fetch.media(fetch.Site("secret-key", base, 0, lambda _: None), heat)
         assert len(server.asked) == 1 and "secret-key" not in str(fault.value)
-    with double(200, 200, *[500] * 9) as (_, base):  # the first item comes, the second does not
+    with double(200, 200, *[500] * 9) as (_, base):  # the first item arrives, the second does not
         monkeypatch.setattr(fetch, "TRIES", 1)
-        ran = cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, "-C", films.root, "--json")
-    assert (ran.code, ran.json["added"]) == (1, 2)
-    assert ran.err.strip().endswith("what came is kept")
+        result = cli("catalog", "fetch", "ddd", "--base", base, "--pause", 0, "-C", films.root, "--json")
+    assert (result.code, result.json["added"]) == (1, 2)
+    assert result.err.strip().endswith("what came is kept")
 
 
 def test_a_key_goes_to_nobody_else(cli, films, monkeypatch):
     monkeypatch.delenv("DDD_API_KEY", raising=False)
-    ran = cli("catalog", "fetch", "ddd", "-C", films.root)
-    assert (ran.code, "DDD_API_KEY is not set" in ran.err) == (1, True)
+    result = cli("catalog", "fetch", "ddd", "-C", films.root)
+    assert (result.code, "DDD_API_KEY is not set" in result.err) == (1, True)
     with pytest.raises(UsageError, match="https"):
         fetch.Site("k", "http://example.org")
     with pytest.raises(UsageError, match="--base is no address"):
         fetch.Site("k", "https://[::1")
-    with pytest.raises(UsageError, match='no such site: expected "ddd"') as told:
+    with pytest.raises(UsageError, match='no such site: expected "ddd"') as fault:
         fetch.named("my-secret-key")
-    assert "my-secret-key" not in f"{told.value}{fetch.Site('my-secret-key')}"
+    assert "my-secret-key" not in f"{fault.value}{fetch.Site('my-secret-key')}"
 
 
 def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
-    """A year apart, or two films of one title, or one under another id: nobody is chosen."""
+    """One with another year, two films of one title, or one with another id: none is chosen."""
     emma = {"name": "Emma", "releaseYear": "1996"}
     answers = {
         "Heat": [{"id": 1, "name": "Heat", "releaseYear": "1986"}],

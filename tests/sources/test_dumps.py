@@ -1,4 +1,4 @@
-"""Packed dumps: any window, a corrupt frame, and what no line may do."""
+"""Packed dumps: any window, a corrupt frame, and what no line may cause."""
 
 import gzip
 import random
@@ -29,19 +29,19 @@ def test_zst_and_plain_with_any_window_give_the_same(cli, tmp_path):
         "no_end.ndjson": data[:-1],
         "gzip.gz": gzip.compress(data[:999]) + gzip.compress(data[999:]),
     }
-    found = []
+    results = []
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
         make(tmp_path / name[:4], demo=False)
         ws = store.Workspace.open(tmp_path / name[:4])
-        told = mined(cli, ws, tmp_path / name)
-        found.append((told["dropped"], current(ws)["turns"].to_list()))
-    assert all(one == found[0] for one in found) and len(found[0][1]) == 1
+        summary = mined(cli, ws, tmp_path / name)
+        results.append((summary["dropped"], current(ws)["turns"].to_list()))
+    assert all(result == results[0] for result in results) and len(results[0][1]) == 1
 
 
 def test_what_no_line_may_do(cli, workspace, tmp_path, monkeypatch):
     monkeypatch.setattr(dumps, "LONGEST", 3_000_000)
-    odd = [  # and why it is left out
+    odd = [  # each with the reason why it is left out
         (line(S), None),
         (line(comment(1, "s1")), None),
         (line(comment(20, "s1"))[:200], "not JSON"),  # cut
@@ -65,10 +65,10 @@ def test_what_no_line_may_do(cli, workspace, tmp_path, monkeypatch):
     ]
     path = tmp_path / "odd.ndjson"
     path.write_bytes("\n".join(text for text, _ in odd).encode("latin1"))
-    told = mined(cli, workspace, path)
-    assert balanced(told)
-    assert told["dropped"] == Counter(why for _, why in odd if why)
-    assert told["lines"] + 1 == len(odd)  # the line that is too long is never held, so never counted
+    summary = mined(cli, workspace, path)
+    assert balanced(summary)
+    assert summary["dropped"] == Counter(reason for _, reason in odd if reason)
+    assert summary["lines"] + 1 == len(odd)  # the line that is too long is never read whole, so never counted
     drops = store.read(workspace, tables.DROPS)
     places = {(r["place"], r["reason"]) for r in drops.to_dicts()}
     assert {("odd.ndjson:3", "not JSON"), ("odd.ndjson:15", "line too long"), ("odd.ndjson:20", "not UTF-8")} <= places
@@ -88,12 +88,12 @@ def test_a_frame_that_is_corrupt_or_cut_ends_its_file_and_keeps_what_came_before
     broken.write_bytes(frames[0] + b"\x00" * 40 + frames[1])
     packed = tmp_path / "cut.gz"
     packed.write_bytes(gzip.compress(data)[:-5000])
-    after = reddit_dump.write(tmp_path / "after.ndjson", [submission(2), comment(9_999, "s2")])
-    ran = cli("mine", "reddit", cut, broken, packed, after, "-C", workspace.root, "--json")
-    assert ran.code == 1 and "get this file whole, and mine it again" in ran.err
-    told = ran.json
-    assert told["added"] == 2 and balanced(told)
-    assert told["dropped"]["unreadable from here on"] == 3
+    later = reddit_dump.write(tmp_path / "after.ndjson", [submission(2), comment(9_999, "s2")])
+    result = cli("mine", "reddit", cut, broken, packed, later, "-C", workspace.root, "--json")
+    assert result.code == 1 and "get this file whole, and mine it again" in result.err
+    summary = result.json
+    assert summary["added"] == 2 and balanced(summary)
+    assert summary["dropped"]["unreadable from here on"] == 3
     faults = store.read(workspace, tables.DROPS).filter(pl.col("reason") == "unreadable from here on")
     assert faults["detail"].str.contains("corrupt (zst frame|gzip file): ").all()
     assert faults["place"].str.starts_with("broken.zst:").any()

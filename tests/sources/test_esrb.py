@@ -14,21 +14,21 @@ def test_esrb_descriptors_stay_with_their_platform(tmp_path):
         *("Doom,0,1,1,0,M", "DOOM™,1,0,1,0,M", "Chess,2,0,0,1,E", "Both,0,1,0,1,T", "Silent,0,0,0,0,T"),
         *("Odd,0,yes,0,0,T", "Odd,0,0,0,0,Q", ",0,1,0,0,T", "Doom,0,1,1,0,M"),
     )
-    read = esrb.read(file(tmp_path, "esrb.csv", text))
-    assert read.items.rows.select("source_id", "domain", "title", "year").rows()[:2] == [
+    result = esrb.read(file(tmp_path, "esrb.csv", text))
+    assert result.items.rows.select("source_id", "domain", "title", "year").rows()[:2] == [
         ("doom on 0", "game", "Doom", None),
         ("doom on 1", "game", "DOOM™", None),
     ]
-    said = read.warnings.rows.filter(kind="esrb").select("ref", "topic").rows()
-    assert said == [
+    statements = result.warnings.rows.filter(kind="esrb").select("ref", "topic").rows()
+    assert statements == [
         ("esrb:doom on 0", "blood"),
         ("esrb:doom on 0", "strong_language"),
         ("esrb:doom on 1", "strong_language"),
         ("esrb:chess on 2", "no_descriptors"),
-        ("esrb:both on 0", "blood"),  # the table says both: what is named counts
+        ("esrb:both on 0", "blood"),  # the table contradicts itself: the named descriptor counts
     ]
-    assert read.warnings.rows.filter(kind="rating")["topic"].to_list() == ["M", "M", "E", "T", "T"]
-    assert read.items.drops["reason"].to_list() == ["no 0 or 1", "unknown rating", "no title", "same id"]
+    assert result.warnings.rows.filter(kind="rating")["topic"].to_list() == ["M", "M", "E", "T", "T"]
+    assert result.items.drops["reason"].to_list() == ["no 0 or 1", "unknown rating", "no title", "same id"]
 
 
 def test_a_table_that_does_not_ask_for_a_descriptor_cannot_say_that_a_game_has_none(tmp_path):
@@ -38,27 +38,27 @@ def test_a_table_that_does_not_ask_for_a_descriptor_cannot_say_that_a_game_has_n
     # another spelling is the same descriptor
     spelt = DESCRIBED.replace(",blood_and_gore", ",Blood and Gore")
     spelt = spelt.replace("title,console", "title,console,Real Gambling")
-    said = esrb.read(file(tmp_path, "spelt.csv", spelt + row.replace("Doom,0,", "Doom,0,1,"))).warnings.rows
-    assert said.filter(kind="esrb")["topic"].to_list() == ["real_gambling", "strong_language"]
+    statements = esrb.read(file(tmp_path, "spelt.csv", spelt + row.replace("Doom,0,", "Doom,0,1,"))).warnings.rows
+    assert statements.filter(kind="esrb")["topic"].to_list() == ["real_gambling", "strong_language"]
 
 
 def test_esrb_certificates(tmp_path):
     text = 'certificate,game,esrb_rating,platform_name,company\n"1","Go","E10plus","Stadia, PC","X"\n"","A","E","",""\n'
-    read = esrb.read(file(tmp_path, "esrb.csv", text))
-    assert read.items.rows["source_id"].to_list() == ["1"]
-    assert read.warnings.rows.select("kind", "topic").rows() == [("rating", "E10plus")]
-    assert read.items.drops["reason"].to_list() == ["no id"]
-    for text, found in (("a;b\n1;2\n", "a,b"), ('"' + "x" * 1_100_000, "nothing")):
-        with pytest.raises(SourceError, match=f"expected an ESRB table, found {found}$"):
+    result = esrb.read(file(tmp_path, "esrb.csv", text))
+    assert result.items.rows["source_id"].to_list() == ["1"]
+    assert result.warnings.rows.select("kind", "topic").rows() == [("rating", "E10plus")]
+    assert result.items.drops["reason"].to_list() == ["no id"]
+    for text, columns in (("a;b\n1;2\n", "a,b"), ('"' + "x" * 1_100_000, "nothing")):
+        with pytest.raises(SourceError, match=f"expected an ESRB table, found {columns}$"):
             esrb.read(file(tmp_path, "other.csv", text))
 
 
 def test_a_game_whose_descriptors_its_rating_forbids_is_left_out(tmp_path):
-    # two columns of the published table are swapped in such rows: what it names, and what it does not, is not known
+    # in such rows two columns of the published table are swapped: their descriptors are unknown
     text = DESCRIBED + described("Kind,0,0,1,0,ET", "Teen,0,1,1,0,T", "Grown,0,1,1,0,M", "Milder,0,1,0,0,E10+")
-    read = esrb.read(file(tmp_path, "esrb.csv", text))
-    assert read.items.rows["title"].to_list() == ["Grown", "Milder"]
-    assert set(read.items.drops["reason"]) == {"rating and descriptors disagree"} and read.warnings.rows.height == 5
+    result = esrb.read(file(tmp_path, "esrb.csv", text))
+    assert result.items.rows["title"].to_list() == ["Grown", "Milder"]
+    assert set(result.items.drops["reason"]) == {"rating and descriptors disagree"} and result.warnings.rows.height == 5
 
 
 @pytest.mark.slow
@@ -69,6 +69,6 @@ def test_the_published_esrb_tables(real_data):
     assert [t.warnings.figures["rows_read"] for t in tables] == [30_226, 1_895]
     items, _ = catalog.merge(together((t.items for t in tables), CATALOG_ROWS.schema).rows)
     assert set(items["domain"]) == {"game"} and items["year"].null_count() == items.height
-    # platforms are one game: Monopoly has eleven certificates
+    # all platforms are one game: Monopoly has eleven certificates
     assert items.filter(items["title"] == "Monopoly").height == 1
     assert 24_000 < items.height < 25_510

@@ -1,6 +1,6 @@
-"""Every file of conversations, items and warnings with anything in its cells: in = out + dropped, and no traceback.
+"""Files of conversations, items and warnings with arbitrary cells: in = out + dropped, and no traceback.
 
-A row is a row of a table or a drop with its reason; what was read, written to disk and read again is the same.
+Each row becomes a row of a table or a drop with its reason; written to disk and read again, it is the same.
 """
 
 import csv
@@ -50,14 +50,14 @@ from tests.worlds.catalog_files import media
 from tests.worlds.fuzz_strategies import CALM, TEXT, changed, values
 from tests.worlds.source_lines import said
 
-pytestmark = pytest.mark.slow  # by their number: each is tried on many examples
+pytestmark = pytest.mark.slow  # each runs on many examples
 
 KNOWN = "1¦0¦2017¦film¦game¦tt0078748¦imdb:tt1¦Alien¦Mild¦Severe¦²¦٣¦\\N¦1e9¦9999999999¦Clear"
 CELLS = st.sampled_from(KNOWN.split("¦")) | TEXT
 
 
 def whole(read: Read, table: tables.Table | None = None) -> int:
-    """How many rows and drops there are; both fit their tables and come back from disk as they were."""
+    """Returns the number of rows and drops; both fit their tables and survive a round trip to disk."""
     assert read.rows.schema == (table.schema if table else conversations.SCHEMA)
     tables.check(read.drops, tables.DROPS)
     for frame in (read.rows, read.drops):
@@ -70,15 +70,15 @@ def whole(read: Read, table: tables.Table | None = None) -> int:
 
 def table_of(columns: tuple[str, ...], rows: list[dict[str, str]], **how: Any) -> str:
     file = io.StringIO()
-    out = csv.DictWriter(file, columns, restval="", **how)
-    out.writeheader()
-    out.writerows(rows)
+    writer = csv.DictWriter(file, columns, restval="", **how)
+    writer.writeheader()
+    writer.writerows(rows)
     return file.getvalue()
 
 
 ITEMS, WARNINGS = tables.CATALOG_ROWS, tables.WARNINGS
 BLOODY = dict.fromkeys(esrb.ASKED, "0") | {"title": "Chess", "blood": "1", "esrb_rating": "T"}
-# reader, a good row, the other columns
+# reader, a valid row, the other columns
 CSV: dict[str, tuple[Callable[[Path], Any], dict[str, str], str]] = {
     "items": (items_csv.read, {"domain": "film", "title": "It"}, "year ids aliases genres plot"),
     "warnings": (warnings_csv.read, dict(title="It", topic="blood", yes="3", no="1"), "year imdb domain url retrieved"),
@@ -92,17 +92,17 @@ CSV: dict[str, tuple[Callable[[Path], Any], dict[str, str], str]] = {
 @CALM
 @given(st.data())
 def test_every_row_of_a_table_is_a_row_or_a_drop(tmp_path: Path, name: str, data: st.DataObject) -> None:
-    read, good, others = CSV[name]
-    columns = (*good, *others.split())
+    reader, valid, optional = CSV[name]
+    columns = (*valid, *optional.split())
     cells = st.dictionaries(st.sampled_from(columns), CELLS, max_size=4)
-    rows = [good, *(good | more for more in data.draw(st.lists(cells, max_size=4)))]
+    rows = [valid, *(valid | changes for changes in data.draw(st.lists(cells, max_size=4)))]
     path = tmp_path / "table.csv"
     path.write_text(table_of(columns, rows), encoding="utf-8", newline="")
-    found = read(path)
-    if isinstance(found, Read):
-        assert whole(found, WARNINGS if name == "warnings" else ITEMS) == len(rows)
+    result = reader(path)
+    if isinstance(result, Read):
+        assert whole(result, WARNINGS if name == "warnings" else ITEMS) == len(rows)
     else:
-        assert whole(found.items, ITEMS) == len(rows) and whole(found.warnings, WARNINGS) >= 1
+        assert whole(result.items, ITEMS) == len(rows) and whole(result.warnings, WARNINGS) >= 1
 
 
 RATED = (*parent_guide.GUIDE, "title", "year", "imdb")
@@ -142,10 +142,10 @@ def test_every_line_of_imdb_is_a_row_or_a_drop_or_of_another_kind(tmp_path, more
     lines = ["\t".join(row) for row in (imdb_titles.WANTED, TITLE, *more)]
     path = tmp_path / "titles.tsv"
     path.write_text("\n".join(lines), encoding="utf-8", newline="")
-    found = imdb_titles.read(path)
-    others = found.drops.filter(reason="no film or series")["detail"].str.extract(r"^([\d,]+)").str.replace_all(",", "")
-    counted = whole(found, ITEMS) - others.len() + int(others.cast(pl.Int64).sum())
-    assert counted == sum(bool(line.strip()) for line in lines[1:])
+    result = imdb_titles.read(path)
+    kinds = result.drops.filter(reason="no film or series")["detail"].str.extract(r"^([\d,]+)").str.replace_all(",", "")
+    total = whole(result, ITEMS) - kinds.len() + int(kinds.cast(pl.Int64).sum())
+    assert total == sum(bool(line.strip()) for line in lines[1:])
     packed = gzip.compress("\n".join(lines).encode(), mtime=0)
     broken = bytearray(packed)
     broken[10 + cut % (len(packed) - 10)] ^= 0xFF
@@ -168,13 +168,13 @@ MEDIA["item"]["tmdbId"] = 348
 def test_every_answer_of_a_site_is_an_item_or_a_drop(tmp_path: Path, answer: Any) -> None:
     (tmp_path / "a.json").write_text(json.dumps([MEDIA, answer]))
     try:
-        found = ddd.read(tmp_path / "a.json")
+        result = ddd.read(tmp_path / "a.json")
     except SourceError:
         assert not isinstance(answer, dict)
         return
-    whole(found.warnings, WARNINGS)
+    whole(result.warnings, WARNINGS)
     absent = isinstance(answer, dict) and "absent" in answer
-    assert whole(found.items, ITEMS) - found.items.drops.filter(reason="no topic").height == 2 - absent
+    assert whole(result.items, ITEMS) - result.items.drops.filter(reason="no topic").height == 2 - absent
 
 
 @CALM
@@ -202,11 +202,11 @@ LINES: dict[str, tuple[Callable[[Path], Read], Any, tables.Table | None]] = {
 @CALM
 @given(st.data())
 def test_every_line_of_json_is_a_row_or_a_drop(tmp_path: Path, name: str, data: st.DataObject) -> None:
-    read, good, table = LINES[name]
-    rows = [good, *data.draw(st.lists(changed(good) | values(), max_size=3))]
+    reader, valid, table = LINES[name]
+    rows = [valid, *data.draw(st.lists(changed(valid) | values(), max_size=3))]
     path = tmp_path / "lines.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert whole(read(path), table) == len(rows)
+    assert whole(reader(path), table) == len(rows)
 
 
 ROW = {"id": "a", "messages": [{"from": "human", "value": "hi"}], "time": None, "seen": []}
@@ -223,20 +223,20 @@ def test_every_row_of_a_dataset_is_a_row_or_a_drop(rows: list[Any]) -> None:
 @given(changed(json.loads(reddit_dump.line(reddit_dump.comment(1, "s1")))))
 def test_every_post_is_passed_or_dropped_or_of_another_place(tmp_path: Path, post: Any) -> None:
     path = tmp_path / "RC.jsonl"
-    good = reddit_dump.line(reddit_dump.comment(2, "s1"))
-    path.write_text(json.dumps(post, separators=(",", ":")) + "\n" + good.strip() + "\n")
+    valid = reddit_dump.line(reddit_dump.comment(2, "s1"))
+    path.write_text(json.dumps(post, separators=(",", ":")) + "\n" + valid.strip() + "\n")
     tally = reddit.Tally()
-    read = list(reddit.read(path, ["MovieSuggestions"], tally))
-    kept, left = sum(frame.height for frame, _ in read), sum(len(drops) for _, drops in read)
-    ours = isinstance(post, dict) and post.get("subreddit") == "MovieSuggestions"
-    assert tally.lines == 2 and tally.passed == kept >= 1 and kept + left >= 1 + ours
+    batches = list(reddit.read(path, ["MovieSuggestions"], tally))
+    passed, dropped = sum(frame.height for frame, _ in batches), sum(len(drops) for _, drops in batches)
+    wanted = isinstance(post, dict) and post.get("subreddit") == "MovieSuggestions"
+    assert tally.lines == 2 and tally.passed == passed >= 1 and passed + dropped >= 1 + wanted
 
 
 # ---- packed files
 
 
 def test_a_frame_that_unpacks_to_a_thousand_times_its_size_is_never_in_memory_at_once(tmp_path: Path) -> None:
-    """1 GiB without an end of a line in 100 kB: passed over, told, and no block is larger than a line may be."""
+    """1 GiB without a line end in 100 kB: skipped, reported, and no block is larger than a line may be."""
     path, packer = tmp_path / "bomb.zst", zstandard.ZstdCompressor(level=3)
     frame = packer.compressobj()
     with open(path, "wb") as file:
@@ -253,10 +253,10 @@ def test_a_frame_that_unpacks_to_a_thousand_times_its_size_is_never_in_memory_at
 
 
 def test_a_dump_that_is_cut_anywhere_but_between_two_frames_is_told(tmp_path: Path) -> None:
-    noise = random.Random(1).randbytes(150).replace(b"\n", b"x")  # is packed as it is, whatever ends in it
+    noise = random.Random(1).randbytes(150).replace(b"\n", b"x")  # cannot be compressed
     frames = [
         zstandard.compress(b"{1}\n" * 90),
-        struct.pack("<II", 0x184D2A50, 5) + b"hello",  # one that readers skip
+        struct.pack("<II", 0x184D2A50, 5) + b"hello",  # a skippable frame
         zstandard.ZstdCompressor(write_checksum=True).compress(noise),
         *map(zstandard.compress, (noise, b"", b"x" * 9_000 + b"\n")),
     ]
@@ -264,10 +264,10 @@ def test_a_dump_that_is_cut_anywhere_but_between_two_frames_is_told(tmp_path: Pa
     path = tmp_path / "cut.zst"
     for cut in range(len(data) + 1):
         path.write_bytes(data[:cut])
-        found = list(dumps.blocks(path))
-        told = [reason for block in found for _, reason, _ in block.faults]
-        assert told == ([] if cut in ends else ["unreadable from here on"]), cut
-        assert sum(block.ends.size for block in found) >= 90 * (cut >= len(frames[0])), cut
+        blocks = list(dumps.blocks(path))
+        reasons = [reason for block in blocks for _, reason, _ in block.faults]
+        assert reasons == ([] if cut in ends else ["unreadable from here on"]), cut
+        assert sum(block.ends.size for block in blocks) >= 90 * (cut >= len(frames[0])), cut
 
 
 @pytest.mark.parametrize("last", [b"", b"y" * 90, b"z" * 450], ids=["line", "open", "too-long"])
@@ -277,26 +277,26 @@ def test_lines_are_the_same_wherever_the_parts_of_a_dump_end(tmp_path, monkeypat
     monkeypatch.setattr(dumps, "_SPARE", 100)
     path = tmp_path / "RC.zst"
     path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in lines) + last))
-    wanted = [line for line in lines if len(line) < 400] + [last] * (0 < len(last) < 400)
+    expected = [line for line in lines if len(line) < 400] + [last] * (0 < len(last) < 400)
     for size in range(30, 300):
         monkeypatch.setattr(dumps, "_BLOCK", size)
-        read, faults = list[bytes](), list[str]()
-        for block in dumps.blocks(path):  # a block's bytes hold until the next is asked for
-            read += block.lines(np.arange(block.ends.size))
+        lines_read, faults = list[bytes](), list[str]()
+        for block in dumps.blocks(path):  # a block's bytes are valid until the next is requested
+            lines_read += block.lines(np.arange(block.ends.size))
             faults += [reason for _, reason, _ in block.faults]
-        assert read == wanted and faults == ["line too long"] * (1 + (len(last) > 400)), size
+        assert lines_read == expected and faults == ["line too long"] * (1 + (len(last) > 400)), size
 
 
 def test_a_block_holds_until_the_next_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dumps, "_BLOCK", 50)  # a line each
+    monkeypatch.setattr(dumps, "_BLOCK", 50)  # one line each
     path = tmp_path / "RC.zst"
     lines = [f"{n:040}".encode() for n in range(30)]
     path.write_bytes(zstandard.compress(b"".join(line + b"\n" for line in lines)))
-    read = list[bytes]()
+    lines_read = list[bytes]()
     for block in dumps.blocks(path):
-        time.sleep(0.005)  # all that are unpacked ahead are by now
-        read += block.lines(np.arange(block.ends.size))
-    assert read == lines
+        time.sleep(0.005)  # by now, all blocks of the read-ahead are unpacked
+        lines_read += block.lines(np.arange(block.ends.size))
+    assert lines_read == lines
 
 
 def test_a_packed_table_that_never_ends_is_refused(tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ def test_a_packed_table_that_never_ends_is_refused(tmp_path: Path) -> None:
         imdb_titles.read(path)
 
 
-# ---- what people and sites say besides
+# ---- removal requests, and answers of sites
 
 
 @CALM
@@ -320,8 +320,8 @@ def test_every_wish_to_be_removed_is_read_or_refused_in_a_line(tmp_path: Path, r
     except SafeRecError as fault:
         assert "removals.csv" in str(fault)
         return
-    named = {value for _, value in (*wishes.ids, *wishes.authors)}
-    assert {row.get("source_id", "").strip() for row in rows} - {""} <= named  # nobody's wish is passed by
+    requested = {value for _, value in (*wishes.ids, *wishes.authors)}
+    assert {row.get("source_id", "").strip() for row in rows} - {""} <= requested  # no request is overlooked
 
 
 FOUND = {"items": [{"id": 7, "name": "Alien", "releaseYear": "1979", "itemType": {"name": "Movie"}}]}

@@ -1,4 +1,4 @@
-"""Which source a table is for: told by its header, for whoever names another one."""
+"""A table's header tells which source reads it, if the user named another one."""
 
 import gzip
 import shlex
@@ -25,16 +25,16 @@ TABLES = {
 @pytest.mark.parametrize("source", TABLES)
 def test_a_table_is_known_by_its_columns(tmp_path, source):
     path = file(tmp_path, "some.csv.gz", gzip.compress(TABLES[source].encode()))
-    found = headers.others(Source.ddd, path)
-    assert found[0].source == source and headers.others(source, path) == []
-    assert headers.advice(found, path).endswith(f": `saferec-build catalog add {source} {path}`")
+    matches = headers.others(Source.ddd, path)
+    assert matches[0].source == source and headers.others(source, path) == []
+    assert headers.advice(matches, path).endswith(f": `saferec-build catalog add {source} {path}`")
 
 
 def test_a_table_of_clear_answers_is_told_by_any_of_its_questions(tmp_path):
-    """Under another source's name it was refused, and `ddd` was not named."""
+    """With another source's name it was refused, and `ddd` was not suggested."""
     path = file(tmp_path, "dog.csv", "title,year,Clear Yes: Does the dog die,Clear No: Does the dog die\n")
-    found = headers.others(Source.warnings, path)
-    assert headers.advice(found, path) == (
+    matches = headers.others(Source.warnings, path)
+    assert headers.advice(matches, path) == (
         f"this file has Clear Yes: Does the dog die: `saferec-build catalog add ddd {path}`"
     )
     assert headers.others(Source.ddd, path) == []
@@ -48,12 +48,12 @@ def test_what_is_no_table_is_no_other_sources(tmp_path):
 
 def test_the_advice_can_be_pasted(tmp_path):
     path = file(tmp_path, "my warn.csv", VOTES)
-    words = headers.advice(headers.others(Source.csv, path), path).split("`")[1]
-    assert shlex.split(words) == ["saferec-build", "catalog", "add", "warnings", str(path)]
+    command = headers.advice(headers.others(Source.csv, path), path).split("`")[1]
+    assert shlex.split(command) == ["saferec-build", "catalog", "add", "warnings", str(path)]
 
 
 def test_no_line_is_read_whole_to_tell_what_it_is(tmp_path, monkeypatch):
-    """A file of 60 MB in one line was held in memory as one row of a table."""
+    """A file of 60 MB in one line was kept in memory as one row of a table."""
     monkeypatch.setattr(sources, "LONGEST", 2**16)
     long = file(tmp_path, "long.csv", VOTES.rstrip() + "," * 2**17)
     assert headers.others(Source.csv, long) == []

@@ -22,54 +22,54 @@ MAP = {"messages": "dialog", "id": "n", "user": "who"}
 
 def test_hub_rows_with_a_column_map():
     odd = [CHAT | {"dialog": None}, CHAT | {"dialog": [{"from": "robot", "value": "x"}]}, CHAT | {"n": [1]}]
-    found = hf.of_rows("hf:ns/chats", [CHAT, *odd], MAP)
-    assert said(found.rows) == [[("seeker", "A calm film?", []), ("recommender", "Heat", [])]]
-    row = found.rows.row(0, named=True)
+    result = hf.of_rows("hf:ns/chats", [CHAT, *odd], MAP)
+    assert said(result.rows) == [[("seeker", "A calm film?", []), ("recommender", "Heat", [])]]
+    row = result.rows.row(0, named=True)
     assert (row["source"], row["source_id"], row["seeker"], row["place"]) == ("hf:ns/chats", "7", "ann", "chats:1")
-    assert found.drops["reason"].to_list() == ["wrong type"] * 3
+    assert result.drops["reason"].to_list() == ["wrong type"] * 3
     with pytest.raises(UsageError, match="expected OURS=THEIRS"):
         hf.columns(["dialog"])
 
 
 def test_the_cells_of_a_csv_hold_their_lists_as_json(cli, workspace, tmp_path):
-    """No CSV gave a conversation: a cell of it is text, and only lists were taken."""
+    """No CSV gave a conversation: its cells are text, and only lists were accepted."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
     with (tmp_path / "chats.csv").open("w", newline="") as file:
-        out = csv.writer(file)
-        out.writerow(["id", "messages", "accepted"])
-        out.writerow(["a", json.dumps(CHAT["dialog"]), '["Heat (1995)"]'])
-        out.writerow(["b", "hello", ""])
-    ran = cli("mine", "hf", tmp_path / "chats.csv", "-C", workspace.root, "--json").json
-    assert (ran["added"], ran["dropped"]) == (1, {"wrong type": 1})
+        writer = csv.writer(file)
+        writer.writerow(["id", "messages", "accepted"])
+        writer.writerow(["a", json.dumps(CHAT["dialog"]), '["Heat (1995)"]'])
+        writer.writerow(["b", "hello", ""])
+    summary = cli("mine", "hf", tmp_path / "chats.csv", "-C", workspace.root, "--json").json
+    assert (summary["added"], summary["dropped"]) == (1, {"wrong type": 1})
     assert store.read(workspace, tables.CONVERSATIONS)["accepted"].to_list() == [["title:Heat (1995)"]]
 
 
 def test_typed_columns_of_the_hub_hold_times_and_things_that_nobody_asked_for():
-    when = datetime(2024, 5, 1, 12, tzinfo=UTC)
-    found = hf.of_rows("hf:ns/chats", [CHAT | {"time": when, "picture": b"\x89PNG"}], MAP)
-    assert (found.rows["time"].to_list(), found.drops.height) == ([when], 0)
+    time = datetime(2024, 5, 1, 12, tzinfo=UTC)
+    result = hf.of_rows("hf:ns/chats", [CHAT | {"time": time, "picture": b"\x89PNG"}], MAP)
+    assert (result.rows["time"].to_list(), result.drops.height) == ([time], 0)
 
 
 def test_a_local_dataset_through_the_command(cli, workspace, tmp_path):
     datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     datasets.Dataset.from_list([CHAT | {"n": n} for n in range(3)]).save_to_disk(tmp_path / "chats")
-    words = [w for ours, theirs in MAP.items() for w in ("--column", f"{ours}={theirs}")]
-    told = cli("mine", "hf", tmp_path / "chats", *words, "-C", workspace.root, "--json")
-    assert told.code == 0, told.err
-    assert (told.json["in"], told.json["added"]) == (3, 3)
+    options = [w for ours, theirs in MAP.items() for w in ("--column", f"{ours}={theirs}")]
+    result = cli("mine", "hf", tmp_path / "chats", *options, "-C", workspace.root, "--json")
+    assert result.code == 0, result.err
+    assert (result.json["in"], result.json["added"]) == (3, 3)
     rows = store.read(workspace, tables.CONVERSATIONS)
-    assert rows["source"].unique().to_list() == ["hf:chats"]  # no folder of this machine
+    assert rows["source"].unique().to_list() == ["hf:chats"]  # no path of this machine
     wrong = cli("mine", "hf", tmp_path / "chats", "-C", workspace.root)
     assert wrong.code == 1 and "no column 'messages'" in wrong.err and "--column" in wrong.err
-    typed = ("--column", "messages=dialog", "--column", "user=whom", "-C", workspace.root)  # a slip: nobody had a name
-    wrong = cli("mine", "hf", tmp_path / "chats", *typed)
+    slip = ("--column", "messages=dialog", "--column", "user=whom", "-C", workspace.root)  # all users were unnamed
+    wrong = cli("mine", "hf", tmp_path / "chats", *slip)
     assert wrong.code == 1 and "no column 'whom', found dialog, n, who: " in wrong.err and "user=NAME" in wrong.err
-    wrong = cli("mine", "messages", tmp_path / "chats", *typed)
+    wrong = cli("mine", "messages", tmp_path / "chats", *slip)
     assert wrong.code == 1 and "--column is for `mine hf`" in wrong.err
 
 
 def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
-    """Ids that count from 0 in each split: the rows of one took the place of the other's, in silence."""
+    """Ids that count from 0 in each split: the rows of one split silently replaced those of the other."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
 
     def mined(name, *texts):
@@ -80,24 +80,24 @@ def test_ids_of_another_split_replace_nothing(cli, workspace, tmp_path):
         return cli("mine", "hf", path, "-C", workspace.root)
 
     assert mined("a", "A calm film?", "A loud one?").code == 0
-    wrong = mined("b", "Which comedy is good?", "Is there a western?")
-    assert wrong.code == 1 and "2 of 2 ids are known from hf:train.jsonl, with wholly other words" in wrong.err
-    assert "--column id=NAME" in wrong.err and store.read(workspace, tables.CONVERSATIONS).height == 2
-    both = cli("mine", "hf", tmp_path / "a/train.jsonl", tmp_path / "b/train.jsonl", "-C", workspace.root)
-    assert both.code == 1 and "with wholly other words" in both.err  # in one command, too
-    assert mined("a", "A calm film?", "A very loud one?").code == 0  # a row that changed is a revision
+    refused = mined("b", "Which comedy is good?", "Is there a western?")
+    assert refused.code == 1 and "2 of 2 ids are known from hf:train.jsonl, with wholly other words" in refused.err
+    assert "--column id=NAME" in refused.err and store.read(workspace, tables.CONVERSATIONS).height == 2
+    together = cli("mine", "hf", tmp_path / "a/train.jsonl", tmp_path / "b/train.jsonl", "-C", workspace.root)
+    assert together.code == 1 and "with wholly other words" in together.err  # also in a single command
+    assert mined("a", "A calm film?", "A very loud one?").code == 0  # a changed row is a revision
     assert store.read(workspace, tables.CONVERSATIONS).height == 3
 
 
 def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace, tmp_path):
-    """Of halves of a real file 16 % of the talks had a word of greeting in common, and all were replaced."""
+    """In two halves of a real file 16 % of the conversations shared a greeting, and all of them were replaced."""
     pytest.importorskip("datasets", reason=NO_DATASETS)
-    for name, about in (("a", ("calm", "loud")), ("b", ("western", "comedy"))):
+    for name, topics in (("a", ("calm", "loud")), ("b", ("western", "comedy"))):
         path = tmp_path / name / "train.jsonl"
         path.parent.mkdir()
-        said = [["Hi!", f"A {one} film?", f"Have you seen a {one} one?"] for one in about]
+        conversations = [["Hi!", f"A {topic} film?", f"Have you seen a {topic} one?"] for topic in topics]
         roles = ("user", "assistant", "user")
-        talks = [[{"role": r, "content": t} for r, t in zip(roles, texts, strict=True)] for texts in said]
+        talks = [[{"role": r, "content": t} for r, t in zip(roles, texts, strict=True)] for texts in conversations]
         path.write_text("\n".join(json.dumps({"id": n, "messages": talk}) for n, talk in enumerate(talks)))
     assert cli("mine", "hf", tmp_path / "a/train.jsonl", "-C", workspace.root).code == 0
     assert cli("mine", "hf", tmp_path / "b/train.jsonl", "-C", workspace.root).code == 1
@@ -109,16 +109,16 @@ def test_a_greeting_in_common_makes_no_revision_of_another_split(cli, workspace,
 def test_a_file_that_is_no_dataset_is_one_line_and_no_name_on_the_hub(
     cli, workspace, tmp_path, monkeypatch, name, told
 ):
-    """`chats.txt` was looked for on the Hub as a dataset called txt."""
+    """`chats.txt` was searched on the Hub as a dataset called txt."""
     datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     (tmp_path / name).write_text("")
-    ran = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
-    assert (ran.code, told in ran.err, ran.err.count("\n")) == (1, True, 1), ran.err
+    result = cli("mine", "hf", tmp_path / name, "-C", workspace.root)
+    assert (result.code, told in result.err, result.err.count("\n")) == (1, True, 1), result.err
 
 
 def test_the_folder_one_stands_in_and_one_of_several_shapes(cli, workspace, tmp_path, monkeypatch):
-    """Of `.` the library said "dataset_name should be specified", of two shapes "An error occurred"."""
+    """For `.` the library reported "dataset_name should be specified", for two shapes "An error occurred"."""
     datasets = pytest.importorskip("datasets", reason=NO_DATASETS)
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     folder = tmp_path / "chats"
@@ -128,8 +128,8 @@ def test_the_folder_one_stands_in_and_one_of_several_shapes(cli, workspace, tmp_
     assert cli("mine", "hf", ".", "-C", workspace.root).code == 0
     assert store.read(workspace, tables.CONVERSATIONS)["source"].to_list() == ["hf:chats"]
     (folder / "b.jsonl").write_text('{"other": 1}\n')
-    ran = cli("mine", "hf", folder, "-C", workspace.root)
-    assert (ran.code, ran.err.count("\n")) == (1, 1) and "of several shapes, some with messages, others with" in ran.err
+    run = cli("mine", "hf", folder, "-C", workspace.root)
+    assert (run.code, run.err.count("\n")) == (1, 1) and "of several shapes, some with messages, others with" in run.err
 
 
 @pytest.mark.parametrize("where", ["../secret.jsonl", "sub/../../secret.jsonl", "{there}"])
@@ -148,11 +148,11 @@ def test_the_card_of_a_folder_reads_no_file_beside_it_and_nothing_raw_stays(
     folder = tmp_path / "chats"
     (folder / "sub").mkdir(parents=True)
     (folder / "data.jsonl").write_text(line)
-    words = ("mine", "hf", folder, "-C", workspace.root)
-    assert cli(*words).code == 0
-    left = [path for place in (cache, tmp_path / "tmp") for path in place.rglob("*") if path.is_file()]
-    assert not [path for path in left if b"canary-4711" in path.read_bytes()]
-    given = where.format(there=tmp_path / "secret.jsonl")
-    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {given}\n---\n")
-    ran = cli(*words)
-    assert (ran.code, ran.err.count("\n"), "which is not in it" in ran.err) == (1, 1, True), ran.err
+    command = ("mine", "hf", folder, "-C", workspace.root)
+    assert cli(*command).code == 0
+    files = [path for place in (cache, tmp_path / "tmp") for path in place.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"canary-4711" in path.read_bytes()]
+    target = where.format(there=tmp_path / "secret.jsonl")
+    (folder / "README.md").write_text(f"---\nconfigs:\n- config_name: default\n  data_files: {target}\n---\n")
+    result = cli(*command)
+    assert (result.code, result.err.count("\n"), "which is not in it" in result.err) == (1, 1, True), result.err

@@ -31,15 +31,15 @@ def test_imdb_titles(tmp_path, zipped):
         ("tt0000006", "movie", "too few"),
         title("tt0000007", "movie", "Am\xe9lie", "A", "2001"),
     )
-    text = basics(*rows).encode("latin1") + b"\n"  # a blank line is nothing
+    text = basics(*rows).encode("latin1") + b"\n"  # a blank line is ignored
     path = file(tmp_path, "title.basics.tsv", gzip.compress(text) if zipped else b"\xef\xbb\xbf" + text)
-    read = imdb_titles.read(path)
-    assert read.rows.select("source_id", "domain", "title", "year", "refs", "aliases", "genres").rows() == [
+    result = imdb_titles.read(path)
+    assert result.rows.select("source_id", "domain", "title", "year", "refs", "aliases", "genres").rows() == [
         ("tt0110877", "film", "The Postman", 1994, ["imdb:tt0110877"], ["Il postino"], ["Comedy", "Drama"]),
         ("tt0903747", "series", "Breaking Bad", 2008, ["imdb:tt0903747"], [], ["Drama"]),
         ("tt0000001", "film", 'A "quoted', None, ["imdb:tt0000001"], [], []),
     ]
-    assert sorted(read.drops.select("place", "reason", "detail").rows()) == [
+    assert sorted(result.drops.select("place", "reason", "detail").rows()) == [
         ("title.basics.tsv tvEpisode", "no film or series", "2 of tvEpisode"),
         ("title.basics.tsv:10", "wrong number of fields", "found 3, expected 9 between tabs"),
         ("title.basics.tsv:11", "not UTF-8", ""),
@@ -58,6 +58,6 @@ def test_imdb_titles(tmp_path, zipped):
 
 
 def test_half_a_gzip_file_is_one_line(tmp_path):
-    whole = gzip.compress(basics(*(title(f"tt{n}", "movie", f"Film {n}", "x", "1999") for n in range(1, 999))).encode())
+    data = gzip.compress(basics(*(title(f"tt{n}", "movie", f"Film {n}", "x", "1999") for n in range(1, 999))).encode())
     with pytest.raises(SourceError, match="cut or no gzip file"):
-        imdb_titles.read(file(tmp_path, "half.tsv.gz", whole[: len(whole) // 2]))
+        imdb_titles.read(file(tmp_path, "half.tsv.gz", data[: len(data) // 2]))

@@ -7,8 +7,8 @@ from tests.worlds.dialogues import TALK, said, tsv
 def test_inspired_sentences_of_a_turn_are_one_turn(tmp_path):
     path = tmp_path / "dev.tsv"
     path.write_text(tsv([*TALK, ("d1", "x", "SEEKER", 2, "bad number", ""), ("d2", 2, "ROBOT", 1, "?", "")]))
-    found = inspired.read(path)
-    assert said(found.rows) == [
+    result = inspired.read(path)
+    assert said(result.rows) == [
         [
             ("recommender", "Hello!", []),
             ("seeker", 'Hi, my son Ethan and I want a calm film. We liked "Up"', ["title:Up (2009)"]),
@@ -16,12 +16,12 @@ def test_inspired_sentences_of_a_turn_are_one_turn(tmp_path):
         ],
         [("seeker", "Anything?", [])],
     ]
-    first = found.rows.row(0, named=True)
-    assert (first["source_id"], first["place"], first["domain"]) == ("d1", "dev.tsv:2", "film")
-    assert (first["recommended"], first["accepted"]) == (["title:Heat (1995)", "title:Ronin (1998)"], [])
-    assert first["seen"] == ["title:Up (2009)"]
+    row = result.rows.row(0, named=True)
+    assert (row["source_id"], row["place"], row["domain"]) == ("d1", "dev.tsv:2", "film")
+    assert (row["recommended"], row["accepted"]) == (["title:Heat (1995)", "title:Ronin (1998)"], [])
+    assert row["seen"] == ["title:Up (2009)"]
     left_out = [("dev.tsv:7", "not a number"), ("dev.tsv:8", "unknown speaker")]
-    assert found.drops.select("place", "reason").rows() == left_out
+    assert result.drops.select("place", "reason").rows() == left_out
 
 
 def test_no_word_of_a_line_that_slipped_stands_in_a_drop(tmp_path):

@@ -1,4 +1,4 @@
-"""The readers of published item and warning files: a round trip each, and what is odd is counted, never guessed."""
+"""The readers of published item and warning files: a round trip each; odd rows are counted, never guessed."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from saferec_builder.sources import (
 )
 from tests.worlds.catalog_files import BASICS, DESCRIBED, described, file
 
-# ---- what every reader survives
+# ---- faults that every reader survives
 
 READERS = {
     "movielens": (movielens.read, "movies.csv", "movieId,title,genres\n", '{n},"Film {n} (1999)",Drama\n'),
@@ -34,9 +34,9 @@ READERS = {
 
 
 def parts(read):
-    """(rows, drops) of a reader's answer, of both tables."""
-    reads = [read.items, read.warnings] if hasattr(read, "items") else [read]
-    return sum(r.rows.height for r in reads), [reason for r in reads for reason in r.drops["reason"]]
+    """Returns (number of rows, drop reasons) of a reader's result, of both tables."""
+    results = [read.items, read.warnings] if hasattr(read, "items") else [read]
+    return sum(r.rows.height for r in results), [reason for r in results for reason in r.drops["reason"]]
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -53,20 +53,20 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path, name):
 def test_the_same_row_twice_counts_once(tmp_path, name):
     reader, filename, header, row = READERS[name]
     rows, _ = parts(reader(file(tmp_path, filename, header + row.format(n=1))))
-    twice, drops = parts(reader(file(tmp_path, filename, header + row.format(n=1) * 2)))
-    again = {"movielens": {"same id"}, "esrb": {"same id", "same statement"}, "imdb": {"same id"}}
-    again |= {source: {"same id"} for source in ("csv", "demo")}
-    assert twice == rows and set(drops) == again.get(name, {"same statement"})
+    doubled, drops = parts(reader(file(tmp_path, filename, header + row.format(n=1) * 2)))
+    reasons = {"movielens": {"same id"}, "esrb": {"same id", "same statement"}, "imdb": {"same id"}}
+    reasons |= {source: {"same id"} for source in ("csv", "demo")}
+    assert doubled == rows and set(drops) == reasons.get(name, {"same statement"})
 
 
 def test_rows_of_a_file_are_counted_beside_what_they_make(tmp_path):
-    """Three rows with two statements, with one that was never heard, and with nothing: no sum of both says how many."""
+    """Rows with two statements, with an unknown one, and with none: rows and drops do not add up to the rows read."""
     text = "imdb,sex,violence\ntt1,Mild,None\ntt2,odd,Mild\ntt3,,\n"
-    read = parent_guide.read(file(tmp_path, "g.csv", text))
-    assert (read.rows.height, read.drops.height, read.figures["rows_read"]) == (3, 2, 3)
-    # a remark on the header is no row
-    read = warnings_csv.read(file(tmp_path, "w.csv", "imdb,topic,yes,no,mood\ntt1,Does the dog die,1,2,sad\n"))
-    assert (read.rows.height, read.drops.height, read.figures["rows_read"]) == (1, 1, 1)
+    result = parent_guide.read(file(tmp_path, "g.csv", text))
+    assert (result.rows.height, result.drops.height, result.figures["rows_read"]) == (3, 2, 3)
+    # a drop about the header is no row
+    result = warnings_csv.read(file(tmp_path, "w.csv", "imdb,topic,yes,no,mood\ntt1,Does the dog die,1,2,sad\n"))
+    assert (result.rows.height, result.drops.height, result.figures["rows_read"]) == (1, 1, 1)
 
 
 @pytest.mark.parametrize("name", [n for n in READERS if n != "demo"])
@@ -83,11 +83,11 @@ def test_a_wrong_delimiter_and_a_missing_column_are_one_line(tmp_path, name):
 def test_a_line_of_a_hundred_megabytes_costs_one_row(tmp_path, name):
     reader, filename, header, row = READERS[name]
     path = tmp_path / filename
-    with path.open("w") as out:
-        out.write(header + row.format(n=1))
+    with path.open("w") as stream:
+        stream.write(header + row.format(n=1))
         for _ in range(100):
-            out.write("x" * 2**20)
-        out.write("\n" + row.format(n=2))
+            stream.write("x" * 2**20)
+        stream.write("\n" + row.format(n=2))
     rows, drops = parts(reader(path))
     assert rows == parts(reader(file(tmp_path, filename, header + row.format(n=1) + row.format(n=2))))[0]
     assert len(drops) == 1

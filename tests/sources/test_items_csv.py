@@ -1,4 +1,4 @@
-"""Items of one's own as CSV."""
+"""A user's own items as CSV."""
 
 import pytest
 
@@ -16,67 +16,67 @@ LEFT_OUT = {  # and why
 
 
 def test_csv_items(tmp_path):
-    good = (
+    valid = (
         "film,Alien,1979,tt0078748 tmdb:348,Alien 1|Le 8e passager,In space.,horror",
         *("game,Tetris,,,,,", "film,Heat (1995),,,,,", "film,short", ""),
     )
-    text = "\n".join(("domain,title,year,ids,aliases,plot,genres", *good, *LEFT_OUT)).encode("latin1")
-    read = items_csv.read(file(tmp_path, "own.csv", text))
-    assert read.rows.select("source_id", "title", "year", "refs", "aliases", "plot").rows() == [
+    text = "\n".join(("domain,title,year,ids,aliases,plot,genres", *valid, *LEFT_OUT)).encode("latin1")
+    result = items_csv.read(file(tmp_path, "own.csv", text))
+    assert result.rows.select("source_id", "title", "year", "refs", "aliases", "plot").rows() == [
         ("imdb:tt0078748", "Alien", 1979, ["imdb:tt0078748", "tmdb:348"], ["Alien 1", "Le 8e passager"], "In space."),
         ("game:tetris:", "Tetris", None, [], [], None),
         ("film:heat:1995", "Heat", 1995, [], [], None),
         ("film:short:", "short", None, [], [], None),
     ]
     left_out = [(f"own.csv:{n}", why) for n, why in enumerate(LEFT_OUT.values(), 7)]  # the sixth is blank
-    assert read.drops.select("place", "reason").rows() == left_out
+    assert result.drops.select("place", "reason").rows() == left_out
 
 
 def test_an_imdb_column_is_an_id_as_in_every_table_of_warnings(tmp_path):
-    """`IMDB: did you mean id?` was the advice, and what was so renamed joined nothing."""
+    """The advice was `IMDB: did you mean id?`, but a column renamed so joined nothing."""
     rows = ("film,Alien,1979,tt0078748,", "film,Heat,1995,,tmdb:949", "film,Up,2009,1049413,tmdb:14160")
-    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("Domain,Title,Year,IMDB,Ids", *rows))))
-    assert read.rows["refs"].to_list()[:2] == [["imdb:tt0078748"], ["tmdb:949"]]
-    assert read.rows["refs"][2].to_list() == ["imdb:tt1049413", "tmdb:14160"] and read.drops.is_empty()
+    result = items_csv.read(file(tmp_path, "own.csv", "\n".join(("Domain,Title,Year,IMDB,Ids", *rows))))
+    assert result.rows["refs"].to_list()[:2] == [["imdb:tt0078748"], ["tmdb:949"]]
+    assert result.rows["refs"][2].to_list() == ["imdb:tt1049413", "tmdb:14160"] and result.drops.is_empty()
 
 
 def test_a_description_is_a_plot(tmp_path):
-    read = items_csv.read(file(tmp_path, "own.csv", "domain,title,year,description\nfilm,Alien,1979,In space.\n"))
-    assert read.rows["plot"].to_list() == ["In space."]
+    result = items_csv.read(file(tmp_path, "own.csv", "domain,title,year,description\nfilm,Alien,1979,In space.\n"))
+    assert result.rows["plot"].to_list() == ["In space."]
 
 
 def test_a_quote_that_nobody_closes_costs_the_lines_that_it_takes_and_not_the_run(tmp_path):
     text = 'domain,title,year\nfilm,Alien,1979\nfilm,"open,1980\n' + "x" * 1_100_000 + "\nfilm,Heat,1995\n"
-    read = items_csv.read(file(tmp_path, "own.csv", text))
-    assert read.rows["title"].to_list() == ["Alien", "Heat"]
-    assert read.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
+    result = items_csv.read(file(tmp_path, "own.csv", text))
+    assert result.rows["title"].to_list() == ["Alien", "Heat"]
+    assert result.drops.select("place", "reason").rows() == [("own.csv:3", "not CSV"), ("own.csv:4", "not CSV")]
 
 
 def test_a_column_that_is_not_read_is_named(tmp_path):
-    """`Genres` is one that is read, whatever its case; a misspelt one and one's own are told, in one row of drops."""
+    """`Genres` is read in any case; a misspelt column and an unknown one are reported, in one row of drops."""
     text = "domain,title,year,Genres,alias,shelf\nfilm,Alien,1979,horror,A,7\n"
-    read = items_csv.read(file(tmp_path, "own.csv", text))
-    assert read.rows.select("genres", "aliases").row(0) == (["horror"], [])
-    says = "alias, shelf: did you mean aliases? expected one of id, imdb, ids, aliases, genres, plot, description"
-    assert read.drops.select("place", "reason", "detail").rows() == [("own.csv:1", "column not read", says)]
+    result = items_csv.read(file(tmp_path, "own.csv", text))
+    assert result.rows.select("genres", "aliases").row(0) == (["horror"], [])
+    message = "alias, shelf: did you mean aliases? expected one of id, imdb, ids, aliases, genres, plot, description"
+    assert result.drops.select("place", "reason", "detail").rows() == [("own.csv:1", "column not read", message)]
 
 
 def test_commas_part_ids_and_genres_but_no_aliases(tmp_path):
     """An id that ends with a comma would match nothing; "The Good, the Bad" is one title."""
     rows = 'film,Alien,1979,"imdb:tt0078748, tmdb:348","horror, drama","Good, Bad;Ugly"\n'
-    read = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year,ids,genres,aliases\n{rows}"))
-    told = (["imdb:tt0078748", "tmdb:348"], ["horror", "drama"], ["Good, Bad", "Ugly"])
-    assert read.rows.select("refs", "genres", "aliases").row(0) == told
+    result = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year,ids,genres,aliases\n{rows}"))
+    expected = (["imdb:tt0078748", "tmdb:348"], ["horror", "drama"], ["Good, Bad", "Ugly"])
+    assert result.rows.select("refs", "genres", "aliases").row(0) == expected
 
 
 def test_a_year_behind_the_title_is_no_part_of_it(tmp_path):
-    """Where it is another one than the year beside it, nothing is guessed: "2012 (2009)" may be called so."""
+    """If it differs from the year column, nothing is guessed: "2012 (2009)" may be the real title."""
     rows = "film,Pari (1995),1995\nfilm,Alien (1979),1986\n"
-    read = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year\n{rows}"))
-    assert read.rows.select("title", "year").rows() == [("Pari", 1995), ("Alien (1979)", 1986)]
+    result = items_csv.read(file(tmp_path, "own.csv", f"domain,title,year\n{rows}"))
+    assert result.rows.select("title", "year").rows() == [("Pari", 1995), ("Alien (1979)", 1986)]
 
 
-SPREADSHEETS = {  # as they are saved by Excel and LibreOffice
+SPREADSHEETS = {  # as saved by Excel and LibreOffice
     "semicolons": '\ufeffDomain;Title;Year;Plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
     "sep line": 'sep=;\r\ndomain;title;year;plot\r\nfilm;Amélie;2001;"In Paris,\r\nin love"\r\n'.encode(),
     "unicode text": 'DOMAIN\tTITLE\tYEAR\tPLOT\r\nfilm\tAmélie\t2001\t"In Paris,\r\nin love"\r\n'.encode("utf-16"),
@@ -86,51 +86,53 @@ SPREADSHEETS = {  # as they are saved by Excel and LibreOffice
 
 @pytest.mark.parametrize("name", SPREADSHEETS)
 def test_what_a_spreadsheet_saves_is_read(tmp_path, name):
-    read = items_csv.read(file(tmp_path, "own.csv", SPREADSHEETS[name]))
-    assert read.rows.select("title", "year", "plot").rows() == [("Amélie", 2001, "In Paris,\r\nin love")]
-    assert read.drops["reason"].to_list() == ["too many fields"] * (name == "commas")
+    result = items_csv.read(file(tmp_path, "own.csv", SPREADSHEETS[name]))
+    assert result.rows.select("title", "year", "plot").rows() == [("Amélie", 2001, "In Paris,\r\nin love")]
+    assert result.drops["reason"].to_list() == ["too many fields"] * (name == "commas")
 
 
 def test_an_old_code_page_is_left_out_with_its_remedy(tmp_path):
-    read = items_csv.read(file(tmp_path, "own.csv", "domain;title;year\nfilm;Amélie;2001\n".encode("cp1252")))
-    (drop,) = read.drops.to_dicts()
-    assert read.rows.is_empty() and drop["reason"] == "not UTF-8" and "save the file as CSV in UTF-8" in drop["detail"]
+    table = items_csv.read(file(tmp_path, "own.csv", "domain;title;year\nfilm;Amélie;2001\n".encode("cp1252")))
+    (drop,) = table.drops.to_dicts()
+    assert table.rows.is_empty() and drop["reason"] == "not UTF-8" and "save the file as CSV in UTF-8" in drop["detail"]
 
 
 def test_a_row_under_the_id_of_another_work_is_kept_and_told(tmp_path):
-    """A slip in an id: 73 works of a table of 2,000 were dropped as `same id`. A row that says nothing new still is."""
+    """A slip in an id: 73 works of a table of 2,000 were dropped as `same id`. Rows with nothing new still are."""
     rows = (
         "film,Alien,1979,tt0078748",
         "film,Heat,1995,tt0078748",
         "film,ALIEN,,tt0078748",
         "film,Heat,1995,tt0078748",
     )
-    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,title,year,imdb", *rows))))
-    assert read.rows.select("source_id", "refs").rows() == [
+    table = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,title,year,imdb", *rows))))
+    assert table.rows.select("source_id", "refs").rows() == [
         ("imdb:tt0078748", ["imdb:tt0078748"]),
         ("film:heat:1995", ["imdb:tt0078748"]),
     ]
-    told = {place: (reason, detail) for place, reason, detail in read.drops.select("place", "reason", "detail").rows()}
-    assert told["own.csv:3"][0] == items_csv.SHARED and "is that of 'Alien' in line 2, too" in told["own.csv:3"][1]
-    assert told["own.csv:3"][1].endswith("(`catalog merges --conflicts`)")
-    assert read.drops.filter(reason="same id")["place"].to_list() == ["own.csv:4", "own.csv:5"]
+    drops = {
+        place: (reason, detail) for place, reason, detail in table.drops.select("place", "reason", "detail").rows()
+    }
+    assert drops["own.csv:3"][0] == items_csv.SHARED and "is that of 'Alien' in line 2, too" in drops["own.csv:3"][1]
+    assert drops["own.csv:3"][1].endswith("(`catalog merges --conflicts`)")
+    assert table.drops.filter(reason="same id")["place"].to_list() == ["own.csv:4", "own.csv:5"]
 
 
 def test_an_imdb_id_that_rows_of_unlike_titles_share_is_told(tmp_path):
-    """A slip in one cell made one film of Seven and Babe, which cleared it, and nothing was said."""
+    """A slip in one cell silently made one film of Seven and Babe, which cleared it."""
     rows = ("1,Seven,1995,tt0114369", "2,Babe,1995,tt0114369", "3,Se7en,1995,tt0114369", "4,Up,2009,tt1049413")
     rows = [f"film,{row}" for row in rows]
-    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,id,title,year,imdb", *rows))))
-    assert read.rows["source_id"].to_list() == ["1", "2", "3", "4"]
-    ((place, reason, detail),) = read.drops.select("place", "reason", "detail").rows()
+    result = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,id,title,year,imdb", *rows))))
+    assert result.rows["source_id"].to_list() == ["1", "2", "3", "4"]
+    ((place, reason, detail),) = result.drops.select("place", "reason", "detail").rows()
     assert (place, reason) == ("own.csv:3", items_csv.SHARED)
     assert detail.startswith("imdb:tt0114369 is that of 'Seven' in line 2, too: if they are two works, `catalog apart`")
 
 
 def test_an_id_of_ones_own_that_is_one_of_imdb_joins_as_such(tmp_path):
-    """Of a table full of ids it said "with external id: 0", and nothing joined it."""
+    """A table full of ids was reported as "with external id: 0", and joined nothing."""
     rows = ("film,Alien,1979,tt0078748", "film,Heat,1995,tmdb:949", "film,Up,2009,17", "film,Big,1988,shelf:9")
-    read = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,title,year,id", *rows))))
-    assert read.rows["refs"].to_list() == [["imdb:tt0078748"], ["tmdb:949"], [], []]
-    assert read.rows["source_id"].to_list() == ["tt0078748", "tmdb:949", "17", "shelf:9"]  # as they were
-    assert read.figures["with_external_id"] == 2
+    result = items_csv.read(file(tmp_path, "own.csv", "\n".join(("domain,title,year,id", *rows))))
+    assert result.rows["refs"].to_list() == [["imdb:tt0078748"], ["tmdb:949"], [], []]
+    assert result.rows["source_id"].to_list() == ["tt0078748", "tmdb:949", "17", "shelf:9"]  # unchanged
+    assert result.figures["with_external_id"] == 2

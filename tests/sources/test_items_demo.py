@@ -13,6 +13,6 @@ def test_demo_items(tmp_path):
         {"title": "C", "year": "1999", "domain": "film"},
         {"title": "D", "year": 1999, "domain": "opera"},
     ]
-    read = items_demo.read(file(tmp_path, "d.jsonl", "\n".join(map(json.dumps, rows))))
-    assert read.rows["source_id"].to_list() == ["game-paper-tide-2011", "own"]
-    assert read.drops["reason"].to_list() == ["wrong type", "unknown domain"]
+    result = items_demo.read(file(tmp_path, "d.jsonl", "\n".join(map(json.dumps, rows))))
+    assert result.rows["source_id"].to_list() == ["game-paper-tide-2011", "own"]
+    assert result.drops["reason"].to_list() == ["wrong type", "unknown domain"]

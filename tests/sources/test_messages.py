@@ -1,4 +1,4 @@
-"""Chat messages as JSON lines: the shapes that people have, and every shape that is none."""
+"""Chat messages as JSON lines: the usual shapes, and every invalid one."""
 
 import json
 from datetime import UTC, datetime
@@ -24,39 +24,39 @@ def test_a_whole_row(tmp_path):
         "accepted": ["imdb:tt0084787"],
         "seen": ["Aliens (1986)", "Untitled"],
     }
-    found = read(tmp_path, row)
-    made = found.rows.row(0, named=True)
-    assert [turn["role"] for turn in made["turns"]] == ["seeker", "recommender"]
-    assert made["turns"][1]["items"] == ["imdb:tt0084787", "title:Alien (1979)"]
-    assert made["recommended"] == ["imdb:tt0084787"]  # Alien was the seeker's word first
-    assert made["accepted"] == ["imdb:tt0084787"]
-    assert made["seen"] == ["title:Alien (1979)", "title:Aliens (1986)", "title:Untitled"]  # a title may lack a year
-    assert (made["source_id"], made["seeker"], made["domain"]) == ("a1", "u7", "film")
-    assert made["time"] == datetime(2024, 5, 1, 12, tzinfo=UTC)
-    assert read(tmp_path, row | {"time": "2024-05-01T12:00:00"}).rows["time"][0] == made["time"]  # without a zone: UTC
-    assert found.figures == {"system_messages_left_out": 1}
-    assert found.rows.schema == conversations.SCHEMA
+    result = read(tmp_path, row)
+    talk = result.rows.row(0, named=True)
+    assert [turn["role"] for turn in talk["turns"]] == ["seeker", "recommender"]
+    assert talk["turns"][1]["items"] == ["imdb:tt0084787", "title:Alien (1979)"]
+    assert talk["recommended"] == ["imdb:tt0084787"]  # the seeker named Alien first
+    assert talk["accepted"] == ["imdb:tt0084787"]
+    assert talk["seen"] == ["title:Alien (1979)", "title:Aliens (1986)", "title:Untitled"]  # a title may lack a year
+    assert (talk["source_id"], talk["seeker"], talk["domain"]) == ("a1", "u7", "film")
+    assert talk["time"] == datetime(2024, 5, 1, 12, tzinfo=UTC)
+    assert read(tmp_path, row | {"time": "2024-05-01T12:00:00"}).rows["time"][0] == talk["time"]  # without a zone: UTC
+    assert result.figures == {"system_messages_left_out": 1}
+    assert result.rows.schema == conversations.SCHEMA
 
 
 def test_openai_messages_without_an_id_are_named_by_what_they_say(tmp_path):
-    one = {"messages": [said("user", "A film, please"), said("assistant", "Heat (1995)")]}
+    plain = {"messages": [said("user", "A film, please"), said("assistant", "Heat (1995)")]}
     parts = {"messages": [said("user", [{"type": "text", "text": "A film, please"}]), said("assistant", "Heat (1995)")]}
-    other = {"messages": [said("user", "A game, please"), said("assistant", None), said("tool", "x")]}
-    found = read(tmp_path, one, parts, other)
-    ids = found.rows["source_id"].to_list()
+    game = {"messages": [said("user", "A game, please"), said("assistant", None), said("tool", "x")]}
+    result = read(tmp_path, plain, parts, game)
+    ids = result.rows["source_id"].to_list()
     assert ids[0] == ids[1] != ids[2]
-    assert found.rows["seeker"].to_list() == [None] * 3
-    assert found.figures == {"empty_messages_left_out": 1, "tool_messages_left_out": 1}
+    assert result.rows["seeker"].to_list() == [None] * 3
+    assert result.figures == {"empty_messages_left_out": 1, "tool_messages_left_out": 1}
 
 
 def test_a_blank_user_is_nobody(tmp_path):
-    """Else all whose cell is empty would be one person: of whoever stands in two splits only the latest is kept."""
+    """Otherwise all rows with an empty cell would be one person, of whom a release keeps only the latest split."""
     rows = [{"messages": [said("user", f"film {user}")], "user": user} for user in ("", " ", " u7 ", 7)]
     assert read(tmp_path, *rows).rows["seeker"].to_list() == [None, None, "u7", "7"]
 
 
 def test_a_blank_id_is_none(tmp_path):
-    """Else of all whose cell is empty one would stay, and the others be dropped as `same id`."""
+    """Otherwise only one row with an empty cell would stay, and the others would be dropped as `same id`."""
     rows = [{"messages": [said("user", text)], "id": name} for text, name in (("a", ""), ("b", " "), ("c", None))]
     bare = [{"messages": row["messages"]} for row in rows]
     ids = read(tmp_path, *rows).rows["source_id"].to_list()
@@ -64,11 +64,11 @@ def test_a_blank_id_is_none(tmp_path):
 
 
 def test_a_domain_is_one_that_items_have_and_never_what_somebody_said(tmp_path):
-    """For a request of the domain "movie" the baselines of an evaluation found no film: each answer was empty."""
-    words = ["film", " Game ", "", "movie", "my son Ethan was hurt"]
-    found = read(tmp_path, *({"messages": [said("user", f"hi {n}")], "domain": w} for n, w in enumerate(words)))
-    assert found.rows["domain"].to_list() == ["film", "game", None]
-    assert found.drops.select("reason", "detail").rows() == [
+    """For a request of the domain "movie" the baselines of an evaluation found no film, so each answer was empty."""
+    domains = ["film", " Game ", "", "movie", "my son Ethan was hurt"]
+    result = read(tmp_path, *({"messages": [said("user", f"hi {n}")], "domain": w} for n, w in enumerate(domains)))
+    assert result.rows["domain"].to_list() == ["film", "game", None]
+    assert result.drops.select("reason", "detail").rows() == [
         ("wrong domain", f"found {n} characters, expected one of film, series, game, or nothing") for n in (5, 21)
     ]
 
@@ -90,47 +90,47 @@ LEFT_OUT = (  # and why
 
 
 def test_what_is_no_conversation_is_left_out_with_its_reason(tmp_path):
-    whole = '{"messages": [{"role": "user", "content": "\\ud83d\\ude00"}]}'
-    found = read(tmp_path, *(row for row, _ in LEFT_OUT), whole)
-    places = [(f"chats.jsonl:{n}", why) for n, (_, why) in enumerate(LEFT_OUT, 1)]
-    assert found.drops.select("place", "reason").rows() == places
-    assert found.rows["turns"].to_list() == [[{"role": "seeker", "text": "😀", "items": []}]]  # both halves are a whole
+    emoji = '{"messages": [{"role": "user", "content": "\\ud83d\\ude00"}]}'
+    result = read(tmp_path, *(row for row, _ in LEFT_OUT), emoji)
+    places = [(f"chats.jsonl:{n}", reason) for n, (_, reason) in enumerate(LEFT_OUT, 1)]
+    assert result.drops.select("place", "reason").rows() == places
+    assert result.rows["turns"].to_list() == [[{"role": "seeker", "text": "😀", "items": []}]]  # both halves make one
 
 
 def test_a_drop_never_quotes_what_somebody_said(tmp_path):
-    found = read(tmp_path, {"messages": [said("user", "hi")], "seen": "my address is 5 Elm Street"})
-    assert "Elm" not in found.drops["detail"][0]
+    result = read(tmp_path, {"messages": [said("user", "hi")], "seen": "my address is 5 Elm Street"})
+    assert "Elm" not in result.drops["detail"][0]
     odd = [said("user", "hi", items=["imdb:5 Elm Street"])], [{"my name is Elm": 1}]
-    assert not read(tmp_path, *({"messages": one} for one in odd)).drops["detail"].str.contains("Elm").any()
-    # nor where `--column time=text` takes it for a time
+    assert not read(tmp_path, *({"messages": message} for message in odd)).drops["detail"].str.contains("Elm").any()
+    # nor if `--column time=text` uses it as a time
     times = ("5 Elm Street, 212-555-0187", "05/01/2024 9 am", "y" * 60)
-    told = read(tmp_path, *({"messages": HI, "time": text} for text in times)).drops["detail"]
-    assert told[2].startswith(f"found something like '{'x' * 40}' (x: a letter, 9: a digit), expected")
-    assert not told.str.contains("Elm|0187").any() and told[:2].str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
+    details = read(tmp_path, *({"messages": HI, "time": text} for text in times)).drops["detail"]
+    assert details[2].startswith(f"found something like '{'x' * 40}' (x: a letter, 9: a digit), expected")
+    assert not details.str.contains("Elm|0187").any() and details[:2].str.contains("9 xxx xxxxxx|99/99/9999 9 xx").all()
 
 
 def test_words_under_another_name_than_content_are_no_empty_messages(tmp_path):
-    """Every row was dropped as "no seeker text", and nothing said what the field is called."""
+    """Every row was dropped as "no seeker text", and no message named the expected field."""
     call = {"role": "assistant", "tool_calls": [{"id": "a"}]}
-    found = read(tmp_path, {"messages": [{"role": "user", "text": "hi"}]}, {"messages": [said("user", "hi"), call]})
-    assert found.drops["detail"].to_list() == ["messages.0.content is missing, found role, text"]
-    assert found.rows.height == 1  # a call of a tool has no words
+    result = read(tmp_path, {"messages": [{"role": "user", "text": "hi"}]}, {"messages": [said("user", "hi"), call]})
+    assert result.drops["detail"].to_list() == ["messages.0.content is missing, found role, text"]
+    assert result.rows.height == 1  # a tool call has no words
 
 
 def test_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "chats.jsonl"
-    good = b'{"messages": [{"role": "user", "content": "hi"}]}'
-    odd = b"\n\xff\xfe\n\n" + good.replace(b"hi", b"\xe9") + b"\r\n" + b"[" * 99_999
-    path.write_bytes(b"\xef\xbb\xbf" + good + odd)
-    found = messages.read(path)
-    assert found.rows.height == 1  # the mark at the file's head is no fault
-    assert found.drops["reason"].to_list() == ["not UTF-8", "not UTF-8", "not JSON"]
+    valid = b'{"messages": [{"role": "user", "content": "hi"}]}'
+    odd = b"\n\xff\xfe\n\n" + valid.replace(b"hi", b"\xe9") + b"\r\n" + b"[" * 99_999
+    path.write_bytes(b"\xef\xbb\xbf" + valid + odd)
+    result = messages.read(path)
+    assert result.rows.height == 1  # the byte order mark is no fault
+    assert result.drops["reason"].to_list() == ["not UTF-8", "not UTF-8", "not JSON"]
     path.write_bytes(b"")
     assert (messages.read(path).rows.height, messages.read(path).drops.height) == (0, 0)
 
 
 def test_no_depth_of_brackets_stops_a_run(tmp_path):
-    # one depth is read and cannot be written again: at 993 it was a traceback
+    # some depths can be read but not written again: at 993 this was a traceback
     path = tmp_path / "deep.jsonl"
     path.write_text("".join(f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}\n' for n in range(800, 1010)))
     assert set(messages.read(path).drops["reason"]) == {"wrong type", "not JSON"}

@@ -15,7 +15,7 @@ def movies(tmp_path, text, links=None):
 
 
 def test_movielens(tmp_path):
-    read = movies(
+    result = movies(
         tmp_path,
         "movieId,title,genres\n"
         '1,"Postman, The (Postino, Il) (1994)",Comedy|Drama\n'
@@ -27,33 +27,33 @@ def test_movielens(tmp_path):
         "5,a,b,c\n",
         "movieId,imdbId,tmdbId\n1,0110877,11010.0\n2,0105946,\n3,abc,5\n",
     )
-    assert read.rows.select("source_id", "title", "year", "refs", "genres").rows() == [
+    assert result.rows.select("source_id", "title", "year", "refs", "genres").rows() == [
         ("1", "Postman, The (Postino, Il)", 1994, ["imdb:tt0110877", "tmdb:11010"], ["Comedy", "Drama"]),
         ("2", "Babylon 5", None, ["imdb:tt0105946"], []),
         ("3", "Aliens", 1986, [], ["Horror"]),
         ("4", "(1995)", None, [], []),
     ]
-    assert sorted(read.drops.select("place", "reason").rows()) == [
+    assert sorted(result.drops.select("place", "reason").rows()) == [
         ("links.csv:4", "bad imdb id"),
         ("movies.csv:4", "no id"),
         ("movies.csv:6", "same id"),
         ("movies.csv:8", "too many fields"),
     ]
-    assert read.figures == {"with_external_id": 2, "without_year": 2}
+    assert result.figures == {"with_external_id": 2, "without_year": 2}
 
 
 def test_movielens_alone_and_as_a_file(tmp_path):
-    read = movies(tmp_path, "\ufeffmovieId,title,genres\r\n1,Alien (1979),Horror\r\n")
-    assert read.rows["refs"].to_list() == [[]]
-    assert movielens.read(tmp_path / "movies.csv").rows.equals(read.rows)
+    result = movies(tmp_path, "\ufeffmovieId,title,genres\r\n1,Alien (1979),Horror\r\n")
+    assert result.rows["refs"].to_list() == [[]]
+    assert movielens.read(tmp_path / "movies.csv").rows.equals(result.rows)
     with pytest.raises(UsageError, match="elsewhere: no such file"):
         movielens.read(tmp_path / "elsewhere")
-    others = {
+    broken = {
         "movieId:title:genres\n1:Alien (1979):x\n": "column 'movieId' is missing.*found movieId:title:genres",
         "movieId,genres\n1,x\n": "column 'title' is missing",
         "": "no header line",
         b"PK\x03\x04\x00\xff\xfe": "missing",
     }
-    for text, says in others.items():
-        with pytest.raises(SourceError, match=says):
+    for text, message in broken.items():
+        with pytest.raises(SourceError, match=message):
             movies(tmp_path, text)

@@ -1,4 +1,4 @@
-"""OpenDialKG's dialogues, under a name and a licence of their own."""
+"""OpenDialKG's dialogues, with their own source name and licence."""
 
 import json
 
@@ -11,7 +11,7 @@ def test_a_row_of_messages_is_of_opendialkg(tmp_path):
     path = tmp_path / "conversations.jsonl"
     row = {"id": "train-0", "messages": [said("user", "Like Home Alone?"), said("assistant", "Ferris Bueller")]}
     path.write_text(json.dumps(row) + "\n" + json.dumps({"id": "x"}) + "\n")
-    found = opendialkg.read(path)
-    assert found.rows.select("source", "source_id").rows() == [("opendialkg", "train-0")]
-    assert found.drops["source"].to_list() == ["opendialkg"]
+    result = opendialkg.read(path)
+    assert result.rows.select("source", "source_id").rows() == [("opendialkg", "train-0")]
+    assert result.drops["source"].to_list() == ["opendialkg"]
     assert licences.shares("opendialkg") == "text" and "NC" in licences.LICENCES["opendialkg"].name

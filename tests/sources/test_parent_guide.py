@@ -10,11 +10,11 @@ from tests.worlds.catalog_files import file
 
 
 def test_a_column_that_stands_twice_is_refused(tmp_path):
-    # the last one counted: Severe in one and None in the other gave severity 0, and a strong guide clears
+    # only the last one counted: Severe in one and None in the other gave severity 0, and a strong guide clears
     path = file(tmp_path, "g.csv", "title,year,violence,violence\nAlien,1979,Severe,None\n")
     with pytest.raises(SourceError, match="two columns are called 'violence'"):
         parent_guide.read(path)
-    blank = file(tmp_path, "own.csv", "domain,title,year,,\nfilm,Alien,1979,,\n")  # what spreadsheets leave at the end
+    blank = file(tmp_path, "own.csv", "domain,title,year,,\nfilm,Alien,1979,,\n")  # empty columns of a spreadsheet
     assert items_csv.read(blank).rows["title"].to_list() == ["Alien"]
 
 
@@ -24,10 +24,10 @@ OFFICIAL = 'imdb,Sex & Nudity,Violence & Gore,Profanity,"Alcohol, Drugs & Smokin
 @pytest.mark.parametrize("header", ["imdb,sex,violence,profanity,drugs,frightening\n", OFFICIAL])
 def test_parent_guide(tmp_path, header):
     text = header + "tt0078748,None,Severe,mild,,MODERATE\ntt0113277,None,Extreme,3,,\ntt0000009,,,,,\nx,Mild,,,,\n"
-    read = parent_guide.read(file(tmp_path, "guide.csv", text))
+    result = parent_guide.read(file(tmp_path, "guide.csv", text))
     rated = [("imdb:tt0078748", *r) for r in (("sex", 0), ("violence", 3), ("profanity", 1), ("frightening", 2))]
-    assert read.rows.select("ref", "topic", "severity").rows() == [*rated, ("imdb:tt0113277", "sex", 0)]
-    assert sorted(read.drops.select("place", "reason").rows()) == [
+    assert result.rows.select("ref", "topic", "severity").rows() == [*rated, ("imdb:tt0113277", "sex", 0)]
+    assert sorted(result.drops.select("place", "reason").rows()) == [
         ("guide.csv:3 profanity", "unknown severity"),
         ("guide.csv:3 violence", "unknown severity"),
         ("guide.csv:4", "nothing rated"),
@@ -36,18 +36,18 @@ def test_parent_guide(tmp_path, header):
 
 
 def test_two_columns_of_one_category(tmp_path):
-    """One that is blank says nothing, where it stands; of two that are not nobody knows which is meant."""
+    """A blank one is ignored in either place; if both are filled, it is unknown which is meant."""
     text = "imdb,violence,Violence & Gore\ntt1,Severe,\ntt2,,Severe\ntt3,Severe,None\n"
-    read = parent_guide.read(file(tmp_path, "guide.csv", text))
-    assert read.rows.select("ref", "severity").rows() == [("imdb:tt0000001", 3), ("imdb:tt0000002", 3)]
-    assert read.drops.select("place", "reason").rows() == [("guide.csv:4", "category twice")]
+    result = parent_guide.read(file(tmp_path, "guide.csv", text))
+    assert result.rows.select("ref", "severity").rows() == [("imdb:tt0000001", 3), ("imdb:tt0000002", 3)]
+    assert result.drops.select("place", "reason").rows() == [("guide.csv:4", "category twice")]
 
 
 def test_parent_guide_as_json_and_by_title(tmp_path):
     rows = [{"title": "Alien", "year": 1979, "Violence & Gore": "Severe", "sex": None}, 5, {"imdb": "tt1"}]
-    read = parent_guide.read(file(tmp_path, "guide.json", json.dumps(rows)))
-    assert read.rows.select("ref", "topic", "severity").rows() == [("title:Alien (1979)", "violence", 3)]
-    assert read.drops["reason"].to_list() == ["wrong type", "no category"]
-    for text, says in (("[", "not a JSON file"), ("{}", "expected a list"), ("[{}]", "no column with a category")):
-        with pytest.raises(SourceError, match=says):
+    result = parent_guide.read(file(tmp_path, "guide.json", json.dumps(rows)))
+    assert result.rows.select("ref", "topic", "severity").rows() == [("title:Alien (1979)", "violence", 3)]
+    assert result.drops["reason"].to_list() == ["wrong type", "no category"]
+    for text, message in (("[", "not a JSON file"), ("{}", "expected a list"), ("[{}]", "no column with a category")):
+        with pytest.raises(SourceError, match=message):
             parent_guide.read(file(tmp_path, "guide.json", text))

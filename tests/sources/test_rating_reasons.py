@@ -7,23 +7,23 @@ from tests.worlds.catalog_files import file
 def test_a_reason_is_its_rules_and_silence_is_a_drop(tmp_path):
     rows = ("Saw,2004,R,Rated R for gore,tt0387564", "Up,2009,PG,Rated PG for peril,", "It,2017,r,bloody images,")
     text = "\n".join(("title,year,rating,reason,imdb", *rows))
-    read = rating_reasons.read(file(tmp_path, "r.csv", text))
-    assert read.rows.select("ref", "domain", "kind", "topic", "yes", "answer", "words", "place").rows() == [
+    result = rating_reasons.read(file(tmp_path, "r.csv", text))
+    assert result.rows.select("ref", "domain", "kind", "topic", "yes", "answer", "words", "place").rows() == [
         ("imdb:tt0387564", "film", "reason", "names blood or gore", None, None, "Rated R for gore", "r.csv:2"),
         ("title:It (2017)", "film", "reason", "names blood or gore", None, None, "bloody images", "r.csv:4"),
     ]
-    assert read.drops["reason"].to_list() == ["no rule"]
+    assert result.drops["reason"].to_list() == ["no rule"]
 
 
 def test_two_reasons_of_one_item_that_name_different_things_are_told(tmp_path):
-    """Of two works under one id and year both reasons count: one of them violated the other's film in silence."""
+    """If two works share an id and year, both reasons count: the reason of one silently violated the other."""
     rows = ("PG-13,for a rape,tt0120338", "PG-13,for peril and violence,tt0120338", "R,for gore,tt1", "R,for blood,tt1")
-    read = rating_reasons.read(file(tmp_path, "r.csv", "\n".join(("rating,reason,imdb", *rows))))
-    (told,) = read.drops.filter(reason=rating_reasons.SEVERAL).to_dicts()
-    assert told["place"] == "r.csv:3"  # the last two name the same
-    both = "imdb:tt0120338 rated PG-13, names violence, and in r.csv:2 names sexual violence"
-    assert told["detail"] == f"{both}; both count: is it one work?"
-    assert read.rows["topic"].to_list() == [
+    result = rating_reasons.read(file(tmp_path, "r.csv", "\n".join(("rating,reason,imdb", *rows))))
+    (drop,) = result.drops.filter(reason=rating_reasons.SEVERAL).to_dicts()
+    assert drop["place"] == "r.csv:3"  # the last two name the same
+    reasons = "imdb:tt0120338 rated PG-13, names violence, and in r.csv:2 names sexual violence"
+    assert drop["detail"] == f"{reasons}; both count: is it one work?"
+    assert result.rows["topic"].to_list() == [
         "names sexual violence",
         "rated PG-13, names violence",
         "names blood or gore",

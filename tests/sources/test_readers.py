@@ -1,4 +1,4 @@
-"""A file is known by the fields that its source's reader cannot do without, whatever it is called."""
+"""A file is recognised by the fields that its source's reader requires, under any file name."""
 
 import json
 from pathlib import Path

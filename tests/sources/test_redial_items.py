@@ -21,31 +21,31 @@ def test_films_of_the_ids(tmp_path):
         {"name": "(2015)"},
     )
     films |= {str(n): film for n, film in enumerate(odd, 13)}
-    found = redial_items.read(file(tmp_path, "id2info.json", json.dumps(films)))
-    assert found.rows.select("source_id", "title", "year", "refs", "genres", "plot").rows() == [
+    items = redial_items.read(file(tmp_path, "id2info.json", json.dumps(films)))
+    assert items.rows.select("source_id", "title", "year", "refs", "genres", "plot").rows() == [
         ("11", "Alien", 1979, ["imdb:tt0078748"], ["horror"], "In space."),
         ("12", "Back to the Future", None, ["imdb:tt0088763"], [], None),
     ]
     reasons = ("wrong type", "no title", "bad imdb id", "wrong type", "wrong type", "no title")
-    assert found.drops.select("place", "reason").rows() == [(f"id2info.json:{n}", r) for n, r in enumerate(reasons, 13)]
+    assert items.drops.select("place", "reason").rows() == [(f"id2info.json:{n}", r) for n, r in enumerate(reasons, 13)]
 
 
 def test_films_of_the_dialogues_as_they_are_published(tmp_path):
-    """id2info.json is another repository's: who has ReDial has its dialogues, and each gives its ids their titles."""
-    named = (
+    """id2info.json is from another repository: ReDial's own dialogues give the titles of their ids."""
+    names = (
         {"187028": "It (2017)", "5": "Why Him%3F  (2016)", "9": None},
-        [],  # as the files write that nothing is named
+        [],  # the published form of no mentions
         {"187028": "It: Chapter One (2017)", "5": "Why Him? (2016)", "7": " (2015)", "8": "Heat"},
     )
-    lines = [json.dumps(REDIAL | {"movieMentions": mentions}) for mentions in named]
+    lines = [json.dumps(REDIAL | {"movieMentions": mentions}) for mentions in names]
     lines[1:1] = ["{broken", json.dumps({"messages": []})]
-    found = redial_items.read(file(tmp_path, "train_data.jsonl", "\n".join(lines)))
-    assert found.rows.select("source", "source_id", "domain", "title", "year", "aliases").rows() == [
+    items = redial_items.read(file(tmp_path, "train_data.jsonl", "\n".join(lines)))
+    assert items.rows.select("source", "source_id", "domain", "title", "year", "aliases").rows() == [
         ("redial", "187028", "film", "It", 2017, ["It: Chapter One (2017)"]),
         ("redial", "5", "film", "Why Him?", 2016, []),
         ("redial", "8", "film", "Heat", None, []),
     ]
-    assert found.drops.select("place", "reason").rows() == [
+    assert items.drops.select("place", "reason").rows() == [
         ("train_data.jsonl:2", "not JSON"),
         ("train_data.jsonl:3", "wrong type"),
         ("train_data.jsonl:1", "no title"),
@@ -54,17 +54,17 @@ def test_films_of_the_dialogues_as_they_are_published(tmp_path):
 
 
 def test_an_id_is_what_any_dialogue_calls_it_best_with_a_year(tmp_path):
-    """Of an id with a title in a third dialogue two drops were told; "Heat" had no year, though one was written."""
-    named = ({"100": None, "8": "Heat", "9": None}, {"100": None, "9": ""}, {"100": "Saw (2004)", "8": "Heat (1995)"})
-    lines = [json.dumps(REDIAL | {"movieMentions": mentions}) for mentions in (*named, {"8": "Heat, Part 1"})]
-    found = redial_items.read(file(tmp_path, "train.jsonl", "\n".join(lines)))
-    assert found.rows.select("source_id", "title", "year", "aliases").sort("source_id").rows() == [
+    """An id with a title in a third dialogue gave two drops; "Heat" had no year, although one dialogue has it."""
+    names = ({"100": None, "8": "Heat", "9": None}, {"100": None, "9": ""}, {"100": "Saw (2004)", "8": "Heat (1995)"})
+    lines = [json.dumps(REDIAL | {"movieMentions": mentions}) for mentions in (*names, {"8": "Heat, Part 1"})]
+    items = redial_items.read(file(tmp_path, "train.jsonl", "\n".join(lines)))
+    assert items.rows.select("source_id", "title", "year", "aliases").sort("source_id").rows() == [
         ("100", "Saw", 2004, []),
         ("8", "Heat", 1995, ["Heat, Part 1"]),
     ]
-    assert found.drops.select("place", "reason").rows() == [("train.jsonl:1", "no title")]  # of 9, once
+    assert items.drops.select("place", "reason").rows() == [("train.jsonl:1", "no title")]  # for 9, once
 
 
 def test_a_key_without_end_is_cut_where_it_is_told(tmp_path):
-    found = redial_items.read(file(tmp_path, "id2info.json", json.dumps({"x" * 100_000: 5})))
-    assert len(found.drops["place"][0]) < 500
+    items = redial_items.read(file(tmp_path, "id2info.json", json.dumps({"x" * 100_000: 5})))
+    assert len(items.drops["place"][0]) < 500

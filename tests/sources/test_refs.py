@@ -1,4 +1,4 @@
-"""Refs: an id has one form, and what is none is no ref."""
+"""Refs: an id has one form, and anything else is refused."""
 
 import pytest
 
@@ -21,14 +21,14 @@ def test_what_is_no_imdb_id(value):
 
 @pytest.mark.parametrize("value", "tmdb:nan tmdb:None tmdb:0 tmdb:0.0 tmdb:-1 movielens:null tt0000000 Alien".split())
 def test_a_blank_is_no_id_that_films_could_share(value):
-    """Two films "Emma" of 1996 and 1997, both "tmdb:nan", were one item."""
+    """Two films "Emma" of 1996 and 1997, both with "tmdb:nan", became one item."""
     with pytest.raises(Left, match="^bad"):
         refs.external(value)
     assert [refs.external(v) for v in ("tmdb:348", "tmdb:10", "csv:0")] == ["tmdb:348", "tmdb:10", "csv:0"]
 
 
 def test_a_number_of_tmdb_is_one_as_pandas_writes_it_too():
-    """Where one id of a table was missing all others were 862.0, and joined nothing."""
+    """If one id of a table was missing, all others were written as 862.0 and joined nothing."""
     assert [refs.external(value) for value in ("tmdb:862.0", "tmdb:862")] == ["tmdb:862"] * 2
 
 

@@ -1,4 +1,4 @@
-"""The benchmark's own file: one JSON object, an instruction around every prompt, several speakers in one text."""
+"""The benchmark's file: one JSON object, an instruction around every prompt, several speakers in one text."""
 
 import json
 
@@ -17,10 +17,10 @@ TALK = "USER: I can?t see blood. Anything funny? They?re all on Netflix?\nSYSTEM
 
 
 def sample(prompt: str, **more: object) -> dict[str, object]:
-    made = {"sample_id": "train_2", "prompt": [{"role": "user", "content": prompt}]}
-    made |= {"completion": [{"role": "assistant", "content": "Heat (1995)"}], "seen_titles": ["Up"]}
-    made |= {"groundtruth_with_release_year": [["Heat", "1995"]], "assigned_trait": "Anti-gore / squeamish"}
-    return made | more
+    row = {"sample_id": "train_2", "prompt": [{"role": "user", "content": prompt}]}
+    row |= {"completion": [{"role": "assistant", "content": "Heat (1995)"}], "seen_titles": ["Up"]}
+    row |= {"groundtruth_with_release_year": [["Heat", "1995"]], "assigned_trait": "Anti-gore / squeamish"}
+    return row | more
 
 
 def turns(path):
@@ -41,14 +41,14 @@ def test_a_file_of_samples_is_read_whole(tmp_path, name, indent):
     rows = [sample(TASK + TALK), 5, {"prompt": 5}, sample(TASK + "USER: Hi \ud800")]
     path = tmp_path / name
     path.write_text(json.dumps({"samples": rows, "stats": {"total_samples": 4}, "config": {}}, indent=indent))
-    found = saferec.read(path)
+    result = saferec.read(path)
     assert turns(path) == [SAID]
     left_out = enumerate(("not JSON", "wrong type", "lone surrogate"), 2)
-    assert found.drops.select("place", "reason").rows() == [(f"{name}:{n}", why) for n, why in left_out]
-    assert found.rows["stated"].to_list() == [["Anti-gore / squeamish"]]
+    assert result.drops.select("place", "reason").rows() == [(f"{name}:{n}", reason) for n, reason in left_out]
+    assert result.rows["stated"].to_list() == [["Anti-gore / squeamish"]]
     path.write_text(json.dumps(rows[:1], indent=indent))
     assert turns(path) == [SAID]
-    path.write_text("\n".join(map(json.dumps, rows[:1])) + "\n")  # rows on lines, whatever the file is called
+    path.write_text("\n".join(map(json.dumps, rows[:1])) + "\n")  # JSON lines, under any file name
     assert turns(path) == [SAID]
 
 
@@ -56,18 +56,18 @@ def test_what_the_system_said_is_nobodys_evidence(cli, workspace, tmp_path):
     path = tmp_path / "sample.json"
     talk = "USER: Any western?\nSYSTEM: I faint when I see blood, so no idea."
     path.write_text(json.dumps({"samples": [sample(TASK + talk), sample(TASK + TALK)]}))
-    told = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
-    assert (told["in"], told["added"], told["dropped"]) == (2, 2, {})
-    found = rules.propose(store.read(workspace, tables.CONVERSATIONS), traits.load())
-    quotes = {span["quote"] for spans in found["spans"] for span in spans}
-    assert found["trait"].to_list() == ["gore"] and quotes == {"I can't see blood"}
-    assert {span["turn"] for spans in found["spans"] for span in spans} == {0}
+    summary = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["added"], summary["dropped"]) == (2, 2, {})
+    proposals = rules.propose(store.read(workspace, tables.CONVERSATIONS), traits.load())
+    quotes = {span["quote"] for spans in proposals["spans"] for span in spans}
+    assert proposals["trait"].to_list() == ["gore"] and quotes == {"I can't see blood"}
+    assert {span["turn"] for spans in proposals["spans"] for span in spans} == {0}
     assert store.read(workspace, tables.STATED)["trait"].to_list() == ["gore", "gore"]
     folder = cli("mine", "saferec", tmp_path, "-C", workspace.root, "--json").json
     assert (folder["added"], folder["skipped"]) == (0, 2)
 
 
-BAD = {  # each source -> a file of which nothing can be taken
+BAD = {  # source -> a file without a valid row
     "redial": ("x.jsonl", '{"a": 1}\n{"a": 2}\n'),
     "messages": ("x.jsonl", '{"messages": 5}\n{"messages": 5}\nno json\n'),
     "saferec": ("x.json", '{"samples": [{"prompt": 1}, {"prompt": 2}]}'),
@@ -83,50 +83,50 @@ def test_a_file_that_gives_nothing_at_all_ends_with_one_line(cli, workspace, tmp
     name, text = BAD[source]
     path = tmp_path / name
     path.write_text(text)
-    ran = cli("mine", source, path, "-C", workspace.root, "--json")
-    assert ran.code == 1, ran.out
-    assert ran.json["out"] == 0 and ran.json["in"] == sum(ran.json["dropped"].values()) > 0
-    most = max(ran.json["dropped"].values())
-    line = next(line for line in ran.err.splitlines() if "nothing of" in line)
-    assert f"{most} of {ran.json['in']} rows were dropped as" in line and "saferec-build mine --help" in line
-    assert store.read(workspace, tables.DROPS).is_empty()  # what was hardly the file that was meant is in no report
+    result = cli("mine", source, path, "-C", workspace.root, "--json")
+    assert result.code == 1, result.out
+    assert result.json["out"] == 0 and result.json["in"] == sum(result.json["dropped"].values()) > 0
+    count = max(result.json["dropped"].values())
+    line = next(line for line in result.err.splitlines() if "nothing of" in line)
+    assert f"{count} of {result.json['in']} rows were dropped as" in line and "saferec-build mine --help" in line
+    assert store.read(workspace, tables.DROPS).is_empty()  # probably the wrong file, so it is in no report
 
 
 def test_saferec_columns(tmp_path):
     path = tmp_path / "train.jsonl"
-    other = OFFICIAL | {"constraints": {"Gore": True}}
-    path.write_text("\n".join(map(json.dumps, (OFFICIAL, other, {"prompt": 5}, OFFICIAL | {"completion": "x"}))))
-    found = saferec.read(path)
-    assert found.drops["reason"].to_list() == ["wrong type"]
-    row, films = found.rows.row(0, named=True), ["title:Heat (1995)", "title:Ronin"]
+    constrained = OFFICIAL | {"constraints": {"Gore": True}}
+    path.write_text("\n".join(map(json.dumps, (OFFICIAL, constrained, {"prompt": 5}, OFFICIAL | {"completion": "x"}))))
+    result = saferec.read(path)
+    assert result.drops["reason"].to_list() == ["wrong type"]
+    row, films = result.rows.row(0, named=True), ["title:Heat (1995)", "title:Ronin"]
     request, answer = ("seeker", "A calm film, no needles", []), ("recommender", "1. Heat (1995)", films)
-    assert said(found.rows)[0] == [request, answer] and row["accepted"] == row["recommended"] == films
+    assert said(result.rows)[0] == [request, answer] and row["accepted"] == row["recommended"] == films
     assert (row["seen"], row["stated"]) == (["title:Up (2009)"], ["Needle phobia"])
-    assert found.rows["conversation"].n_unique() == 3  # one request with other constraints is another row
+    assert result.rows["conversation"].n_unique() == 3  # the same request with other constraints is another row
     parquet = tmp_path / "train.parquet"
     flat = {k: json.dumps(v) if isinstance(v, dict) else v for k, v in OFFICIAL.items()}
     flat["groundtruth_with_release_year"] = json.dumps(OFFICIAL["groundtruth_with_release_year"])
     pl.DataFrame([flat]).write_parquet(parquet)
-    assert saferec.read(parquet).rows["turns"].to_list() == found.rows["turns"].to_list()[:1]
-    second = tmp_path / "train[1].parquet"  # as browsers name it; as a pattern it is train1.parquet
-    pl.DataFrame([flat | {"prompt": "Another request"}]).write_parquet(second)
+    assert saferec.read(parquet).rows["turns"].to_list() == result.rows["turns"].to_list()[:1]
+    bracketed = tmp_path / "train[1].parquet"  # a browser's name; as a pattern it would match train1.parquet
+    pl.DataFrame([flat | {"prompt": "Another request"}]).write_parquet(bracketed)
     pl.DataFrame([flat]).write_parquet(tmp_path / "train1.parquet")
-    assert saferec.read(second).rows["turns"][0][0]["text"] == "Another request"
+    assert saferec.read(bracketed).rows["turns"][0][0]["text"] == "Another request"
     parquet.write_text("no parquet")
     with pytest.raises(SourceError, match="not a parquet file"):
         saferec.read(parquet)
 
 
 def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
-    # "User" is no role of these columns: two of the four messages were gone, and nothing told it
+    # "User" is no role of these columns: two of the four messages were dropped without a message
     path = tmp_path / "train.jsonl"
     lines = [("system", "You recommend."), ("User", "No needles"), ("user", "A calm film"), ("user", " ")]
     prompt = [{"role": role, "content": text} for role, text in lines]
     path.write_text(json.dumps(OFFICIAL | {"prompt": prompt}) + "\n")
-    found = saferec.read(path)
-    assert [turn[1] for turn in said(found.rows)[0]] == ["A calm film", "1. Heat (1995)"]
-    assert found.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
-    path.write_text(json.dumps(OFFICIAL | {"completion": []}) + "\n")  # without an answer the truth is what was shown
+    result = saferec.read(path)
+    assert [turn[1] for turn in said(result.rows)[0]] == ["A calm film", "1. Heat (1995)"]
+    assert result.figures == {"empty_messages_left_out": 1, "other_role_messages_left_out": 2}
+    path.write_text(json.dumps(OFFICIAL | {"completion": []}) + "\n")  # without an answer, the truth is used
     assert said(saferec.read(path).rows)[0][-1][1] == "Heat (1995)\nRonin"
 
 
@@ -138,8 +138,8 @@ def test_messages_that_saferec_rows_lose_are_counted(tmp_path):
 def test_json_text_in_a_column_cannot_stop_a_run(tmp_path, text, reason):
     path = tmp_path / "train.jsonl"
     path.write_text(json.dumps(OFFICIAL | {"seen_titles": text}) + "\n" + json.dumps(OFFICIAL) + "\n")
-    found = saferec.read(path)
-    assert (found.rows.height, found.drops["reason"].to_list()) == (1, [reason])
+    result = saferec.read(path)
+    assert (result.rows.height, result.drops["reason"].to_list()) == (1, [reason])
 
 
 def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, tmp_path):
@@ -147,8 +147,8 @@ def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, 
     path = tmp_path / "train.jsonl"
     rows = [OFFICIAL | {"constraints": {trait.safecrs: True, "a trait of no taxonomy": True}}, OFFICIAL]
     path.write_text("\n".join(map(json.dumps, rows)))
-    told = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
-    assert (told["in"], told["added"]) == (2, 2)
+    summary = cli("mine", "saferec", path, "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["added"]) == (2, 2)
     stated = store.read(workspace, tables.STATED)
     assert stated["trait"].to_list() == [trait.slug]
     gold = [json.loads(line) for line in (workspace.root / "gold" / "saferec.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""INSPIRED, CCPE, the SafeRec columns and Hub datasets: schema-true files, real ones where they are, hostile lines."""
+"""Sources of conversations: real files if they are there, gzipped files, and damaged lines."""
 
 import gzip
 import json
@@ -16,11 +16,11 @@ from tests.worlds.source_lines import OFFICIAL, REDIAL
 
 @pytest.mark.slow
 def test_real_inspired_and_ccpe(cli, workspace, real_data):
-    told = cli("mine", "inspired", real_data / "inspired", "-C", workspace.root, "--json").json
-    assert (told["in"], told["out"] + sum(told["dropped"].values())) == (told["in"], told["in"])
-    assert told["added"] == 99 and set(told["dropped"]) <= {"unknown speaker", "no id", "not a number"}
-    told = cli("mine", "ccpe", real_data / "ccpe", "-C", workspace.root, "--json").json
-    assert (told["in"], told["added"], told["dropped"]) == (502, 502, {})
+    summary = cli("mine", "inspired", real_data / "inspired", "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["out"] + sum(summary["dropped"].values())) == (summary["in"], summary["in"])
+    assert summary["added"] == 99 and set(summary["dropped"]) <= {"unknown speaker", "no id", "not a number"}
+    summary = cli("mine", "ccpe", real_data / "ccpe", "-C", workspace.root, "--json").json
+    assert (summary["in"], summary["added"], summary["dropped"]) == (502, 502, {})
     turns = store.read(workspace, tables.CONVERSATIONS).filter(source="ccpe")["turns"].list.len().sum()
     assert turns == 11_971  # every utterance is a turn
 
@@ -30,8 +30,8 @@ def test_a_gzipped_file_reads_as_the_plain_one_or_is_refused_whole(tmp_path, cut
     plain = tmp_path / "items.csv"
     plain.write_text("domain;title;year\n" + "".join(f"film;Film {n};1999\n" for n in range(500)))
     packed = tmp_path / "items.csv.gz"
-    whole = gzip.compress(plain.read_bytes())
-    packed.write_bytes(whole[: len(whole) // 2] if cut else whole)
+    content = gzip.compress(plain.read_bytes())
+    packed.write_bytes(content[: len(content) // 2] if cut else content)
     if cut:
         with pytest.raises(SourceError, match="cut or no gzip file"):
             items_csv.read(packed)
@@ -58,27 +58,27 @@ DAMAGE = st.lists(st.tuples(st.integers(0, 2_000), st.characters(codec="utf-8", 
 @given(damage=DAMAGE, cut=st.integers(0, 2_000))
 def test_no_mutated_line_stops_a_source_and_every_line_counts(tmp_path, source, damage, cut):
     line = list(LINES[source])
-    for at, character in damage:
-        line[at % len(line)] = character
+    for position, character in damage:
+        line[position % len(line)] = character
     text = "".join(line)[: len(line) if cut > 1_000 else cut]
     path = tmp_path / "damaged.jsonl"
     path.write_text("\n".join([*filter(None, [HEADS.get(source)]), text, LINES[source]]) + "\n", "utf-8", newline="")
     if source == "reddit":
         tally = reddit.Tally()
-        read = list(reddit.read(path, ["MovieSuggestions"], tally))
-        kept, left = sum(frame.height for frame, _ in read), sum(len(drops) for _, drops in read)
-        assert tally.lines == 2 and 1 <= tally.passed == kept
-        assert kept + left == 2 or not text.strip() or '"MovieSuggestions"' not in text or _nested(text)
+        batches = list(reddit.read(path, ["MovieSuggestions"], tally))
+        passed, dropped = sum(frame.height for frame, _ in batches), sum(len(drops) for _, drops in batches)
+        assert tally.lines == 2 and 1 <= tally.passed == passed
+        assert passed + dropped == 2 or not text.strip() or '"MovieSuggestions"' not in text or _nested(text)
         return
-    found = READERS[source](path)
-    assert found.rows.height >= 1
-    utterances = found.rows["turns"].list.len().sum() if source == "ccpe" else found.rows.height
-    if source != "inspired":  # its sentences flow together
-        assert utterances + found.drops.height == 1 + bool(text.strip())
+    result = READERS[source](path)
+    assert result.rows.height >= 1
+    utterances = result.rows["turns"].list.len().sum() if source == "ccpe" else result.rows.height
+    if source != "inspired":  # its sentences are joined into turns
+        assert utterances + result.drops.height == 1 + bool(text.strip())
 
 
 def _nested(text):
-    """The wanted name stands somewhere, but is not the subreddit of this line."""
+    """The wanted name is in the line, but not as its subreddit."""
     try:
         return json.loads(text).get("subreddit") != "MovieSuggestions"
     except ValueError:

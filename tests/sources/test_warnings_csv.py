@@ -26,13 +26,13 @@ LEFT_OUT = (  # and why
 
 def test_votes(tmp_path):
     text = VOTES + "\n".join((*GOOD, *(row for row, _ in LEFT_OUT)))
-    read = warnings_csv.read(file(tmp_path, "votes.csv", text))
-    assert read.rows.select("ref", "domain", "topic", "yes", "no", "url").rows() == [
+    result = warnings_csv.read(file(tmp_path, "votes.csv", text))
+    assert result.rows.select("ref", "domain", "topic", "yes", "no", "url").rows() == [
         ("title:Alien (1979)", "film", "Is there blood/gore", 40, 1, "https://example.org/a"),
         ("imdb:tt0078748", None, "Does the dog die", 0, 12, None),
         ("title:Alien", None, "Is there blood/gore", 0, 3, None),
     ]
-    assert read.drops["reason"].to_list() == [why for _, why in LEFT_OUT]
+    assert result.drops["reason"].to_list() == [why for _, why in LEFT_OUT]
 
 
 def test_a_table_without_a_column_is_shown_as_it_is_written(tmp_path):
