@@ -36,8 +36,8 @@ def test_merges_are_listed_and_undone(cli, films, tmp_path):
         ("redial:2", "id conflict", "csv:imdb:tt0078748"),
     ]
     assert len(cli("catalog", "merges", "--conflicts", "-C", films.root, "--json").json["merges"]) == 1
-    few = cli("catalog", "merges", "--limit", 1, "-C", films.root, "--json").json
-    assert ([m["row"] for m in few["merges"]], few["in"]) == (["redial:1"], 2)
+    limited = cli("catalog", "merges", "--limit", 1, "-C", films.root, "--json").json
+    assert ([m["row"] for m in limited["merges"]], limited["in"]) == (["redial:1"], 2)
     assert cli("catalog", "merges", "--limit", 1, "-C", films.root).out.endswith("1 id conflicts, 1 shown (--limit)\n")
     listed = cli("catalog", "merges", "-C", films.root).out  # ids alone do not show whether it is right
     assert "redial:2 Poison (1979)  id conflict  csv:imdb:tt0078748 Alien (1979)" in listed

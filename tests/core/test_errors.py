@@ -4,5 +4,5 @@ from saferec_builder.core.errors import UsageError
 
 
 def test_a_line_without_end_keeps_where_it_was_and_what_to_do() -> None:
-    told = str(UsageError(f"traits.toml: {'9' * 9_000}: wanted a text"))
-    assert told.startswith("traits.toml: 999") and told.endswith("99: wanted a text") and len(told) < 1_600
+    line = str(UsageError(f"traits.toml: {'9' * 9_000}: wanted a text"))
+    assert line.startswith("traits.toml: 999") and line.endswith("99: wanted a text") and len(line) < 1_600

@@ -74,9 +74,9 @@ def test_equal_works_are_told_apart_by_the_list():
 
 
 def test_what_is_known_of_a_work():
-    least, most = Known(1, 0, 0, 0), Known(3, 1, 2, 10)
+    obscure, well_known = Known(1, 0, 0, 0), Known(3, 1, 2, 10)
     # -.39 - .24, and -.39 + .24 + .63 + 1.3 ln 3 + 1.97 ln 11 = 6.632
-    assert (least.pull(), most.pull()) == (pytest.approx(-0.63), pytest.approx(6.632, abs=1e-3))
+    assert (obscure.pull(), well_known.pull()) == (pytest.approx(-0.63), pytest.approx(6.632, abs=1e-3))
     company = undated.company([_work(1999, 0.0, "horror"), _work(None, 0.0, "horror", "drama"), _work(2001, 0.0)])
     assert company == Company(None, {"horror": 2 / 3, "drama": 1 / 3})  # two years are not enough for a period
 

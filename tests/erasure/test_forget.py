@@ -337,7 +337,7 @@ def test_of_a_hundred_wishes_each_receipt_is_right(workspace: store.Workspace) -
     assert matches == {wish: [name] for wish, name in zip(wishes, names, strict=False)} | {wish: [] for wish in nobody}
     assert [receipt.wish for receipt in result.receipts if not receipt.met] == nobody and len(matches) == 100
     assert store.read(ws, tables.CONVERSATIONS)["conversation"].to_list() == names[80:]
-    assert [receipt.wish for receipt in stage.forget(ws, names[81], dry=True).receipts] == [names[81]]  # one name
+    assert [entry.wish for entry in stage.forget(ws, names[81], dry=True).receipts] == [names[81]]  # not its letters
     repeated = stage.forget(ws, wishes[:1])
     assert repeated.receipts[0].before and repeated.receipts[0].conversations == []
 

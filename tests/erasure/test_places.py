@@ -227,11 +227,11 @@ def test_copies_of_what_is_ours_are_like_any_other_file(mined: store.Workspace, 
 
 
 def test_a_table_is_searched_in_whatever_kind_its_columns_are(mined: store.Workspace, cli: Cli) -> None:
-    """A category stands in a dictionary, and a name of the source among others in a list."""
-    here, other = (tables.digest("messages", f"talk-person{n}") for n in (4, 5))
+    """A category is stored in a dictionary, and a name of the source in a list with others."""
+    theirs, another = (tables.digest("messages", f"talk-person{n}") for n in (4, 5))
     kinds = {
-        "plain": pl.Series([here, other]),
-        "category": pl.Series([here, other], dtype=pl.Categorical),
+        "plain": pl.Series([theirs, another]),
+        "category": pl.Series([theirs, another], dtype=pl.Categorical),
         "nested": pl.Series([[{"by": "person5"}, {"by": "person4"}], []]),
         "others": pl.Series([["talk-person5"], ["person", "4"]]),
     }

@@ -104,11 +104,11 @@ def test_what_was_set_aside_or_handed_back_of_an_older_text_keeps_no_word_of_it(
     `cy` was written by the program, not by a person."""
     old, new = texts
     give(workspace, ann=old, bo=old, cy=old)
-    said = world.review(old, "ann", verdict="present", note="of leaver", spans=world.label(old, quote=MORE)["spans"])
+    own = world.review(old, "ann", verdict="present", note="of leaver", spans=world.label(old, quote=MORE)["spans"])
     handed_back = {"trait": "*", "verdict": None}
     reviews = tables.REVIEWS.frame(
         [
-            said,
+            own,
             world.review(old, "bo", note=f"{tables.HANDED_BACK_WITH}leaver wants no needles", **handed_back),
             world.review(old, "cy", note=tables.HANDED_BACK, **handed_back),
         ]

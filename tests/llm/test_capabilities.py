@@ -54,8 +54,8 @@ def test_a_model_of_the_other_api_is_asked_there(stub: Stub) -> None:
     assert (reply.content, reply.tokens_in, reply.tokens_out) == ("fine", 7, 3)
     assert (reply.tokens_cached, reply.tokens_reasoning) == (2, 1)
     question, body = stub.bodies  # as openai's client would send them
-    known = ResponseCreateParamsNonStreaming.__annotations__.keys() | _ResponseCreateParamsBase.__annotations__.keys()
-    assert question.keys() <= known and question["text"]["format"]["type"] == "json_schema"
+    params = ResponseCreateParamsNonStreaming.__annotations__.keys() | _ResponseCreateParamsBase.__annotations__.keys()
+    assert question.keys() <= params and question["text"]["format"]["type"] == "json_schema"
     message = {"role": "user", "content": "a"}
     assert body == {"model": "m", "input": [message], "store": False, "temperature": 0.0} | {
         "max_output_tokens": 50, "reasoning": {"effort": "low"}

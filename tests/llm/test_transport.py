@@ -15,15 +15,15 @@ from tests.worlds.llm_client import BUSY, KEY, ask, body
 
 
 def test_a_copy_says_what_openais_client_says(stub: Stub) -> None:
-    sent: list[dict[str, str]] = []
+    log: list[dict[str, str]] = []
 
     def record(h: Handler) -> None:
-        sent.append(dict(h.headers))
+        log.append(dict(h.headers))
         BUSY(h)
 
     stub.scripts = {SEA: [record, probe], "a": [record]}  # the first request with an answer is itself a retry
     assert ask(stub, "a", retries=1)[0].reason == "rate limited"
-    original, copied, retried = ({k: v for k, v in headers.items() if k != "content-length"} for headers in sent)
+    original, copied, retried = ({k: v for k, v in headers.items() if k != "content-length"} for headers in log)
     assert copied == original and copied["x-stainless-retry-count"] == "0"
     assert retried == copied | {"x-stainless-retry-count": "1"}
     assert stub.bodies[2] == stub.bodies[3]

@@ -175,12 +175,12 @@ def test_who_answers_in_redial_can_be_removed_as_who_asks(cli, workspace, tmp_pa
     def withheld_count():
         return cli("propose", "-C", workspace.root, "--json").json.get("withheld", 0)
 
-    mine = ("mine", "redial", path, "-C", workspace.root, "--json")
-    assert cli(*mine).json["added"] == 2 and withheld_count() == 0
+    command = ("mine", "redial", path, "-C", workspace.root, "--json")
+    assert cli(*command).json["added"] == 2 and withheld_count() == 0
     for worker, count in ((9, 1), (8, 2)):
         wishes.write_text(f"source,source_id,author\nredial,,{worker}\n")
         assert withheld_count() == count  # of the conversations mined before
-        assert cli(*mine).json["dropped"] == {"removed on request": count}
+        assert cli(*command).json["dropped"] == {"removed on request": count}
     assert set(store.read(workspace, tables.ORIGINS)["author"].str.len_chars()) == {16}  # pseudonyms
 
 

@@ -13,7 +13,9 @@ from tests.worlds.source_lines import chat
 
 def file_of(tmp_path, name, *ids):
     path = tmp_path / f"{name}.jsonl"
-    path.write_text("\n".join(chat(one, f"Something calm for {one}, please", user=f"u-{one}") for one in ids))
+    path.write_text(
+        "\n".join(chat(chat_id, f"Something calm for {chat_id}, please", user=f"u-{chat_id}") for chat_id in ids)
+    )
     return path
 
 

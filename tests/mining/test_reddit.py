@@ -203,14 +203,14 @@ def test_two_processes_and_many_buckets_give_the_same_tables(cli, tmp_path, mont
 
 @pytest.mark.slow
 def test_what_is_held_at_once_changes_no_table(cli, tmp_path, months, monkeypatch):
-    whole = tables_of(cli, tmp_path / "whole", months, buckets=2, workers="1")
+    at_once = tables_of(cli, tmp_path / "whole", months, buckets=2, workers="1")
     monkeypatch.setattr(command, "_BUFFERED", 1)  # every batch of lines is written at once
     monkeypatch.setattr(command, "_PART", 0)  # every shard is its own part
     monkeypatch.setattr(dumps, "_BLOCK", 60_000)
     monkeypatch.setattr(reddit, "_BATCH_BYTES", 0)
     parts = tables_of(cli, tmp_path / "parts", months, buckets=2, workers="1")
     assert len(list((tmp_path / "parts" / "mining").glob("file-*/posts-0-*.parquet"))) >= 2 * MONTHS
-    assert all(a.equals(b) for a, b in zip(whole, parts, strict=True))
+    assert all(a.equals(b) for a, b in zip(at_once, parts, strict=True))
 
 
 def test_what_a_text_names_is_kept_under_the_items_own_row(cli, workspace, tmp_path):

@@ -1,4 +1,4 @@
-"""A model's answer is read literally, or mended where the meaning is the same; nothing is added to it."""
+"""A model's answer is read literally, or mended if the meaning is the same; nothing is added to it."""
 
 import json
 from typing import Any

@@ -87,7 +87,7 @@ LEFT_OUT = (  # and why
 def test_what_is_no_dialogue_is_left_out_with_its_place(tmp_path):
     result = read(tmp_path, *(row for row, _ in LEFT_OUT), "", dialogue((ASKER, "hi")))
     assert result.rows.height == 1
-    places = [(f"dialogues.jsonl:{n}", why) for n, (_, why) in enumerate(LEFT_OUT, 1)]
+    places = [(f"dialogues.jsonl:{n}", reason) for n, (_, reason) in enumerate(LEFT_OUT, 1)]
     assert result.drops.select("place", "reason").rows() == places
     assert result.drops["detail"][2].startswith("messages.0.text: found int")
 

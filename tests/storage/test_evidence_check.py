@@ -188,9 +188,9 @@ def test_a_forged_review_counts_nowhere_and_stops_a_release_until_labels_follow(
     assert summary["reviews_left_out"] == {evidence.UNFOUNDED: 1}
     assert (summary["agreed"], summary["unresolved"]) == (39, 1)
     assert cli("release", "1.0.0", "-C", ws.root).code == 0
-    name, *others = release_world.released(ws, "c001", *(f"c{n:03}" for n in range(40) if n != 1))
+    name, *names = release_world.released(ws, "c001", *(f"c{n:03}" for n in range(40) if n != 1))
     assert name not in released(ws, "labels").filter(verdict="present")["conversation"]
-    assert released(ws, "reviews")["subject"].sort().to_list() == sorted(others)
+    assert released(ws, "reviews")["subject"].sort().to_list() == sorted(names)
 
 
 def test_who_agreed_with_forged_words_all_the_way_is_released_nowhere(ws, cli):

@@ -313,7 +313,7 @@ def says_deaf():
 
 @pytest.mark.slow
 def test_importing_tests_leaves_a_worker_deaf():
-    """A worker that got Ctrl-C while it was importing printed a traceback, once in many runs."""
+    """A worker that got Ctrl-C while it was still importing reported it, once in many runs."""
     code = "import signal; signal.signal(2, signal.SIG_IGN); import tests.storage.test_parallel as t; t.says_deaf()"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout == "True\n"

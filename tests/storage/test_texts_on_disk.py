@@ -27,7 +27,7 @@ def test_rows_come_back_by_place_from_any_shards(workspace, monkeypatch):
 
 
 def test_without_room_it_says_so_once(workspace):
-    """Closing the file tries to write the buffered rest and fails again: nothing is lost, so no error is raised."""
+    """Closing the file tries to write the buffered rest and fails again: that error is ignored."""
     rows = conversations(*(conversation(f"c{n}", random.Random(n).randbytes(2_000).hex()) for n in range(9)))
     texts, limits = spool.Spool(workspace.root), resource.getrlimit(resource.RLIMIT_FSIZE)
     file = texts._file

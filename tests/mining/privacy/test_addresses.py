@@ -1,4 +1,4 @@
-"""Postal addresses: with a code, or behind words such as "live"; a street in a film is none."""
+"""Postal addresses: with a code, or after words such as "live"; a street in a film is no address."""
 
 import pytest
 

@@ -255,24 +255,24 @@ def test_a_title_in_somebodys_data_hides_none_of_it(text: str, clean: str) -> No
     """A large catalog has a title in every street and every second name."""
 
     def titles(said: str) -> list[tuple[int, int]]:
-        found = re.finditer(rf"\b(?i:{'|'.join(NAMED)})(?: \(\d{{4}}\)|(?![^\W_]))", said)
-        return [title.span() for title in found]
+        matches = re.finditer(rf"\b(?i:{'|'.join(NAMED)})(?: \(\d{{4}}\)|(?![^\W_]))", said)
+        return [title.span() for title in matches]
 
     assert privacy.redact(text, titles)[0] == clean
 
 
 @pytest.mark.slow
 def test_a_large_catalog_costs_no_recall(real_data: Path) -> None:
-    """The figures of docs/mining.md, once more with 9,742 titles that no placeholder may take the place of."""
-    read = movielens.read(real_data / "movielens_small" / "movies.csv").rows
-    finder = catalog.finder(catalog.merge(read)[0])
+    """The figures of docs/mining.md, again with 9,742 titles that no placeholder may replace."""
+    films = movielens.read(real_data / "movielens_small" / "movies.csv").rows
+    finder = catalog.finder(catalog.merge(films)[0])
     find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder, text)])
     for path in (LINES, DISGUISED):
         lines = list(labelled(path))
-        _, covered, found, right = measured(lines, find)
-        _, covered_before, found_before, right_before = measured(lines, privacy.find)
-        assert (covered, right) == (covered_before, right_before), path.name
-        assert found <= found_before  # "Hello, Dolly!" is a title then, and nobody
+        _, covered, findings, correct = measured(lines, find)
+        _, covered_before, findings_before, correct_before = measured(lines, privacy.find)
+        assert (covered, correct) == (covered_before, correct_before), path.name
+        assert findings <= findings_before  # "Hello, Dolly!" is then a title and no person
 
 
 def test_a_source_can_keep_a_kind_that_means_something_else_there():

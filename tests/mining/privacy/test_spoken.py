@@ -1,4 +1,4 @@
-"""Names by what is said around them: of people one speaks or lives with, in many languages, and of no character."""
+"""Names found by the words around them: people in the seeker's life, in many languages, but no film characters."""
 
 import pytest
 
