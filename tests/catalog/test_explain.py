@@ -27,8 +27,8 @@ def deciding(trait):
 
 
 def test_a_core_topic_without_an_answer_is_named_where_the_verdict_is_unknown():
-    open_ = gore(statement(ALIEN, BLOOD, yes=0, no=60))
-    assert (open_.verdict, NO_ANSWER in texts(open_)) == ("unknown", True)
+    unsettled = gore(statement(ALIEN, BLOOD, yes=0, no=60))
+    assert (unsettled.verdict, NO_ANSWER in texts(unsettled)) == ("unknown", True)
     cleared = gore(statement(ALIEN, BLOOD, yes=0, no=60), statement(ALIEN, GORE, yes=0, no=60))
     assert (cleared.verdict, [step for step in texts(cleared) if "no answer" in step]) == ("clear", [])
     violated = gore(statement(ALIEN, BLOOD, yes=60, no=0))

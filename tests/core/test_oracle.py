@@ -233,12 +233,12 @@ share = st.floats(0, 1) | st.just(NAN)
 def test_no_trait_is_ever_cleared_without_a_source(p, severity):
     """Clear needs an answer to every core topic, or all weighted categories of a strong guide."""
     rows = (np.array([p]), np.array([severity], float), np.array([NAN]))
-    for trait in traits.load().traits:
+    for real in traits.load().traits:
         _, code = violations.judge(
-            trait, list(trait.topics[:3]) + [f"other{n}" for n in range(3 - len(trait.topics))], *rows
+            real, list(real.topics[:3]) + [f"other{n}" for n in range(3 - len(real.topics))], *rows
         )
         if code[0] == CLEAR:
-            answered = {t for t, v in zip(trait.topics[:3], p, strict=False) if not np.isnan(v)}
-            weighed = [s for s, w in zip(severity, trait.guide, strict=True) if w > 0]
-            guided = trait.guide_applies == "strong" and not np.isnan(weighed).any()
-            assert set(trait.core) <= answered or guided
+            answered = {t for t, v in zip(real.topics[:3], p, strict=False) if not np.isnan(v)}
+            weighed = [s for s, w in zip(severity, real.guide, strict=True) if w > 0]
+            guided = real.guide_applies == "strong" and not np.isnan(weighed).any()
+            assert set(real.core) <= answered or guided

@@ -209,8 +209,8 @@ def test_whoever_is_killed_runs_it_again(lived_in: Path, tmp_path: Path, cli: Cl
         result = cli("forget", USER, "-C", folder, "--json")
         assert result.code == 0 and (not interrupted or result.json["releases"] == ["published", "releases/1.0.0"])
         assert left(open_(folder)) == {}
-        tables = line.contents(folder)
-        assert all(tables[name].equals(expected[name]) for name in tables if name != "tombstones")
+        actual = line.contents(folder)
+        assert all(actual[name].equals(expected[name]) for name in actual if name != "tombstones")
     injected("kills of forget", died)
     assert died >= len(KILLS) - 2
 

@@ -79,14 +79,14 @@ def test_of_two_that_mine_at_once_each_compares_with_what_the_other_wrote(
         (tmp_path / f"{file}.jsonl").write_text("\n".join(lines))
 
     def slow(requests: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:
-        clusters = find_clusters(requests, have)
+        grouped = find_clusters(requests, have)
         if first_compares.is_set():
-            return clusters
+            return grouped
         first_compares.set()
         second_run = pool.submit(ingest.mine, workspace, "messages", tmp_path / "two.jsonl")
         with pytest.raises(TimeoutError):
             second_run.result(1.0)  # it waits
-        return clusters
+        return grouped
 
     monkeypatch.setattr(near_duplicates, "clusters", slow)
     with ThreadPoolExecutor(1) as pool:

@@ -50,20 +50,20 @@ def test_doubt_is_unsure_the_band_or_a_dispute() -> None:
         ("quiet", "gore", "a", "present", 0.9),  # the rules are silent: no dispute
     )
     subjects = ["sure", "band", "edge", "unsure", "apart", "quiet", "nothing"]
-    options: dict[str, Any] = {"read": subjects, "band": (0.3, 0.7), "skip_silent": False}
-    assert votes.escalated(subjects, rows, [("rules", "v")], **options) == set(subjects)
-    assert votes.escalated(subjects, rows, [("rules", "v")], **options | {"skip_silent": True}) == {"apart"}
-    foreign = options | {"skip_silent": True, "read": subjects[:-2], "foreign": ["nothing"]}
+    rule: dict[str, Any] = {"read": subjects, "band": (0.3, 0.7), "skip_silent": False}
+    assert votes.escalated(subjects, rows, [("rules", "v")], **rule) == set(subjects)
+    assert votes.escalated(subjects, rows, [("rules", "v")], **rule | {"skip_silent": True}) == {"apart"}
+    foreign = rule | {"skip_silent": True, "read": subjects[:-2], "foreign": ["nothing"]}
     # `quiet` is not read yet, as under --limit: a model was paid to read it first
     assert votes.escalated(subjects, rows, [("rules", "v")], **foreign) == {"apart", "nothing"}
-    assert votes.escalated(subjects, rows, [("rules", "v"), ("a", "v")], **options) == {"band", "unsure", "apart"}
+    assert votes.escalated(subjects, rows, [("rules", "v"), ("a", "v")], **rule) == {"band", "unsure", "apart"}
 
 
 def test_who_was_not_asked_disputes_nothing() -> None:
     rows = said(("sure", "gore", "a", "present", 0.9), ("both", "gore", "a", "present", 0.5))  # b read only `both`
     proposers = [("a", "v"), ("b", "v")]
-    options: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
-    assert votes.escalated(["sure", "both"], rows, proposers, read={"both"}, **options) == {"both"}
+    rule: dict[str, Any] = {"band": (0.3, 0.7), "skip_silent": False}
+    assert votes.escalated(["sure", "both"], rows, proposers, read={"both"}, **rule) == {"both"}
 
 
 # ---- money

@@ -81,9 +81,9 @@ def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace,
     def model(handler: Handler) -> None:
         # claims animal_harm wherever a dog is: the text without the evidence has no dog, or another one
         score = re.search(r'"turn": (\d+), "role": "seeker", "text": "[^"\n]*?\b(dogs?)\b', handler.text)
-        claim = {"trait": "animal_harm", "form": "implicit", "verdict": "present", "confidence": 70}
+        facts = {"trait": "animal_harm", "form": "implicit", "verdict": "present", "confidence": 70}
         evidence = [{"turn": int(score[1]), "quote": score[2]}] if score else []
-        handler.reply(200, completion(answer(*[claim | {"evidence": evidence}] * bool(score))))
+        handler.reply(200, completion(answer(*[facts | {"evidence": evidence}] * bool(score))))
 
     stub.usual = model
     toml = demo.root / "saferec.toml"

@@ -24,8 +24,8 @@ PLOT = propose.Subject("item_flag", "i1", "d2", (("plot", "The dog dies on the s
 
 def claim(trait: str = "medical_trauma", **changes: Any) -> dict[str, Any]:
     evidence = [{"turn": 0, "quote": "can't  watch hospital scenes"}]
-    claim = {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
-    return claim | changes
+    fields = {"trait": trait, "evidence": evidence, "form": "explicit", "verdict": "present", "confidence": 80}
+    return fields | changes
 
 
 def read(*claims: dict[str, Any], subject: propose.Subject = TALK, **options: Any) -> propose.Reading:

@@ -33,8 +33,8 @@ def model(handler: Handler) -> None:
 def ask(cli: Cli, workspace: store.Workspace, stub: Stub) -> Callable[..., Ran]:
     fill(workspace, *TEXTS)
     stub.usual = model
-    options = ("-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", stub.url)
-    return lambda *words: cli("propose", *options, *words)
+    common = ("-C", workspace.root, "--proposer", "openai", "--model", "m", "--base-url", stub.url)
+    return lambda *words: cli("propose", *common, *words)
 
 
 TEXTS = ("no blood for me please", "something funny", "blood makes me faint")

@@ -25,9 +25,9 @@ def test_what_was_not_answered_makes_no_answer_look_shorter(blank: Any, workspac
     stub.usual = speaks
     blank("--proposer", "openai:small", "--limit", "5")
     assert store.read(workspace, tables.SPEND)["requests"].sum() == 5  # answered; 15 were sent
-    plan = blank("--proposer", "openai:small", "--dry-run").json
+    planned = blank("--proposer", "openai:small", "--dry-run").json
     # five answers of 3 tokens came: five more are 15; divided by fifteen requests it was 5 x (15 / 15) = 5
-    assert (plan["requests"], plan["estimated_tokens_out"]) == (5, 15)
+    assert (planned["requests"], planned["estimated_tokens_out"]) == (5, 15)
 
 
 @pytest.mark.slow

@@ -105,8 +105,8 @@ def test_a_plot_is_evidence_for_its_item(workspace):
 def test_what_a_proposer_made_up_is_counted_and_not_kept(workspace, cli, monkeypatch):
     """For every proposer: claims of a rule that points one letter too far are counted, and not stored."""
     propose = matcher.propose
-    span = pl.element().struct.with_fields(start=pl.field("start") + 1, end=pl.field("end") + 1)
-    shifted = pl.col("spans").list.eval(span)
+    moved_span = pl.element().struct.with_fields(start=pl.field("start") + 1, end=pl.field("end") + 1)
+    shifted = pl.col("spans").list.eval(moved_span)
     review_world.fill(workspace)
     monkeypatch.setattr(matcher, "propose", lambda *of: propose(*of).with_columns(shifted))
     result = cli("propose", "--proposer", "rules", "-C", workspace.root, "--json")
