@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands' own help: `python -m tests.cli_doc`. A test compares the two."""
+"""Writes docs/cli.md from the help of the commands: `python -m tests.cli_doc`. A test compares the two."""
 
 import re
 from collections.abc import Iterator
@@ -20,26 +20,26 @@ something that you can change, said in one line; 2: usage.
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """("review push", its click command), groups left out."""
+    """Yields ("review push", its click command) for every command but groups."""
     import typer
 
     from saferec_builder.cli.app import app
 
     def below(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-        words = command.list_commands(None) if hasattr(command, "list_commands") else []
-        if not words:
+        subcommands = command.list_commands(None) if hasattr(command, "list_commands") else []
+        if not subcommands:
             yield name, command
-        for word in words:
-            yield from below(f"{name} {word}".strip(), command.get_command(None, word))
+        for subcommand in subcommands:
+            yield from below(f"{name} {subcommand}".strip(), command.get_command(None, subcommand))
 
     return below("", typer.main.get_command(app))
 
 
 def section(name: str, command: Any) -> str:
-    said = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", (command.help or "").strip())))
+    text = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", (command.help or "").strip())))
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-    lines = [f"## saferec-build {name}", "", said]
+    lines = [f"## saferec-build {name}", "", text]
     if arguments:
         lines += ["", "| argument | what |", "|---|---|"]
         lines += [f"| `{(p.metavar or p.name).upper()}` | {cell(p.help)}{default(p)} |" for p in arguments]
@@ -50,9 +50,9 @@ def section(name: str, command: Any) -> str:
 
 
 def paragraph(text: str) -> str:
-    """One line, or a block where the help keeps its own lines (\\b)."""
-    kept = text.strip().removeprefix("\b")
-    return f"```text\n{kept.strip(chr(10))}\n```" if kept != text.strip() else " ".join(text.split())
+    """One line, or a block if the help keeps its line breaks (\\b)."""
+    block = text.strip().removeprefix("\b")
+    return f"```text\n{block.strip(chr(10))}\n```" if block != text.strip() else " ".join(text.split())
 
 
 def flags(option: Any) -> str:
@@ -71,7 +71,7 @@ def default(param: Any) -> str:
 
 
 def training() -> str:
-    """The help of each verb of training.safecrs, which is no part of saferec-build."""
+    """The help of each verb of training.safecrs, which is not part of saferec-build."""
     import os
 
     from training.safecrs import parser
@@ -79,12 +79,13 @@ def training() -> str:
     width, os.environ["COLUMNS"] = os.environ.get("COLUMNS"), "100"
     try:
         verbs = next(a for a in parser()._actions if a.choices and a.dest == "verb").choices or {}
-        shown = [
-            f"## python -m training.safecrs {verb}\n\n```text\n{one.format_help()}```" for verb, one in verbs.items()
+        sections = [
+            f"## python -m training.safecrs {verb}\n\n```text\n{verb_parser.format_help()}```"
+            for verb, verb_parser in verbs.items()
         ]
     finally:
         os.environ.pop("COLUMNS") if width is None else os.environ.update(COLUMNS=width)
-    return "\n\n".join(shown)
+    return "\n\n".join(sections)
 
 
 def page() -> str:

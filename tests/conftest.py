@@ -1,4 +1,4 @@
-"""What every test may ask for: a workspace, the command line as its user meets it, the real data where it is."""
+"""Fixtures and hooks for all tests: a workspace, the command line as a user runs it, the real data if it is there."""
 
 import contextlib
 import gc
@@ -29,15 +29,17 @@ pytest_plugins += [f"tests.worlds.{name}" for name in ("reviewing", "review_memo
 
 
 def pytest_configure() -> None:
-    """Commands that tests in the background start would be as deaf to Ctrl-C as these. No import does this: workers of
-    a test that import its module are deaf on purpose (storage/parallel.py)."""
+    """Restores Ctrl-C: tests that run in the background ignore it, and so would the commands that they start.
+
+    It is not done at import: workers that import a test's module ignore it on purpose (storage/parallel.py).
+    """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left: its exit code and both streams."""
+    """The result of a command: its exit code and both streams."""
 
     code: int
     out: str
@@ -48,7 +50,7 @@ class Ran:
         return json.loads(self.out)
 
 
-# how tests name what they ask pytest for
+# types of fixtures, for annotations in tests
 Cli = Callable[..., Ran]
 Patch = pytest.MonkeyPatch
 Printed = pytest.CaptureFixture[str]
@@ -72,11 +74,11 @@ def _workspace(folder: Path, *, demo: bool) -> store.Workspace:
 
 @pytest.fixture
 def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
-    """cli("mine", "redial", path, "-C", ws.root): in this process, through main(), so that exit codes are real."""
+    """cli("mine", "redial", path, "-C", ws.root) runs a command in this process through main(): exit codes are real."""
 
     def run(*words: object) -> Ran:
         out, err = io.StringIO(), io.StringIO()
-        monkeypatch.setattr(progress, "PATIENCE", 600.0)  # a busy machine adds no line
+        monkeypatch.setattr(progress, "PATIENCE", 600.0)  # no progress line on a busy machine
         monkeypatch.setattr(sys, "argv", ["saferec-build", *map(str, words)])
         code: Any = 0
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -91,14 +93,14 @@ def cli(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ran]:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real data; a test that asks for it is skipped where there is none."""
+    """The folder of real data; tests that use it are skipped if there is none."""
     folder = os.environ.get("SAFEREC_REAL_DATA")
     if not folder:
         pytest.skip(f"{NOT_RUN}real data (set SAFEREC_REAL_DATA to a folder with ReDial, MovieLens, CCPE, ...)")
     return Path(folder)
 
 
-NOT_RUN = "part not run: "  # how a test says that a real part is missing: skip(f"{NOT_RUN}chromium (install: ...)")
+NOT_RUN = "part not run: "  # a test reports a missing real part by skip(f"{NOT_RUN}chromium (install: ...)")
 
 
 # a minute or more each
@@ -110,7 +112,7 @@ LONGEST = (
     "flows/test_line",
     "flows/test_team_database",
 )
-# files that share what is made once per process: the real servers, and the line as it was before each command
+# files that share what is set up once per process: the real servers, and the workspaces before each command
 TOGETHER = {
     "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
     "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
@@ -118,7 +120,7 @@ TOGETHER = {
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A file of which `-m` leaves out every test is not loaded: torch, transformers and TRL take ten seconds."""
+    """Does not load a file if `-m` deselects all its tests: torch, transformers and TRL take ten seconds."""
     if collection_path.suffix != ".py":
         return None
     marked = re.search(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", collection_path.read_text(), re.MULTILINE)
@@ -126,7 +128,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    gc.disable()  # all that is made is kept: to look through it again and again takes a fifth of the time
+    gc.disable()  # all objects stay alive during collection: repeated garbage collection takes a fifth of the time
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -135,7 +137,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with long tests first: where several processes share the files, none is left with a long one at the end."""
+    """Runs files with long tests first, so that no process has a long file left at the end."""
     marks = {"slow", "servers", "training"}
     long = {item.path for item in items if any(mark.name in marks for mark in item.iter_markers())}
     items.sort(
@@ -145,7 +147,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A file goes to one process, and files of TOGETHER to the same one."""
+    """Sends each file to one process, and files of one group of TOGETHER to the same process."""
     from xdist.scheduler import LoadFileScheduling
 
     class Files(LoadFileScheduling):
@@ -157,7 +159,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Ends the run with the parts that could not run here, and the line that installs each."""
+    """Prints at the end which parts could not run here, and the command that installs each."""
     missing = _parts_not_run(terminalreporter)
     if missing:
         terminalreporter.section("parts not run")
@@ -166,8 +168,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """With SAFEREC_EVERY_PART set (as in CI) a part that did not run is a failure, never a silent skip."""
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # none in a process that only runs tests
+    """Fails the run if SAFEREC_EVERY_PART is set (as in CI) and a part did not run: no silent skips."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")  # None in worker processes
     if reporter and os.environ.get("SAFEREC_EVERY_PART") and _parts_not_run(reporter):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

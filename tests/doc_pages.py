@@ -1,7 +1,7 @@
-"""What a page of the docs holds for a reader who types along: files to write, commands to run, people who answer.
+"""Reads the pages of the docs as a reader follows them: files to write, commands to run, reviewers who answer.
 
-A fence with a title is a file of that name. Of the other fences, those whose lines begin with a command are run, line
-by line; `<!-- skip: reason -->` before one leaves it out, and `<!-- people: ann bo -->` says who has answered by then.
+A fence with a title is a file of that name. Other fences whose lines all begin with a command are run line by line.
+The comment `<!-- skip: reason -->` before a fence leaves it out; `<!-- people: ann bo -->` names who has answered.
 """
 
 import re
@@ -31,12 +31,12 @@ def pages() -> list[Path]:
 
 
 def files(page: Path) -> dict[str, str]:
-    """name -> text of every fence with a title."""
-    found = {}
+    """Returns name -> text of every fence with a title."""
+    texts = {}
     for fence in FENCE.finditer(page.read_text(encoding="utf-8")):
-        if named := re.search(r'title="([^"]+)"', fence["info"]):
-            found[named[1]] = fence["body"]
-    return found
+        if title := re.search(r'title="([^"]+)"', fence["info"]):
+            texts[title[1]] = fence["body"]
+    return texts
 
 
 def blocks(page: Path) -> Iterator[Block]:

@@ -1,6 +1,6 @@
-"""How many faults a run of the tests injected: each campaign says its number, the last lines say them all and the sum.
+"""Counts the faults that a test run injected: each campaign reports its number, the last lines print all and the sum.
 
-A number counts when its test has passed: nothing lost, nothing twice, no broken state, no traceback.
+A number counts if its test passed: nothing lost, nothing twice, no broken state, no traceback.
 """
 
 from collections import Counter
@@ -13,24 +13,26 @@ from tests.worlds.calm import calm
 
 __all__ = ["calm", "injected", "pytest_terminal_summary"]
 
-FAULTS = "faults: "  # the property of a test's report that counts them: it reaches the last lines from any process
+FAULTS = "faults: "  # prefix of the counts in a report's properties: they reach the summary from any process
 
 
 @pytest.fixture
 def injected(record_property: Callable[[str, object], None]) -> Callable[[str, int], None]:
-    """injected("kills of a command", 36), at the end of a test."""
+    """Reports faults at the end of a test: injected("kills of a command", 36)."""
     return lambda what, number: record_property(FAULTS + what, number)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    told = Counter[str]()
-    for name, number in (one for report in terminalreporter.stats.get("passed", []) for one in report.user_properties):
+    counts = Counter[str]()
+    for name, number in (
+        entry for report in terminalreporter.stats.get("passed", []) for entry in report.user_properties
+    ):
         if name.startswith(FAULTS):
-            told[name.removeprefix(FAULTS)] += number
-    if told:
+            counts[name.removeprefix(FAULTS)] += number
+    if counts:
         terminalreporter.section("faults injected")
-        for what, number in sorted(told.items()):
-            terminalreporter.write_line(f"{number:>7,}  {what}")
+        for campaign, number in sorted(counts.items()):
+            terminalreporter.write_line(f"{number:>7,}  {campaign}")
         lost = len(terminalreporter.stats.get("failed", [])) + len(terminalreporter.stats.get("error", []))
-        held = "all survived: no row lost or doubled, no traceback" if not lost else f"{lost} TESTS FAILED"
-        terminalreporter.write_line(f"{told.total():>7,}  in all; {held}")
+        outcome = "all survived: no row lost or doubled, no traceback" if not lost else f"{lost} TESTS FAILED"
+        terminalreporter.write_line(f"{counts.total():>7,}  in all; {outcome}")

@@ -1,11 +1,11 @@
-"""`python -m tests.fuzz NAME --seconds N`: atheris looks for bytes that break a law of tests/worlds/fuzz_laws.py.
+"""`python -m tests.fuzz NAME --seconds N`: atheris searches for bytes that break a law of tests/worlds/fuzz_laws.py.
 
-Its search follows the branches that our own code takes. In `make soak` run the two parsers that face strangers most:
-`replies`, for a server's answers are what a stranger's words made of a model, and `lines`, for every text of a stranger
-comes in there and nothing of it may be lost. `answers` can be run by hand.
+The search is guided by the branches that our code takes. `make soak` runs the two parsers that read most untrusted
+input: `replies`, because a model's reply depends on text from outside, and `lines`, because all text from outside is
+read there and none of it may be lost. `answers` can be run by hand.
 
-The last line says how many inputs were run and how many different faults were found. Each of them lies in
-build/fuzz/NAME/faults and becomes one of FOUND in tests/test_fuzz.py. Exit 0: none. 1: faults. 2: it could not run.
+The last line counts the inputs that were run and the different faults. Each fault is saved in build/fuzz/NAME/faults
+and goes into FOUND in tests/test_fuzz.py. Exit 0: no faults. 1: faults. 2: it could not run.
 """
 
 import argparse
@@ -22,18 +22,18 @@ from tests import ROOT
 
 OURS = ("saferec_builder", "annotation", "exports", "training")
 NAMES = ("replies", "lines", "answers", "planted")
-LONGEST = 4_096  # bytes of an input
-SLOW = 20  # seconds for one input: no machine is that busy
+LONGEST = 4_096  # bytes of one input
+SLOW = 20  # seconds for one input: more than even a busy machine needs
 MEMORY = 3_072  # MiB
 
 
 def main(words: list[str]) -> int:
-    asked = argparse.ArgumentParser(description="coverage-guided search for bytes that break a parser's law")
-    asked.add_argument("name", choices=NAMES)
-    asked.add_argument("--seconds", type=int, default=300)
-    asked.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
-    given = asked.parse_args(words)
-    return search(given.name) if given.inside else run(given.name, given.seconds)
+    parser = argparse.ArgumentParser(description="coverage-guided search for bytes that break a parser's law")
+    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    return search(options.name) if options.inside else run(options.name, options.seconds)
 
 
 def folder(name: str) -> Path:
@@ -41,35 +41,35 @@ def folder(name: str) -> Path:
 
 
 def run(name: str, seconds: int) -> int:
-    """The search in a process of its own, which libFuzzer ends as it likes; what it found before stays a beginning."""
+    """Runs the search in a separate process, which libFuzzer may end; the corpus of earlier runs is its start."""
     if find_spec("atheris") is None:
         print(f"fuzz {name}: NOT RUN: atheris is not installed (Linux on x86-64 only: pip install atheris==3.0.0)")
         return 2
     faults = folder(name) / "faults"
     shutil.rmtree(faults, ignore_errors=True)
-    for made in (faults, folder(name) / "corpus"):
-        made.mkdir(parents=True, exist_ok=True)
+    for directory in (faults, folder(name) / "corpus"):
+        directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.fuzz", name, "--inside", "--seconds", str(seconds)]
     log = folder(name) / "log.txt"
     with open(log, "w", encoding="utf-8") as file:
-        ran = subprocess.run(
+        process = subprocess.run(
             command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, timeout=seconds + 300, check=False
         )
-    said = log.read_text(encoding="utf-8", errors="replace")
-    counts = re.findall(r"(?:number_of_executed_units: |^#)(\d+)", said, re.M)
-    found = sorted(path for path in faults.iterdir() if path.suffix != ".txt")
-    if not counts or (ran.returncode and not found):
-        print(f"fuzz {name}: NOT RUN: exit code {ran.returncode}: see {log}")
+    output = log.read_text(encoding="utf-8", errors="replace")
+    counts = re.findall(r"(?:number_of_executed_units: |^#)(\d+)", output, re.M)
+    inputs = sorted(path for path in faults.iterdir() if path.suffix != ".txt")
+    if not counts or (process.returncode and not inputs):
+        print(f"fuzz {name}: NOT RUN: exit code {process.returncode}: see {log}")
         return 2
-    for path in found:
+    for path in inputs:
         print(f"{path.relative_to(ROOT)}: {path.read_bytes()[:120]!r}")
     executions = max(map(int, counts))
-    print(f"fuzz {name}: {executions:,} executions in {seconds} s, {len(found)} faults found")
-    return int(bool(found))
+    print(f"fuzz {name}: {executions:,} executions in {seconds} s, {len(inputs)} faults found")
+    return int(bool(inputs))
 
 
 def search(name: str) -> int:
-    """Runs until the time is over; a fault is kept and the search goes on, a hang or a flood of memory ends it."""
+    """Searches until the time is over: a fault is saved and the search goes on; a hang or too much memory ends it."""
     import atheris
 
     with atheris.instrument_imports(include=list(OURS)):
@@ -102,12 +102,12 @@ def search(name: str) -> int:
 
 
 def escaped(word: str) -> str:
-    """As libFuzzer's dictionaries spell bytes."""
+    """Spells a word as libFuzzer's dictionaries do."""
     return "".join(f"\\x{byte:02X}" for byte in word.encode())
 
 
 def planted(data: bytes) -> None:
-    """A law that is easily broken, by which the search itself is tried."""
+    """A law that is easily broken: it tests the search itself."""
     assert b"{" not in data
 
 

@@ -1,13 +1,13 @@
-"""What the building is like, in numbers: `python -m tests.house [--json]`.
+"""Measures the structure of the code: `python -m tests.house [--json]`.
 
-backward_imports           imports of a package that stands behind the importing one (the order: tests/layers.py)
+backward_imports           imports of a package that comes after the importing one (the order: tests/layers.py)
 root_files                 modules at the root of saferec_builder/
 cli_lines                  lines of saferec_builder/cli/
 command_body_worst         lines of the longest function in a file of commands, without its signature and docstring
 prints_below_cli           calls of print and typer.echo in the packages but for cli/ and training/
 any_share_worst            the package with the largest share of annotations with `Any`, training apart
-function_import_share_worst  the package with the largest share of imports that stand inside functions
-vague_share_worst          the package with the largest share of names that do not say what they hold (VAGUE)
+function_import_share_worst  the package with the largest share of imports inside functions
+vague_share_worst          the package with the largest share of names that say too little (VAGUE)
 product_lines, test_lines  lines of Python
 """
 
@@ -26,11 +26,11 @@ VAGUE = frozenset("asked desk found gone handed heard held here known made said 
 
 
 def main() -> None:
-    found = figures()
+    values = figures()
     if "--json" in sys.argv[1:]:
-        print(json.dumps(found))
+        print(json.dumps(values))
         return
-    for name, value in found.items():
+    for name, value in values.items():
         print(f"{name:<32}{value:>10.3f}" if isinstance(value, float) else f"{name:<32}{value:>10,}")
     for package in packages():
         loose, late = any_share(package), function_import_share(package)
@@ -55,19 +55,19 @@ def figures() -> dict[str, int | float]:
 
 
 def backward() -> Iterator[tuple[str, str]]:
-    """(importing module, imported name) that the order forbids."""
+    """Yields (importing module, imported name) for each import that the order forbids."""
     for path in files():
-        me = name_of(path)
-        ours = {t for t in imports(path) if t.split(".")[0] in PACKAGES}
+        module = name_of(path)
+        ours = {name for name in imports(path) if name.split(".")[0] in PACKAGES}
         for target in sorted(ours - {"saferec_builder", "saferec_builder.__version__"}):
-            if me != "saferec_builder" and not allowed(me, target):
-                yield me, target
+            if module != "saferec_builder" and not allowed(module, target):
+                yield module, target
 
 
 def packages() -> list[str]:
-    """Rooms with more than one module: a share of a few annotations says little."""
+    """Packages with more than one module: a share of a few annotations says little."""
     rooms = [room(name_of(path)) for path in files()]
-    return sorted({one for one in rooms if rooms.count(one) > 1})
+    return sorted({name for name in rooms if rooms.count(name) > 1})
 
 
 def inside(package: str) -> list[Path]:
@@ -79,19 +79,19 @@ def lines(paths: list[Path]) -> int:
 
 
 def bodies() -> dict[str, int]:
-    """module.function -> lines of its body, without signature and docstring, of the files of commands."""
-    found = {}
-    modules = {where.module for where in COMMANDS.values()}
+    """Returns module.function -> lines of its body, without signature and docstring, for the files of commands."""
+    sizes = {}
+    modules = {command.module for command in COMMANDS.values()}
     for path in (path for path in inside("cli") if path.stem in modules):
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef):
                 steps = node.body[1:] if ast.get_docstring(node) else node.body
-                found[f"{name_of(path)}.{node.name}"] = steps[-1].end_lineno - steps[0].lineno + 1 if steps else 0
-    return found
+                sizes[f"{name_of(path)}.{node.name}"] = steps[-1].end_lineno - steps[0].lineno + 1 if steps else 0
+    return sizes
 
 
 def prints() -> Iterator[str]:
-    """Where a package prints that should return: all but cli/, and training, which has its own command."""
+    """Yields the places where code prints instead of returning, except cli/ and training, which has its own command."""
     for path in files():
         if room(name_of(path)) in ("cli", "training"):
             continue
@@ -103,10 +103,10 @@ def prints() -> Iterator[str]:
 
 
 def any_share(package: str) -> float:
-    """Of all annotations (arguments, results, variables) those in which `Any` stands."""
-    told = [one for path in inside(package) for one in annotations(parsed(path))]
-    loose = sum("Any" in {n.id for n in ast.walk(one) if isinstance(n, ast.Name)} for one in told)
-    return loose / len(told) if told else 0.0
+    """The share of annotations (of arguments, results and variables) that contain `Any`."""
+    nodes = [node for path in inside(package) for node in annotations(parsed(path))]
+    with_any = sum("Any" in {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} for node in nodes)
+    return with_any / len(nodes) if nodes else 0.0
 
 
 def annotations(tree: ast.AST) -> Iterator[ast.expr]:
@@ -118,14 +118,14 @@ def annotations(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def function_import_share(package: str) -> float:
-    every = within = 0
+    total = in_functions = 0
     for path in inside(package):
         tree = parsed(path)
-        functions = [one for one in statements(tree) if isinstance(one, LATE)]
-        of_functions = {id(node) for one in functions for node in statements(one)}
-        found = [node for node in statements(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-        every, within = every + len(found), within + sum(id(node) in of_functions for node in found)
-    return within / every if every else 0.0
+        functions = [function for function in statements(tree) if isinstance(function, LATE)]
+        inner = {id(node) for function in functions for node in statements(function)}
+        nodes = [node for node in statements(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+        total, in_functions = total + len(nodes), in_functions + sum(id(node) in inner for node in nodes)
+    return in_functions / total if total else 0.0
 
 
 def vague_share(package: str) -> float:
@@ -134,7 +134,7 @@ def vague_share(package: str) -> float:
 
 
 def bound(tree: ast.AST) -> Iterator[str]:
-    """Every name that an assignment, a loop, a parameter or a function gives, as often as it does."""
+    """Yields the names of assignments, loops, parameters, functions and classes, once for each binding."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id

@@ -1,4 +1,4 @@
-"""The packages in the order of the data, and which module stands in which: what tests/test_layering.py holds."""
+"""The packages in the order of the data, and the package of each module: tests/test_layering.py checks them."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from tests import ROOT
 
 PACKAGES = ("saferec_builder", "annotation", "exports", "training")
-# each may import those before it, and none after it, inside functions too
+# a package may import those before it and none after it, inside functions too
 ORDER = (
     *("core", "scoring", "storage", "sources", "catalog", "mining", "llm", "proposing", "annotation", "exports"),
     *(("summary", "planning", "erasure", "diagnostics"), "api", "demo", "cli"),
@@ -17,7 +17,7 @@ RANK = {room: n for n, rooms in enumerate(ORDER) for room in ((rooms,) if isinst
 OF_TRAINING = {"core", "scoring", "training"}  # what training may import; nothing imports training
 AT_THE_ROOT = 5  # files of saferec_builder/
 
-# modules that have no test at their own path: another one holds them, for what they do is seen only there
+# modules without a test at their own path: another test covers them, since only there their effect is seen
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
@@ -66,7 +66,7 @@ def name_of(path: Path) -> str:
 
 
 def mirrored(path: str) -> str:
-    """The test of a module of ours: tests/annotation/test_routing.py tests annotation/routing.py."""
+    """The path of a module's test: tests/annotation/test_routing.py tests annotation/routing.py."""
     folder, _, name = path.removeprefix("saferec_builder/").rpartition("/")
     if name == "__init__.py":  # the package's own file has the package's name
         name = f"{folder.rpartition('/')[2]}.py"
@@ -74,11 +74,11 @@ def mirrored(path: str) -> str:
 
 
 def held_by(path: str) -> list[str]:
-    """The tests of a module: the file at its path and those of one side of it (test_hub_faults.py), or ELSEWHERE."""
-    own = ROOT / mirrored(path)
-    sides = {str(p.relative_to(ROOT)) for p in own.parent.glob(f"{own.stem}_*.py")}
-    found = [str(own.relative_to(ROOT))] * own.is_file() + sorted(sides - _every_mirrored())
-    return found or [test for module, test in ELSEWHERE.items() if module == path]
+    """The tests of a module: the file at its path and those of one aspect of it (test_hub_faults.py), or ELSEWHERE."""
+    mirror = ROOT / mirrored(path)
+    variants = {str(p.relative_to(ROOT)) for p in mirror.parent.glob(f"{mirror.stem}_*.py")}
+    tests = [str(mirror.relative_to(ROOT))] * mirror.is_file() + sorted(variants - _every_mirrored())
+    return tests or [test for module, test in ELSEWHERE.items() if module == path]
 
 
 @cache
@@ -87,7 +87,7 @@ def _every_mirrored() -> frozenset[str]:
 
 
 def room(module: str) -> str:
-    """The package of one of our modules, as ORDER has it; a module at the root of saferec_builder is one of its own."""
+    """The package of one of our modules, as in ORDER; a module at the root of saferec_builder is its own package."""
     first, *rest = module.split(".")
     return rest[0] if first == "saferec_builder" and rest else first
 
@@ -99,23 +99,23 @@ def parsed(path: Path) -> ast.Module:
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Absolute names that a file imports, wherever it does."""
+    """Absolute names that a file imports anywhere."""
     return frozenset(name for node in statements(parsed(path)) for name in _imported(node))
 
 
 def loaded_with(path: Path) -> set[str]:
-    """Absolute names that a file imports as it is itself imported: not in functions, and not for a type checker."""
+    """Absolute names that are imported when a file is imported: not in functions, not for a type checker."""
     return {name for node in statements(parsed(path), late=False) for name in _imported(node)}
 
 
 def statements(node: ast.AST, *, late: bool = True) -> Iterator[ast.AST]:
-    """All statements within; without `late` those that run as the module is imported."""
+    """All statements in a node; without `late` only those that run when the module is imported."""
     for field in ("body", "handlers", "orelse", "finalbody", "cases"):
         if not late and field == "body" and (isinstance(node, LATE) or _for_types(node)):
             continue
-        for one in getattr(node, field, ()):
-            yield one
-            yield from statements(one, late=late)
+        for child in getattr(node, field, ()):
+            yield child
+            yield from statements(child, late=late)
 
 
 LATE = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -126,7 +126,7 @@ def _for_types(node: ast.AST) -> bool:
 
 
 def above(module: str) -> list[str]:
-    """The packages that it lies in, the nearest first."""
+    """The packages that contain a module, the nearest first."""
     parts = module.split(".")
     return [".".join(parts[:n]) for n in range(len(parts) - 1, 0, -1)]
 
@@ -140,9 +140,9 @@ def _imported(node: ast.AST) -> Iterator[str]:
 
 
 def allowed(me: str, target: str) -> bool:
-    here, there = room(me), room(target)
-    if here == "training":
-        return there in OF_TRAINING
-    if there == "training":
+    importing, imported = room(me), room(target)
+    if importing == "training":
+        return imported in OF_TRAINING
+    if imported == "training":
         return False
-    return here == there or RANK[there] < RANK[here]
+    return importing == imported or RANK[imported] < RANK[importing]

@@ -1,10 +1,10 @@
-"""`python -m tests.mutation [NAME...]`: how many small faults in the rules and bounds do their own tests see?
+"""`python -m tests.mutation [NAME...]`: counts the small faults in the rules and bounds that their own tests see.
 
-mutmut changes the bodies of functions, one place at a time, and runs the tests that come by there. What it leaves out
-is changed here: numbers and signs in constants, defaults, properties and cached functions, with a whole run of the
-file's tests for each. A fault that changes nothing a test could see counts as missed like any other.
-Everything happens in a copy under build/mutation; the faults that nobody saw are in its survivors.txt.
-`python -m tests.mutation nearest` looks at the whole product instead, by a sample: tests/nearest.py.
+mutmut changes the bodies of functions, one place at a time, and runs the tests that reach it. This file changes what
+mutmut leaves out: numbers and signs in constants, defaults, properties and cached functions, with a full run of the
+file's tests for each. A fault without any visible effect counts as missed like any other.
+Everything happens in a copy under build/mutation; the faults that no test saw are in its survivors.txt.
+`python -m tests.mutation nearest` samples the whole product instead: tests/nearest.py.
 """
 
 import ast
@@ -27,8 +27,8 @@ FILES = {
 }
 COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
 CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
-PATIENCE = 5  # a fault with which the tests take so many times their time lets them run for ever, and is seen
-# each for the other
+PATIENCE = 5  # a fault that makes the tests take this many times longer makes them run forever, and counts as seen
+# swapped both ways
 PAIRS = [(ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.And, ast.Or)]
 SWAPS: dict[type[ast.AST], type[ast.AST]] = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
 SWAPS |= {ast.LShift: ast.RShift, ast.BitAnd: ast.BitOr, ast.Eq: ast.NotEq, ast.IsNot: ast.Is}
@@ -64,46 +64,48 @@ def _copy(name: str) -> Path:
         "pytest_add_cli_args": CALM,
         "pytest_add_cli_args_test_selection": [mirrored(FILES[name])],
     }
-    lines = ["[mutmut]", *(f"{key}=" + "".join(f"\n    {one}" for one in some) for key, some in settings.items())]
+    lines = ["[mutmut]", *(f"{key}=" + "".join(f"\n    {v}" for v in some) for key, some in settings.items())]
     (folder / "setup.cfg").write_text("\n".join(lines) + "\n")
     return folder
 
 
 def _bodies(folder: Path, name: str) -> tuple[int, list[str]]:
-    """(faults seen, each that was not as a difference) of the functions that mutmut changes."""
+    """Returns (number of faults seen, a diff of each missed fault) for the functions that mutmut changes."""
     (folder / "mutmut.txt").write_text(_mutmut(folder, "run", "--max-children", "1"))
     _mutmut(folder, "export-cicd-stats")
-    told = json.loads((folder / "mutants" / "mutmut-cicd-stats.json").read_text())
-    seen = told["killed"] + told["timeout"]
+    stats = json.loads((folder / "mutants" / "mutmut-cicd-stats.json").read_text())
+    seen = stats["killed"] + stats["timeout"]
     lines = _mutmut(folder, "results").splitlines()
-    open_ = [line.strip().split(": ")[0] for line in lines if line.strip() and not line.endswith(": timeout")]
-    if not told["total"] or seen + len(open_) != told["total"]:
-        raise SystemExit(f"mutmut's run of {name} is not whole: {told}; see {folder / 'mutmut.txt'}")
-    return seen, [_shown(folder, one) for one in open_]
+    survivors = [line.strip().split(": ")[0] for line in lines if line.strip() and not line.endswith(": timeout")]
+    if not stats["total"] or seen + len(survivors) != stats["total"]:
+        raise SystemExit(f"mutmut's run of {name} is not whole: {stats}; see {folder / 'mutmut.txt'}")
+    return seen, [_shown(folder, mutant) for mutant in survivors]
 
 
 def _mutmut(folder: Path, *words: str) -> str:
-    ran = subprocess.run([sys.executable, "-m", "mutmut", *words], cwd=folder, capture_output=True, text=True)
-    if ran.returncode:
-        raise SystemExit(f"mutmut {words[0]} in {folder} ended with {ran.returncode}\n{ran.stdout[-2000:]}{ran.stderr}")
-    return ran.stdout
+    process = subprocess.run([sys.executable, "-m", "mutmut", *words], cwd=folder, capture_output=True, text=True)
+    if process.returncode:
+        raise SystemExit(
+            f"mutmut {words[0]} in {folder} ended with {process.returncode}\n{process.stdout[-2000:]}{process.stderr}"
+        )
+    return process.stdout
 
 
 def _shown(folder: Path, mutant: str) -> str:
-    told = _mutmut(folder, "show", mutant).splitlines()
-    changed = [line for line in told if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    diff = _mutmut(folder, "show", mutant).splitlines()
+    changed = [line for line in diff if line[:1] in "+-" and line[:3] not in ("+++", "---")]
     return "\n".join([mutant, *changed])
 
 
 def _rest(folder: Path, name: str) -> tuple[int, list[str]]:
-    """The same of what mutmut leaves out."""
+    """Returns (number of faults seen, the missed faults) for the places that mutmut leaves out."""
     path, seen, missed = folder / FILES[name], 0, []
     source = path.read_text()
-    for where, changed in outside(source):
+    for place, changed in outside(source):
         path.write_text(changed)
-        words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, mirrored(FILES[name])]
-        if _passes(words, folder):
-            missed.append(where)
+        command = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, mirrored(FILES[name])]
+        if _passes(command, folder):
+            missed.append(place)
         else:
             seen += 1
     path.write_text(source)
@@ -111,24 +113,24 @@ def _rest(folder: Path, name: str) -> tuple[int, list[str]]:
 
 
 def _passes(words: list[str], folder: Path) -> bool:
-    """Whether the tests end well; a fault that lets them run on for ever is seen."""
+    """Whether the tests pass; a fault that makes them run forever is seen."""
     try:
-        ran = subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
+        process = subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
     except subprocess.TimeoutExpired:
         return False
-    return ran.returncode == 0
+    return process.returncode == 0
 
 
 def outside(source: str) -> Iterator[tuple[str, str]]:
-    """(where and what, the file with it) for each number and sign outside the functions that mutmut changes.
+    """Yields (fault, changed source) for each number and sign outside the functions that mutmut changes.
 
-    Arguments of decorators are sizes of caches: they change nothing.
+    Arguments of decorators are left out: they are sizes of caches and change nothing.
     """
     tree = ast.parse(source)
     defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
     plain = [n for n in defined if isinstance(n, ast.FunctionDef) and not n.decorator_list]
-    done = {id(n) for part in [*plain, *(d for n in defined for d in n.decorator_list)] for n in ast.walk(part)}
-    for node in [n for n in ast.walk(tree) if id(n) not in done]:
+    covered = {id(n) for part in [*plain, *(d for n in defined for d in n.decorator_list)] for n in ast.walk(part)}
+    for node in [n for n in ast.walk(tree) if id(n) not in covered]:
         for field, other in told_wrong(node):
             before, line = vars(node)[field], getattr(node, "lineno", 0)
             setattr(node, field, other)
@@ -137,7 +139,7 @@ def outside(source: str) -> Iterator[tuple[str, str]]:
 
 
 def told_wrong(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """The fields of a node that can be told wrong, each with a wrong value."""
+    """Yields the fields of a node that can be changed, each with a wrong value."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         yield "value", node.value + 1
     if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:

@@ -1,8 +1,8 @@
-"""`python -m tests.mutation nearest [--sample N] [--seed S]`: does the test at the mirrored path see a fault?
+"""`python -m tests.mutation nearest [--sample N] [--seed S]`: measures how many faults tests at mirrored paths see.
 
 Draws N lines of the product at random, the same for the same seed, and puts one small fault into each: a number, sign,
-comparison, condition, result or call. For each it runs only the tests that the path of the changed file names
-(tests/layers.py), so what a reader would find; a fault that other tests would see counts as missed. Tests of real
+comparison, condition, result or call. For each fault it runs only the tests that belong to the path of the changed file
+(tests/layers.py), those that a reader would find; a fault that only other tests see counts as missed. Tests of real
 servers are left out. Everything happens in a copy under build/mutation/nearest.
 """
 
@@ -45,15 +45,15 @@ def main(words: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation nearest")
     parser.add_argument("--sample", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(words)
+    options = parser.parse_args(words)
     _copy()
-    seconds: dict[str, float | None] = {}  # of each file's tests without a fault; None where they fail
+    seconds: dict[str, float | None] = {}  # time of each file's tests without a fault; None if they fail
     seen, missed, unknown = 0, list[str](), list[str]()
-    for fault in draw(given.sample, given.seed):
+    for fault in draw(options.sample, options.seed):
         tests = held_by(fault.path)
         if tests and fault.path not in seconds:
-            began = time.monotonic()
-            seconds[fault.path] = time.monotonic() - began if _passes(tests, 900) else None
+            start = time.monotonic()
+            seconds[fault.path] = time.monotonic() - start if _passes(tests, 900) else None
         usual = seconds.get(fault.path)
         if not tests:
             missed.append(f"{fault}  (no test at its path)")
@@ -63,17 +63,17 @@ def main(words: list[str]) -> int:
             missed.append(str(fault))
         else:
             seen += 1
-        print(f"\r{seen + len(missed) + len(unknown)} of {given.sample}", end="", file=sys.stderr, flush=True)
+        print(f"\r{seen + len(missed) + len(unknown)} of {options.sample}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print(*missed, *unknown, sep="\n")
-    told = seen + len(missed)
-    low, high = wilson(seen, told)
-    print(f"{seen} of {told} faults seen by tests at their path: {seen / max(told, 1):.1%} ({low:.1%} to {high:.1%})")
+    total = seen + len(missed)
+    low, high = wilson(seen, total)
+    print(f"{seen} of {total} faults seen by tests at their path: {seen / max(total, 1):.1%} ({low:.1%} to {high:.1%})")
     return int(bool(unknown))
 
 
 def draw(sample: int, seed: int) -> Iterator[Fault]:
-    """Lines at random, without the same line twice; of the faults that a line can have, one."""
+    """Yields a fault for each line of a random sample without repeats: one of those that the line can have."""
     lines = [(path, line) for path in sorted(files()) for line in sorted(faults_by_line(path))]
     rng = random.Random(seed)
     for path, line in rng.sample(lines, min(sample, len(lines))):
@@ -83,7 +83,7 @@ def draw(sample: int, seed: int) -> Iterator[Fault]:
 def faults_by_line(path: Path) -> dict[int, list[Fault]]:
     source = path.read_text(encoding="utf-8")
     if path not in _known:
-        found: dict[int, list[Fault]] = {}
+        faults: dict[int, list[Fault]] = {}
         for place, before, after in _places(ast.parse(source)):
             changed = _replaced(source, place, after)
             fault = Fault(str(path.relative_to(ROOT)), place[0], before, after, changed)
@@ -91,8 +91,8 @@ def faults_by_line(path: Path) -> dict[int, list[Fault]]:
                 ast.parse(changed)
             except SyntaxError:  # inside a pattern or a nested f-string
                 continue
-            found.setdefault(place[0], []).append(fault)
-        _known[path] = found
+            faults.setdefault(place[0], []).append(fault)
+        _known[path] = faults
     return _known[path]
 
 
@@ -100,7 +100,7 @@ _known: dict[Path, dict[int, list[Fault]]] = {}
 
 
 def _places(tree: ast.Module) -> Iterator[tuple[Place, str, str]]:
-    """(where, what stands there, what is put there) for all that runs: no annotations, no decorators."""
+    """Yields (place, old text, new text) for all code that runs: no annotations, no decorators."""
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
@@ -124,7 +124,7 @@ def _more(node: ast.AST) -> Iterator[tuple[str, object]]:
 
 
 def _instead(node: ast.AST) -> Iterator[tuple[Place, str, str]]:
-    """Conditions that are turned round, results that are none, and calls that are left out."""
+    """Yields negated conditions, results replaced by None, and removed calls."""
     if isinstance(node, ast.If | ast.IfExp | ast.While) and "TYPE_CHECKING" not in (test := ast.unparse(node.test)):
         yield _place(node.test), test, f"(not ({test}))"
     if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
@@ -163,23 +163,23 @@ def _survives(fault: Fault, tests: list[str], timeout: float) -> bool:
 
 
 def _passes(tests: list[str], timeout: float) -> bool:
-    """Whether the tests end well, in the copy; what they start imports from there too."""
-    words = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, "-m", "not servers and not soak", *tests]
-    calm = {"PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment = {k: v for k, v in os.environ.items() if k != "SAFEREC_EVERY_PART"} | calm
-    ran = subprocess.Popen(
-        words, cwd=FOLDER, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    """Whether the tests pass in the copy; processes that they start import from it too."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, "-m", "not servers and not soak", *tests]
+    own_imports = {"PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {k: v for k, v in os.environ.items() if k != "SAFEREC_EVERY_PART"} | own_imports
+    process = subprocess.Popen(
+        command, cwd=FOLDER, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        return ran.wait(timeout) == 0
+        return process.wait(timeout) == 0
     except subprocess.TimeoutExpired:
-        os.killpg(ran.pid, 9)
-        ran.wait()
+        os.killpg(process.pid, 9)
+        process.wait()
         return False
 
 
 def wilson(k: int, n: int) -> tuple[float, float]:
-    """95 % for a share of k in n."""
+    """The 95 % interval of a share of k in n."""
     if not n:
         return 0.0, 1.0
     z = 1.959964

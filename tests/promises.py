@@ -1,7 +1,7 @@
-"""What docs/privacy.md and docs/security.md promise, each with the tests that would fail if it did not hold.
+"""The promises of docs/privacy.md and docs/security.md, each with the tests that fail if it does not hold.
 
-`python -m tests.promises` writes docs/promises.md of tests/promises.toml. A unit is a row, a list item or a paragraph:
-each names its tests itself, or has words of a promise in it, or stands under a heading that promises nothing.
+`python -m tests.promises` writes docs/promises.md from tests/promises.toml. A unit is a row, list item or paragraph:
+it names its tests, or contains the words of a promise, or is under a heading that promises nothing.
 """
 
 import re
@@ -26,12 +26,12 @@ Made from `tests/promises.toml` by `python -m tests.promises`: each promise of [
 
 @dataclass(frozen=True)
 class Promise:
-    says: str  # as the page has it, blanks aside
+    says: str  # the words of the page, except for blanks
     tests: tuple[str, ...]
 
 
 def promises() -> dict[str, list[Promise]]:
-    """Page -> its promises."""
+    """Returns page -> its promises."""
     raw = tomllib.loads((ROOT / "tests" / "promises.toml").read_text(encoding="utf-8"))
     return {
         page: [Promise(says, tuple(tests)) for says, tests in raw[page].items()] for page in ("privacy", "security")
@@ -39,13 +39,13 @@ def promises() -> dict[str, list[Promise]]:
 
 
 def silent() -> dict[str, list[str]]:
-    """Page -> headings under which nothing is promised."""
-    found: dict[str, list[str]] = tomllib.loads((ROOT / "tests/promises.toml").read_text(encoding="utf-8"))["silent"]
-    return found
+    """Returns page -> headings under which nothing is promised."""
+    headings: dict[str, list[str]] = tomllib.loads((ROOT / "tests/promises.toml").read_text(encoding="utf-8"))["silent"]
+    return headings
 
 
 def units(page: str) -> Iterator[tuple[str, str]]:
-    """(heading, text on one line) of every row, item and paragraph."""
+    """Yields (heading, text on one line) for every row, item and paragraph."""
     text = re.sub(r"```.*?```", "", (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8"), flags=re.S)
     heading = ""
     for block in re.split(r"\n\s*\n|\n(?=[-|] ?)", text):
@@ -56,18 +56,16 @@ def units(page: str) -> Iterator[tuple[str, str]]:
 
 
 def missing(name: str) -> bool:
-    """Whether no such test is there: a file or folder of tests, or `FILE::FUNCTION`."""
+    """Whether a test does not exist: a file or folder of tests, or `FILE::FUNCTION`."""
     path, _, function = name.partition("::")
-    there = ROOT / path
-    return not there.exists() or bool(function and f"def {function}(" not in there.read_text(encoding="utf-8"))
+    file = ROOT / path
+    return not file.exists() or bool(function and f"def {function}(" not in file.read_text(encoding="utf-8"))
 
 
 def page() -> str:
-    told = [
-        (name, one, ", ".join(f"`{test}`" for test in one.tests)) for name, some in promises().items() for one in some
-    ]
+    entries = [(name, p, ", ".join(f"`{test}`" for test in p.tests)) for name, some in promises().items() for p in some]
     rows = [
-        f"| {one.says.strip('| ').replace(' | ', ': ')} | [{name}]({name}.md) | {tests} |" for name, one, tests in told
+        f"| {p.says.strip('| ').replace(' | ', ': ')} | [{name}]({name}.md) | {tests} |" for name, p, tests in entries
     ]
     return HEAD + "\n".join(rows) + "\n"
 

@@ -1,12 +1,12 @@
-"""python -m tests.rules_score [--tune]: what the rules find and miss on the demo's gold and on real turns.
+"""python -m tests.rules_score [--tune]: scores the rules on the demo's gold and on real turns.
 
 The demo's gold is split by the hash of the conversation's id. Cue lists were tuned on the half `tune`, the generator's
 sentence banks (not `unseen`), sentences and messages of our own (saferec_builder/proposing/messages) and real turns
-outside the labelled ones. Figures are of the half `report`, of messages that were not tuned on (rules_heldout.toml) and
-of the labelled real turns (tests/data/real_turns.csv, where SAFEREC_REAL_DATA is set): no text of theirs was looked at,
-but the figures of the half and of the turns were, many times, with the trait and kind of each error and the rule that
-turned a statement away; a new cue that cost them precision was dropped. These two flatter.
-A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted beside it.
+without labels. Scored are the half `report`, messages that were not tuned on (rules_heldout.toml) and the labelled real
+turns (tests/data/real_turns.csv, if SAFEREC_REAL_DATA is set). None of their texts were looked at. But the figures of
+the half and of the turns were looked at many times, with the trait and kind of each error and the rule that rejected a
+statement, and a new cue that lowered their precision was dropped: these two figures flatter.
+A unit is (conversation, trait); a finding is a row with the verdict present; unsure rows are counted separately.
 """
 
 import argparse
@@ -36,7 +36,7 @@ Unit = tuple[str, str]
 
 @dataclass(frozen=True)
 class Gold:
-    """Subjects to read, the form of every gold unit, and where its evidence stands."""
+    """Subjects to read, the form of every gold unit, and the spans of its evidence."""
 
     frame: pl.DataFrame
     forms: dict[Unit, str]
@@ -46,7 +46,7 @@ class Gold:
 
 @dataclass(frozen=True)
 class Rates:
-    """found: rows; right: those in gold; gold: units to be found; hit: those found."""
+    """found: rows; right: rows in gold; gold: units to find; hit: units found."""
 
     found: int
     right: int
@@ -70,8 +70,8 @@ class Rates:
 
     def __str__(self) -> str:
         shares = (("P", self.precision), ("R", self.recall), ("F1", self.f1))
-        told = "  ".join(f"{name} {'  - ' if v is None else f'{v:.2f}'}" for name, v in shares)
-        return f"{told}  ({self.right}/{self.found} right, {self.hit}/{self.gold} found)"
+        figures = "  ".join(f"{name} {'  - ' if share is None else f'{share:.2f}'}" for name, share in shares)
+        return f"{figures}  ({self.right}/{self.found} right, {self.hit}/{self.gold} found)"
 
 
 def demo(which: str) -> Gold:
@@ -91,28 +91,28 @@ def frame(talks: Iterable[tuple[str, list[dict[str, str]]]]) -> pl.DataFrame:
     """The columns that rules.propose reads."""
     rows = []
     for name, turns in talks:
-        said = [{"role": t["role"], "text": t["text"], "items": []} for t in turns]
-        rows.append({"conversation": name, "digest": tables.digest(turns), "turns": said})
+        messages = [{"role": t["role"], "text": t["text"], "items": []} for t in turns]
+        rows.append({"conversation": name, "digest": tables.digest(turns), "turns": messages})
     return pl.DataFrame(rows, schema={k: tables.CONVERSATIONS.schema[k] for k in ("conversation", "digest", "turns")})
 
 
 def real(folder: Path) -> Gold:
-    """The labelled real turns, each as a conversation of its one turn; ids in the text stay as they are."""
+    """The labelled real turns, each as a conversation of one turn; ids in the text stay as they are."""
     texts = _texts(folder)
     with open(TURNS, encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    talks: dict[str, list[dict[str, str]]] = {}
+    conversations: dict[str, list[dict[str, str]]] = {}
     gold = Gold(pl.DataFrame(), {}, {}, {})
     for row in rows:
-        source, talk, turn = row["source"], row["conversation_id"], int(row["turn"])
-        name = f"{source}:{talk}:{turn}"
-        text = next(t for t in texts[source, talk, turn] if _digest(t) == row["digest"])
-        talks[name] = [{"role": "seeker", "text": text}]
+        source, conversation, turn = row["source"], row["conversation_id"], int(row["turn"])
+        name = f"{source}:{conversation}:{turn}"
+        text = next(t for t in texts[source, conversation, turn] if _digest(t) == row["digest"])
+        conversations[name] = [{"role": "seeker", "text": text}]
         gold.kinds[name] = "labelled" if row["trait"] else "lookalike" if row["lookalike"] else "none"
         if row["trait"]:
             gold.forms[name, row["trait"]] = row["form"]
             gold.spans.setdefault((name, row["trait"]), []).append((0, int(row["start"]), int(row["end"])))
-    return Gold(frame(talks.items()), gold.forms, gold.spans, gold.kinds)
+    return Gold(frame(conversations.items()), gold.forms, gold.spans, gold.kinds)
 
 
 def _digest(text: str) -> str:
@@ -121,7 +121,7 @@ def _digest(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _texts(folder: Path) -> dict[tuple[str, str, int], list[str]]:
-    """(source, conversation, index of the turn) -> its text in every file that has it."""
+    """Returns (source, conversation, index of the turn) -> its text in each file that has it."""
     texts: dict[tuple[str, str, int], list[str]] = {}
     for path in sorted((folder / "redial").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -139,48 +139,50 @@ def proposals(gold: Gold) -> list[dict[str, Any]]:
 
 
 def rates(gold: Gold, rows: list[dict[str, Any]], form: str | None = None, trait: str | None = None) -> Rates:
-    """A row is right where gold has its unit; `form` and `trait` choose rows and units alike."""
-    found = {
+    """Scores rows: a row is right if gold has its unit; `form` and `trait` select both rows and units."""
+    findings = {
         (r["subject"], r["trait"]): r["form"] for r in rows if r["verdict"] == "present" and trait in (None, r["trait"])
     }
-    wanted = {u for u, f in gold.forms.items() if form in (None, f) and trait in (None, u[1])}
-    claimed = {u for u, f in found.items() if form in (None, f)}
-    return Rates(len(claimed), len(claimed & set(gold.forms)), len(wanted), len(wanted & set(found)))
+    units = {u for u, f in gold.forms.items() if form in (None, f) and trait in (None, u[1])}
+    claimed = {u for u, f in findings.items() if form in (None, f)}
+    return Rates(len(claimed), len(claimed & set(gold.forms)), len(units), len(units & set(findings)))
 
 
 def flagged(gold: Gold, rows: list[dict[str, Any]], kind: str) -> tuple[int, int, int]:
-    """Of the conversations of a kind: with a present row, with any row, all."""
+    """Counts the conversations of a kind: with a present row, with any row, all."""
     present = {r["subject"] for r in rows if r["verdict"] == "present"}
     names = {name for name, k in gold.kinds.items() if k == kind}
     return len(names & present), len(names & {r["subject"] for r in rows}), len(names)
 
 
 def messages(path: Path) -> tuple[Rates, int, int]:
-    """Of messages of our own: explicit findings against the one trait of each, lookalikes flagged, all lookalikes."""
+    """Scores our own messages: explicit findings of the trait of each, lookalikes flagged, all lookalikes."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))["trait"]
     found = right = hit = flags = 0
     for trait, row in data.items():
         for text in (*row["says"], *row["not"]):
             present = [h for h in rules.read(text) if h.verdict == "present"]
-            claimed, says = {h.trait for h in present if h.form == "explicit"}, text in row["says"]
-            found, right = found + len(claimed), right + (says and trait in claimed)
-            hit, flags = hit + (says and trait in {h.trait for h in present}), flags + (not says and bool(present))
+            claimed, gold = {h.trait for h in present if h.form == "explicit"}, text in row["says"]
+            found, right = found + len(claimed), right + (gold and trait in claimed)
+            hit, flags = hit + (gold and trait in {h.trait for h in present}), flags + (not gold and bool(present))
     sizes = [sum(len(row[kind]) for row in data.values()) for kind in ("says", "not")]
     return Rates(found, right, sizes[0], hit), flags, sizes[1]
 
 
 def evidence(gold: Gold, rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """Right rows whose spans overlap the gold span, and all right rows."""
+    """Returns (right rows whose spans overlap the gold span, all right rows)."""
     right = [r for r in rows if r["verdict"] == "present" and (r["subject"], r["trait"]) in gold.forms]
     return sum(_overlaps(r["spans"], gold.spans[r["subject"], r["trait"]]) for r in right), len(right)
 
 
 def _overlaps(spans: list[dict[str, Any]], wanted: list[tuple[int, int, int]]) -> bool:
-    return any(s["turn"] == turn and s["start"] < end and at < s["end"] for s in spans for turn, at, end in wanted)
+    return any(
+        s["turn"] == turn and s["start"] < end and first < s["end"] for s in spans for turn, first, end in wanted
+    )
 
 
 def table(name: str, gold: Gold) -> str:
-    """All figures of one gold set, as printed."""
+    """All figures of one gold set as text."""
     rows = proposals(gold)
     lines = [f"== {name}: {len(gold.kinds)} subjects, {len(gold.forms)} gold units"]
     lines += [f"{form or 'all':<22}{rates(gold, rows, form)}" for form in ("explicit", "implicit", None)]
@@ -196,9 +198,9 @@ def table(name: str, gold: Gold) -> str:
 
 
 def main() -> None:
-    words = argparse.ArgumentParser(description=__doc__)
-    words.add_argument("--tune", action="store_true", help="the half that cues may be tuned on")
-    which = "tune" if words.parse_args().tune else "report"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tune", action="store_true", help="the half that cues may be tuned on")
+    which = "tune" if parser.parse_args().tune else "report"
     print(table(f"demo gold, half {which}", demo(which)))
     folder = os.environ.get("SAFEREC_REAL_DATA")
     if which == "report":

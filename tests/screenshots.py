@@ -1,4 +1,4 @@
-"""`python -m tests.screenshots REPORT.html`: the pictures of the report page in docs/, taken by a real Chromium."""
+"""`python -m tests.screenshots REPORT.html`: takes the pictures of the report page in docs/ with a real Chromium."""
 
 import shutil
 import sys
