@@ -1,4 +1,4 @@
-"""What `import saferec_builder` gives: one list, loaded when it is asked for, and each of it says what it does."""
+"""The public names of `import saferec_builder`: one list, loaded lazily, each with a docstring."""
 
 import pickle
 import subprocess
@@ -14,7 +14,7 @@ from saferec_builder.storage import workspace as store
 from tests import ROOT
 from tests.worlds import review_world
 
-sr: Any = saferec_builder  # as a notebook sees it, which no type checker reads
+sr: Any = saferec_builder  # as in a notebook, which no type checker reads
 
 
 def test_the_names_that_are_loaded_lazily_are_those_of_the_api() -> None:
@@ -25,8 +25,8 @@ def test_the_names_that_are_loaded_lazily_are_those_of_the_api() -> None:
 
 @pytest.mark.parametrize("name", api.__all__)
 def test_each_says_what_it_does(name: str) -> None:
-    told = getattr(api, name).__doc__ or ""
-    assert len(told) > 40 and not told.startswith(f"{name}("), f"{name}: a docstring is its contract"
+    doc = getattr(api, name).__doc__ or ""
+    assert len(doc) > 40 and not doc.startswith(f"{name}("), f"{name}: a docstring is its contract"
 
 
 def test_what_is_no_name_of_the_api_is_an_error_that_names_it() -> None:
@@ -36,7 +36,7 @@ def test_what_is_no_name_of_the_api_is_an_error_that_names_it() -> None:
 
 @pytest.mark.parametrize("room", ["catalog", "proposing", "cli"])
 def test_a_package_of_ours_is_found_whatever_comes_first(room: str) -> None:
-    """A lazy name of the same spelling would hide it, or import everything on the way to it."""
+    """A lazy name with the same spelling would hide the package, or import everything on the way to it."""
     code = f"import saferec_builder.{room}, sys; assert 'saferec_builder.api' not in sys.modules"
     assert room not in saferec_builder.API
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
@@ -59,7 +59,7 @@ def test_what_stands_for_a_workspace_a_place_or_a_path_is_taken(workspace: store
 
 def test_a_slip_in_a_call_is_an_error_that_names_the_argument(workspace: store.Workspace) -> None:
     ws = workspace
-    for call, said in (
+    for call, message in (
         (lambda: sr.mine("nowhere", "messages", []), "nowhere is no workspace"),
         (lambda: sr.push(ws, ["ann"], to="file"), "file: no such place to review: did you mean files? expected one of"),
         (lambda: sr.pull(ws, "argilla"), "argilla: whose"),
@@ -69,22 +69,22 @@ def test_a_slip_in_a_call_is_an_error_that_names_the_argument(workspace: store.W
         (lambda: sr.report(ws, 1.0), "report: version is 1.0 (float): expected str | None"),
         (lambda: sr.check(ws, "Alien (1979)"), "check: missing a required argument: 'trait'"),
     ):
-        with pytest.raises(sr.SafeRecError) as told:
+        with pytest.raises(sr.SafeRecError) as error:
             call()
-        assert said in str(told.value)
+        assert message in str(error.value)
 
 
 @pytest.mark.parametrize("hides", ["exports/__init__.py", "annotation.py"])
 def test_a_file_of_the_callers_that_hides_a_package_of_ours_is_named(tmp_path: Path, hides: str) -> None:
-    """A notebook looks into its own folder first: `exports` is a likely name there, and the error was `No module named
+    """A notebook searches its own folder first: `exports` is a likely name there, and the error was `No module named
     'exports.diff'`."""
     path = tmp_path / hides
     path.parent.mkdir(exist_ok=True)
     path.touch()
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import saferec_builder as sr; sr.mine"
-    ran = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    assert ran.returncode == 1
-    last = ran.stderr.strip().splitlines()[-1]
+    result = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode == 1
+    last = result.stderr.strip().splitlines()[-1]
     assert last.startswith(f"ImportError: {path} has the name of a package") and "rename it" in last
 
 
@@ -92,6 +92,6 @@ def test_a_file_of_the_callers_that_hides_a_package_of_ours_is_named(tmp_path: P
 def test_a_release_stands_for_its_folder_and_its_version(workspace: store.Workspace, tmp_path: Path) -> None:
     """`report(ws, made)` was refused: `version is Release(...): expected str`."""
     review_world.fill(workspace)
-    made = sr.release(workspace, "1.0.0", unreviewed=True, inject="gore", allow=["no-safety"])
-    assert sr.report(workspace, made).release == "1.0.0"
-    assert sr.withdraw(workspace, made, "a test of it").version == "1.0.0"
+    release = sr.release(workspace, "1.0.0", unreviewed=True, inject="gore", allow=["no-safety"])
+    assert sr.report(workspace, release).release == "1.0.0"
+    assert sr.withdraw(workspace, release, "a test of it").version == "1.0.0"

@@ -1,4 +1,4 @@
-"""An audit says what was looked at, or that nothing was: pip-audit's own last line cannot be believed."""
+"""Tests that an audit reports what was looked at, or that nothing was: pip-audit's last line cannot be trusted."""
 
 import json
 from functools import partial
@@ -11,8 +11,8 @@ from tests.conftest import Patch, Printed
 from tests.servers.loopback import Asked, Reply, serving
 
 NONE_KNOWN = "No known vulnerabilities found"
-# pip-audit 2.10.1 as it spoke: (exit code, stdout, last line of stderr)
-NOT_FOUND = (  # a package index without advisories: it skipped everything, and called that no vulnerability
+# output of pip-audit 2.10.1: (exit code, stdout, last line of stderr)
+NOT_FOUND = (  # a package index without advisories: everything was skipped, and reported as no vulnerability
     0,
     '{"dependencies": [{"name": "jinja2", "skip_reason": "Dependency not found on PyPI and could not be audited: jinja2'
     ' (2.11.2)"}], "fixes": []}',
@@ -57,35 +57,35 @@ def test_an_answer_that_cannot_be_is_no_answer(code: int, out: str) -> None:
 def test_every_package_must_come_back_under_its_version() -> None:
     other = audit.read({"jinja2": "3.0.0", "numpy": "1.0"}, *CLEAN)
     assert other.skipped == {"jinja2": "pip-audit looked at 2.11.2 instead", "numpy": "pip-audit does not name it"}
-    assert audit.report("here", {}, audit.Found()) == 2  # nothing to look at is nothing looked at
+    assert audit.report("here", {}, audit.Found()) == 2  # an empty environment is not an audited one
 
 
 def test_it_looks_at_everything_but_our_own_package() -> None:
-    here, studio = audit.installed(), audit.pinned(audit.LABEL_STUDIO)
-    assert {"polars", "pip", "pip-audit", "typing-extensions"} <= set(here) and "saferec-builder" not in here
+    ours, studio = audit.installed(), audit.pinned(audit.LABEL_STUDIO)
+    assert {"polars", "pip", "pip-audit", "typing-extensions"} <= set(ours) and "saferec-builder" not in ours
     assert studio["label-studio"] == "1.23.2" and len(studio) > 100
-    assert all(version and "+" not in version for version in (here | studio).values())
+    assert all(version and "+" not in version for version in (ours | studio).values())
 
 
-# ---- the real tool before a source on this machine
+# ---- the real tool with a source on this machine
 
-FAULTS = {  # name -> the version with the fault (any), its id, other ids, what mends it
+FAULTS = {  # name -> the version with the fault (None: any), its id, other ids, the version with the fix
     "jinja2": ("2.11.2", "GHSA-known", ["CVE-2020-28493"], "2.11.3"),
     "polars": (None, "GHSA-ours", [], None),
 }
 
 
 def osv(knows: tuple[str, ...], request: Asked) -> Reply:
-    """The answer of an OSV server that knows these packages of FAULTS, or `fails`."""
-    asked = json.loads(request.body)
-    name, version = asked["package"]["name"], asked["version"]
-    wanted, number, aliases, mended = FAULTS.get(name, ("", "", [], None))
-    told: dict[str, Any] = {}
-    if name in knows and wanted in (None, version):
-        events = [{"introduced": "0"}, *([{"fixed": mended}] if mended else [])]
-        affected = [{"package": asked["package"], "ranges": [{"type": "ECOSYSTEM", "events": events}]}]
-        told = {"vulns": [{"id": number, "aliases": aliases, "summary": "x", "affected": affected}]}
-    return Reply(500 if "fails" in knows else 200, json.dumps(told).encode())
+    """The answer of an OSV server that knows only these packages of FAULTS, or `fails`."""
+    query = json.loads(request.body)
+    name, version = query["package"]["name"], query["version"]
+    faulty, advisory, aliases, fix = FAULTS.get(name, ("", "", [], None))
+    answer: dict[str, Any] = {}
+    if name in knows and faulty in (None, version):
+        events = [{"introduced": "0"}, *([{"fixed": fix}] if fix else [])]
+        affected = [{"package": query["package"], "ranges": [{"type": "ECOSYSTEM", "events": events}]}]
+        answer = {"vulns": [{"id": advisory, "aliases": aliases, "summary": "x", "affected": affected}]}
+    return Reply(500 if "fails" in knows else 200, json.dumps(answer).encode())
 
 
 @pytest.mark.slow

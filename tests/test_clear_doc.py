@@ -1,4 +1,4 @@
-"""docs/how-to/clear.md: from nothing that is clear to five safety rows, by the tables that stand there."""
+"""docs/how-to/clear.md: from no clear item to five safety rows, with the tables of the page."""
 
 from saferec_builder import planning
 from saferec_builder.catalog import adding, lookup
@@ -17,8 +17,8 @@ def test_what_the_page_says_of_its_tables_is_so(workspace, tmp_path):
     assert (before.requests, before.safety_rows) == (5, 0)
     assert before.lookups["title"].to_list() == ["The Salt Road", "Bergamot"]  # and not Ember Rally
     adding.add_catalog(workspace, "parent-guide", tmp_path / "guide.csv")
-    found = [lookup.check(workspace, name, "gore") for name in ("The Salt Road (2016)", "Bergamot (2011)")]
-    assert [(one.word, round(one.risk, 3)) for one in found] == [("clear", 0.077), ("unknown", 0.333)]
+    checks = [lookup.check(workspace, name, "gore") for name in ("The Salt Road (2016)", "Bergamot (2011)")]
+    assert [(check.word, round(check.risk, 3)) for check in checks] == [("clear", 0.077), ("unknown", 0.333)]
     votes = adding.add_catalog(workspace, "warnings", tmp_path / "votes.csv").figures
     assert (votes["on_no_item_here"], votes["on_what_no_trait_asks"]) == (0, 0)
     assert lookup.check(workspace, "Bergamot (2011)", "gore").word == "clear"

@@ -1,4 +1,4 @@
-"""The pinned versions install where we say they do."""
+"""Tests that the pinned versions install on the Python versions that we name."""
 
 from importlib.metadata import distributions
 
@@ -8,6 +8,6 @@ DEBIAN = "3.11.2"  # the Python of Debian 12, on which a newcomer's two commands
 
 
 def test_every_pinned_package_installs_on_debians_python() -> None:
-    wanted = {d.metadata["Name"]: d.metadata["Requires-Python"] or "" for d in distributions()}
-    assert len(wanted) > 50
-    assert {name: asked for name, asked in wanted.items() if DEBIAN not in SpecifierSet(asked)} == {}
+    versions = {d.metadata["Name"]: d.metadata["Requires-Python"] or "" for d in distributions()}
+    assert len(versions) > 50
+    assert {name: version for name, version in versions.items() if DEBIAN not in SpecifierSet(version)} == {}

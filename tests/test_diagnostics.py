@@ -1,4 +1,4 @@
-"""doctor says what is missing and what helps, exits 1 only for what saferec.toml asks for, and shows no key."""
+"""Tests of doctor: it names what is missing and the remedy, exits 1 only for what saferec.toml needs, shows no key."""
 
 import json
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ KEY = "canary-5f1e-key"
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[tuple[str, str | None]]]]:
-    """(address, what was asked with which key) of a server that refuses one key."""
-    seen: list[tuple[str, str | None]] = []
+    """(address, (path, key) of each request) of a server that refuses one key."""
+    requests: list[tuple[str, str | None]] = []
 
     def answer(asked: Asked) -> Reply:
-        seen.append((asked.path, asked.headers.get("Authorization")))
-        return Reply(401 if seen[-1][1] == "Bearer wrong" else 200)
+        requests.append((asked.path, asked.headers.get("Authorization")))
+        return Reply(401 if requests[-1][1] == "Bearer wrong" else 200)
 
     with serving(answer) as url:
-        yield url, seen
+        yield url, requests
 
 
 @pytest.fixture(autouse=True)
@@ -39,26 +39,26 @@ def asks(ws: store.Workspace, text: str) -> None:
 
 
 def checks(ran: Ran) -> dict[str, dict[str, str]]:
-    return {one["what"]: one for one in ran.json["checks"]}
+    return {check["what"]: check for check in ran.json["checks"]}
 
 
 def test_a_secret_that_was_cut_short_is_named(workspace: store.Workspace, cli: Cli) -> None:
     (workspace.root / ".secret").write_bytes(bytes(10))
-    found = checks(cli("doctor", "-C", workspace.root, "--json"))["secret"]
-    assert found["state"] == "missing" and "10 bytes, expected 32" in found["found"]
-    assert found["remedy"] == store.NO_SECRET
+    check = checks(cli("doctor", "-C", workspace.root, "--json"))["secret"]
+    assert check["state"] == "missing" and "10 bytes, expected 32" in check["found"]
+    assert check["remedy"] == store.NO_SECRET
 
 
 def test_a_damaged_database_of_the_workspace_has_no_server_to_start(workspace: store.Workspace, cli: Cli) -> None:
     (workspace.root / "workspace.db").write_bytes(b"no database " * 400)
-    found = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]
-    assert found["state"] == "missing" and found["remedy"] == "docs/how-to/bad-day.md"
+    check = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]
+    assert check["state"] == "missing" and check["remedy"] == "docs/how-to/bad-day.md"
 
 
 def test_a_new_workspace_lacks_nothing(workspace: store.Workspace, cli: Cli) -> None:
-    ran = cli("doctor", "-C", workspace.root)
-    assert ran.code == 0, ran.out
-    assert "0 missing" in ran.out.splitlines()[-1]
+    result = cli("doctor", "-C", workspace.root)
+    assert result.code == 0, result.out
+    assert "0 missing" in result.out.splitlines()[-1]
     assert {"python", "disk", "memory", "database"} <= set(checks(cli("doctor", "-C", workspace.root, "--json")))
 
 
@@ -70,18 +70,18 @@ def test_people_who_share_a_label_studio_are_told_that_it_keeps_nobody_apart(
     for name in ("ann", "bo"):
         facts["accounts"][name] = {"email": name, "password": "p"}
         (workspace.root / "label-studio" / "server.json").write_text(json.dumps(facts))
-        told = cli("doctor", "-C", workspace.root).out
-        assert ("2 people share it" in told) == (name == "bo"), told
+        out = cli("doctor", "-C", workspace.root).out
+        assert ("2 people share it" in out) == (name == "bo"), out
 
 
 def test_without_a_workspace_it_looks_at_the_machine(tmp_path: Any, cli: Cli) -> None:
-    ran = cli("doctor", "-C", tmp_path)
-    assert ran.code == 0 and "saferec-build init" in ran.out
+    result = cli("doctor", "-C", tmp_path)
+    assert result.code == 0 and "saferec-build init" in result.out
 
 
 def test_a_folder_that_is_not_there_is_a_note_and_no_traceback(tmp_path: Any, cli: Cli) -> None:
-    ran = cli("doctor", "-C", tmp_path / "a" / "slip" / "of the pen")
-    assert ran.code == 0 and "GiB free" in ran.out and "none here" in ran.out
+    result = cli("doctor", "-C", tmp_path / "a" / "slip" / "of the pen")
+    assert result.code == 0 and "GiB free" in result.out and "none here" in result.out
 
 
 def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store.Workspace, cli: Cli) -> None:
@@ -102,44 +102,44 @@ def test_what_is_asked_for_and_missing_is_named_with_its_remedy(workspace: store
     )
     health_seconds, health.SECONDS = health.SECONDS, 0.2
     try:
-        ran = cli("doctor", "-C", workspace.root, "--json")
+        result = cli("doctor", "-C", workspace.root, "--json")
     finally:
         health.SECONDS = health_seconds
-    assert ran.code == 1
-    missing = {what: one for what, one in checks(ran).items() if one["state"] == "missing"}
-    wanted = {"taxonomy", "prompt", "key NO_SUCH_KEY of openai:big", "database"}
-    assert set(missing) == wanted | {"server of openai:big"}
-    assert all(one["remedy"] for one in missing.values())
-    assert ran.json["missing"] == 5
+    assert result.code == 1
+    missing = {what: check for what, check in checks(result).items() if check["state"] == "missing"}
+    expected = {"taxonomy", "prompt", "key NO_SUCH_KEY of openai:big", "database"}
+    assert set(missing) == expected | {"server of openai:big"}
+    assert all(check["remedy"] for check in missing.values())
+    assert result.json["missing"] == 5
 
 
 def test_a_key_is_tried_and_never_shown(workspace: store.Workspace, cli: Cli, server: Any, monkeypatch: Patch) -> None:
-    url, seen = f"{server[0]}/v1", server[1]
+    url, requests = f"{server[0]}/v1", server[1]
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n[store]\nurl = "sqlite:///{workspace.root}/x.db"\n')
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("DDD_API_KEY", KEY)
-    for way in ((), ("--json",)):
-        ran = cli("doctor", "-C", workspace.root, *way)
-        assert ran.code == 0, ran.out
-        assert KEY not in ran.out + ran.err
-    assert seen[0] == ("/v1/models", f"Bearer {KEY}")
+    for option in ((), ("--json",)):
+        result = cli("doctor", "-C", workspace.root, *option)
+        assert result.code == 0, result.out
+        assert KEY not in result.out + result.err
+    assert requests[0] == ("/v1/models", f"Bearer {KEY}")
     monkeypatch.setenv("OPENAI_API_KEY", "wrong")
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "{url}"\n')
     refused = checks(cli("doctor", "-C", workspace.root, "--json"))["server of openai"]
     assert refused["state"] == "missing" and "refuses the key (401)" in refused["found"]
     asks(workspace, f'[propose]\nmodel = "m"\nbase_url = "http://someone:{KEY}@127.0.0.1/v1"\n')
-    told = cli("doctor", "-C", workspace.root)
-    assert told.code == 1 and "base_url holds a user or password" in told.out and KEY not in told.out
+    exposed = cli("doctor", "-C", workspace.root)
+    assert exposed.code == 1 and "base_url holds a user or password" in exposed.out and KEY not in exposed.out
 
 
 def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
-    asked: list[tuple[str, str]] = []
-    fine = health.Finding("x", health.OK, "y")
-    monkeypatch.setattr(health, "_answers", lambda what, url, key="", remedy="": asked.append((url, key)) or fine)
+    requests: list[tuple[str, str]] = []
+    finding = health.Finding("x", health.OK, "y")
+    monkeypatch.setattr(health, "_answers", lambda what, url, key="", remedy="": requests.append((url, key)) or finding)
     remote = llm.Server("m", "https://models.example/v1", KEY)
     for allowed in (False, True):
         list(health._model("openai:m", remote, None, allowed))
-    assert asked == [("https://models.example/v1/models", ""), ("https://models.example/v1/models", KEY)]
+    assert requests == [("https://models.example/v1/models", ""), ("https://models.example/v1/models", KEY)]
 
 
 @pytest.mark.parametrize(
@@ -154,23 +154,25 @@ def test_no_key_leaves_without_consent(monkeypatch: Patch) -> None:
     ],
 )
 def test_versions_are_compared_as_numbers(line: str, fault: str | None) -> None:
-    found = health._fault(line)
-    assert found is None if fault is None else fault in (found or "")
+    message = health._fault(line)
+    assert message is None if fault is None else fault in (message or "")
     assert health._numbers("2.13.0+cpu") >= health._numbers("2.9")
 
 
 def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: Patch) -> None:
     monkeypatch.setattr(health.metadata, "requires", lambda name: ["polars>=1", 'no-such-thing>=1; extra == "ray"'])
-    told = {one.what: one for one in health.packages()}
-    assert told["saferec-builder"].state == "ok"
-    assert told["extra ray"].state == "note" and 'pip install "saferec-builder[ray]"' in told["extra ray"].remedy
+    findings = {finding.what: finding for finding in health.packages()}
+    assert findings["saferec-builder"].state == "ok"
+    assert (
+        findings["extra ray"].state == "note" and 'pip install "saferec-builder[ray]"' in findings["extra ray"].remedy
+    )
     monkeypatch.setattr(health.metadata, "requires", lambda name: ["no-such-thing>=1"])
     assert next(iter(health.packages())).state == "missing"
 
 
 def test_the_words_of_a_finding_are_one_json_object_per_check(workspace: store.Workspace, cli: Cli) -> None:
-    found = json.loads(cli("doctor", "-C", workspace.root, "--json").out)
-    assert all(set(one) == {"what", "state", "found", "remedy"} for one in found["checks"])
+    report = json.loads(cli("doctor", "-C", workspace.root, "--json").out)
+    assert all(set(check) == {"what", "state", "found", "remedy"} for check in report["checks"])
 
 
 def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
@@ -179,13 +181,13 @@ def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
     store.read(ws, tables.REVIEWS)
     assert checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"] == "0 reviews, schema 3"
     monkeypatch.setattr(migrations, "STEPS", [*migrations.STEPS, migrations.Step("nothing")])
-    found = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"]
-    assert found == "0 reviews, schema 4, shards from schema 3 on, brought up to date as they are read"
+    text = checks(cli("doctor", "-C", workspace.root, "--json"))["database"]["found"]
+    assert text == "0 reviews, schema 4, shards from schema 3 on, brought up to date as they are read"
 
 
 def test_from_python_it_gives_its_checks_and_prints_nothing(workspace: store.Workspace, capsys: Printed) -> None:
     sound = health.examine(workspace.root)
-    assert sound.missing == 0 and {"python", "disk", "database"} <= {one.what for one in sound.checks}
+    assert sound.missing == 0 and {"python", "disk", "database"} <= {check.what for check in sound.checks}
     asks(workspace, "[splits]\ntest = 2\n")
     broken = health.examine(workspace.root)
     assert broken.missing == 1 and broken.checks[-1].what == "saferec.toml" and broken.checks[-1].remedy == "correct it"

@@ -1,4 +1,4 @@
-"""The docs do what they say: every command exists, and is run in order as a reader would, or says why not."""
+"""Tests that the docs are right: every command exists and is run in order as a reader would, or says why not."""
 
 import os
 import re
@@ -48,27 +48,27 @@ TOLD = [page for page in pages() if name_of(page) not in ELSEWHERE and any(not b
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_every_command_on_a_page_exists_with_its_options(page: Path) -> None:
-    """Also those that are not run here."""
+    """Checks commands that are not run here, too."""
     import typer
 
     from training.safecrs import parser
 
     for block in blocks(page):
         for line in block.commands:
-            said = words(line)
-            if said[:1] == ["saferec-build"]:
-                command, rest = typer.main.get_command(app), said[1:]
-                while rest and hasattr(command, "get_command") and (one := command.get_command(None, rest[0])):
-                    command, rest = one, rest[1:]
+            args = words(line)
+            if args[:1] == ["saferec-build"]:
+                command, rest = typer.main.get_command(app), args[1:]
+                while rest and hasattr(command, "get_command") and (subcommand := command.get_command(None, rest[0])):
+                    command, rest = subcommand, rest[1:]
                 if rest != ["--help"]:
                     command.make_context("", rest)
-            elif said[:3] == ["python", "-m", "training.safecrs"]:
-                parser().parse_args(said[3:])
+            elif args[:3] == ["python", "-m", "training.safecrs"]:
+                parser().parse_args(args[3:])
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
 def test_the_catalog_comes_before_what_is_mined(page: Path) -> None:
-    """Its titles are no names then; README had it the other way round."""
+    """Otherwise mining does not know the catalog's titles; README once had the wrong order."""
     for block in blocks(page):
         steps = [" ".join(words(line)[1:3]) for line in block.commands if line.startswith("saferec-build ")]
         added = [n for n, step in enumerate(steps) if step == "catalog add"]
@@ -90,28 +90,28 @@ def test_a_reader_who_types_along_gets_there(
 ) -> None:
     for key in ("OPENAI_API_KEY", "HF_TOKEN", "DDD_API_KEY"):
         monkeypatch.delenv(key, raising=False)
-    home = prepared(name_of(page), tmp_path, workspace, cli)
-    monkeypatch.chdir(home)
+    folder = prepared(name_of(page), tmp_path, workspace, cli)
+    monkeypatch.chdir(folder)
     for name, text in files(page).items():
         Path(name).write_text(text)
     for block in blocks(page):
         answer(block.people)
         for line in () if block.skip else block.commands:
-            ran = typed(words(line), cli, monkeypatch)
-            assert ran.code == 0, f"{page.name}: {line}\n{ran.out}\n{ran.err}"
+            result = typed(words(line), cli, monkeypatch)
+            assert result.code == 0, f"{page.name}: {line}\n{result.out}\n{result.err}"
 
 
 @pytest.mark.slow
 def test_the_walk_through_a_release_runs(workspace: store.Workspace, cli: Cli, monkeypatch: Patch) -> None:
-    """docs/releases.md, whose fences go on in one workspace with labels."""
+    """docs/releases.md: its fences are steps in one workspace with labels."""
     release_world.fill(workspace, *release_world.requests())
     monkeypatch.chdir(workspace.root)
     text = (DOCS / "releases.md").read_text(encoding="utf-8")
     commands = [line for block in re.findall(r"^```\n(.*?)^```$", text, re.S | re.M) for line in block.splitlines()]
     assert len(commands) >= 9 and all(line.startswith("saferec-build ") for line in commands)
     for line in commands:
-        ran = cli(*words(line)[1:])
-        assert ran.code == 0, f"{line}\n{ran.err}"
+        result = cli(*words(line)[1:])
+        assert result.code == 0, f"{line}\n{result.err}"
     refused = cli("publish", "1.0.0", "--to", "elsewhere")
     assert refused.code == 1 and "was withdrawn" in refused.err
     assert set(CONFIGS) <= set(re.findall(r"`(\w+)`", text.split("| `data/CONFIG")[1].split("\n")[0]))
@@ -127,7 +127,7 @@ def prepared(name: str, tmp_path: Path, ws: store.Workspace, cli: Cli) -> Path:
 
 
 def answer(names: tuple[str, ...]) -> None:
-    """The tutorial's people fill in their files; what is true is what the sample's authors know."""
+    """Fills in the files of the tutorial's reviewers, with the truth that the authors of the sample know."""
     if names:
         truth = inputs.write(Path("..") / "sample" / "input", traits.load(), 300)
         reviewing.answer(store.Workspace.open("."), truth, names)
@@ -141,17 +141,19 @@ def typed(line: list[str], cli: Cli, monkeypatch: Patch) -> Ran:
         return Ran(0, "", "")
     assert line[0] == "python", line
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([sys.executable, *line[1:]], capture_output=True, text=True, timeout=300, env=env, check=False)
-    return Ran(ran.returncode, ran.stdout, ran.stderr)
+    result = subprocess.run(
+        [sys.executable, *line[1:]], capture_output=True, text=True, timeout=300, env=env, check=False
+    )
+    return Ran(result.returncode, result.stdout, result.stderr)
 
 
 # ---- the reference and the links
 
 
 def test_the_reference_of_commands_is_current() -> None:
-    made = cli_doc.page()
-    assert (DOCS / "cli.md").read_text(encoding="utf-8") == made, "run `python -m tests.cli_doc`"
-    assert made.count("\n## saferec-build ") == len(list(cli_doc.commands())) >= 25
+    page = cli_doc.page()
+    assert (DOCS / "cli.md").read_text(encoding="utf-8") == page, "run `python -m tests.cli_doc`"
+    assert page.count("\n## saferec-build ") == len(list(cli_doc.commands())) >= 25
 
 
 def test_the_reference_of_tables_is_current() -> None:
@@ -182,7 +184,7 @@ def test_every_page_is_in_the_navigation() -> None:
     def leaves(part: Any) -> list[str]:
         if isinstance(part, str):
             return [part]
-        return [x for one in (part.values() if isinstance(part, dict) else part) for x in leaves(one)]
+        return [leaf for child in (part.values() if isinstance(part, dict) else part) for leaf in leaves(child)]
 
     site = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
     assert sorted(leaves(site["nav"])) == sorted(name_of(page) for page in pages() if page.name != "README.md")
@@ -190,22 +192,22 @@ def test_every_page_is_in_the_navigation() -> None:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the site, as `make docs` builds it."""
+    """The folder of the site that `make docs` builds."""
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(DOCS, folder / "docs")
     shutil.copy(ROOT / "zensical.toml", folder)
     tool = Path(sys.executable).with_name("zensical")
-    words = [str(tool), "build", "--strict", "-f", str(folder / "zensical.toml")]
-    ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    command = [str(tool), "build", "--strict", "-f", str(folder / "zensical.toml")]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
     return folder / "build" / "site"
 
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_complaint_and_loads_nothing_from_elsewhere(site: Path) -> None:
-    made = sorted(site.rglob("*.html"))
-    assert len(made) >= len(pages()) - 1
-    for page in made:
+    built = sorted(site.rglob("*.html"))
+    assert len(built) >= len(pages()) - 1
+    for page in built:
         loaded = re.findall(r'<(?:script|link|img|iframe)[^>]*(?:src|href)="(https?:)?//', page.read_text("utf-8"))
         assert not loaded, page
 
@@ -214,8 +216,8 @@ def test_the_site_is_built_without_a_complaint_and_loads_nothing_from_elsewhere(
 @pytest.mark.servers
 def test_pages_can_be_read_by_everybody_and_found_by_search(site: Path, browser: Any) -> None:
     """axe-core finds nothing serious in pages with code and with wide tables, none is wider than a phone, and search
-    works where pages are served."""
-    bad: dict[str, Any] = {}
+    works on served pages."""
+    faults: dict[str, Any] = {}
     handler = partial(SimpleHTTPRequestHandler, directory=str(site))
     with loopback.running(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}"
@@ -223,7 +225,7 @@ def test_pages_can_be_read_by_everybody_and_found_by_search(site: Path, browser:
             tab = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=colours).new_page()
             for page in ("tutorial.html", "findings.html"):
                 tab.goto(f"{address}/{page}")
-                bad[f"{page} at {width}"] = chromium.serious(tab)
+                faults[f"{page} at {width}"] = chromium.serious(tab)
                 assert tab.evaluate("document.documentElement.scrollWidth") <= width, page
         tab = browser.new_page()
         tab.goto(f"{address}/index.html")
@@ -233,4 +235,4 @@ def test_pages_can_be_read_by_everybody_and_found_by_search(site: Path, browser:
             tab.wait_for_timeout(300)
         tab.keyboard.type("adjudicate")
         tab.locator("a[href*='cli.html']", has_text="adjudicate").first.wait_for()
-    assert {page: found for page, found in bad.items() if found} == {}
+    assert {page: serious for page, serious in faults.items() if serious} == {}

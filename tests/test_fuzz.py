@@ -1,4 +1,4 @@
-"""Parsers of what strangers send, held to the laws of worlds/fuzz_laws.py, and the search for what breaks them."""
+"""Property tests of the parsers of untrusted input, by the laws of worlds/fuzz_laws.py, and of the fault search."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.conftest import NOT_RUN
 from tests.worlds import fuzz_laws
 from tests.worlds.fuzz_strategies import CALM, HALF, TEXT, changed, values
 
-# what a search has found, this one or one by hand: (law, bytes)
+# faults that a search found, this one or one by hand: (law, bytes)
 FOUND = [
     ("replies", b'{"custom_id": "r", "response": [1]}'),
     ("replies", b'{"custom_id": "r", "error": "over"}'),
@@ -45,7 +45,7 @@ ANSWER = json.loads(fuzz_laws.CONTENT)
 @pytest.mark.slow
 @CALM
 @given(changed(fuzz_laws.BODY))
-@example({**fuzz_laws.BODY, "usage": {"prompt_tokens": 10**30, "completion_tokens": -5}})  # no table holds such a count
+@example({**fuzz_laws.BODY, "usage": {"prompt_tokens": 10**30, "completion_tokens": -5}})  # too large for any table
 @example({**fuzz_laws.BODY, "usage": {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 9}}})
 def test_a_body_is_an_answer_or_an_error(body: Any) -> None:
     fuzz_laws.replies(json.dumps(body).encode())
@@ -76,21 +76,21 @@ def test_no_bytes_of_a_server_are_too_much(data: bytes) -> None:
 
 
 def test_a_line_separator_in_an_answer_is_no_end_of_a_line() -> None:
-    """A server may write U+2028 as it is: the reply behind it was paid for."""
-    said = {
+    """A server may write U+2028 unescaped: the reply after it was paid for, too."""
+    line = {
         **fuzz_laws.BATCH,
         "response": {"status_code": 200, "body": {"choices": [{"message": {"content": "a\u2028b"}}]}},
     }
-    text = json.dumps(said, ensure_ascii=False) + "\n" + json.dumps(fuzz_laws.BATCH) + "\n"
+    text = json.dumps(line, ensure_ascii=False) + "\n" + json.dumps(fuzz_laws.BATCH) + "\n"
 
     async def content(file: str) -> SimpleNamespace:
         return SimpleNamespace(response=text)
 
     client = SimpleNamespace(files=SimpleNamespace(content=content), with_options=lambda **_: None)
     wire: Any = SimpleNamespace(client=client, text=lambda response: response)
-    taken: Any = SimpleNamespace(ledger=SimpleNamespace(note=None))
-    desk = batch._Batches(fuzz_laws.SERVER, wire, taken)
-    assert [reply.content for reply in asyncio.run(desk._fetched("file-1"))] == ["a\u2028b", fuzz_laws.CONTENT]
+    run: Any = SimpleNamespace(ledger=SimpleNamespace(note=None))
+    batches = batch._Batches(fuzz_laws.SERVER, wire, run)
+    assert [reply.content for reply in asyncio.run(batches._fetched("file-1"))] == ["a\u2028b", fuzz_laws.CONTENT]
 
 
 # ---- mined lines
@@ -140,9 +140,9 @@ def test_any_json_is_an_answer(value: Any, around: str) -> None:
 @given(st.lists(changed({"title": "Alien", "year": 1979}) | values(), max_size=4))
 @example([{"title": 10**400}, {"name": True}, {"title": "Alien", "year": 10**400}])
 def test_items_of_a_predictions_file_are_entries_or_nothing(items: Any) -> None:
-    found = fuzz_laws.answers.from_items(items, fuzz_laws.FIND)
-    assert len(found.entries) <= len(items) and {e.item for e in found.entries} <= {*fuzz_laws.IDS, None}
-    assert (found.problem is None) is bool(found.entries)
+    result = fuzz_laws.answers.from_items(items, fuzz_laws.FIND)
+    assert len(result.entries) <= len(items) and {e.item for e in result.entries} <= {*fuzz_laws.IDS, None}
+    assert (result.problem is None) is bool(result.entries)
 
 
 @CALM
@@ -157,10 +157,10 @@ def test_half_a_character_is_read_like_any_other(half: str) -> None:
 @pytest.mark.slow
 def test_the_search_finds_what_is_planted_and_counts_it() -> None:
     pytest.importorskip("atheris", reason=f"{NOT_RUN}atheris (install: pip install atheris==3.0.0, Linux on x86-64)")
-    line = [sys.executable, "-m", "tests.fuzz", "planted", "--seconds", "3"]
-    ran = subprocess.run(line, cwd=fuzz.ROOT, capture_output=True, text=True, timeout=200, check=False)
-    last = ran.stdout.splitlines()[-1]
-    assert ran.returncode == 1, ran.stdout + ran.stderr
+    command = [sys.executable, "-m", "tests.fuzz", "planted", "--seconds", "3"]
+    result = subprocess.run(command, cwd=fuzz.ROOT, capture_output=True, text=True, timeout=200, check=False)
+    last = result.stdout.splitlines()[-1]
+    assert result.returncode == 1, result.stdout + result.stderr
     assert last.startswith("fuzz planted: ") and last.endswith(" executions in 3 s, 1 faults found"), last
     assert b"{" in next(path for path in (fuzz.folder("planted") / "faults").iterdir() if not path.suffix).read_bytes()
 

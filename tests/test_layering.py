@@ -1,4 +1,4 @@
-"""The rules that a machine can check: who imports whom, what loads when, and how long a file may grow."""
+"""Tests of the rules of the code: which package imports which, what is loaded when, how long a file may be."""
 
 import ast
 import subprocess
@@ -13,21 +13,21 @@ from tests.layers import AT_THE_ROOT, PACKAGES, RANK, above, files, imports, loa
 
 
 def test_a_package_imports_only_those_before_it() -> None:
-    known = {*RANK, "training", "saferec_builder"}
-    for me in map(name_of, files()):
-        assert room(me) in known, f"{me}: a package that has no place in the order: give it one in ORDER"
-    assert [f"{me} imports {target}, which stands behind it" for me, target in house.backward()] == []
+    rooms = {*RANK, "training", "saferec_builder"}
+    for module in map(name_of, files()):
+        assert room(module) in rooms, f"{module}: a package that has no place in the order: give it one in ORDER"
+    assert [f"{module} imports {target}, which stands behind it" for module, target in house.backward()] == []
 
 
 def test_the_order_names_what_there_is() -> None:
-    """A package that went, or was renamed, would leave a hole through which anything may be imported."""
-    there = {room(name_of(path)) for path in files()} - {"saferec_builder", "training"}
-    assert there <= RANK.keys() and RANK.keys() - there <= {"api"}
+    """A package that was removed or renamed would leave a gap through which anything may be imported."""
+    rooms = {room(name_of(path)) for path in files()} - {"saferec_builder", "training"}
+    assert rooms <= RANK.keys() and RANK.keys() - rooms <= {"api"}
 
 
 def test_few_files_stand_at_the_root() -> None:
     assert len(list((ROOT / "saferec_builder").glob("*.py"))) <= AT_THE_ROOT
-    for package in ("annotation", "training"):  # their __init__ runs whenever anything of them is imported
+    for package in ("annotation", "training"):  # their __init__ runs at every import from them
         assert len(ast.parse((ROOT / package / "__init__.py").read_text()).body) <= 1
 
 
@@ -35,14 +35,14 @@ OF_DATA = {"polars", "pydantic", "typer", "openai", "argilla", "label_studio_sdk
 
 
 def test_what_a_room_may_need() -> None:
-    """core and scoring: the standard library and numpy; training: nothing of the data side; only commands: typer."""
+    """core and scoring: the standard library and numpy; training: nothing of the data side; typer: only commands."""
     for path in files():
-        needs, here = {name.split(".")[0] for name in imports(path)}, room(name_of(path))
-        if here in ("core", "scoring"):
-            assert not needs - set(sys.stdlib_module_names) - set(PACKAGES) - {"numpy"}, path
-        if here == "training":
-            assert not needs & OF_DATA, path
-        assert here == "cli" or "typer" not in needs, path
+        imported, package = {name.split(".")[0] for name in imports(path)}, room(name_of(path))
+        if package in ("core", "scoring"):
+            assert not imported - set(sys.stdlib_module_names) - set(PACKAGES) - {"numpy"}, path
+        if package == "training":
+            assert not imported & OF_DATA, path
+        assert package == "cli" or "typer" not in imported, path
 
 
 HEAVY = "torch transformers trl datasets argilla label_studio_sdk openai polars sqlalchemy pydantic jinja2"
@@ -59,27 +59,29 @@ HEAVY = "torch transformers trl datasets argilla label_studio_sdk openai polars 
 )
 def test_nothing_heavy_is_loaded(program: str) -> None:
     code = f"import sys; {program}\nprint(*[m for m in {HEAVY.split()} if m in sys.modules])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert (ran.returncode, ran.stdout.strip()) == (0, ""), ran.stderr
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert (result.returncode, result.stdout.strip()) == (0, ""), result.stderr
 
 
 def test_every_module_can_be_imported_first() -> None:
-    """No circle: whatever a program imports first, nothing that it needs is half made.
+    """No import cycle: whatever a program imports first, nothing that it needs is half initialized.
 
-    A package's own file runs before its modules: they need not name it to have it, but one that takes a name of its
-    own from it has to find the file at its end.
+    A package's __init__ runs before its modules: they need not import it to have it. But a module that imports a name
+    that its package defines needs the __init__ to be complete.
     """
-    known = {name_of(path): loaded_with(path) for path in files()}
+    loaded = {name_of(path): loaded_with(path) for path in files()}
     needs = {
-        me: {
-            up
+        module: {
+            needed
             for name in names
-            for up in (name, *above(name))
-            if up in known and (up not in above(me) or (name not in known and up == above(name)[0]))
+            for needed in (name, *above(name))
+            if needed in loaded and (needed not in above(module) or (name not in loaded and needed == above(name)[0]))
         }
-        for me, names in known.items()
+        for module, names in loaded.items()
     }
-    assert len(list(TopologicalSorter({me: names - {me} for me, names in needs.items()}).static_order())) == len(known)
+    assert len(
+        list(TopologicalSorter({module: names - {module} for module, names in needs.items()}).static_order())
+    ) == len(loaded)
 
 
 def test_a_circle_is_seen(tmp_path: Path) -> None:
@@ -93,31 +95,31 @@ def test_a_circle_is_seen(tmp_path: Path) -> None:
 
 
 def test_no_file_outgrows_a_reader() -> None:
-    every = [*files(), *sorted((ROOT / "tests").rglob("*.py"))]
-    assert [str(path) for path in every if len(path.read_text().splitlines()) > 400] == []
+    paths = [*files(), *sorted((ROOT / "tests").rglob("*.py"))]
+    assert [str(path) for path in paths if len(path.read_text().splitlines()) > 400] == []
 
 
 def test_every_package_is_in_the_wheel() -> None:
     import tomllib
 
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
-    there = {".".join(p.parent.relative_to(ROOT).parts) for p in files() if p.name == "__init__.py"}
-    assert listed == there
+    packages = {".".join(p.parent.relative_to(ROOT).parts) for p in files() if p.name == "__init__.py"}
+    assert listed == packages
 
 
 def test_the_house_in_numbers() -> None:
-    """`python -m tests.house` prints them all, and the lines of product and tests, whose goals are for a release."""
-    found = house.figures()
-    assert found["backward_imports"] == 0 and found["root_files"] <= AT_THE_ROOT
-    assert found["cli_lines"] <= 1_600 and found["command_body_worst"] <= 30
+    """`python -m tests.house` prints all figures; the goals for lines of product and tests are for a release."""
+    figures = house.figures()
+    assert figures["backward_imports"] == 0 and figures["root_files"] <= AT_THE_ROOT
+    assert figures["cli_lines"] <= 1_600 and figures["command_body_worst"] <= 30
     assert not list(house.prints())
-    assert found["any_share_worst"] <= 0.05 and found["any_share_training"] <= 0.08
-    assert found["function_import_share_worst"] <= 0.10
-    assert found["vague_share_worst"] <= 0.02
+    assert figures["any_share_worst"] <= 0.05 and figures["any_share_training"] <= 0.08
+    assert figures["function_import_share_worst"] <= 0.10
+    assert figures["vague_share_worst"] <= 0.02
 
 
 def test_an_annotation_is_loose_where_any_stands_in_it_and_an_import_where_a_function_holds_it(tmp_path, monkeypatch):
-    # annotations: a, the result, b, c = 4, of which Any in a (inside a dict) and c = 1/2; imports: 1 of 2 in a function
+    # annotations: a, the result, b, c = 4, with Any in a (inside a dict) and in c = 1/2; imports: 1 of 2 in a function
     lines = ["from typing import Any", "def f(a: dict[str, Any]) -> int:", "    import json", "    b: int = 1"]
     (tmp_path / "one.py").write_text("\n".join([*lines, "    return b", "c: Any = 1"]))
     monkeypatch.setattr(house, "inside", lambda package: [tmp_path / "one.py"])
@@ -125,7 +127,7 @@ def test_an_annotation_is_loose_where_any_stands_in_it_and_an_import_where_a_fun
 
 
 def test_a_name_is_vague_by_itself(tmp_path, monkeypatch):
-    # bound: f, found, rows, n, _told, told_twice, of which found and _told are vague: 2 of 6
+    # bound: f, found, rows, n, _told, told_twice; vague are found and _told: 2 of 6
     lines = ["def f(found):", "    rows = [n for n in found]", "    _told = told_twice = rows"]
     (tmp_path / "one.py").write_text("\n".join(lines))
     monkeypatch.setattr(house, "inside", lambda package: [tmp_path / "one.py"])

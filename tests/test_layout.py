@@ -1,4 +1,4 @@
-"""Where tests stand: whoever changes a rule finds its test by the path alone."""
+"""Tests of the layout of tests: the path of a module names its test."""
 
 import ast
 
@@ -11,13 +11,13 @@ ACROSS = {"flows", "servers", "bench"}  # what crosses packages, real servers, a
 
 
 def test_no_test_imports_another() -> None:
-    """What several need stands in tests/worlds/ or in a conftest.py."""
-    found = [(path, name) for path in TESTS for name in imports(path)]
-    assert [one for one in found if one[1].startswith("tests.") and ".test_" in one[1]] == []
+    """What several tests share is in tests/worlds/ or in a conftest.py."""
+    imported = [(path, name) for path in TESTS for name in imports(path)]
+    assert [pair for pair in imported if pair[1].startswith("tests.") and ".test_" in pair[1]] == []
 
 
 def test_every_module_has_its_test() -> None:
-    """But for the commands: parsed arguments, one call and its result; the tests of the rooms call them."""
+    """Except commands: they parse arguments, make one call and print; the tests of the packages call them."""
     for path in (path for path in files() if room(name_of(path)) != "cli"):
         defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
         if any(isinstance(node, defined) for node in parsed(path).body):
@@ -31,7 +31,7 @@ def test_the_list_of_exceptions_is_no_longer_than_it_must_be() -> None:
 
 
 def test_every_test_of_a_package_names_a_module_of_it() -> None:
-    known = {test for path in WRITTEN for test in held_by(path)}
-    here = {str(path.relative_to(ROOT)) for path in TESTS if path.name.startswith("test_")}
-    inside = {path for path in here if path.count("/") > 1 and path.split("/")[1] not in ACROSS}
-    assert {path for path in inside - known if "/test_fuzz_" not in path} == set()
+    expected = {test for path in WRITTEN for test in held_by(path)}
+    tests = {str(path.relative_to(ROOT)) for path in TESTS if path.name.startswith("test_")}
+    inside = {path for path in tests if path.count("/") > 1 and path.split("/")[1] not in ACROSS}
+    assert {path for path in inside - expected if "/test_fuzz_" not in path} == set()

@@ -1,4 +1,4 @@
-"""No GPL or AGPL in what we ship: every package that the extras pull in is looked at, as installed."""
+"""Tests that nothing we ship is GPL or AGPL: every installed package that the extras require is checked."""
 
 import re
 import tomllib
@@ -13,36 +13,36 @@ LESSER = re.compile(r"\b(LGPL|GNU Lesser|GNU Library)", re.I)
 
 
 def closure(name: str, extras: set[str]) -> dict[str, Distribution]:
-    """Installed distributions that `name[extras]` needs, by normal name."""
-    found: dict[str, Distribution] = {}
+    """Installed distributions that `name[extras]` requires, by lower-case name."""
+    distributions: dict[str, Distribution] = {}
     todo = [(name, frozenset(extras))]
     seen = set(todo)
     while todo:
-        name, wanted = todo.pop()
+        name, active = todo.pop()
         try:
             dist = distribution(name)
-        except PackageNotFoundError:  # an extra that this environment leaves out
+        except PackageNotFoundError:  # an extra that is not installed here
             continue
-        found[dist.metadata["Name"].lower()] = dist
+        distributions[dist.metadata["Name"].lower()] = dist
         for line in dist.requires or []:
             need = Requirement(line)
-            if need.marker is None or any(need.marker.evaluate({"extra": e}) for e in wanted | {""}):
+            if need.marker is None or any(need.marker.evaluate({"extra": e}) for e in active | {""}):
                 step = (need.name, frozenset(need.extras))
                 if step not in seen:
                     seen.add(step)
                     todo.append(step)
-    return found
+    return distributions
 
 
 def stated(dist: Distribution) -> str:
-    """What the package says of its licence: expression, classifiers, or the first words of its field."""
+    """The licence that a package states: expression, classifiers, and the first words of its licence field."""
     meta = dist.metadata
     classifiers = [c for c in meta.get_all("Classifier") or [] if c.startswith("License")]
     return " ".join(filter(None, [meta.get("License-Expression"), *classifiers, (meta.get("License") or "")[:100]]))
 
 
 def is_forbidden(licence: str) -> bool:
-    # "MIT OR GPL-2.0" leaves a choice; every part must be forbidden before the whole is
+    # "MIT OR GPL-2.0" leaves a choice: a licence is forbidden only if all its parts are
     parts = re.split(r"\bOR\b", LESSER.sub("", licence))
     return all(FORBIDDEN.search(part) for part in parts)
 
@@ -55,7 +55,7 @@ def test_nothing_we_ship_is_gpl() -> None:
 
 
 def test_no_tool_of_ours_is_gpl_and_none_is_shipped() -> None:
-    """The dev group is not shipped; what builds and tests a release should be free of the same doubts."""
+    """The dev group is not shipped, but what builds and tests a release should not be GPL either."""
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     needs = [Requirement(line) for line in groups["dependency-groups"]["dev"]]
     tools = {name: dist for need in needs for name, dist in closure(need.name, set(need.extras)).items()}

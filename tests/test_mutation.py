@@ -1,4 +1,4 @@
-"""The sample of faults that `python -m tests.mutation nearest` draws."""
+"""Tests of the sample of faults that `python -m tests.mutation nearest` draws."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from tests import nearest
 
 @pytest.mark.slow
 def test_the_same_seed_draws_the_same_faults_and_each_changes_its_line(monkeypatch) -> None:
-    few = [path for path in nearest.files() if path.parent.name == "core"]
-    monkeypatch.setattr(nearest, "files", lambda: few)
+    paths = [path for path in nearest.files() if path.parent.name == "core"]
+    monkeypatch.setattr(nearest, "files", lambda: paths)
     first, again, other = (list(nearest.draw(30, seed)) for seed in (1, 1, 2))
     assert first == again != other and len({(f.path, f.line) for f in first}) == 30
     for fault in first:
@@ -21,8 +21,8 @@ def test_every_kind_of_fault(tmp_path, monkeypatch) -> None:
     path = tmp_path / "one.py"
     path.write_text('def f(a: int = 1) -> bool:\n    if a < 2 and "ä" in a: g(a)\n    return not a\n')
     monkeypatch.setattr(nearest, "ROOT", tmp_path)
-    found = [(f.line, f.after) for faults in nearest.faults_by_line(path).values() for f in faults]
-    assert sorted(found) == [
+    changes = [(f.line, f.after) for faults in nearest.faults_by_line(path).values() for f in faults]
+    assert sorted(changes) == [
         (1, "(2)"), (2, "('ä' not in a)"), (2, "(3)"), (2, "(a < 2 or 'ä' in a)"), (2, "(a <= 2)"),
         (2, "(not (a < 2 and 'ä' in a))"), (2, "..."), (3, "None"),
     ]  # fmt: skip

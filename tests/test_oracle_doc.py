@@ -1,4 +1,4 @@
-"""docs/oracle.md works three risks out: each line must be what the oracle says, and each number what it answers."""
+"""docs/oracle.md computes three risks: each line must be a step of the oracle, each number its result."""
 
 import pytest
 
@@ -28,10 +28,10 @@ def guide(*severities):
 )
 def test_the_worked_risks_are_what_the_oracle_says(trait, warnings, risk, verdict):
     items, links = merged(("movielens:1", "Alien", 1979, [ALIEN]))
-    found = catalog.explained(items["item"][0], items, links, said(*warnings), traits.load())
-    told = next(t for t in found.traits if t.trait == trait)
-    assert (told.risk, told.verdict) == (pytest.approx(risk), verdict)
-    assert "```\n" + "\n".join(step.text for step in told.steps) + "\n```" in DOC
+    explanation = catalog.explained(items["item"][0], items, links, said(*warnings), traits.load())
+    result = next(t for t in explanation.traits if t.trait == trait)
+    assert (result.risk, result.verdict) == (pytest.approx(risk), verdict)
+    assert "```\n" + "\n".join(step.text for step in result.steps) + "\n```" in DOC
     assert f"{risk:.3f}, **{verdict}**" in DOC
 
 

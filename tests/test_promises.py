@@ -1,4 +1,4 @@
-"""Nothing is promised on the pages on privacy and security that no test would miss."""
+"""Tests that every promise of the pages on privacy and security has a test."""
 
 import pytest
 
@@ -7,20 +7,22 @@ from tests import promises
 
 @pytest.mark.parametrize("page", ["privacy", "security"])
 def test_every_unit_of_the_page_has_a_test_that_is_there(page: str) -> None:
-    told, silent = promises.promises()[page], promises.silent()[page]
+    listed, silent = promises.promises()[page], promises.silent()[page]
     units = list(promises.units(page))
     assert len(units) > 20 and {heading for heading, _ in units} >= set(silent)
-    words = [" ".join(one.says.split()) for one in told]
-    lost = [one for one in words if not any(one in text for _, text in units)]
-    open_ = [
+    phrases = [" ".join(promise.says.split()) for promise in listed]
+    outdated = [phrase for phrase in phrases if not any(phrase in text for _, text in units)]
+    untested = [
         text
         for heading, text in units
-        if heading not in silent and not promises.TESTED.search(text) and not any(one in text for one in words)
+        if heading not in silent and not promises.TESTED.search(text) and not any(phrase in text for phrase in phrases)
     ]
-    assert (lost, open_) == ([], [])
-    named = {f"{path}::{test}" if test else path for _, text in units for path, test in promises.TESTED.findall(text)}
-    assert [name for name in sorted(named | {t for one in told for t in one.tests}) if promises.missing(name)] == []
-    assert all(one.tests for one in told)
+    assert (outdated, untested) == ([], [])
+    cited = {f"{path}::{test}" if test else path for _, text in units for path, test in promises.TESTED.findall(text)}
+    assert [
+        name for name in sorted(cited | {t for promise in listed for t in promise.tests}) if promises.missing(name)
+    ] == []
+    assert all(promise.tests for promise in listed)
 
 
 def test_the_table_is_made_of_them() -> None:
