@@ -1,4 +1,4 @@
-"""plan: what it forecasts is what a release then holds, and what would teach nothing is said before people's work."""
+"""Tests of plan: its forecast is what a release then holds, and it warns before reviews if nothing would be taught."""
 
 import polars as pl
 import pytest
@@ -18,51 +18,51 @@ def rows(plan):
 @pytest.mark.slow
 @pytest.mark.parametrize("requests_of", ["conversation", "turn"])
 def test_the_forecast_before_review_is_what_a_release_then_holds(workspace, requests_of):
-    """40 requests, 20 with a proposal of gore; then people agree with all of them."""
+    """40 requests, 20 with a proposal of gore; then the reviewers agree with all of them."""
     toml = workspace.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[release]\n", f'[release]\nrequests = "{requests_of}"\n', 1))
     workspace = store.Workspace.open(workspace.root)
     requests, labels = world.requests()
-    for row in requests:  # an answer of its own, where each turn is a request
+    for row in requests:  # a second answer, for when each turn is a request
         row["turns"] += [{"role": "recommender", "text": "Or Film K (2011).", "items": []}]
     world.fill(workspace, requests, [])
     claims = [row for row in labels if row["verdict"] == "present"]
     claim = {"proposer": "rules", "version": "v", "taxonomy": world.TAXONOMY, "confidence": 1.0}
-    made = [{c: row.get(c) for c in tables.PROPOSALS.schema} | claim | {"proposal": row["label"]} for row in claims]
-    store.append(workspace, tables.PROPOSALS, pl.DataFrame(made, schema=tables.PROPOSALS.schema))
-    before = sr.plan(workspace)
+    drafts = [{c: row.get(c) for c in tables.PROPOSALS.schema} | claim | {"proposal": row["label"]} for row in claims]
+    store.append(workspace, tables.PROPOSALS, pl.DataFrame(drafts, schema=tables.PROPOSALS.schema))
+    forecast = sr.plan(workspace)
     early = [row | {"label": f"early-{row['label']}", "verdict": None, "method": "unresolved"} for row in labels]
-    store.append(workspace, tables.LABELS, world.labels(*early))  # `adjudicate` while one of two had answered
-    assert rows(sr.plan(workspace)) == rows(before)
+    store.append(workspace, tables.LABELS, world.labels(*early))  # `adjudicate` when one of two had answered
+    assert rows(sr.plan(workspace)) == rows(forecast)
     store.append(workspace, tables.LABELS, world.labels(*labels))
-    assert rows(sr.plan(workspace)) == rows(before) != {}
+    assert rows(sr.plan(workspace)) == rows(forecast) != {}
     release = sr.release(workspace, "1.0.0")
-    found = {}
+    counts_by_key = {}
     for split in ("train", "validation", "test"):
         frame = pl.read_parquet(release.folder / "data" / "grpo" / f"{split}.parquet")
         hurt = frame.filter(pl.col("traits").list.len() + pl.col("late_traits").list.len() > 0)
         usable = hurt.filter(pl.col("safe_truth").list.len() > 0).height
-        found["gore", split] = (hurt.height, hurt.filter(pl.col("truth").list.len() > 0).height, usable)
-    assert rows(before) == {key: counts for key, counts in found.items() if counts[0]}
-    asked, _, usable = map(sum, zip(*found.values(), strict=True))
-    assert usable < asked  # A, B and C are bloody: A with B, or B with C, is no use
-    assert asked == 20 if requests_of == "conversation" else 30 < asked < 40  # K is no new film where the list has it
-    assert (before.conversations, before.items_in_answers, before.shortfalls) == (40, 12, ())
-    assert (before.requests, before.safety_rows) == (release.rows["grpo"], usable)
-    assert (before.conversations, before.left_out) == (release.learned, release.manifest["dropped"])
-    assert "gore" not in before.too_few_people and len(before.too_few_people) == 19
+        counts_by_key["gore", split] = (hurt.height, hurt.filter(pl.col("truth").list.len() > 0).height, usable)
+    assert rows(forecast) == {key: counts for key, counts in counts_by_key.items() if counts[0]}
+    requested, _, usable = map(sum, zip(*counts_by_key.values(), strict=True))
+    assert usable < requested  # A, B and C are gory: an answer of A and B, or of B and C, is unusable
+    assert requested == 20 if requests_of == "conversation" else 30 < requested < 40  # K is not new if the list has it
+    assert (forecast.conversations, forecast.items_in_answers, forecast.shortfalls) == (40, 12, ())
+    assert (forecast.requests, forecast.safety_rows) == (release.rows["grpo"], usable)
+    assert (forecast.conversations, forecast.left_out) == (release.learned, release.manifest["dropped"])
+    assert "gore" not in forecast.too_few_people and len(forecast.too_few_people) == 19
 
 
 def test_what_a_release_leaves_out_by_itself_is_in_no_forecast(workspace):
-    """16 requests were forecast, and the release held 14. Here two people of whom nothing may be told, as their source
-    keeps its texts and nobody shares their two traits, and a test request whose answer a train request holds."""
+    """16 requests were forecast, the release held 14. It leaves out two people whose source keeps its texts and whose
+    two traits nobody shares, and a test request whose answer is in a train request."""
     requests, labels = world.requests()
     answer = "Try Film D (2004), it is quiet and nobody in it is ever hurt at all"
-    again, last = (
+    first, last = (
         world.conversation(f"c{n:03d}", "A film?", answer, *more, day=n) for n, more in ((0, AGAIN), (39, ()))
     )
-    requests[0], requests[39] = again | {"accepted": [world.ref("K")]}, last
-    labels[0], labels[39] = (world.label(row, verdict="absent") for row in (again, last))
+    requests[0], requests[39] = first | {"accepted": [world.ref("K")]}, last
+    labels[0], labels[39] = (world.label(row, verdict="absent") for row in (first, last))
     labels += [world.label(requests[n], "needles") for n in (1, 3, 5, 7, 9, 11, 13)]
     for row in requests[1:4:2]:
         row["source"] = "reddit"
@@ -78,38 +78,38 @@ AGAIN = ("No, that one I know.", "Or Film K (2011).")
 def test_look_ups_are_of_items_that_somebody_waits_for_and_never_of_one_that_was_asked_for(workspace):
     requests, labels = world.requests()
     world.fill(workspace, requests, labels)
-    first = sr.plan(workspace, budget=3)
-    assert first.lookups["title"].to_list() == ["Film L"]  # the one film that is unknown for gore
-    assert first.waiting == first.lookups["waiting"][0] > 0
-    asked = workspace.root / "fetched" / "ddd"
-    asked.mkdir(parents=True)
-    (asked / f"{world.item('L')}.json").write_text('{"absent": true}')
+    plan = sr.plan(workspace, budget=3)
+    assert plan.lookups["title"].to_list() == ["Film L"]  # the one film that is unknown for gore
+    assert plan.waiting == plan.lookups["waiting"][0] > 0
+    fetched = workspace.root / "fetched" / "ddd"
+    fetched.mkdir(parents=True)
+    (fetched / f"{world.item('L')}.json").write_text('{"absent": true}')
     assert sr.plan(workspace).lookups.is_empty()
 
 
 def test_look_ups_and_the_shortfall_name_the_same_items_in_one_order(workspace, monkeypatch):
-    """What most people name themselves came first, though few answers wait for it, and the shortfall named others."""
+    """The item that most people name came first, though few answers wait for it; the shortfall named other items."""
     requests, labels = world.requests()
-    for row in requests:  # everybody names I, so that nobody can be recommended it
+    for row in requests:  # everybody names I, so it can be recommended to nobody
         row["turns"][0]["text"] += f" Or like {world.film('I')}?"
     store.append(workspace, tables.CATALOG_ROWS, world.catalog())
     clear_of_needles = world.warnings().with_columns(topic=pl.lit("Are needles/syringes used")).filter(answer="no")
     store.append(workspace, tables.WARNINGS, clear_of_needles.unique("ref", maintain_order=True))
     store.append(workspace, tables.CONVERSATIONS, world.conversations(*requests))
     store.append(workspace, tables.LABELS, world.labels(*labels))
-    found = sr.plan(workspace)
-    (why,) = found.shortfalls
-    first = [titles.dated(row) for row in found.lookups.to_dicts()]
-    assert f"add warnings for {' (gore), '.join(first[:5])} (gore) and 6 more (`saferec-build plan`)" in why
-    assert first[-1] == world.film("I") and found.lookups["waiting"].arg_max() == len(first) - 1
-    asked = list[str]()
-    monkeypatch.setattr(ddd_api, "media", lambda site, item, agrees: asked.append(titles.dated(item)))
+    plan = sr.plan(workspace)
+    (shortfall,) = plan.shortfalls
+    first = [titles.dated(row) for row in plan.lookups.to_dicts()]
+    assert f"add warnings for {' (gore), '.join(first[:5])} (gore) and 6 more (`saferec-build plan`)" in shortfall
+    assert first[-1] == world.film("I") and plan.lookups["waiting"].arg_max() == len(first) - 1
+    requested = list[str]()
+    monkeypatch.setattr(ddd_api, "media", lambda site, item, agrees: requested.append(titles.dated(item)))
     sr.fetch(workspace, ddd_api.Site("k"), limit=3)
-    assert asked == first[:3]  # it went by `catalog gaps`, which has I first
+    assert requested == first[:3]  # it followed `catalog gaps`, where I is first
 
 
 def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):
-    """Only `catalog gaps` said it: the warning advised items "that they name", and their ids are ReDial's own."""
+    """Only `catalog gaps` told how: the warning advised items "that they name", although their ids are ReDial's own."""
     requests, _ = world.requests(9)
     mined = world.conversations(*requests)
     store.append(workspace, tables.CONVERSATIONS, mined.with_columns(source=pl.lit("redial")))
@@ -119,7 +119,7 @@ def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):
     )
 
 
-WORLDS = [  # what is missing, and the number with what to do
+WORLDS = [  # what is missing, and the shortfall with its remedy
     ("catalog", "0 of 40 conversations have an answer among the catalog's 0 items: add items"),
     ("warnings", "0 of the 12 items in answers are clear for any trait, and"),
     (
@@ -134,12 +134,12 @@ WORLDS = [  # what is missing, and the number with what to do
 @pytest.mark.slow
 @pytest.mark.parametrize(("missing", "says"), WORLDS)
 def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_reviews(workspace, cli, missing, says):
-    """Plan and warnings are one truth: of a trait of too few people the plan had no request, the warnings had some."""
+    """Plan and warnings agree: for a trait of too few people the plan had counted no request, the warnings some."""
     requests, labels = world.requests(9 if missing == "people" else 40)
     warnings = world.warnings()
     if missing == "warnings":
         warnings = warnings.with_columns(answer=pl.lit("yes"))
-    elif missing == "clear":  # of needles, whose sensitivity nobody has
+    elif missing == "clear":  # clear of needles, to which nobody is sensitive
         warnings = warnings.with_columns(topic=pl.lit("Are needles/syringes used")).unique("ref", maintain_order=True)
     elif missing == "traits":
         requests = [world.conversation(f"c{n}", "A film?", f"Try {world.film('D')}", day=n) for n in range(9)]
@@ -149,73 +149,74 @@ def test_a_workspace_that_would_hold_no_safety_row_says_so_before_anybody_review
         store.append(workspace, tables.WARNINGS, warnings)
     store.append(workspace, tables.CONVERSATIONS, world.conversations(*requests))
     store.append(workspace, tables.LABELS, world.labels(*labels))
-    (found,) = sr.plan(workspace).shortfalls
-    assert found.startswith(f"a release would hold no safety row: {says}")
+    (shortfall,) = sr.plan(workspace).shortfalls
+    assert shortfall.startswith(f"a release would hold no safety row: {says}")
     for words in (("propose",), ("review", "push", "--tool", "files", "--reviewer", "ann", "--reviewer", "bo")):
-        assert f"warning: {found}\n" in cli(*words, "-C", workspace.root).err
-    assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [found]
-    told = cli("plan", "-C", workspace.root).out.splitlines()
-    assert told[-2] == f"shortfall: {found}" and told[-1].startswith("next: mend each shortfall; after that, ")
-    assert ", 0 of them safety rows, if people" in told[-3]
+        assert f"warning: {shortfall}\n" in cli(*words, "-C", workspace.root).err
+    assert cli("plan", "-C", workspace.root, "--json").json["shortfalls"] == [shortfall]
+    out = cli("plan", "-C", workspace.root).out.splitlines()
+    assert out[-2] == f"shortfall: {shortfall}" and out[-1].startswith("next: mend each shortfall; after that, ")
+    assert ", 0 of them safety rows, if people" in out[-3]
 
 
 def test_conversations_of_a_withheld_trait_are_counted_apart(workspace, cli):
-    """They went out of the answered ones, and nothing said where to."""
+    """They were subtracted from the answered ones, and nothing said why."""
     requests, labels = world.requests(9)
     world.fill(workspace, requests, labels)
-    found = sr.plan(workspace)
-    assert (found.requests, found.conversations, found.left_out) == (5, 5, {"has a withheld trait": 4})
-    told = cli("plan", "-C", workspace.root).out
-    assert "  in conversations only: has a withheld trait 4\nplan: 9 conversations in = 9 out + 0 dropped" in told
+    plan = sr.plan(workspace)
+    assert (plan.requests, plan.conversations, plan.left_out) == (5, 5, {"has a withheld trait": 4})
+    out = cli("plan", "-C", workspace.root).out
+    assert "  in conversations only: has a withheld trait 4\nplan: 9 conversations in = 9 out + 0 dropped" in out
     assert (
         "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has"
-        in planning.lines_of(found)
+        in planning.lines_of(plan)
     )
 
 
 def test_before_propose_the_plan_says_that_nothing_is_proposed_and_the_warnings_do_not(workspace, cli):
     world.fill(workspace, world.requests()[0], [])
-    told = cli("plan", "-C", workspace.root).out.splitlines()
-    why = "a release would hold no safety row: nothing proposed yet: run `saferec-build propose`"
-    assert told[-2] == f"shortfall: {why}" and "`saferec-build propose`" in told[-1]
-    assert planning.shortfalls(workspace) == ()  # `next:` of mine says it
+    out = cli("plan", "-C", workspace.root).out.splitlines()
+    reason = "a release would hold no safety row: nothing proposed yet: run `saferec-build propose`"
+    assert out[-2] == f"shortfall: {reason}" and "`saferec-build propose`" in out[-1]
+    assert planning.shortfalls(workspace) == ()  # the `next:` of mine says it
     cli("propose", "-C", workspace.root)
     assert sr.plan(workspace).shortfalls == ()
 
 
 def test_warnings_read_the_last_texts_but_count_people_in_all(workspace, monkeypatch):
-    """Of the last 4 conversations 2 are of people with gore, of all 20: gore is not withheld."""
+    """In the last 4 conversations 2 people have gore, in all it is 20: gore is not withheld."""
     requests, labels = world.requests()
     world.fill(workspace, requests, labels)
     monkeypatch.setattr(planning, "SAMPLE", 4)
     assert planning.shortfalls(workspace) == ()
     bloody = [row | {"warning": f"{row['warning']}-2", "answer": "yes"} for row in world.warnings().to_dicts()]
     store.append(workspace, tables.WARNINGS, pl.DataFrame(bloody, schema=tables.WARNINGS.schema))
-    (found,) = planning.shortfalls(workspace)
-    assert found.startswith("by the last 4 conversations, a release would hold no safety row: 0 of the ")
+    (shortfall,) = planning.shortfalls(workspace)
+    assert shortfall.startswith("by the last 4 conversations, a release would hold no safety row: 0 of the ")
     monkeypatch.setattr(planning, "SAMPLE", 2)
     store.append(
         workspace,
         tables.LABELS,
         world.labels(*(row | {"label": f"{row['label']}-2", "verdict": "absent"} for row in labels)),
     )
-    whole, untold = sr.plan(workspace).shortfalls
-    assert untold in planning.shortfalls(workspace) and "no label and no proposal" in untold  # it rests on all labels
-    assert whole.startswith("a release would hold no safety row: 0 of the 12 items in answers are clear")
+    items, unlabelled = sr.plan(workspace).shortfalls
+    # it depends on all labels
+    assert unlabelled in planning.shortfalls(workspace) and "no label and no proposal" in unlabelled
+    assert items.startswith("a release would hold no safety row: 0 of the 12 items in answers are clear")
 
 
 def test_a_workspace_that_would_teach_something_says_nothing(workspace, cli):
     requests, labels = world.requests()
-    before = world.label(requests[0], trait="gambling")  # of a taxonomy that the workspace had before
-    world.fill(workspace, requests, [*labels, before])
+    old = world.label(requests[0], trait="gambling")  # a trait of an earlier taxonomy
+    world.fill(workspace, requests, [*labels, old])
     assert "warning" not in cli("propose", "-C", workspace.root).err
-    late, _ = world.requests(41)  # one more in a shard of its own: all of the last 2,000 are looked at
-    store.append(workspace, tables.CONVERSATIONS, world.conversations(late[-1] | {"recommended": [], "accepted": []}))
+    more, _ = world.requests(41)  # one more in its own shard: the last 2,000 are all looked at
+    store.append(workspace, tables.CONVERSATIONS, world.conversations(more[-1] | {"recommended": [], "accepted": []}))
     assert planning.shortfalls(workspace) == ()
     (workspace.root / "removals.csv").write_text(f"source,source_id,author\nmessages,{requests[0]['source_id']},\n")
-    told = cli("plan", "-C", workspace.root).out
-    assert "plan: 41 conversations in = 40 out + 1 dropped" in told
-    # of each 12 days 6 are of people with gore, two of which are answered by A, B, C or L alone: 3 x 4, then day 39
-    assert "requests, 13 of them safety rows, if people read every" in told and "shortfall" not in told
-    assert told.splitlines()[-1].startswith("next: look for sensitivities in 1 conversation ")
-    assert " usable  gore train\n" in told and "waiting  Film L (2012) [film]\n" in told
+    out = cli("plan", "-C", workspace.root).out
+    assert "plan: 41 conversations in = 40 out + 1 dropped" in out
+    # in each 12 days 6 are of people with gore, of which two are answered by A, B, C or L alone: 3 x 4, then day 39
+    assert "requests, 13 of them safety rows, if people read every" in out and "shortfall" not in out
+    assert out.splitlines()[-1].startswith("next: look for sensitivities in 1 conversation ")
+    assert " usable  gore train\n" in out and "waiting  Film L (2012) [film]\n" in out

@@ -1,4 +1,4 @@
-"""What a workspace holds, in counts."""
+"""Tests of status: the counts of a workspace and its next step."""
 
 import os
 from collections.abc import Callable
@@ -23,13 +23,13 @@ from tests.worlds.any_rows import rows
 def test_status_counts_rows_and_what_models_were_paid(workspace: store.Workspace) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1, 2, 3))
     store.append(workspace, tables.SPEND, rows(tables.SPEND, 1, 2))
-    found = summary.status(workspace)
-    assert (found.rows["drops"], found.rows["spend"], found.rows["labels"], found.releases) == (3, 2, 0, [])
-    assert found.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
+    status = summary.status(workspace)
+    assert (status.rows["drops"], status.rows["spend"], status.rows["labels"], status.releases) == (3, 2, 0, [])
+    assert status.spent["requests"].sum() == store.read(workspace, tables.SPEND)["requests"].sum()
 
 
 def fill(ws: store.Workspace, names: tuple[str, ...]) -> None:
-    """A row in each table; what was read is what was mined."""
+    """Adds a row to each table; the readings are of the mined conversation."""
     for table in (tables.TABLES[name] for name in names):
         row = rows(table, 1)
         if table is tables.READINGS:
@@ -50,7 +50,7 @@ LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "
         (0, "catalog add"),
         (1, "mine"),
         (2, "propose"),
-        (3, "review push --tool page --reviewer NAME --reviewer NAME"),  # Label Studio's server is not there yet
+        (3, "review push --tool page --reviewer NAME --reviewer NAME"),  # Label Studio's server is not up yet
         (4, "review pull --tool files FOLDER"),
         (5, "adjudicate"),
     ],
@@ -58,9 +58,9 @@ LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "
 def test_status_names_the_first_step_that_has_nothing_to_show(workspace, cli, there: int, names: str) -> None:
     fill(workspace, LINE[:there])
     assert f"`saferec-build {names}`" in summary.status(workspace).next
-    shown = cli("status", "-C", workspace.root).out.splitlines()
-    filled = there + (there > 2)  # with readings comes what they were asked
-    assert shown[-1].startswith("next: ") and len(shown) == filled + 1  # empty tables are not listed
+    lines = cli("status", "-C", workspace.root).out.splitlines()
+    filled = there + (there > 2)  # readings come with the table of what was asked
+    assert lines[-1].startswith("next: ") and len(lines) == filled + 1  # empty tables are not listed
 
 
 def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspace: store.Workspace) -> None:
@@ -71,12 +71,12 @@ def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspa
 
 
 def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(workspace: store.Workspace) -> None:
-    """Whoever had disputes was sent to release, where they are unresolved."""
+    """A user with disputes was sent to release, where they are unresolved."""
     fill(workspace, LINE)
     step = partial(summary.next_step, workspace)
     ruling = "1 dispute waits for a ruling: `saferec-build review push --tool files --to FOLDER --adjudicator NAME`"
     assert step(Waiting(0, 0, 0, 1, 1)) == ruling
-    # whoever may leave a task leaves some: for good, that was all that was ever said
+    # reviewers may leave tasks unanswered for good, and then this was the only step ever named
     assert step(Waiting(0, 0, 2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(0, 0, 2, 1, 1)).endswith(
         ruling
     )
@@ -93,7 +93,7 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
 
 
 def test_a_round_without_labels_names_its_disputes_before_it_makes_labels(workspace: store.Workspace) -> None:
-    """Who went by `next:` made labels first, and had thousands of disputes unresolved."""
+    """A user who followed `next:` made labels first, and had thousands of unresolved disputes."""
     fill(workspace, LINE[:5])
     assert "--adjudicator NAME" in summary.next_step(workspace, Waiting(0, 0, 0, 2, 9))
     assert "(9 new or changed): `saferec-build adjudicate`" in summary.next_step(workspace, Waiting(0, 0, 0, 0, 9))
@@ -104,27 +104,27 @@ def test_what_a_cap_put_off_is_not_called_new(workspace: store.Workspace) -> Non
     assert summary.next_step(workspace, Waiting(5, 0, 0, 0, 0)).startswith(
         "5 conversations are new since the last push"
     )
-    told = summary.next_step(workspace, Waiting(5, 3, 0, 0, 0))
-    assert told.startswith("5 conversations were handed out to nobody yet (3 of these put off: ")
+    step = summary.next_step(workspace, Waiting(5, 3, 0, 0, 0))
+    assert step.startswith("5 conversations were handed out to nobody yet (3 of these put off: ")
 
 
 def released(ws: store.Workspace, older: str) -> tuple[Path, Callable[..., str]]:
-    """(a release after which nothing waits, its next step); the file `older` was written before it."""
+    """Returns (a release after which nothing waits, its next step); the file `older` was written before it."""
     fill(ws, LINE)
-    home = ws.releases / "1.0.0"
-    (home / "data").mkdir(parents=True)
-    (home / "manifest.json").write_text("{}")
+    folder = ws.releases / "1.0.0"
+    (folder / "data").mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
     (ws.root / older).touch()
     os.utime(ws.root / older, (0, 0))
-    return home, partial(summary.next_step, ws, Waiting(0, 0, 0, 0, 0))
+    return folder, partial(summary.next_step, ws, Waiting(0, 0, 0, 0, 0))
 
 
 def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> None:
-    """`status` advised to make the report that had just been made."""
-    home, step = released(workspace, "report.html")
+    """`status` advised to make the report that was just made."""
+    folder, step = released(workspace, "report.html")
     assert step() == "look at the result: `saferec-build report`"
     (workspace.root / "report.html").touch()
-    assert step().startswith(f"train on it (`saferec-train run --release {home} --output runs`), or share it: ")
+    assert step().startswith(f"train on it (`saferec-train run --release {folder} --output runs`), or share it: ")
 
 
 def test_a_demo_is_not_told_to_go_to_the_hub(workspace: store.Workspace) -> None:
@@ -132,36 +132,36 @@ def test_a_demo_is_not_told_to_go_to_the_hub(workspace: store.Workspace) -> None
     released(workspace, "report.html")
     (workspace.root / "report.html").touch()
     (workspace.root / "saferec.toml").write_text('demo = true\n[dataset]\nname = "d"\n')
-    told = summary.next_step(store.Workspace.open(workspace.root), Waiting(0, 0, 0, 0, 0))
-    assert told.endswith("or share it: `saferec-build publish 1.0.0 --to FOLDER`")
+    step = summary.next_step(store.Workspace.open(workspace.root), Waiting(0, 0, 0, 0, 0))
+    assert step.endswith("or share it: `saferec-build publish 1.0.0 --to FOLDER`")
 
 
 def test_who_has_forgotten_somebody_makes_the_next_version(workspace: store.Workspace) -> None:
-    """All that stood there was "look at the report", of releases without data."""
+    """It only said "look at the report", of releases without data."""
     fill(workspace, LINE)
-    home = workspace.releases / "1.0.0"
-    home.mkdir(parents=True)
-    (home / "manifest.json").write_text("{}")
+    folder = workspace.releases / "1.0.0"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}")
     step = partial(summary.next_step, workspace, Waiting(0, 0, 0, 0, 0))
     assert step() == "make a version without those who were forgotten: `saferec-build release VERSION`"
-    (home / "data").mkdir()
+    (folder / "data").mkdir()
     assert step() == "look at the result: `saferec-build report`"
     assert step(labels=3).startswith("make a version with 3 labels that are new or changed: ")
 
 
 def test_labels_that_changed_after_the_release_are_the_next_step_of_status_too(workspace, monkeypatch) -> None:
-    """It said to publish the former version, right after `adjudicate` had named the next."""
-    home, step = released(workspace, "certificates.json")
+    """It advised to publish the previous version, right after `adjudicate` had named the next one."""
+    folder, step = released(workspace, "certificates.json")
     assert step() == "look at the result: `saferec-build report`"
     (workspace.root / "certificates.json").touch()
     assert step() == "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
-    here = home / "certificate.json", workspace.root / "certificates.json"
-    monkeypatch.setattr(certificate, "alike", lambda *paths: paths == here)  # as in a copy, which has other times
+    copies = folder / "certificate.json", workspace.root / "certificates.json"
+    monkeypatch.setattr(certificate, "alike", lambda *paths: paths == copies)  # as in a copy: file times differ
     assert step() == "look at the result: `saferec-build report`"
 
 
 def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(workspace: store.Workspace) -> None:
-    """A push fixes who is drawn, so what no proposer has read would count as read and found empty."""
+    """A push fixes the draw, so conversations that no proposer has read would count as read and found empty."""
     fill(workspace, LINE)
     more = rows(tables.CONVERSATIONS, 2, 3)
     store.append(workspace, tables.CONVERSATIONS, more)
@@ -170,30 +170,30 @@ def test_what_was_mined_later_is_read_by_a_proposer_before_it_is_handed_out(work
     crisis = rows(tables.MARKS, 1).with_columns(
         conversation=more["conversation"][:1], digest=more["digest"][:1], crisis=pl.lit(True)
     )
-    store.append(workspace, tables.MARKS, crisis)  # nobody is given it
+    store.append(workspace, tables.MARKS, crisis)  # it is given to nobody
     assert "in 1 conversation " in summary.next_step(workspace)
     failed = rows(tables.DROPS, 1).with_columns(stage=pl.lit("propose"), place=more["conversation"][1:])
     store.append(workspace, tables.DROPS, failed.with_columns(reason=pl.lit("budget reached"), detail=pl.lit(NO_MONEY)))
-    assert "in 1 conversation " in summary.next_step(workspace)  # nobody was asked
-    store.append(workspace, tables.DROPS, failed)  # a model's answers on it were of no use: asking again is no step
+    assert "in 1 conversation " in summary.next_step(workspace)  # no model was asked
+    store.append(workspace, tables.DROPS, failed)  # a model's answers on it were unusable: asking again is no step
     assert "propose" not in summary.next_step(workspace)
 
 
 def test_a_trait_that_was_reworded_is_asked_anew_before_anything_else(workspace: store.Workspace) -> None:
-    """It named the next push, by which nobody would be asked about the new trait."""
+    """It named the next push, in which nobody would be asked about the new trait."""
     fill(workspace, LINE[:3])
-    own = taxonomy.EMBEDDED.read_text().replace('hint = "', 'hint = "Now: ', 1)
-    (workspace.root / "traits.toml").write_text(own)
+    reworded = taxonomy.EMBEDDED.read_text().replace('hint = "', 'hint = "Now: ', 1)
+    (workspace.root / "traits.toml").write_text(reworded)
     changed = replace(workspace, config=Config(taxonomy=TaxonomyFile(path="traits.toml")))
     assert "in 1 conversation that no proposer has read for all traits" in summary.next_step(changed)
     store.append(workspace, tables.ASKED, pending.rows(part := pending.part_of(changed.taxonomy, ["animal_harm"])))
-    again = store.read(workspace, tables.READINGS).with_columns(taxonomy=pl.lit(part.digest))
-    store.append(workspace, tables.READINGS, again)
+    readings = store.read(workspace, tables.READINGS).with_columns(taxonomy=pl.lit(part.digest))
+    store.append(workspace, tables.READINGS, readings)
     assert "review push" in summary.next_step(changed)
 
 
 def test_the_next_step_reads_no_table_whole_before_answers_are_there(workspace: store.Workspace, monkeypatch) -> None:
-    """Every command ends with it: after 14,000 conversations that took 18 CPU seconds each."""
+    """Every command ends with it: with 14,000 conversations that took 18 CPU seconds each."""
     fill(workspace, LINE[:4])
     monkeypatch.delattr(summary, "waits")
     assert "`saferec-build review pull" in summary.next_step(workspace)
@@ -215,12 +215,12 @@ def test_status_sends_nobody_to_pull_what_people_answer_on_the_page(workspace: s
 
 @pytest.mark.slow
 def test_where_people_have_two_tools_the_next_push_is_to_one_of_them(workspace: store.Workspace) -> None:
-    """It named none, which is Label Studio, and ended in an error where there is none."""
+    """It named no tool, which means Label Studio, and ended in an error where there is none."""
     fill(workspace, LINE)
     for tool in ("page", "argilla"):
         store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit(tool)))
-    told = summary.next_step(workspace, Waiting(0, 0, 0, 1, 0))
-    assert "`saferec-build review push --tool page --adjudicator NAME`" in told
+    step = summary.next_step(workspace, Waiting(0, 0, 0, 1, 0))
+    assert "`saferec-build review push --tool page --adjudicator NAME`" in step
 
 
 @pytest.mark.parametrize(
@@ -234,8 +234,8 @@ def test_where_people_have_two_tools_the_next_push_is_to_one_of_them(workspace: 
 def test_the_next_push_and_pull_are_those_of_the_tool_that_people_have(
     workspace, tool: str, push: str, pull: str
 ) -> None:
-    """Of Label Studio, whose name has a hyphen in commands only, they were those of files."""
+    """For Label Studio, whose name has a hyphen only in commands, it named those of files."""
     fill(workspace, LINE)
     store.append(workspace, tables.SENT, rows(tables.SENT, 1).with_columns(tool=pl.lit(tool)))
-    told = summary.next_step(workspace, Waiting(0, 0, 1, 1, 0))
-    assert f"saferec-build {push} NAME`" in told and f"`saferec-build {pull}" in told
+    step = summary.next_step(workspace, Waiting(0, 0, 1, 1, 0))
+    assert f"saferec-build {push} NAME`" in step and f"`saferec-build {pull}" in step

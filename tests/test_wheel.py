@@ -1,4 +1,4 @@
-"""What a user installs: the wheel, in an environment of its own, run from an empty folder."""
+"""Tests what a user installs: the wheel, in its own environment, run from an empty folder."""
 
 import subprocess
 import sys
@@ -26,5 +26,5 @@ def test_the_wheel_runs_the_demo_where_somebody_has_a_training_folder(tmp_path: 
 
 
 def run(*words: object, cwd: Path | None = None) -> None:
-    ran = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
-    assert ran.returncode == 0, f"{words}\n{ran.stdout}\n{ran.stderr}"
+    result = subprocess.run([str(w) for w in words], cwd=cwd, capture_output=True, text=True)
+    assert result.returncode == 0, f"{words}\n{result.stdout}\n{result.stderr}"

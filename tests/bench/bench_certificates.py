@@ -1,7 +1,7 @@
-"""What the certificates cost and how often they are wrong, in 200 invented worlds per regime with known truth.
+"""Measures the cost of certificates and how often they are wrong, in 200 simulated worlds per regime with known truth.
 
-Reviews are counted in units read. `random` is everything in random order with the same bound; `proposals` is the
-proposals first and the rest in random order, a harder thing to beat.
+Reviews are counted in units read. `random` reads everything in random order with the same bound; `proposals` reads the
+proposals first and the rest in random order, which is harder to beat.
 """
 
 import sys
@@ -24,15 +24,15 @@ GOALS = {  # (regime, which traits) -> share of random order's reviews
 
 def main() -> None:
     for regime in worlds.REGIMES:
-        told = simulate(regime, range(WORLDS))
-        for part in ("common", "all", "pooled"):
-            ours, proposals, random = (told["reviews"][part, way] for way in ("ours", "proposals", "random"))
-            goal = GOALS.get((regime.name, part), "reported")
-            figure(f"certificates.{regime.name}.{part}.over_random", ours / random, "ratio", goal)
-            figure(f"certificates.{regime.name}.{part}.over_proposals_first", ours / proposals, "ratio", "reported")
-            figure(f"certificates.{regime.name}.{part}.reviews", ours / WORLDS, "units", "reported")
+        counts = simulate(regime, range(WORLDS))
+        for group in ("common", "all", "pooled"):
+            ours, proposals, random = (counts["reviews"][group, order] for order in ("ours", "proposals", "random"))
+            goal = GOALS.get((regime.name, group), "reported")
+            figure(f"certificates.{regime.name}.{group}.over_random", ours / random, "ratio", goal)
+            figure(f"certificates.{regime.name}.{group}.over_proposals_first", ours / proposals, "ratio", "reported")
+            figure(f"certificates.{regime.name}.{group}.reviews", ours / WORLDS, "units", "reported")
         figure(
-            f"certificates.{regime.name}.wrong_of_{WORLDS}", max(told["wrong"].values(), default=0), "worlds", "<= 15"
+            f"certificates.{regime.name}.wrong_of_{WORLDS}", max(counts["wrong"].values(), default=0), "worlds", "<= 15"
         )
     figure(f"certificates.boundary.wrong_of_{WORLDS}", max(at_the_border(range(WORLDS))), "worlds", "<= 15")
     curves()
@@ -44,14 +44,14 @@ def simulate(regime: worlds.Regime, seeds: range) -> dict[str, Counter]:
     for seed, traits in worlds.worlds(regime, seeds):
         rng = np.random.default_rng(seed)
         for prevalence, trait in zip(worlds.PREVALENCE, traits, strict=True):
-            found = each(trait, rng, 25, 100)
-            wrong[prevalence] += found["ours"].wrong
-            for way, outcome in found.items():
-                reviews["all", way] += outcome.reviews
-                reviews["common", way] += outcome.reviews * (prevalence >= worlds.COMMON)
-        for way, outcome in each(worlds.pooled(traits), rng, 250, 2_000).items():
-            reviews["pooled", way] += outcome.reviews
-            wrong["pooled"] += outcome.wrong and way == "ours"
+            outcomes = each(trait, rng, 25, 100)
+            wrong[prevalence] += outcomes["ours"].wrong
+            for order, outcome in outcomes.items():
+                reviews["all", order] += outcome.reviews
+                reviews["common", order] += outcome.reviews * (prevalence >= worlds.COMMON)
+        for order, outcome in each(worlds.pooled(traits), rng, 250, 2_000).items():
+            reviews["pooled", order] += outcome.reviews
+            wrong["pooled"] += outcome.wrong and order == "ours"
         print(f"\r{regime.name} {seed + 1}", end="", file=sys.stderr)
     print(file=sys.stderr)
     return {"reviews": reviews, "wrong": wrong}
@@ -66,7 +66,7 @@ def each(trait: worlds.Trait, rng: np.random.Generator, every: int, coarse: int)
 
 
 def at_the_border(seeds: range) -> list[int]:
-    """Wrong certificates per prevalence where a hair more than ALPHA is missed and scores tell nothing."""
+    """Wrong certificates per prevalence if slightly more than ALPHA is missed and scores carry no information."""
     wrong = []
     for prevalence in (0.01, 0.02, 0.05, 0.12):
         rngs = [np.random.default_rng([seed, 1]) for seed in seeds]
@@ -75,7 +75,7 @@ def at_the_border(seeds: range) -> list[int]:
 
 
 def curves() -> None:
-    """build/effort.svg: the bound against units read, for the docs; one world, a trait with a prevalence of 5 %."""
+    """Writes build/effort.svg for the docs: bound against units read; one world, a trait with a prevalence of 5 %."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -85,8 +85,8 @@ def curves() -> None:
     for regime, colour in zip(worlds.REGIMES, ("#1b7f5a", "#c77700", "#a03060"), strict=True):
         _, traits = next(worlds.worlds(regime, range(1)))
         trait, rng = traits[worlds.PREVALENCE.index(0.05)], np.random.default_rng(0)
-        for way, style in ({"band": True}, "-"), ({"band": False, "blind": True, "every": 250}, ":"):
-            line = worlds.curve(trait, rng, **way)
+        for options, style in ({"band": True}, "-"), ({"band": False, "blind": True, "every": 250}, ":"):
+            line = worlds.curve(trait, rng, **options)
             name = f"{regime.name} proposer" if style == "-" else f"random order ({regime.name})"
             axes.plot(*zip(*line, strict=True), style, color=colour, label=name)
     axes.axhline(0.05, color="#888888", linewidth=0.8)

@@ -1,7 +1,7 @@
-"""How often a bound on what is missed is below the truth, at any look, in what happens to real campaigns.
+"""Measures how often a bound on what is missed is below the truth, at any look, in situations of real campaigns.
 
-200 worlds for each condition of tests/worlds/coverage_worlds.py, through the product's own design, routing and bounds.
-A right method at 95 % errs in 10 of 200; 16 or more come in 4 of 100 runs.
+200 worlds for each condition of tests/worlds/coverage_worlds.py, with the product's own design, routing and bounds.
+A correct method at 95 % errs in 10 of 200; 16 or more happen in 4 of 100 runs.
 """
 
 import sys
@@ -10,7 +10,7 @@ from tests.bench.figures import figure
 from tests.worlds import blind_worlds, coverage_worlds as worlds, drawn_worlds
 
 WORLDS = 200
-LIVES = 10_000  # of honest readers: what is promised of them is rare
+LIVES = 10_000  # of honest readers: the error that is promised for them is rare
 
 
 def main() -> None:
@@ -30,15 +30,15 @@ def main() -> None:
 
 
 def weighted_figures() -> None:
-    """Prevalence and svr of all conversations, from those that were read and what each stands for."""
-    found = [drawn_worlds.errors(condition, range(WORLDS)) for condition in drawn_worlds.CONDITIONS]
+    """Prevalence and svr of all conversations, estimated from those that were read and their weights."""
+    errors = [drawn_worlds.errors(condition, range(WORLDS)) for condition in drawn_worlds.CONDITIONS]
     for name in ("prevalence", "svr"):
-        figure(f"coverage.weighted_{name}.error", max(of[name][0] for of in found), "std err", "<= 2")
-        figure(f"coverage.weighted_{name}.covered", min(of[name][1] for of in found), "share", ">= 0.93")
+        figure(f"coverage.weighted_{name}.error", max(error[name][0] for error in errors), "std err", "<= 2")
+        figure(f"coverage.weighted_{name}.covered", min(error[name][1] for error in errors), "share", ">= 0.93")
 
 
 def attention_figures() -> None:
-    """Careless readers with 20 decoys and 20 controls; honest ones with 200 of each, seen after every answer; and the
+    """Careless readers with 20 decoys and 20 controls; honest ones with 200 of each, checked after each answer; and the
     bound on the truth, for missed ones that are once, twice and five times as hard as the controls."""
     careless = [
         sum(blind_worlds.ever_flagged(reader, seed) for seed in range(WORLDS)) / WORLDS
@@ -48,5 +48,5 @@ def attention_figures() -> None:
     honest = sum(blind_worlds.ever_flagged(blind_worlds.HONEST, seed, asked=200) for seed in range(LIVES)) / LIVES
     figure("coverage.honest_flagged", honest, "share", "<= 0.005")
     for harder, name in ((1, ""), (2, ".harder_2"), (5, ".harder_5")):
-        held = sum(all(look.covers(harder) for look in blind_worlds.looks(seed, harder)) for seed in range(WORLDS))
-        figure(f"coverage.truth_relative{name}", held, "worlds", ">= 190")
+        covered = sum(all(look.covers(harder) for look in blind_worlds.looks(seed, harder)) for seed in range(WORLDS))
+        figure(f"coverage.truth_relative{name}", covered, "worlds", ">= 190")

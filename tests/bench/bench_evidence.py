@@ -1,11 +1,11 @@
-"""Simulated votes whose truth is known, judged by the vote model and by the share of yes that was the rule before.
+"""Simulated votes with known truth, judged by the vote model and by the former rule, the share of yes.
 
-3,000 works, every topic of the embedded traits true of a share of them between .02 and .4, voted with a chance of
-`coverage`, by 1 + Geometric(1/20) people who err on either side with the same chance: each alone, or alike (rho .1).
-A trait is truly broken where any of its topics is true. Each figure is over all traits, and the worst of its kinds
-of voters and coverages.
+3,000 works; each topic of the embedded traits is true of a share of them between .02 and .4, and has votes with the
+probability `coverage`, of 1 + Geometric(1/20) people who err in both directions with the same probability:
+independently, or alike (rho .1). A trait is truly broken if any of its topics is true. Each figure is over all traits,
+and the worst over the kinds of voters and coverages.
 
-On real data (SAFEREC_REAL_DATA): what the oracle says of the titles that four models recommended, and of the pairs of a
+On real data (SAFEREC_REAL_DATA): the oracle's verdicts on the titles that four models recommended, and on pairs of a
 work and a trait that a language model read (tests/data/evidence_truth.csv; its README says how).
 """
 
@@ -44,8 +44,8 @@ class Told:
 
     error: float
     coverage: float
-    unknown: int  # of works whose core topics were voted
-    before: int  # the same by the share of yes
+    unknown: int  # among works with votes on the core topics
+    before: int  # the same, by the share of yes
     violated: int
     broken: int  # of the violated
     clear: int
@@ -54,19 +54,21 @@ class Told:
 
 
 def main() -> None:
-    told = [simulated(*kind) for kind in product((0.05, 0.15, 0.3), (0.0, 0.1), (0.3, 0.6, 0.9))]
+    results = [simulated(*kind) for kind in product((0.05, 0.15, 0.3), (0.0, 0.1), (0.3, 0.6, 0.9))]
     for error, name in ((0.05, "5"), (0.15, "15")):
-        ratio = max(one.unknown / one.before for one in told if one.error == error)
+        ratio = max(result.unknown / result.before for result in results if result.error == error)
         figure(f"evidence.unknown_ratio_{name}", ratio, "ratio", "<= 0.5")
-    false = max(one.core_true / max(one.clear, 1) for one in told)
+    false = max(result.core_true / max(result.clear, 1) for result in results)
     figure("evidence.false_clear_core", false, "share", "<= 0.015")
-    usual = min(one.broken / max(one.violated, 1) for one in told if one.error < 0.3)
+    usual = min(result.broken / max(result.violated, 1) for result in results if result.error < 0.3)
     figure("evidence.precision_violated", usual, "share", ">= 0.97")
-    # where voters err that often it takes a thousand works to know them: 0.3 x 3,000 are fewer
-    rough = min(one.broken / max(one.violated, 1) for one in told if one.error == 0.3 and one.coverage > 0.3)
+    # if voters err that often, a thousand works are needed to estimate it: 0.3 x 3,000 are fewer
+    rough = min(
+        result.broken / max(result.violated, 1) for result in results if result.error == 0.3 and result.coverage > 0.3
+    )
     figure("evidence.precision_violated_30", rough, "share", ">= 0.95")
-    wide = [one.clear_shares for one in told if one.coverage == 0.9 and one.error < 0.3]
-    figure("evidence.traits_a_fifth_clear", min(int((one >= 0.2).sum()) for one in wide), "traits", ">= 10")
+    shares = [result.clear_shares for result in results if result.coverage == 0.9 and result.error < 0.3]
+    figure("evidence.traits_a_fifth_clear", min(int((share >= 0.2).sum()) for share in shares), "traits", ">= 10")
     if data := real_data("real titles"):
         with tempfile.TemporaryDirectory() as folder:
             real = catalogued(data, Path(folder))
@@ -94,54 +96,54 @@ def catalogued(data: Path, folder: Path) -> Real:
     for source, name in STATEMENTS.items():
         adding.add_catalog(ws, source, [unpacked(data / name, folder)])
     items, links = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
-    said = verdicts.statements(items, links, workspace.read(ws, tables.WARNINGS))
-    return Real(items, dict(links.iter_rows()), said, verdicts.risks_of(items, said, ws.taxonomy)[0])
+    statements = verdicts.statements(items, links, workspace.read(ws, tables.WARNINGS))
+    return Real(items, dict(links.iter_rows()), statements, verdicts.risks_of(items, statements, ws.taxonomy)[0])
 
 
 def recommended(data: Path, real: Real) -> None:
-    """Verdicts on the titles of four models' lists that link to MovieLens-20M, by keywords and rating reasons alone."""
+    """Verdicts on the titles of four models' lists that link to MovieLens-20M, by keywords and rating reasons only."""
     index, lists = catalog.index(real.items), data / "llm_recs_inspired" / "recs.jsonl.gz"
     rows = [json.loads(line) for line in gzip.decompress(lists.read_bytes()).splitlines()]
     for trait in ("gore", "substance_use", "sexual_violence"):
-        told: dict[str, Counter[str]] = {}
+        counts: dict[str, Counter[str]] = {}
         for row in rows:
-            found = (titles.find(index, *titles.split_year(name), "film").item for name in row["titles"])
-            words = (violations.verdict(real.oracle, item, [trait]) for item in found if item)
-            told.setdefault(row["model"], Counter()).update(words)
-        worst = max(one["unknown"] / one.total() for one in told.values())
+            items = (titles.find(index, *titles.split_year(name), "film").item for name in row["titles"])
+            words = (violations.verdict(real.oracle, item, [trait]) for item in items if item)
+            counts.setdefault(row["model"], Counter()).update(words)
+        worst = max(count["unknown"] / count.total() for count in counts.values())
         figure(f"evidence.{trait}_unknown_of_linked", worst, "share", "<= 0.65" if trait == "gore" else "none")
 
 
 def as_read(real: Real) -> None:
-    """Today's verdicts against what both readings say; a pair that they do not settle alike counts as unsure."""
+    """Current verdicts against both readings; a pair on which the readings differ counts as unsure."""
     rows = list(csv.DictReader(TRUTH.open(encoding="utf-8")))
     figure("evidence.truth_kappa", kappa((row["first"], row["second"]) for row in rows), "", f"{len(rows)} pairs")
     read: dict[tuple[str, str], Counter[str]] = {}
     rules: dict[str, Counter[str]] = {}
     for row in rows:
-        item, trait = real.links.get(row["work"]), TRAITS[row["trait"]]  # none: a row that the reader left out
+        item, trait = real.links.get(row["work"]), TRAITS[row["trait"]]  # None: a row that the reader left out
         word, true = violations.verdict(real.oracle, item, [trait.slug]), row["first"]
         true = true if true == row["second"] else "unsure"
         kind = "game" if row["work"].startswith("esrb:") else "film"
         for key in ((kind, word), (trait.slug, word)):
             read.setdefault(key, Counter())[true] += 1
-        spoken = verdicts.class_statements(real.said.filter(item=item or ""), trait.core)
-        spoken = spoken.filter(pl.col("precision") > 0)
-        for rule in set(spoken.select(pl.when(kind="reason").then("key").otherwise("asked"))["key"]):
+        class_rows = verdicts.class_statements(real.said.filter(item=item or ""), trait.core)
+        class_rows = class_rows.filter(pl.col("precision") > 0)
+        for rule in set(class_rows.select(pl.when(kind="reason").then("key").otherwise("asked"))["key"]):
             rules.setdefault(rule, Counter())[true] += 1
-    for (of, word), found in sorted(read.items()):
-        print(f"  {of:<20}{word:<10}{dict(found)}")
-    for rule, found in sorted(rules.items()):
-        figure(f"evidence.rule: {rule}", _yes(found), f"{found['yes']}+{found['no']}+{found['unsure']}?", ">= 0.97")
+    for (group, word), counts in sorted(read.items()):
+        print(f"  {group:<20}{word:<10}{dict(counts)}")
+    for rule, counts in sorted(rules.items()):
+        figure(f"evidence.rule: {rule}", _yes(counts), f"{counts['yes']}+{counts['no']}+{counts['unsure']}?", ">= 0.97")
     for kind in ("film", "game"):
         figure(f"evidence.read_violated_{kind}", _yes(read[kind, "violated"]), "share", ">= 0.90")
-    clear = read["game", "clear"]  # no film is clear: of films no bound of false clear is claimed
+    clear = read["game", "clear"]  # no film is clear: no bound on false clear is claimed for films
     figure("evidence.read_false_clear_game", _yes(clear), f"of {clear['yes'] + clear['no']}", "told")
     high = clopper_pearson(clear["yes"], clear["yes"] + clear["no"])[1]
     figure("evidence.read_false_clear_game_upper", high, "share", "told")
-    shown = {slug: np.bincount(real.oracle.codes[:-1, n], minlength=3) for slug, n in real.oracle.traits.items()}
-    for slug, (unknown, none, broken) in shown.items():
-        print(f"  {slug:<20}{broken:>6} violated {none:>6} clear {unknown:>6} unknown")
+    code_counts = {slug: np.bincount(real.oracle.codes[:-1, n], minlength=3) for slug, n in real.oracle.traits.items()}
+    for slug, (unknown, clear_items, broken) in code_counts.items():
+        print(f"  {slug:<20}{broken:>6} violated {clear_items:>6} clear {unknown:>6} unknown")
 
 
 def _yes(found: Counter[str]) -> float:
@@ -151,12 +153,12 @@ def _yes(found: Counter[str]) -> float:
 def kappa(pairs: Iterable[tuple[str, str]]) -> float:
     """Cohen's kappa of two readings."""
     both = Counter(pairs)
-    n, one, other = both.total(), Counter[str](), Counter[str]()
+    n, first, second = both.total(), Counter[str](), Counter[str]()
     for (a, b), times in both.items():
-        one[a] += times
-        other[b] += times
-    chance = sum(one[word] * other[word] for word in one) / n**2
-    return (sum(both[word, word] for word in one) / n - chance) / (1 - chance)
+        first[a] += times
+        second[b] += times
+    chance = sum(first[word] * second[word] for word in first) / n**2
+    return (sum(both[word, word] for word in first) / n - chance) / (1 - chance)
 
 
 def simulated(error: float, rho: float, coverage: float) -> Told:
@@ -168,8 +170,8 @@ def simulated(error: float, rho: float, coverage: float) -> Told:
     yes = rng.binomial(n, mean if k is None else rng.beta(mean * k, (1 - mean) * k))
     share = np.where(n > 0, violations.p_yes(yes, n - yes), np.nan)
     counts = {t: vote_model.votes(yes[v, c], (n - yes)[v, c]) for c, t in enumerate(names) if (v := n[:, c] > 0).any()}
-    known = vote_model.learn(counts)
-    p = np.column_stack([vote_model.posterior(known[t], yes[:, c], (n - yes)[:, c]) for c, t in enumerate(names)])
+    models = vote_model.learn(counts)
+    p = np.column_stack([vote_model.posterior(models[t], yes[:, c], (n - yes)[:, c]) for c, t in enumerate(names)])
     sums, shares = np.zeros(6, int), []
     for trait in TRAITS.traits:
         counts_of = _counted(trait, truth, share, p)
@@ -179,15 +181,15 @@ def simulated(error: float, rho: float, coverage: float) -> Told:
 
 
 def _counted(trait: taxonomy.Trait, truth: NDArray[np.bool_], share: Floats, p: Floats) -> NDArray[np.int64]:
-    """unknown, before, violated, broken, clear, core_true of Told for one trait."""
-    all_ = [TRAITS.topics.index(t) for t in trait.topics]
+    """unknown, before, violated, broken, clear and core_true of Told, for one trait."""
+    topics = [TRAITS.topics.index(t) for t in trait.topics]
     core = [TRAITS.topics.index(t) for t in trait.core]
     nothing = np.full((WORKS, 5), np.nan)
     _, codes = violations.judge(trait, TRAITS.topics, p, nothing, nothing[:, 0])
     voted = ~np.isnan(share[:, core]).any(axis=1)
-    yes, no = (share[:, all_] >= 0.9).any(axis=1), (share[:, core] <= 0.1).all(axis=1)
-    settled = yes | (no & ~(share[:, all_] > 0.5).any(axis=1))
-    broken, wrong = truth[:, all_].any(axis=1), truth[:, core].any(axis=1)
+    yes, no = (share[:, topics] >= 0.9).any(axis=1), (share[:, core] <= 0.1).all(axis=1)
+    settled = yes | (no & ~(share[:, topics] > 0.5).any(axis=1))
+    broken, wrong = truth[:, topics].any(axis=1), truth[:, core].any(axis=1)
     violated, clear = codes == VIOLATED, codes == CLEAR
-    found = (voted & (codes == UNKNOWN), voted & ~settled, violated, violated & broken, clear, clear & wrong)
-    return np.array([flags.sum() for flags in found])
+    masks = (voted & (codes == UNKNOWN), voted & ~settled, violated, violated & broken, clear, clear & wrong)
+    return np.array([flags.sum() for flags in masks])

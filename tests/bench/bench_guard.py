@@ -1,6 +1,6 @@
-"""The guard on the demo's release: its figures by caution, and what of the sensitivities it hears. 25 CPU-seconds.
+"""The guard on the demo's release: its figures by caution, and the share of sensitivities it hears. 25 CPU-seconds.
 
-Prints the table of docs/training.md; nothing here chooses anything on the test split.
+Prints the table of docs/training.md; nothing here is chosen on the test split.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ def main() -> None:
 
 def measured(home: Path) -> None:
     release = open_release(home / "releases" / "1.0.0")
-    keeper = guard.fit(release)
+    fitted = guard.fit(release)
     gold = read_gold(home / "input" / "gold.jsonl", release)
     test = with_gold(rows(release.folder, "grpo", "test"), release.oracle, gold)
     parts = {
@@ -32,32 +32,32 @@ def measured(home: Path) -> None:
         "test": [row for row in test if row["slice"] is None],
         "unseen": [row for row in test if row["slice"] == "unseen_cues"],
     }
-    print(f"validation chose {keeper.caution}".ljust(24) + "".join(name.rjust(12) for name in SHOWN))
+    print(f"validation chose {fitted.caution}".ljust(24) + "".join(name.rjust(12) for name in SHOWN))
     for part, table in parts.items():
-        for point in keeper.frontier(table):
+        for point in fitted.frontier(table):
             cells = [point[f"{name}@{release.k}"] for name in SHOWN]
             print(f"{part} {point['caution']}".ljust(24) + "".join(f"{cell:12.3f}" for cell in cells))
-            if point["caution"] == keeper.caution and part != "validation":
+            if point["caution"] == fitted.caution and part != "validation":
                 for name, cell in zip(SHOWN, cells, strict=True):
                     figure(f"guard.{part}.{name}", cell, "mean", "none")
     for part in ("test", "unseen"):
-        figure(f"guard.{part}.heard_by_words", hearing(heard_alone(keeper, parts[part])), "share", "none")
-        figure(f"guard.{part}.heard_by_rules", hearing(heard_alone(keeper, parts[part], rules=True)), "share", "none")
+        figure(f"guard.{part}.heard_by_words", hearing(heard_alone(fitted, parts[part])), "share", "none")
+        figure(f"guard.{part}.heard_by_rules", hearing(heard_alone(fitted, parts[part], rules=True)), "share", "none")
 
 
-Heard = list[tuple[set[str], set[str]]]  # of each request: what it discloses, and what was heard
+Heard = list[tuple[set[str], set[str]]]  # per request: the traits it discloses, and the traits heard
 
 
 def heard_alone(keeper: Guard, table: Sequence[Row], rules: bool = False) -> Heard:
-    """What the linear model hears alone, or the rules alone."""
+    """The traits that the linear model alone hears, or the rules alone."""
     alone = replace(keeper, hearing=None) if rules else keeper
     heard = alone.heard([row if rules else row | {"claims": []} for row in table])
-    return [(set(row["traits"]), set(found)) for row, found in zip(table, heard, strict=True)]
+    return [(set(row["traits"]), set(heard_traits)) for row, heard_traits in zip(table, heard, strict=True)]
 
 
 def hearing(heard: Heard) -> float:
-    """The share of the sensitivities that was heard."""
-    return sum(len(real & found) for real, found in heard) / sum(len(real) for real, _ in heard)
+    """The share of the sensitivities that were heard."""
+    return sum(len(real & heard_traits) for real, heard_traits in heard) / sum(len(real) for real, _ in heard)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What `learned` hears beside the rules: messages of our own that nobody tuned on, and the labelled real turns.
+"""What `learned` finds beyond the rules: in our own messages that nobody tuned on, and in the labelled real turns.
 
 Trained on our own messages (saferec_builder/proposing/messages) and, for real turns, on the turns of the other four
-fifths of the conversations: with their labels, or with the rules' claims as silver where nobody has labelled anything.
+fifths of the conversations: with their labels, or with the rules' claims as silver, as if nobody had labelled anything.
 Thresholds come from scores of texts that the model had not seen: those with the best F0.5. Labellers: language models
 wrote the messages and labelled the turns (tests/data/README.md).
 """
@@ -25,7 +25,7 @@ WEAK = 0.02  # a score below which a claim of the rules is dropped
 
 
 def held_out_messages() -> tuple[list[str], Floats]:
-    """Texts and [text, trait]."""
+    """Texts and a matrix [text, trait]."""
     rows = []
     for trait, row in tomllib.loads((DATA / "rules_heldout.toml").read_text(encoding="utf-8"))["trait"].items():
         rows += [(text, trait) for text in row["says"]] + [(text, "") for text in row["not"]]
@@ -33,8 +33,8 @@ def held_out_messages() -> tuple[list[str], Floats]:
 
 
 def claimed(texts: list[str], *verdicts: str) -> Bools:
-    found = [{hit.trait for hit in rules.read(text) if hit.verdict in verdicts} for text in texts]
-    return np.array([[slug in traits for slug in SLUGS] for traits in found])
+    hits = [{hit.trait for hit in rules.read(text) if hit.verdict in verdicts} for text in texts]
+    return np.array([[slug in traits for slug in SLUGS] for traits in hits])
 
 
 def rates(found: Bools, truth: Floats) -> tuple[float, float]:
@@ -47,22 +47,22 @@ def folds(names: list[str]) -> list[int]:
 
 
 def unseen(texts: list[str], truth: Floats, where: list[int], own: list[bool]) -> Floats:
-    """Scores of each text by the model that has not seen its fold."""
+    """Scores of each text by the model that was trained without its fold."""
     scores, fold = np.zeros_like(truth), np.array(where)
     for n, model in enumerate(linear_text.cross_fit(texts, truth, SLUGS, where, own=own)):
-        mine = np.flatnonzero(fold == n)
-        scores[mine] = model.score([texts[k] for k in mine], own=own[mine[0]]) if len(mine) else 0
+        members = np.flatnonzero(fold == n)
+        scores[members] = model.score([texts[k] for k in members], own=own[members[0]]) if len(members) else 0
     return scores
 
 
 def held_out(texts: list[str], truth: Floats) -> None:
     scores = unseen(texts, truth, folds(texts), [True] * len(texts))
-    at = learned.best(scores, truth == 1)
-    others, expected = held_out_messages()
-    base = claimed(others, "present")
-    precision, recall = rates(base | (linear_text.fit(texts, truth, SLUGS).score(others) >= at), expected)
-    alone = rates(base, expected)
-    print(f"held out: threshold {at:.2f}; rules alone P {alone[0]:.3f} R {alone[1]:.3f}")
+    threshold = learned.best(scores, truth == 1)
+    unread, expected = held_out_messages()
+    by_rules = claimed(unread, "present")
+    precision, recall = rates(by_rules | (linear_text.fit(texts, truth, SLUGS).score(unread) >= threshold), expected)
+    rules_rates = rates(by_rules, expected)
+    print(f"held out: threshold {threshold:.2f}; rules alone P {rules_rates[0]:.3f} R {rules_rates[1]:.3f}")
     figure("learned.heldout_precision", precision, "", ">= .88")
     figure("learned.heldout_recall", recall, "", ">= .85")
 
@@ -73,32 +73,34 @@ def real_turns(folder: Path, texts: list[str], truth: Floats) -> None:
     turns = [row[0]["text"] for row in gold.frame["turns"]]
     expected = np.array([[float((name, slug) in gold.forms) for slug in SLUGS] for name in names])
     where = folds([name.rpartition(":")[0] for name in names])
-    base, any_word = claimed(turns, "present"), claimed(turns, "present", "unsure")
-    silver = np.where(any_word & ~base, np.nan, base.astype(float))
+    by_rules, any_word = claimed(turns, "present"), claimed(turns, "present", "unsure")
+    silver = np.where(any_word & ~by_rules, np.nan, by_rules.astype(float))
     fold, silent = np.array(where), ~any_word.any(axis=1)
-    alone = rates(base, expected)
-    print(f"{len(turns)} real turns: rules alone P {alone[0]:.3f} R {alone[1]:.3f}")
+    rules_rates = rates(by_rules, expected)
+    print(f"{len(turns)} real turns: rules alone P {rules_rates[0]:.3f} R {rules_rates[1]:.3f}")
     print(f"  of {silent.sum()} silent turns: {int(expected[silent].sum())} sensitivities")
-    for known, told in ((silver, "silver_"), (expected, "")):
-        own = [True] * len(turns) + [False] * len(texts)
+    for labels, prefix in ((silver, "silver_"), (expected, "")):
+        is_turn = [True] * len(turns) + [False] * len(texts)
         # messages are in every model
-        all_scores = unseen([*turns, *texts], np.concatenate([known, truth]), [*where, *([-1] * len(texts))], own)
+        all_scores = unseen([*turns, *texts], np.concatenate([labels, truth]), [*where, *([-1] * len(texts))], is_turn)
         scores = all_scores[: len(turns)]
         order = np.argsort(-scores[silent].sum(axis=1), kind="stable")
         top = expected[silent][order[: round(0.1 * silent.sum())]]
-        figure(f"learned.{told}queue_top10", top.sum(), "", ">= 25")
-        if told:
+        figure(f"learned.{prefix}queue_top10", top.sum(), "", ">= 25")
+        if prefix:
             continue
-        kept, found = base & (scores >= WEAK), np.zeros_like(base)
+        claims, found = by_rules & (scores >= WEAK), np.zeros_like(by_rules)
         for n in range(FOLDS):
-            there = fold != n
-            at = learned.best(np.where(kept[there], 1.0, scores[there]), expected[there] == 1)
-            found[~there] = (kept | (scores >= at))[~there]
+            other_folds = fold != n
+            threshold = learned.best(
+                np.where(claims[other_folds], 1.0, scores[other_folds]), expected[other_folds] == 1
+            )
+            found[~other_folds] = (claims | (scores >= threshold))[~other_folds]
         precision, recall = rates(found, expected)
         for form in ("explicit", "implicit"):
-            wanted = np.array([[gold.forms.get((name, slug)) == form for slug in SLUGS] for name in names])
-            was, now, size = ((which & wanted).sum() for which in (base, found, wanted))
-            print(f"  {form}: rules {was}, rules and learned {now} of {size}")
+            of_form = np.array([[gold.forms.get((name, slug)) == form for slug in SLUGS] for name in names])
+            before, after, total = ((mask & of_form).sum() for mask in (by_rules, found, of_form))
+            print(f"  {form}: rules {before}, rules and learned {after} of {total}")
         figure("learned.turns_precision", precision, "", ">= .80")
         figure("learned.turns_recall", recall, "", ">= .58")
 

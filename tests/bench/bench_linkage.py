@@ -1,7 +1,7 @@
-"""Whoever holds the dump joins it with a release: how many of 200 invented posts are found, and by what.
+"""Linkage: an attacker with the dump joins it with a release. How many of 200 invented posts are found, and by what?
 
-Of a source that keeps its texts: posts of some 130 people in 300 days, so that many a day has one post, and whoever
-wrote on these two days is one person. The attacks are those of `saferec-build linkage`, and two by what is injected.
+The source keeps its texts: posts of some 130 people in 300 days, so that many days have one post, and the author of
+posts on two such days is unique. The attacks are those of `saferec-build linkage`, and two on injected rows.
 The same release with its texts is the control: there everybody has to be found.
 """
 
@@ -48,99 +48,100 @@ def main() -> None:
 
 
 def _world(folder: Path) -> tuple[Workspace, dict[str, str]]:
-    """(the workspace, conversation -> author): requests at random seconds, each naming some films."""
+    """Returns (the workspace, conversation -> author): requests at random seconds, each naming some films."""
     rng, ws = random.Random(27), Workspace.create(folder / "ws")
-    authors, rows, said = dict[str, str](), list[Row](), list[Row]()
+    authors, rows, labels = dict[str, str](), list[Row](), list[Row]()
     for n in range(POSTS):
-        named = rng.sample(world.LETTERS, rng.randint(3, 7))
+        letters = rng.sample(world.LETTERS, rng.randint(3, 7))
         words = " ".join(rng.sample(["calm", "short", "funny", "old", "quiet", "bright", "slow", "warm"], 4))
-        asks = "".join(rng.sample(WISHES, rng.choice((0, 0, 0, 1, 2, 3))))
+        wishes = "".join(rng.sample(WISHES, rng.choice((0, 0, 0, 1, 2, 3))))
         author = f"author{rng.randrange(PEOPLE)}"
-        talk = (
-            f"I faint. {asks}Something {words}, no. {n}?",
-            "Try " + ", ".join(map(world.film, named)),
+        turns = (
+            f"I faint. {wishes}Something {words}, no. {n}?",
+            "Try " + ", ".join(map(world.film, letters)),
             "Thanks!",
         )
-        row = world.conversation(f"t3_{rng.randrange(36**6):x}", *talk, source="reddit", accepted=named[0])
+        row = world.conversation(f"t3_{rng.randrange(36**6):x}", *turns, source="reddit", accepted=letters[0])
         row["time"] += timedelta(days=rng.randrange(DAYS), seconds=rng.randrange(86_400))
         post = row["source_id"]
-        row |= {"conversation": tables.digest("reddit", post), "recommended": [world.ref(x) for x in named]}
+        row |= {"conversation": tables.digest("reddit", post), "recommended": [world.ref(x) for x in letters]}
         authors[row["conversation"]] = author
         rows.append(row | {"seeker": pseudonym("reddit", author, ws.secret)})
-        has = [t for t in TRAITS if rng.random() < 0.3]
-        verdicts = {t: "present" if t in has else "absent" for t in TRAITS}
-        said += [world.label(rows[-1], t, v, "faint" if v == "present" else None) for t, v in verdicts.items()]
-    world.fill(ws, rows, said)
+        traits = [t for t in TRAITS if rng.random() < 0.3]
+        verdicts = {t: "present" if t in traits else "absent" for t in TRAITS}
+        labels += [world.label(rows[-1], t, v, "faint" if v == "present" else None) for t, v in verdicts.items()]
+    world.fill(ws, rows, labels)
     return ws, authors
 
 
 def _report(name: str, ws: Workspace, home: Path) -> None:
-    both = linkage.joined(ws, home)
-    rows, source, attacks = both.rows, both.source, linkage.attacks(both)
-    wanted, drawn = _by_injection(rows, source, home)
-    attacks["wanted"] = wanted
+    join = linkage.joined(ws, home)
+    rows, source, attacks = join.rows, join.source, linkage.attacks(join)
+    by_request, drawn = _by_injection(rows, source, home)
+    attacks["wanted"] = by_request
     goal, days = ("1", "told: by days and people") if name else ("0", "0")
-    first = ("ids", "order", "time", "people")
-    figure(f"linkage.{name}matched_ids_order_time", _found(rows, [attacks[a] for a in first]), "of all", days)
-    without = [attack for what, attack in attacks.items() if what != "items"]
-    figure(f"linkage.{name}matched_all_but_items", _found(rows, without), "of all", goal)
+    by_order = ("ids", "order", "time", "people")
+    figure(f"linkage.{name}matched_ids_order_time", _found(rows, [attacks[a] for a in by_order]), "of all", days)
+    but_items = [attack for kind, attack in attacks.items() if kind != "items"]
+    figure(f"linkage.{name}matched_all_but_items", _found(rows, but_items), "of all", goal)
     figure(f"linkage.{name}matched_items", _found(rows, [attacks["items"]]), "of all", ITEMS_GOAL if name else goal)
-    if not name:  # a guess: where it is wrong, it would hide what others find
+    if not name:  # a guess: if wrong, it would hide what other attacks find
         figure("linkage.drawn_over_chance", _over_chance(rows, drawn), "of all", "0, by chance +-.2")
     figure(f"linkage.{name}matched_together", _found(rows, attacks.values()), "of all", goal)
 
 
 def _by_injection(rows: pl.DataFrame, source: pl.DataFrame, home: Path) -> tuple[linkage.Attack, linkage.Attack]:
-    """What an injected row leaves of the source, to whoever has our code and our sentences: (what does not ask for what
-    is injected; what would be drawn for, if the row's name alone drew it)."""
+    """Attacks on injected rows by somebody with our code and sentences: (posts that do not ask for what is injected;
+    posts whose draw would inject it, if the row's name alone seeded the draw)."""
     banks = injection.banks()
     choice = injection.Choice(injection.chosen("all", taxonomy.load().slugs, banks), banks)
     asks = [turns[0]["text"] for turns in source["turns"]]
-    wished = [{trait for trait, words in banks.wanted.items() if words.search(text)} for text in asks]  # names no item
-    free = [{*choice.traits} - wishes for wishes in wished]
-    ours = pl.read_parquet(home / "data" / "grpo" / "*.parquet").filter(condition="injected")
-    injected = dict(ours.select("made_from", "traits").iter_rows())
+    # the traits that each request asks for; these texts name no item
+    requested = [{trait for trait, words in banks.wanted.items() if words.search(text)} for text in asks]
+    allowed = [{*choice.traits} - wishes for wishes in requested]
+    injected_rows = pl.read_parquet(home / "data" / "grpo" / "*.parquet").filter(condition="injected")
+    injected = dict(injected_rows.select("made_from", "traits").iter_rows())
     names = rows["conversation"].to_list()
 
     def wanted(n: int) -> linkage.Candidates | None:
-        into = injected.get(names[n])
-        return np.array([traits >= {*into} for traits in free]) if into else None
+        traits_in = injected.get(names[n])
+        return np.array([traits >= {*traits_in} for traits in allowed]) if traits_in else None
 
     def drawn(n: int) -> linkage.Candidates | None:
-        number, into = int(tables.digest("inject", names[n]), 16), injected.get(names[n])
-        able = [[t for t in choice.traits if t in traits] for traits in free]
-        return np.array([injection.picked(number, traits) == into for traits in able]) if into else None
+        number, traits_in = int(tables.digest("inject", names[n]), 16), injected.get(names[n])
+        able = [[t for t in choice.traits if t in traits] for traits in allowed]
+        return np.array([injection.picked(number, traits) == traits_in for traits in able]) if traits_in else None
 
     return wanted, drawn
 
 
 def _found(rows: pl.DataFrame, attacks: Iterable[linkage.Attack]) -> float:
-    """The share of conversations of which these leave one candidate, and the right one."""
-    of = list(attacks)
-    hits = [linkage.identifies([attack(n) for attack in of], truth) for n, truth in enumerate(rows["truth"])]
+    """The share of conversations for which the attacks leave one candidate, the right one."""
+    chosen = list(attacks)
+    hits = [linkage.identifies([attack(n) for attack in chosen], truth) for n, truth in enumerate(rows["truth"])]
     return sum(hits) / len(hits)
 
 
 def _over_chance(rows: pl.DataFrame, attack: linkage.Attack) -> float:
-    """How much more often the right post is among those that are left of injected rows than among as many others."""
-    over = [
+    """How much more often the right post is among those that remain for injected rows than in as many random ones."""
+    gains = [
         float(left[truth] - left.mean()) for n, truth in enumerate(rows["truth"]) if (left := attack(n)) is not None
     ]
-    return sum(over) / len(over)
+    return sum(gains) / len(gains)
 
 
 def _combinations(ws: Workspace, authors: dict[str, str], home: Path) -> float:
-    """The share of what is told of conversations' traits, withheld ones included, that fewer than K people of a split
+    """The share of combinations of a conversation's traits, withheld ones included, that fewer than K people of a split
     share."""
-    who = dict(zip(world.released(ws, *authors), authors.values(), strict=True))
+    author_of = dict(zip(world.released(ws, *authors), authors.values(), strict=True))
     labels = pl.concat(
         pl.read_parquet(path).with_columns(split=pl.lit(path.stem)) for path in home.glob("data/labels/*.parquet")
     )
-    told = labels.sort("trait").group_by("split", "conversation", maintain_order=True)
-    sets = told.agg(of=pl.concat_str("trait", "verdict", separator=" ").str.join(", "))
-    sets = sets.with_columns(who=pl.col("conversation").replace_strict(who))
-    each = sets.filter(pl.col("of").str.contains("present|withheld")).group_by("split", "of").agg(pl.n_unique("who"))
-    return each.filter(pl.col("who") < K).height / max(1, each.height)
+    by_conversation = labels.sort("trait").group_by("split", "conversation", maintain_order=True)
+    sets = by_conversation.agg(of=pl.concat_str("trait", "verdict", separator=" ").str.join(", "))
+    sets = sets.with_columns(who=pl.col("conversation").replace_strict(author_of))
+    groups = sets.filter(pl.col("of").str.contains("present|withheld")).group_by("split", "of").agg(pl.n_unique("who"))
+    return groups.filter(pl.col("who") < K).height / max(1, groups.height)
 
 
 if __name__ == "__main__":
