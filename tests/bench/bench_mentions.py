@@ -1,7 +1,7 @@
-"""What an answer names beside its list: in sentences of writers who saw neither the rules nor what they learn from.
+"""Titles that an answer names outside its list, in sentences by writers who saw neither the rules nor their examples.
 
-Needs SAFEREC_REAL_DATA: titles of its films, each in a sentence, and the lists of four language models, which name
-nothing beside them. The sentences are a language model's (tests/data/README.md).
+Needs SAFEREC_REAL_DATA: each sentence gets a title of its films; and the lists of four language models, which name no
+title outside the list. The sentences are a language model's (tests/data/README.md).
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.bench.figures import figure, real_data
 
 LIST = "1. Toy Story (1995)\n2. Heat (1995)\n3. Babe (1995)\n"
 HELD_OUT = DATA / "mentions_apart.jsonl"
-PLACES = {  # where a title can hide: behind a list, in a reason, in a second list, under a second key
+PLACES = {  # places of a hidden title: after a list, in a reason, in a second list, under a second key
     "sentence": "{list}\n{text}",
     "reason": "1. Toy Story (1995) - Light and warm. {text}\n2. Heat (1995)\n3. Babe (1995)",
     "bullet": "{list}\nAlso worth a look:\n- {title}",
@@ -33,7 +33,7 @@ PLACES = {  # where a title can hide: behind a list, in a reason, in a second li
 
 
 class World:
-    """The films of MovieLens, and what reads an answer."""
+    """The films of MovieLens, and the finders that read an answer."""
 
     def __init__(self, folder: Path) -> None:
         rows = list(movielens.read(folder / "movielens27k").rows.iter_rows(named=True))
@@ -52,20 +52,20 @@ def main() -> None:
     world = World(folder)
     rows = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
     for place, dated, kind in cases():
-        found = [world.beside(text) for item, text in hidden(world, rows, place, dated, kind)]
-        wanted = [item for item, _ in hidden(world, rows, place, dated, kind)]
+        extras = [world.beside(text) for item, text in hidden(world, rows, place, dated, kind)]
+        items = [item for item, _ in hidden(world, rows, place, dated, kind)]
         name = f"mentions.{kind}_{place}_{'dated' if dated else 'undated'}"
         for reading in ("offered", "named"):
-            met = sum(item in getattr(one, reading) for item, one in zip(wanted, found, strict=True))
-            figure(f"{name}.{reading}", met / len(found), "share", _goal(kind, dated, reading))
+            hits = sum(item in getattr(extra, reading) for item, extra in zip(items, extras, strict=True))
+            figure(f"{name}.{reading}", hits / len(extras), "share", _goal(kind, dated, reading))
     clean = [world.beside(text) for text in lists(folder)]
     for reading in ("offered", "named"):
-        wrong = sum(bool(getattr(one, reading)) for one in clean)
+        wrong = sum(bool(getattr(extra, reading)) for extra in clean)
         figure(f"mentions.clean.{reading}", wrong / len(clean), "share", "<= 0.01")
 
 
 def cases() -> Iterator[tuple[str, bool, str]]:
-    """(place, with its year, kind of sentence)."""
+    """Yields (place, whether the title has its year, kind of sentence)."""
     for dated in (True, False):
         yield from ((place, dated, "offer") for place in PLACES)
         yield from (("sentence", dated, kind) for kind in ("left_out", "other"))
@@ -74,7 +74,7 @@ def cases() -> Iterator[tuple[str, bool, str]]:
 def hidden(
     world: World, rows: Sequence[dict[str, str]], place: str, dated: bool, kind: str
 ) -> Iterator[tuple[str, str]]:
-    """(item, answer that names it beside its list): a film for each sentence, the same ones in every place."""
+    """Yields (item, answer that names it outside its list): a film for each sentence, the same ones in every place."""
     draw = random.Random(kind)
     films = [i for i, (title, year) in world.items.items() if world.find(title, None if not dated else year, None) == i]
     for row in rows:
@@ -88,12 +88,12 @@ def hidden(
 
 
 def lists(folder: Path) -> Iterator[str]:
-    """300 answers of real models, as lists of four styles."""
+    """Yields 300 answers of real models, as lists in four styles."""
     styles = ("{n}. {title}", "- **{title}**", "{n}) '{title}' - one of my favorites", "* {title}: worth your evening")
     for number, row in enumerate(undated_gold.lists(folder)[::3][:300]):
-        shown = [str(title) for title in cast("list[str]", row["titles"])]
+        listed = [str(title) for title in cast("list[str]", row["titles"])]
         style = styles[number % len(styles)]
-        yield "Here you go:\n" + "\n".join(style.format(n=n, title=title) for n, title in enumerate(shown, 1))
+        yield "Here you go:\n" + "\n".join(style.format(n=n, title=title) for n, title in enumerate(listed, 1))
 
 
 def _goal(kind: str, dated: bool, reading: str) -> str:

@@ -1,7 +1,7 @@
-"""Mining at the speed of the disk: reading beside zstd and duckdb, steps beside reading, the join, growth, duplicates.
+"""Speed of mining: reading against zstd and duckdb, each step against reading, the join, growth, duplicates.
 
-Every program runs in a process of its own on the same file, in turns; a ratio is of the medians of seven rounds. Walls
-are of the machine as it was found; the CPU ratios beside them say the same with less noise.
+Every program runs in its own process on the same file, in turns; a ratio is of the medians of seven rounds. Wall times
+depend on the load of the machine; the CPU ratios beside them say the same with less noise.
 """
 
 import json
@@ -61,12 +61,12 @@ def main() -> None:
 
 
 def links(megabytes: int) -> int:
-    """Submissions of the subreddit in a file of a twentieth of the size: a line has about 1.3 kB, one in ten passes."""
+    """The number of submissions in a file of a twentieth of the size: a line has about 1.3 kB, one in ten passes."""
     return megabytes * 1_000_000 // 20 // 1_300 // 10
 
 
 def run(command: list[str]) -> tuple[float, float, float]:
-    """(wall seconds, CPU seconds, peak MiB) of a process and its children."""
+    """Returns (wall seconds, CPU seconds, peak MiB) of a process and its children."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
@@ -81,7 +81,7 @@ def reading(packed: Path, wide: Path) -> None:
         for _ in range(ROUNDS):
             zstd.append(run(["zstd", "-dc", "--long=31", str(path)]))
             ours.append(run([sys.executable, "-c", READ, str(path)]))
-            if not mark:  # duckdb does not read such windows
+            if not mark:  # duckdb cannot read such large windows
                 duckdb.append(run([sys.executable, "-c", DUCKDB, str(path)]))
         figure(f"mine.read_over_zstd{mark}", median(zstd, 0) / median(ours, 0), "ratio", goal)
         figure(f"mine.read_over_zstd{mark}_cpu", median(zstd, 1) / median(ours, 1), "ratio", "none")
@@ -96,43 +96,43 @@ def median(runs: list[tuple[float, float, float]], which: int) -> float:
 
 
 def workspace(folder: Path, name: str) -> Path:
-    home = folder / name
-    run([TOOL, "init", str(home)])
+    root = folder / name
+    run([TOOL, "init", str(root)])
     items = folder / "items.csv"
     lines = [f"film,{title},{year}" for title, year in reddit_dump.titles(7_000)]
     items.write_text("domain,title,year\n" + "\n".join(lines) + "\n")
-    run([TOOL, "catalog", "add", "csv", str(items), "-C", str(home)])
-    return home
+    run([TOOL, "catalog", "add", "csv", str(items), "-C", str(root)])
+    return root
 
 
 def steps(folder: Path, comments: Path) -> None:
-    """The whole command with a catalog of 7,000 titles, and what each of its steps costs beside reading."""
-    home = workspace(folder, "steps")
-    asked = folder / "RS_2022-10.ndjson"
-    reddit_dump.bulk(asked, MEGABYTES // 20, share=0.1, kind="submissions", seed=4)
-    command = [TOOL, "mine", "reddit", str(asked), str(comments), "-C", str(home), "--workers", "1", "--json"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    told = json.loads(ran.stdout)
-    seconds = told["cpu_seconds"]
-    whole = sum(seconds.values())
-    for step, spent in seconds.items():
-        figure(f"mine.share_{step}", spent / whole, "of CPU", "none")
-    heavy = sum(seconds[step] for step in ("privacy", "language", "linking"))
-    figure("mine.steps_over_reading", heavy / seconds["reading"], "ratio", "<= 5")
+    """The whole command with a catalog of 7,000 titles, and the cost of each step compared with reading."""
+    root = workspace(folder, "steps")
+    posts = folder / "RS_2022-10.ndjson"
+    reddit_dump.bulk(posts, MEGABYTES // 20, share=0.1, kind="submissions", seed=4)
+    command = [TOOL, "mine", "reddit", str(posts), str(comments), "-C", str(root), "--workers", "1", "--json"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    report = json.loads(result.stdout)
+    seconds = report["cpu_seconds"]
+    total = sum(seconds.values())
+    for step, used in seconds.items():
+        figure(f"mine.share_{step}", used / total, "of CPU", "none")
+    extra = sum(seconds[step] for step in ("privacy", "language", "linking"))
+    figure("mine.steps_over_reading", extra / seconds["reading"], "ratio", "<= 5")
 
 
 def growth(folder: Path) -> None:
-    """Four times the input: CPU and peak memory of the whole command."""
+    """CPU and peak memory of the whole command for four times the input."""
     used = []
     for n, megabytes in enumerate((150, 600)):
-        home = workspace(folder, f"growth{n}")
-        asked, said = folder / f"RS_{n}.ndjson", folder / f"RC_{n}.ndjson"
-        reddit_dump.bulk(asked, megabytes // 20, share=0.1, kind="submissions", seed=5 + n)
-        reddit_dump.bulk(said, megabytes, share=0.1, seed=7 + n, links=links(megabytes))
-        command = [TOOL, "mine", "reddit", str(asked), str(said), "-C", str(home), "--workers", "1"]
+        root = workspace(folder, f"growth{n}")
+        posts, comments = folder / f"RS_{n}.ndjson", folder / f"RC_{n}.ndjson"
+        reddit_dump.bulk(posts, megabytes // 20, share=0.1, kind="submissions", seed=5 + n)
+        reddit_dump.bulk(comments, megabytes, share=0.1, seed=7 + n, links=links(megabytes))
+        command = [TOOL, "mine", "reddit", str(posts), str(comments), "-C", str(root), "--workers", "1"]
         used.append(run(command))
-        asked.unlink()
-        said.unlink()
+        posts.unlink()
+        comments.unlink()
     figure("mine.cpu_at_4x_input", used[1][1] / used[0][1], "ratio", "<= 4.4")
     figure("mine.peak_at_4x_input", used[1][2] / used[0][2], "ratio", "flat")
 
@@ -167,11 +167,11 @@ for bucket in range(buckets):
 
 
 def joining() -> None:
-    """10M comments on 1M submissions: all at once beside 16 buckets one after the other."""
-    whole, parts = run([sys.executable, "-c", JOIN, "1"]), run([sys.executable, "-c", JOIN, "16"])
-    figure("mine.join_peak", parts[2], "MiB", "<= 1536")
-    figure("mine.join_peak_unbounded", whole[2], "MiB", "none")
-    figure("mine.join_cpu_over_unbounded", parts[1] / whole[1], "ratio", "<= 1.3")
+    """10M comments on 1M submissions: all at once, and in 16 buckets one after the other."""
+    unbounded, bucketed = run([sys.executable, "-c", JOIN, "1"]), run([sys.executable, "-c", JOIN, "16"])
+    figure("mine.join_peak", bucketed[2], "MiB", "<= 1536")
+    figure("mine.join_peak_unbounded", unbounded[2], "MiB", "none")
+    figure("mine.join_cpu_over_unbounded", bucketed[1] / unbounded[1], "ratio", "<= 1.3")
 
 
 def duplicates() -> None:
@@ -186,11 +186,11 @@ def duplicates() -> None:
         words = docs[n].split()
         words[rng.randrange(60)] = "other"
         docs[10_000 + n] = " ".join(words)
-    series, some = pl.Series(docs), docs[:4_000]
+    series, part = pl.Series(docs), docs[:4_000]
 
     def sketched() -> None:
         index = MinHashLSH(threshold=duplicates.SAME, num_perm=120)
-        for n, doc in enumerate(some):
+        for n, doc in enumerate(part):
             words = doc.split()
             sketch = MinHash(num_perm=120)
             sketch.update_batch([" ".join(words[k : k + 3]).encode() for k in range(len(words) - 2)])
@@ -198,8 +198,8 @@ def duplicates() -> None:
             index.insert(n, sketch)
 
     assert len(duplicates.similar(series)) == 1_000
-    # the best of three each, in turns: what is imported and warmed up first is no part of either
-    spent = [(cpu(lambda: duplicates.similar(series)), cpu(sketched)) for _ in range(3)]
-    ours, theirs = len(docs) / min(one for one, _ in spent), len(some) / min(other for _, other in spent)
+    # the best of three each, in turns: imports and warming up count for neither
+    seconds = [(cpu(lambda: duplicates.similar(series)), cpu(sketched)) for _ in range(3)]
+    ours, theirs = len(docs) / min(own for own, _ in seconds), len(part) / min(other for _, other in seconds)
     figure("mine.duplicates_per_cpu_second", ours, "docs", "none")
     figure("mine.duplicates_over_datasketch", ours / theirs, "ratio", ">= 20")

@@ -1,7 +1,7 @@
-"""The oracle beside a plain reference of the paper's algorithm, in CPU-seconds on one machine in one run.
+"""The oracle against a plain reference implementation of the paper's algorithm, in CPU-seconds on the same machine.
 
-The reference is written from the paper's description: a title is lower-cased and stripped of punctuation, looked up
-with its year and the two years around it, then without a year; each trait's risk is compared with the threshold.
+The reference follows the paper's description: a title is lower-cased and stripped of punctuation, looked up with its
+year and the two years around it, then without a year; the risk of each trait is compared with the threshold.
 """
 
 import random
@@ -27,13 +27,15 @@ _MARKS = re.compile(r"[^\w\s]")
 
 
 def main() -> None:
-    peak, seconds = loaded()  # first: a process counts the memory of the one that started it as its own
+    peak, seconds = loaded()  # first: a process inherits the memory count of its parent
     world = World(ITEMS)
     reference = Reference(world)
-    asked = world.asked(ASKED)
-    usual = statistics.median(cpu(lambda: [reference.check(*one) for one in asked]) / len(asked) for _ in range(7))
+    queries = world.asked(ASKED)
+    usual = statistics.median(
+        cpu(lambda: [reference.check(*query) for query in queries]) / len(queries) for _ in range(7)
+    )
     rows = np.random.default_rng(5).integers(0, ITEMS, 4_000_000)
-    mask = world.oracle.mask(asked[0][2])
+    mask = world.oracle.mask(queries[0][2])
     resolved = min(cpu(lambda: chunks(world.oracle, rows, mask)) for _ in range(3)) / len(rows)
     figure("oracle.resolved_ratio", usual / resolved, "ratio", ">= 800")
     figure("oracle.load_250k_peak", peak, "MB", "< 1000")
@@ -41,17 +43,17 @@ def main() -> None:
 
 
 def loaded() -> tuple[float, float]:
-    """(peak in MB, CPU-seconds) of a process that loads 250k items."""
+    """Returns (peak in MB, CPU-seconds) of a process that loads 250k items."""
     with tempfile.TemporaryDirectory() as folder:
-        for what in ("make", "load"):
-            command = [sys.executable, "-m", "tests.bench.bench_oracle", what, folder]
-            ran = subprocess.run(command, capture_output=True, text=True, check=True)
-    peak, seconds = map(float, ran.stdout.split())
+        for step in ("make", "load"):
+            command = [sys.executable, "-m", "tests.bench.bench_oracle", step, folder]
+            result = subprocess.run(command, capture_output=True, text=True, check=True)
+    peak, seconds = map(float, result.stdout.split())
     return peak, seconds
 
 
 def chunks(oracle: violations.Oracle, rows: np.ndarray, mask: int) -> None:
-    for first in range(0, len(rows), 65_536):  # as metrics ask: a batch of lists at a time
+    for first in range(0, len(rows), 65_536):  # as metrics do: one batch of lists at a time
         violations.verdicts_of(oracle, rows[first : first + 65_536], mask)
 
 
@@ -62,7 +64,7 @@ def cpu(work: Callable[[], Any]) -> float:
 
 
 class World:
-    """Invented films, one in twenty a remake, with verdicts at random."""
+    """Invented films, one in twenty a remake, with random verdicts."""
 
     def __init__(self, size: int) -> None:
         self.rng = random.Random(3)
@@ -81,16 +83,16 @@ class World:
     def asked(self, n: int) -> list[tuple[str, int, tuple[str, ...]]]:
         """Different titles; one in twenty is spelt otherwise, one in twenty nobody knows, one in five is a year off."""
         people = [tuple(self.rng.sample(self.slugs, self.rng.randint(1, 3))) for _ in range(500)]
-        asked = []
+        queries = []
         for _, title, year in self.rng.sample(self.films, n):
-            odd = self.rng.random()
-            name = title.replace(" ", ": ", 1) if odd < 0.05 else f"{title} of Nowhere" if odd < 0.1 else title
-            asked.append((name, year + (self.rng.random() < 0.2), self.rng.choice(people)))
-        return asked
+            chance = self.rng.random()
+            name = title.replace(" ", ": ", 1) if chance < 0.05 else f"{title} of Nowhere" if chance < 0.1 else title
+            queries.append((name, year + (self.rng.random() < 0.2), self.rng.choice(people)))
+        return queries
 
 
 class Reference:
-    """One title after the other through dictionaries, both sources' risks fused anew; what it cannot find is safe."""
+    """Looks up each title in dictionaries and fuses both sources' risks every time; an unknown title is safe."""
 
     def __init__(self, world: World) -> None:
         self.by_year: dict[tuple[str, int], str] = {}
@@ -110,8 +112,8 @@ class Reference:
     def check(self, title: str, year: int, wanted: Sequence[str]) -> tuple[bool, dict[str, float]]:
         name = self.normal(title)
         item = None
-        for apart in (0, -1, 1, -2, 2):
-            item = self.by_year.get((name, year + apart))
+        for shift in (0, -1, 1, -2, 2):
+            item = self.by_year.get((name, year + shift))
             if item:
                 break
         item = item or self.by_title.get(name)
@@ -124,7 +126,7 @@ class Reference:
 
 
 def make(folder: Path) -> None:
-    """Tables of 250k films with one statement each, as a workspace keeps them."""
+    """Tables of 250k films with one statement each, as in a workspace."""
     import polars as pl
 
     from saferec_builder.storage import tables
@@ -136,15 +138,15 @@ def make(folder: Path) -> None:
     rows |= {"title": [" ".join(rng.choices(words, k=3)) for _ in ids], "year": rng.choices(range(1930, 2025), k=ITEMS)}
     rows |= {"refs": [[i] for i in ids], "aliases": [[]] * ITEMS, "genres": [["drama"]] * ITEMS, "plot": [None] * ITEMS}
     tables.CATALOG_ROWS.frame(rows).write_parquet(folder / "rows.parquet")
-    said = {"warning": ids, "ref": ids, "topic": ["Is there blood/gore"] * ITEMS, "yes": [9] * ITEMS, "no": [1] * ITEMS}
-    rest = {"domain": None, "kind": "topic", "answer": None, "severity": None, "source": "csv", "url": None}
-    frame = pl.DataFrame(said).with_columns(**{k: pl.lit(v) for k, v in rest.items()}, retrieved=pl.lit(None))
+    cols = {"warning": ids, "ref": ids, "topic": ["Is there blood/gore"] * ITEMS, "yes": [9] * ITEMS, "no": [1] * ITEMS}
+    constants = {"domain": None, "kind": "topic", "answer": None, "severity": None, "source": "csv", "url": None}
+    frame = pl.DataFrame(cols).with_columns(**{k: pl.lit(v) for k, v in constants.items()}, retrieved=pl.lit(None))
     schema = tables.WARNINGS.schema
     frame.select(schema.names()).cast(dict(schema)).write_parquet(folder / "warnings.parquet")
 
 
 def load(folder: Path) -> None:
-    """From the tables to an oracle that answers; prints the peak in MB and the seconds."""
+    """Builds an oracle from the tables and queries it once; prints the peak in MB and the seconds."""
     import polars as pl
 
     from saferec_builder import catalog

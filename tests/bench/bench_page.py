@@ -1,8 +1,8 @@
-"""What sixty real conversations cost their reviewer on the page of `review serve`: key presses and pixels scrolled.
+"""What sixty real conversations cost a reviewer on the page of `review serve`: key presses and pixels scrolled.
 
-In real Chromium at 1,440 x 900, by a script that reads to the last turn and then presses what there is to press. The
+In real Chromium at 1,440 x 900, by a script that reads to the last turn and then presses the keys of the answers. The
 queue is that of tests/worlds/review_queue.py: real texts, invented proposals. Timed are the way from the command to the
-first task, and, in a queue of 10,000 tasks, the storing of an answer with the next tasks in its reply.
+first task, and, in a queue of 10,000 tasks, storing an answer and replying with the next tasks.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from tests.servers.fixtures import memory
 from tests.worlds import chromium, review_page, review_queue
 from tests.worlds.settings import review_settings
 
-GOALS = {"none": 1, "one": 2, "two": 3}  # actions a conversation; of an adjudication there is none
+GOALS = {"none": 1, "one": 2, "two": 3}  # actions per conversation; no goal for an adjudication
 PEOPLE = ("ann", "cy")
 LINE = [sys.executable, "-c", "from saferec_builder.cli.start import main; main()"]
 MANY = 5_000  # conversations, two readers each
@@ -39,20 +39,20 @@ SCROLLED = "() => document.getElementById('talk').scrollTop + document.getElemen
 
 
 def main() -> None:
-    home = memory()
+    folder = memory()
     try:
-        actions(home / "real")
-        times(home / "many")
-        newcomer(home / "new")
+        actions(folder / "real")
+        times(folder / "many")
+        newcomer(folder / "new")
     finally:
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def actions(folder: Path) -> None:
     store.make(folder, demo=False)
     review_queue.fill(store.Workspace.open(folder))
     ws = store.Workspace.open(folder)
-    found: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    counts: dict[str, list[tuple[int, float]]] = defaultdict(list)
     sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)
     sr.push(ws, [], to=sr.ReviewPage(), adjudicator="cy")
     figure("queue.page_first_task_s", first(ws), "s", "<= 10")
@@ -65,27 +65,27 @@ def actions(folder: Path) -> None:
             if tab.locator("#guidelines").is_visible():
                 tab.keyboard.press("Enter")
             while tab.locator(".turn").count():
-                one(tab, name, found)
-    for kind, each in found.items():
-        presses, pixels = (statistics.fmean(column) for column in zip(*each, strict=True))
-        print(f"{kind:<8} {len(each):>3} conversations: {presses:.2f} actions, {pixels:.0f} pixels each")
+                one(tab, name, counts)
+    for kind, entries in counts.items():
+        presses, pixels = (statistics.fmean(column) for column in zip(*entries, strict=True))
+        print(f"{kind:<8} {len(entries):>3} conversations: {presses:.2f} actions, {pixels:.0f} pixels each")
         if kind in GOALS:
             figure(f"queue.page_actions_{kind}", presses, "actions", f"<= {GOALS[kind]}")
-    assert {kind: len(each) for kind, each in found.items()} == review_queue.COUNTS
+    assert {kind: len(entries) for kind, entries in counts.items()} == review_queue.COUNTS
 
 
 def one(tab: Any, name: str, found: dict[str, list[tuple[int, float]]]) -> None:
-    """One conversation, from the moment it is drawn until the next one is."""
+    """Answers one conversation, from the moment it is drawn until the next one is."""
     text = "".join(tab.locator(".turn p").all_text_contents())
     read, before = tab.evaluate(READ), tab.evaluate(SCROLLED)
     tab.wait_for_timeout(600)
     keys = ["y", "n"][: tab.locator(".card").count()]
     for key in keys:
         tab.keyboard.press(key)
-    moved = abs(tab.evaluate(SCROLLED) - before)
+    scrolled = abs(tab.evaluate(SCROLLED) - before)
     tab.keyboard.press("Enter")
     kind = "ruling" if name == "cy" else ("none", "one", "two")[len(keys)]
-    found[kind].append((len(keys) + 1, read + moved))
+    found[kind].append((len(keys) + 1, read + scrolled))
     tab.wait_for_function(
         "(text) => [...document.querySelectorAll('.turn p')].map((node) => node.textContent).join('') !== text",
         arg=text,
@@ -107,25 +107,25 @@ def times(folder: Path) -> None:
     ws = store.Workspace.open(folder)
     sr.push(ws, ["ann", "bo"], to=sr.ReviewPage(), everything=True)
     with review_page.opened(ws) as page:
-        web, took, busy = page.browser("ann"), list[float](), time.process_time()
+        web, millis, busy = page.browser("ann"), list[float](), time.process_time()
         body = web.get("/tasks").json()
         for n in range(ANSWERS):
             start = time.perf_counter()
             reply = web.post("/answer", json=review_page.given(body["tasks"][0], nonce=review_page.NONCE(n)))
-            took.append(1000 * (time.perf_counter() - start))
+            millis.append(1000 * (time.perf_counter() - start))
             body = reply.json()
             assert reply.status_code == 200
         busy = time.process_time() - busy
-    figure("queue.page_next_ms", statistics.median(took), "ms", "<= 100 (median, 10,000 tasks)")
+    figure("queue.page_next_ms", statistics.median(millis), "ms", "<= 100 (median, 10,000 tasks)")
     figure("queue.page_next_cpu_ms", 1000 * busy / ANSWERS, "ms", "of processor, browser's side included")
 
 
 def newcomer(folder: Path) -> None:
-    """From `init` on the tutorial's sample to the first stored label: its commands, each with when it ended."""
+    """From `init` on the tutorial's sample to the first stored label: its commands, with the time when each ended."""
     inputs, ws = folder / "sample" / "input", folder / "ws"
     subprocess.run([*LINE, "demo", "--to", str(inputs.parent), "--inputs-only", "--generated", "300"], check=True)
-    begun, busy = time.perf_counter(), os.times()
-    for words in (
+    start, busy = time.perf_counter(), os.times()
+    for args in (
         ["init", str(ws)],
         ["catalog", "add", "csv", str(inputs / "items.csv"), "-C", str(ws)],
         ["catalog", "add", "warnings", str(inputs / "warnings.csv"), "-C", str(ws)],
@@ -133,31 +133,31 @@ def newcomer(folder: Path) -> None:
         ["propose", "-C", str(ws)],
         ["review", "push", "--tool", "page", "--reviewer", "ann", "--reviewer", "bo", "-C", str(ws)],
     ):
-        subprocess.run([*LINE, *words], check=True, stdout=subprocess.DEVNULL)
-        print(f"{time.perf_counter() - begun:>6.1f} s  saferec-build {' '.join(words[:3])}")
-    opened = store.Workspace.open(ws)
-    first(opened, answer=True)
-    assert store.read(opened, tables.REVIEWS).height
-    figure("queue.first_label_s", time.perf_counter() - begun, "s", "<= 180 (from init, by script)")
+        subprocess.run([*LINE, *args], check=True, stdout=subprocess.DEVNULL)
+        print(f"{time.perf_counter() - start:>6.1f} s  saferec-build {' '.join(args[:3])}")
+    workspace = store.Workspace.open(ws)
+    first(workspace, answer=True)
+    assert store.read(workspace, tables.REVIEWS).height
+    figure("queue.first_label_s", time.perf_counter() - start, "s", "<= 180 (from init, by script)")
     spent = [after - before for after, before in zip(os.times()[:4], busy[:4], strict=True)]
     figure("queue.first_label_cpu_s", sum(spent), "s", "of processor")
 
 
 def first(ws: store.Workspace, answer: bool = False) -> float:
-    """Seconds from `review serve` to the first task in a reviewer's hand; who then answers it, if asked to."""
+    """Seconds from `review serve` until a reviewer has the first task; the reviewer then answers it, if `answer`."""
     start = time.perf_counter()
-    line = [*LINE, "review", "serve", "--port", "0", "-C", str(ws.root)]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+    command = [*LINE, "review", "serve", "--port", "0", "-C", str(ws.root)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        said = list(itertools.takewhile(lambda text: "is open at" not in text, process.stdout))
-        address, _, token = said[0].split()[-1].partition("/#")
+        lines = list(itertools.takewhile(lambda text: "is open at" not in text, process.stdout))
+        address, _, token = lines[0].split()[-1].partition("/#")
         with httpx2.Client(base_url=address, headers={"Origin": address}, timeout=60) as web:
             web.post("/session", json={"token": token})
-            task, took = web.get("/start").json()["tasks"][0], time.perf_counter() - start
+            task, seconds = web.get("/start").json()["tasks"][0], time.perf_counter() - start
             if answer:
                 assert web.post("/answer", json=review_page.given(task, "absent")).status_code == 200
-            return took
+            return seconds
     finally:
         process.terminate()
         process.wait()

@@ -1,8 +1,8 @@
-"""Personal data in texts by writers who knew no rule: recall and precision per kind.
+"""Recall and precision of personal data per kind, in texts by writers who did not know the rules.
 
-The figures are of texts that nobody read while the rules were changed: half of privacy_apart.jsonl, and all of
-privacy_fourth.jsonl, whose main matter is names. `rare` are those of names_rare.txt, not read either. `read` are texts
-that were read then: the other half, and all of privacy_strangers.jsonl and privacy_third.jsonl. `real_names` are names
+The figures are for texts that nobody read while the rules were changed: half of privacy_apart.jsonl, and all of
+privacy_fourth.jsonl, which is mainly about names. `rare` are the names of names_rare.txt, not read either. `read` are
+texts that were read: the other half, and all of privacy_strangers.jsonl and privacy_third.jsonl. `real_names` are names
 found in the half of the real conversations that in_passing.py was not fitted on, where nearly every name is an actor's
 or a character's.
 """
@@ -49,8 +49,8 @@ def tell(lines: list[tuple[str, list[tuple[int, int, str]]]], of: str, goals: tu
 
 def real(folder: Path) -> None:
     talks = [talk for talk in real_talk.conversations(folder) if not real_talk.fitted_on(talk[1])]
-    texts = pl.Series([text for *_, said in talks for text in said])
-    numbers = pl.Series([n for n, (*_, said) in enumerate(talks) for _ in said])
+    texts = pl.Series([text for *_, turns in talks for text in turns])
+    numbers = pl.Series([n for n, (*_, turns) in enumerate(talks) for _ in turns])
     found = privacy.redact_all(texts, numbers, leave={"handle"})[1]["name"]
     figure("privacy.real_names", 1000 * found / len(talks), "a 1,000", "none")
     print(f"  {found} names in {len(talks)} conversations")

@@ -1,7 +1,7 @@
-"""What the client to a model server costs: against a stub on loopback of 50 ms, beside openai's `create`.
+"""Cost of the client to a model server: against a stub on loopback with 50 ms latency, compared with openai's `create`.
 
-The stub is a process of its own. Requests are whole proposals (taxonomy, schema, conversation); answers are checked.
-Name, length and check of every request are in the figure, the database is not.
+The stub is a separate process. Requests are whole proposals (taxonomy, schema, conversation); answers are checked.
+The figure includes the name, length and check of every request, but not the database.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ async def ours(url: str, many: int, at_once: int) -> None:
 
 
 async def create(url: str, many: int, at_once: int) -> None:
-    """The same requests through `chat.completions.create` of openai's client, as it comes."""
+    """The same requests through `chat.completions.create` of openai's client, with its defaults."""
     import openai
 
     taxonomy, todo = traits.load(), bodies(many)
@@ -90,23 +90,23 @@ async def create(url: str, many: int, at_once: int) -> None:
 
         async def worker() -> None:
             for body in todo:
-                made = await client.chat.completions.create(
+                completion = await client.chat.completions.create(
                     model="m", temperature=0.0, max_completion_tokens=2_000, **body
                 )
-                assert model_answers.off_schema(made.choices[0].message.content or "", taxonomy) is None
+                assert model_answers.off_schema(completion.choices[0].message.content or "", taxonomy) is None
 
         await asyncio.gather(*(worker() for _ in range(at_once)))
 
 
 def spent(work: Any) -> tuple[float, float]:
-    """(wall, CPU) seconds of this process."""
+    """Returns (wall, CPU) seconds of this process."""
     wall, cpu = time.perf_counter(), time.process_time()
     llm.run(work)
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def memory(many: int) -> float:
-    """Peak MB of a process that asks so many times at 256 in flight."""
+    """Peak MB of a process that sends so many requests, with 256 in flight."""
     code = f"""
 from tests.bench.bench_propose import *
 import resource
@@ -118,11 +118,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
 def main() -> None:
-    small, large = memory(20_000), memory(200_000)  # first: a process counts the memory of its parent as its own
+    small, large = memory(20_000), memory(200_000)  # first: a process inherits the memory count of its parent
     walls, mine, ratios = [], [], []
     with stub() as url:
         llm.run(ours(url, 200, 64))  # warm
-        for _ in range(5):  # in turns, for what the machine does in a second changes while this runs
+        for _ in range(5):  # in turns, because the speed of the machine changes while this runs
             walls.append(spent(ours(url, 6_000, 64))[0] / 6_000)
             mine.append(spent(ours(url, 2_000, 512))[1] / 2_000)
             ratios.append(spent(create(url, 2_000, 512))[1] / 2_000 / mine[-1])

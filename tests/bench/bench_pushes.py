@@ -1,4 +1,4 @@
-"""How often a bound is below the truth while people are at it: 60 worlds a setting, 10 of them as commands."""
+"""How often a bound is below the truth while people review: 60 worlds per setting, 10 of them run as commands."""
 
 import sys
 import tempfile
@@ -15,23 +15,23 @@ COMMANDED, COMMANDED_PUSHES = 10, 6
 
 def main() -> None:
     for setting in worlds.SETTINGS:
-        told = Counter[str]()
+        errors = Counter[str]()
         for seed in range(WORLDS):
-            told.update(worlds.wrong(list(worlds.campaign(worlds.world(seed), setting, PUSHES, seed))))
+            errors.update(worlds.wrong(list(worlds.campaign(worlds.world(seed), setting, PUSHES, seed))))
             print(f"\r{setting} {seed + 1}", end="", file=sys.stderr)
-        _figures(f"pushes.{setting}", told, WORLDS, "<= 6")
+        _figures(f"pushes.{setting}", errors, WORLDS, "<= 6")
     for setting in worlds.SETTINGS:
         _figures(f"pushes.{setting}.commands", commanded(setting), COMMANDED, "<= 2")
 
 
 def commanded(setting: str) -> Counter[str]:
-    told = Counter[str]()
+    errors = Counter[str]()
     for seed in range(COMMANDED):
         with tempfile.TemporaryDirectory() as root:
             looks = worlds.commanded(worlds.world(seed), Path(root) / "ws", setting, COMMANDED_PUSHES, seed)
-            told.update(worlds.wrong(list(looks)))
+            errors.update(worlds.wrong(list(looks)))
         print(f"\r{setting} {seed + 1}", end="", file=sys.stderr)
-    return told
+    return errors
 
 
 def _figures(name: str, told: Counter[str], of: int, goal: str) -> None:

@@ -1,8 +1,8 @@
-"""What sixty real conversations cost their reviewer in Label Studio and Argilla: key presses, clicks, pixels scrolled.
+"""What sixty real conversations cost a reviewer in Label Studio and Argilla: key presses, clicks, pixels scrolled.
 
-In real Chromium at 1,440 x 900 before a real server, by a script that does what a person has to: scroll to the last
-turn, bring into view what is clicked, press what has a key. Nothing is timed. BEFORE is what this script counted over
-the same sixty on the page with one list of all traits (commit 720c2fe).
+In real Chromium at 1,440 x 900 with a real server, by a script that does what a person has to do: scroll to the last
+turn, scroll to what is clicked, press what has a key. Nothing is timed. BEFORE is what this script counted for the same
+sixty conversations on the former page with one list of all traits (commit 720c2fe).
 """
 
 import itertools
@@ -23,7 +23,7 @@ from tests.servers.logins import log_in
 from tests.worlds import chromium, review_queue, review_world
 from tests.worlds.review_queue import COUNTS, Said
 
-# kind -> actions, pixels; of the single proposals half are refused, which took an action more
+# kind -> actions, pixels; half of the single proposals are refused, which took one more action
 BEFORE = {"none": (2.0, 1519.0), "one": (2.5, 1630.0), "two": (3.0, 1350.0), "ruling": (2.5, 1439.0)}
 PEOPLE = {"ann": COUNTS["none"] + COUNTS["one"] + COUNTS["two"], "cy": COUNTS["ruling"]}
 TURNS = '[class*="dialoguetext"]'
@@ -42,11 +42,11 @@ document.addEventListener('scroll', (event) => {
 }, true);
 """
 SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
-Counts = dict[str, list[tuple[int, float]]]  # kind -> actions and pixels of each conversation
+Counts = dict[str, list[tuple[int, float]]]  # kind -> (actions, pixels) of each conversation
 
 
 class Hand:
-    """A person's hand: what it presses, clicks and scrolls is counted."""
+    """A person's hand: it counts key presses and clicks."""
 
     def __init__(self, page: Any) -> None:
         self.page, self.actions = page, 0
@@ -73,36 +73,36 @@ def main() -> None:
 
 
 def in_argilla() -> None:
-    from tests.bench import queue_in_argilla  # which counts with what is below
+    from tests.bench import queue_in_argilla  # it uses the functions below
 
-    home = memory()
-    server = argilla_up.Argilla(home)
+    folder = memory()
+    server = argilla_up.Argilla(folder)
     try:
-        make(home / "ws", demo=False)
-        said = review_queue.fill(Workspace.open(home / "ws"))
-        queue_in_argilla.main(Workspace.open(home / "ws"), said, server)
+        make(folder / "ws", demo=False)
+        answers = review_queue.fill(Workspace.open(folder / "ws"))
+        queue_in_argilla.main(Workspace.open(folder / "ws"), answers, server)
     finally:
         server.stop()
-        shutil.rmtree(home, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def in_label_studio() -> None:
-    home = memory()
+    folder = memory()
     try:
-        make(home / "ws", demo=False)
-        said = review_queue.fill(Workspace.open(home / "ws"))
-        managed.up(home / "ws" / "label-studio", print)
-        report(count(Workspace.open(home / "ws"), said))
+        make(folder / "ws", demo=False)
+        answers = review_queue.fill(Workspace.open(folder / "ws"))
+        managed.up(folder / "ws" / "label-studio", print)
+        report(count(Workspace.open(folder / "ws"), answers))
     finally:
-        managed.down(home / "ws" / "label-studio")
-        shutil.rmtree(home, ignore_errors=True)
+        managed.down(folder / "ws" / "label-studio")
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def count(ws: Workspace, said: dict[str, Said]) -> Counts:
     sr.push(ws, ["ann", "bo"], to=LabelStudio(), everything=True)
     sr.push(ws, [], to=LabelStudio(), adjudicator="cy")
-    home, found = ws.root / "label-studio", dict[str, list[tuple[int, float]]]()
-    studio = review_world.LabelStudio(ws, home, dict(managed.state(home) or {}))
+    server_folder, counts = ws.root / "label-studio", dict[str, list[tuple[int, float]]]()
+    studio = review_world.LabelStudio(ws, server_folder, dict(managed.state(server_folder) or {}))
     with chromium.browser(chromium.OFFLINE) as browser:
         for name, tasks in PEOPLE.items():
             context = browser.new_context(viewport={"width": 1440, "height": 900})
@@ -117,32 +117,33 @@ def count(ws: Workspace, said: dict[str, Said]) -> Counts:
             page.keyboard.press("Escape")
             before = ""
             for _ in range(tasks):
-                before = one(page, said, found, before)
+                before = one(page, said, counts, before)
             context.close()
     pulled = sr.pull(ws, LabelStudio())
-    assert pulled.rejected.is_empty() and {kind: len(each) for kind, each in found.items()} == COUNTS
-    return found
+    assert pulled.rejected.is_empty() and {kind: len(entries) for kind, entries in counts.items()} == COUNTS
+    return counts
 
 
 def one(page: Any, said: dict[str, Said], found: Counts, before: str) -> str:
-    """One conversation, from when it is drawn until it is submitted; gives its text. `before`: that of the last one."""
+    """Answers one conversation, from when it is drawn until it is submitted.
+    Returns its text; `before` is the text of the previous conversation."""
     page.wait_for_function(f"(before) => ![before, ''].includes({TEXT})", arg=before)
     page.wait_for_load_state("networkidle")
-    page.wait_for_timeout(500)  # the page listens to keys a moment after it is drawn
+    page.wait_for_timeout(500)  # the page listens to keys only a moment after it is drawn
     text = page.evaluate(TEXT)
     page.evaluate("restart()")
     hand = Hand(page)
     hand.reach(page.locator(TURNS).last)
     answer(hand, said[text])
     pixels = page.evaluate("scrolled")
-    with page.expect_response(lambda got: got.request.method == "POST" and "/annotations" in got.url):
+    with page.expect_response(lambda response: response.request.method == "POST" and "/annotations" in response.url):
         hand.press("Control+Enter")
     found.setdefault(said[text].kind, []).append((hand.actions, pixels))
     return str(text)
 
 
 def answer(hand: Hand, said: Said) -> None:
-    """Each card in turn: its key stands beside the answer. Cards are in the order of the traits' slugs."""
+    """Answers each card: its key stands beside the answer. Cards are in the order of the traits' slugs."""
     for n, trait in enumerate(sorted(said.verdicts)):
         hand.reach(hand.page.locator(".saferec-card").nth(n))
         verdicts = [verdict for _, verdict in task_conversion.CHOICES]
@@ -157,10 +158,10 @@ def report(found: Counts) -> None:
 
 
 def ratios(found: Counts, before: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
-    """Actions and pixels of all conversations beside those of before; prints what each kind takes."""
-    for kind, each in found.items():
-        actions, pixels = (statistics.fmean(column) for column in zip(*each, strict=True))
-        print(f"{kind:<8} {len(each):>3} conversations: {actions:.2f} actions, {pixels:.0f} pixels each")
+    """Actions and pixels of all conversations relative to those of `before`; prints the means of each kind."""
+    for kind, entries in found.items():
+        actions, pixels = (statistics.fmean(column) for column in zip(*entries, strict=True))
+        print(f"{kind:<8} {len(entries):>3} conversations: {actions:.2f} actions, {pixels:.0f} pixels each")
     totals = [sum(column) for column in zip(*itertools.chain(*found.values()), strict=True)]
-    was = [sum(COUNTS[kind] * before[kind][n] for kind in COUNTS) for n in (0, 1)]
-    return totals[0] / was[0], totals[1] / was[1]
+    before_totals = [sum(COUNTS[kind] * before[kind][n] for kind in COUNTS) for n in (0, 1)]
+    return totals[0] / before_totals[0], totals[1] / before_totals[1]
