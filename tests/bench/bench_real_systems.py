@@ -1,7 +1,7 @@
-"""Systems on the real benchmark, source by source: writes their part of docs/findings.md.
+"""Systems on the real benchmark, source by source: writes their section of docs/findings.md.
 
-Needs build/real-benchmark (make real-benchmark makes it and runs this). Models are trained here where their folder does
-not stand there: build/real-benchmark/seed-N, SAFEREC_SEEDS=0 by default, which trains none. SAFEREC_STEPS="40 10" cuts
+Needs build/real-benchmark (make real-benchmark makes it and runs this). Models are trained here unless their folders
+exist: build/real-benchmark/seed-N. SAFEREC_SEEDS=0 by default, which trains none. SAFEREC_STEPS="40 10" limits
 the two SFTs and GDPO to so many steps, and the page says so.
 """
 
@@ -34,31 +34,31 @@ WORDS = {
     "accepted": "recall, accepted", "without": "recall_without", "candidates": "of 100",
     "recall": "recall, sensitive", "svr": "svr", "svr_upper": "svr_upper", "unknown": "unknown",
 }  # fmt: skip
-APART = ("without", "recall", "svr_upper")  # of which differences are told
+APART = ("without", "recall", "svr_upper")  # metrics whose differences are reported
 TIMES = (("never", 0, 0), ("once or twice", 1, 2), ("3 to 9 times", 3, 9), ("10 times or more", 10, 10**9))
 Answers = Mapping[str, Ranked]
 Given = tuple[Answers, Answers]  # a system's lists, and its lists of the candidates
-Systems = Mapping[str, Sequence[Given]]  # of each seed; what is not trained has one
+Systems = Mapping[str, Sequence[Given]]  # one for each seed; an untrained system has one
 Values = dict[str, Floats]  # [seed, row], NaN where it does not apply
 
 
 @dataclass(frozen=True)
 class World:
-    """The release, requests of its test split that have a text, and what ranks 100 candidates for those without a
+    """The release, the requests of its test split that have a text, and 100 candidates to rank for those without a
     sensitivity: their truth and other films drawn at random."""
 
     release: Release
     keeper: Guard
     table: list[Row]
     sources: Mapping[str, str]  # conversation -> source
-    groups: Floats  # of each row, a number of the conversation that it is of
+    groups: Floats  # for each row, the number of its conversation
     candidates: Mapping[str, list[str]]
 
 
 def opened(folder: Path) -> World:
     """The release in a folder, and its guard."""
     release = open_release(folder)
-    held = pl.read_parquet(folder / "data" / "conversations" / "test.parquet").select("conversation", "source")
+    sources = pl.read_parquet(folder / "data" / "conversations" / "test.parquet").select("conversation", "source")
     table = [row for row in rows(folder, "grpo", "test") if row["prompt"]]
     people = {name: n for n, name in enumerate(sorted({row["made_from"] for row in table}))}
     random, films, drawn = np.random.default_rng(0), sorted(release.items), {}
@@ -68,21 +68,21 @@ def opened(folder: Path) -> World:
             others = [i for i in random.choice(films, CANDIDATES + len(out), replace=False).tolist() if i not in out]
             drawn[row["conversation"]] = [*row["truth"], *others][:CANDIDATES]
     groups = np.array([people[row["made_from"]] for row in table], float)
-    return World(release, guard.fit(release), table, dict(held.iter_rows()), groups, drawn)
+    return World(release, guard.fit(release), table, dict(sources.iter_rows()), groups, drawn)
 
 
 def heard(world: World) -> str:
-    """What share of the disclosed sensitivities the guard hears, by how they are told; how often any without one."""
-    told, silent = ([row for row in world.table if bool(row["traits"]) is has] for has in (True, False))
-    false = np.mean([bool(found) for found in world.keeper.heard(silent)])
-    each: dict[str, list[bool]] = {}
-    for row, found in zip(told, world.keeper.heard(told), strict=True):
+    """The share of disclosed sensitivities that the guard hears, by form; how often it hears any in other requests."""
+    disclosing, silent = ([row for row in world.table if bool(row["traits"]) is has] for has in (True, False))
+    false_alarms = np.mean([bool(traits) for traits in world.keeper.heard(silent)])
+    by_form: dict[str, list[bool]] = {}
+    for row, traits in zip(disclosing, world.keeper.heard(disclosing), strict=True):
         for trait, form in zip(row["traits"], row["form"], strict=True):
-            each.setdefault(form, []).append(trait in found)
-    every = [one for some in each.values() for one in some]
-    parts = ", ".join(f"{form} {np.mean(some):.2f}" for form, some in sorted(each.items()))
-    other = f"something in {false:.2f} of requests that disclose nothing"
-    return f"{np.mean(every):.2f} of what is disclosed ({parts}), and {other}"
+            by_form.setdefault(form, []).append(trait in traits)
+    all_hits = [hit for hits in by_form.values() for hit in hits]
+    parts = ", ".join(f"{form} {np.mean(hits):.2f}" for form, hits in sorted(by_form.items()))
+    other = f"something in {false_alarms:.2f} of requests that disclose nothing"
+    return f"{np.mean(all_hits):.2f} of what is disclosed ({parts}), and {other}"
 
 
 HEADING = "Systems on the real benchmark"
@@ -122,30 +122,30 @@ seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to
 
 
 def main() -> None:
-    """Writes the section, and records what the guard comes to."""
+    """Writes the section, and records the figures of the guard."""
     folder = ROOT / "build" / "real-benchmark"
     world = opened(folder / "ws" / "releases" / "1.0.0")
     systems: dict[str, Sequence[Given]] = {name: [given] for name, given in untrained(world).items()}
     pairs = [("guard", "BM25"), ("guard", "BM25 + oracle filter")]
     models = "No model was trained for this page."
     if SEEDS:
-        each, models = _models(world, folder)
-        systems |= each
-        pairs += [("Safe-SFT", "unsafe SFT"), ("Safe-GDPO", "Safe-SFT"), *((name, "guard") for name in each)]
-    every = {name: values(world, given) for name, given in systems.items()}
-    found = {"tables": shown(world, every), "heard": heard(world), "apart": apart(world, every, pairs)}
-    section(HEADING, PAGE.format(**found, models=models, met=met(world, systems)))
+        trained_systems, models = _models(world, folder)
+        systems |= trained_systems
+        pairs += [("Safe-SFT", "unsafe SFT"), ("Safe-GDPO", "Safe-SFT"), *((name, "guard") for name in trained_systems)]
+    by_system = {name: values(world, given) for name, given in systems.items()}
+    parts = {"tables": shown(world, by_system), "heard": heard(world), "apart": apart(world, by_system, pairs)}
+    section(HEADING, PAGE.format(**parts, models=models, met=met(world, systems)))
     for name in APART:
-        figure(f"real.guard.{name}", interval(every["guard"][name], world.groups)[0], "mean", "none")
+        figure(f"real.guard.{name}", interval(by_system["guard"][name], world.groups)[0], "mean", "none")
 
 
 def _models(world: World, folder: Path) -> tuple[dict[str, Sequence[Given]], str]:
-    """Each trained model's answers by seed, and what is said of their training."""
-    os.environ.setdefault("OMP_NUM_THREADS", "1")  # of the processes below: seeds train side by side
+    """The answers of each trained model by seed, and the text about their training."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes below: seeds train in parallel
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         given = (world.release, world.table, world.candidates)
-        begun = [pool.submit(trained, *given, folder / f"seed-{seed}", seed) for seed in range(SEEDS)]
-        runs = [one.result() for one in begun]
+        jobs = [pool.submit(trained, *given, folder / f"seed-{seed}", seed) for seed in range(SEEDS)]
+        runs = [job.result() for job in jobs]
     minutes = float(np.mean([seconds for _, seconds in runs])) / 60
     figure("real.training_minutes", minutes, "min", "none (processor time of a seed)")
     steps = "{} steps of each SFT and {} of GDPO".format(*STEPS) if STEPS else "recipe `tiny`"
@@ -159,44 +159,44 @@ def _models(world: World, folder: Path) -> tuple[dict[str, Sequence[Given]], str
 
 
 def untrained(world: World) -> dict[str, Given]:
-    """System -> (its lists, its lists of the candidates). All but the guard do without what the request discloses."""
+    """System -> (its lists, its lists of the candidates). Only the guard uses what the request discloses."""
     release, table, ranker = world.release, world.table, world.keeper.ranker
     train = [row for row in rows(release.folder, "grpo", "train") if row["condition"] != "injected" and row["prompt"]]
     wide = baselines.SPARE * release.k
-    found: dict[str, Given] = {}
+    answers: dict[str, Given] = {}
     among: dict[str, Callable[[Row], Floats]] = {
         "popularity": lambda row: ranker.popular,
         "BM25": lambda row: ranker.near(row) + 1e-6 * ranker.popular,
         "guard": ranker.relevance,
     }
-    for name, far in (
+    for name, lists in (
         ("popularity", baselines.popularity(train, release.items, table, wide)),
         ("BM25", baselines.retrieval(ranker, train, release.items, table, wide)),
     ):
         near = chosen(world, among[name])
-        found[name] = {user: listed[: release.k] for user, listed in far.items()}, near
-        kept = baselines.oracle_filter([far[r["conversation"]] for r in table], table, release.oracle, release.k)
-        found[f"{name} + oracle filter"] = kept, near
-    found["guard"] = world.keeper.answers(table), chosen(world, among["guard"])
-    return found
+        answers[name] = {user: listed[: release.k] for user, listed in lists.items()}, near
+        safe = baselines.oracle_filter([lists[r["conversation"]] for r in table], table, release.oracle, release.k)
+        answers[f"{name} + oracle filter"] = safe, near
+    answers["guard"] = world.keeper.answers(table), chosen(world, among["guard"])
+    return answers
 
 
 def chosen(world: World, relevance: Callable[[Row], Floats]) -> dict[str, list[str]]:
-    """The k best of the candidates of each row that has any."""
+    """The k best candidates of each row that has any."""
     places, k = world.keeper.ranker.items, world.release.k
-    found = {}
+    best = {}
     for row in world.table:
-        if few := world.candidates.get(row["conversation"]):
+        if candidates := world.candidates.get(row["conversation"]):
             score = relevance(row)
-            found[row["conversation"]] = sorted(few, key=lambda item: (-score[places[item]], item))[:k]
-    return found
+            best[row["conversation"]] = sorted(candidates, key=lambda item: (-score[places[item]], item))[:k]
+    return best
 
 
 def trained(
     release: Release, table: Sequence[Row], candidates: Mapping[str, list[str]], output: Path, seed: int
 ) -> tuple[dict[str, Given], float]:
     """The tiny models of a seed (SFT without safety, Safe-SFT, Safe-GDPO from it, a student of the guard's lists), and
-    processor seconds to train."""
+    the processor seconds of training."""
     from training import comparison, pipeline as line, settings
     from training.decoding.validation_scores import answers
     from training.run_folders import Run
@@ -211,11 +211,11 @@ def trained(
     models["student"] = line.train_sft(run, "student", start, settings.read("student", sft))
     few = [row for row in table if row["conversation"] in candidates]
     others = [[*(release.items.keys() - set(candidates[row["conversation"]]))] for row in few]
-    found: dict[str, Given] = {}
+    answers_of: dict[str, Given] = {}
     for name, folder in models.items():
         policy = comparison.load_policy(run, str(folder), settings.read("sft"))
-        found[name] = _items(answers(policy, table)), _items(answers(policy, few, others))
-    return found, sum(card["cpu_seconds"] for card in run.cards.values())
+        answers_of[name] = _items(answers(policy, table)), _items(answers(policy, few, others))
+    return answers_of, sum(card["cpu_seconds"] for card in run.cards.values())
 
 
 def _items(given: Mapping[str, str | Ranked]) -> dict[str, Ranked]:
@@ -226,39 +226,39 @@ def _items(given: Mapping[str, str | Ranked]) -> dict[str, Ranked]:
 
 
 def values(world: World, runs: Sequence[Given]) -> Values:
-    """Of each seed and row: ASKED where nothing is disclosed, SAFETY where something is."""
-    each = [_values(world, *given) for given in runs]
-    return {name: np.stack([one[name] for one in each]) for name in WORDS}
+    """For each seed and row: ASKED where nothing is disclosed, SAFETY where something is."""
+    by_seed = [_values(world, *given) for given in runs]
+    return {name: np.stack([of_seed[name] for of_seed in by_seed]) for name in WORDS}
 
 
 def _values(world: World, given: Answers, near: Answers) -> dict[str, Floats]:
     k, oracle = world.release.k, world.release.oracle
     users = columns(world.table)
     judged = judge([given[row["conversation"]] for row in world.table], users, oracle, k)
-    found = {name: value for name, value in per_user(judged).items()}
+    metrics = {name: value for name, value in per_user(judged).items()}
     ranked = judge([near.get(row["conversation"], ()) for row in world.table], users, oracle, k)
     accepted = np.array([row["truth_kind"] == "accepted" for row in world.table])
-    there = np.array([row["conversation"] in world.candidates for row in world.table])
-    without = found[f"recall_without@{k}"]
+    has_candidates = np.array([row["conversation"] in world.candidates for row in world.table])
+    without = metrics[f"recall_without@{k}"]
     return {
         "accepted": np.where(accepted, without, np.nan),
         "without": without,
-        "candidates": np.where(there, per_user(ranked)[f"recall@{k}"], np.nan),
-        "recall": np.where(judged.sensitive, found[f"recall@{k}"], np.nan),
-        "svr": found[f"svr@{k}"],
-        "svr_upper": found[f"svr_upper@{k}"],
-        "unknown": found[f"svr_upper@{k}"] - found[f"svr@{k}"],
+        "candidates": np.where(has_candidates, per_user(ranked)[f"recall@{k}"], np.nan),
+        "recall": np.where(judged.sensitive, metrics[f"recall@{k}"], np.nan),
+        "svr": metrics[f"svr@{k}"],
+        "svr_upper": metrics[f"svr_upper@{k}"],
+        "unknown": metrics[f"svr_upper@{k}"] - metrics[f"svr@{k}"],
     }
 
 
 def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float, float, float, int]:
-    """(mean, low, high, conversations) of values [seed, row], over the conversations that rows are made from: of shares
-    near zero the gamma interval of scoring/intervals.py, of others a bootstrap. Of several seeds over them too, where
-    that is wider: over_seeds of the linearised ratio."""
+    """Returns (mean, low, high, conversations) of values [seed, row]; the interval is over the conversations of the rows.
+    For shares near zero it is the gamma interval of scoring/intervals.py, for others a bootstrap. For several seeds it is
+    over them too, if that is wider: over_seeds of the linearised ratio."""
     value = np.atleast_2d(value)
-    there = ~np.isnan(value[0])
-    _, place = np.unique(groups[there], return_inverse=True)
-    sizes, each = np.bincount(place), np.stack([np.bincount(place, one) for one in value[:, there]])
+    applies = ~np.isnan(value[0])
+    _, place = np.unique(groups[applies], return_inverse=True)
+    sizes, each = np.bincount(place), np.stack([np.bincount(place, row) for row in value[:, applies]])
     if not len(sizes):
         return np.nan, np.nan, np.nan, 0
     sums = each.mean(axis=0)
@@ -269,23 +269,23 @@ def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float,
         picks = np.random.default_rng(0).integers(0, len(sizes), (DRAWS, len(sizes)))
         low, high = np.percentile(sums[picks].sum(1) / sizes[picks].sum(1), [2.5, 97.5])
     if len(value) > 1:
-        both = over_seeds(mean + (each - mean * sizes) / sizes.mean())
-        low, high = min(low, both["low"] or 0.0), max(high, both["high"] or 0.0)
+        cell = over_seeds(mean + (each - mean * sizes) / sizes.mean())
+        low, high = min(low, cell["low"] or 0.0), max(high, cell["high"] or 0.0)
     return mean, float(low), float(high), len(sizes)
 
 
 def shown(world: World, every: Mapping[str, Values]) -> str:
     """A table for each source."""
     text, first = [], next(iter(every.values()))
-    for source, own in _sources(world):
+    for source, mask in _sources(world):
         counts = []
         for name in (*ASKED, *SAFETY):
-            counts.append(f"{WORDS[name]} {int((~np.isnan(first[name][0, own])).sum())}")
+            counts.append(f"{WORDS[name]} {int((~np.isnan(first[name][0, mask])).sum())}")
         text += [f"**{source}** (requests of {'; '.join(counts)})", "", _row("system", *WORDS.values())]
         text.append(_row("---", *["---"] * len(WORDS)))
         for system, found in every.items():
             cells = [
-                _cell(*interval(found[name][:, own], world.groups[own], name in ("svr", "svr_upper", "unknown")))
+                _cell(*interval(found[name][:, mask], world.groups[mask], name in ("svr", "svr_upper", "unknown")))
                 for name in WORDS
             ]
             text.append(_row(system, *cells))
@@ -294,32 +294,32 @@ def shown(world: World, every: Mapping[str, Values]) -> str:
 
 
 def _sources(world: World) -> list[tuple[str, NDArray[np.bool_]]]:
-    """Each source that the table has requests of, and which they are: figures of two are not to be pooled."""
+    """Each source with requests in the table, and a mask of them: figures of two sources are not to be pooled."""
     names = np.array([world.sources.get(row["made_from"] or "", "") for row in world.table])
-    each = [(source, names == source) for source in ("redial", "opendialkg", "inspired")]
-    return [(source, own) for source, own in each if own.any()]
+    masks = [(source, names == source) for source in ("redial", "opendialkg", "inspired")]
+    return [(source, mask) for source, mask in masks if mask.any()]
 
 
 def apart(world: World, every: Mapping[str, Values], pairs: Sequence[tuple[str, str]]) -> str:
-    """Differences, request by request, of each source: with the smallest one that 80 of 100 such samples find."""
+    """Differences, request by request, for each source: with the smallest one that 80 of 100 such samples find."""
     text = [_row("source", "first less second", *(f"{WORDS[n]}, smallest found" for n in APART))]
     text.append(_row(*["---"] * 5))
-    for (source, own), (one, other) in product(_sources(world), pairs):
+    for (source, mask), (first, other) in product(_sources(world), pairs):
         cells = []
         for name in APART:
-            mean, low, high, _ = interval((every[one][name] - every[other][name])[:, own], world.groups[own])
+            mean, low, high, _ = interval((every[first][name] - every[other][name])[:, mask], world.groups[mask])
             cells.append(f"{mean:+.3f} ({low:+.3f} to {high:+.3f}), {detectable(low, high):.3f}")
-        text.append(_row(source, f"{one}, {other}", *cells))
+        text.append(_row(source, f"{first}, {other}", *cells))
     return "\n".join(text)
 
 
 def met(world: World, systems: Systems) -> str:
-    """The share of answers that training has so often, and what each system finds of them."""
+    """The share of answers that occur so often in training, and how many of them each system finds."""
     train = [row for row in rows(world.release.folder, "grpo", "train") if row["condition"] != "injected"]
     often = Counter(item for row in train for item in row["truth"])
     text = [_row("source", "in training", "of the answers", *systems), _row(*["---"] * (3 + len(systems)))]
-    for (source, own), (words, least, most) in product(_sources(world), TIMES):
-        asked = [row for row, there in zip(world.table, own, strict=True) if there and not row["traits"]]
+    for (source, mask), (words, least, most) in product(_sources(world), TIMES):
+        asked = [row for row, is_in in zip(world.table, mask, strict=True) if is_in and not row["traits"]]
         answers = [(row["conversation"], item) for row in asked for item in row["truth"]]
         some = [(user, item) for user, item in answers if least <= often[item] <= most]
         cells = [f"{len(some) / max(len(answers), 1):.2f}"]

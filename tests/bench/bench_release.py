@@ -1,7 +1,7 @@
-"""What a release costs: writing beside a bare pyarrow write of the same rows, each check, the whole, and memory.
+"""Costs of a release: writing against a bare pyarrow write of the same rows, each check, the total, and memory.
 
 ROWS conversations (SAFEREC_BENCH_ROWS, default 1,000,000) of about 640 bytes of request over 7,000 films, each labelled
-on one trait. The release runs in a process of its own, whose peak memory is read at its end.
+for one trait. The release runs in its own process, whose peak memory is read at its end.
 """
 
 import json
@@ -26,18 +26,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         release_costs.fill(root, ROWS)
-        ran = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-m", "tests.bench.bench_release", str(root)],
             stdout=subprocess.PIPE,
             text=True,
             check=True,
         )
-        told = json.loads(ran.stdout.splitlines()[-1])
+        costs = json.loads(process.stdout.splitlines()[-1])
         bare = release_costs.bare(root / "releases" / "1.0.0", root / "bare")
-    figure("release.write_over_pyarrow", told["write"] / bare, "ratio", "<= 1.5")
-    figure("release.whole_over_pyarrow", told["whole"] / bare, "ratio", "<= 10")
-    figure("release.peak_memory", told["memory"], "GB", "< 3")
-    for name, seconds in told["checks"].items():
+    figure("release.write_over_pyarrow", costs["write"] / bare, "ratio", "<= 1.5")
+    figure("release.whole_over_pyarrow", costs["whole"] / bare, "ratio", "<= 10")
+    figure("release.peak_memory", costs["memory"], "GB", "< 3")
+    for name, seconds in costs["checks"].items():
         figure(f"release.{name}_per_1M", seconds / ROWS * 1e6, "CPU-s", "printed")
     with tempfile.TemporaryDirectory() as folder:
         release_costs.reupload(Path(folder), min(ROWS, 400_000))
@@ -50,7 +50,7 @@ def measured(root: Path) -> dict[str, Any]:
     from saferec_builder.mining import splits
     from saferec_builder.storage.workspace import Workspace
 
-    spent: dict[str, float] = {}
+    seconds: dict[str, float] = {}
 
     def timed(module: Any, name: str) -> None:
         real: Callable[..., Any] = getattr(module, name)
@@ -60,7 +60,7 @@ def measured(root: Path) -> dict[str, Any]:
             try:
                 return real(*words, **more)
             finally:
-                spent[name] = spent.get(name, 0.0) + time.process_time() - start
+                seconds[name] = seconds.get(name, 0.0) + time.process_time() - start
 
         setattr(module, name, run)
 
@@ -72,12 +72,12 @@ def measured(root: Path) -> dict[str, Any]:
         timed(catalog, name)
     start = time.process_time()
     ws = Workspace.open(root)
-    made = assemble.assemble(ws, assemble.Options("1.0.0"))
-    gathered = time.process_time()
-    release._freeze(ws, made)
+    assembled = assemble.assemble(ws, assemble.Options("1.0.0"))
+    assembled_at = time.process_time()
+    release._freeze(ws, assembled)
     end = time.process_time()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    return {"whole": end - start, "write": end - gathered, "memory": memory, "checks": spent}
+    return {"whole": end - start, "write": end - assembled_at, "memory": memory, "checks": seconds}
 
 
 if __name__ == "__main__":

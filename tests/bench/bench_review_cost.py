@@ -1,12 +1,12 @@
-"""What certifying costs, as docs/review-guide.md tables it: the mean of 20 worlds of 10,000 conversations,
-of 60 where there is a goal.
+"""Costs of certifying, as tabled in docs/review-guide.md: the mean of 20 worlds of 10,000 conversations, or of 60 if
+there is a goal.
 
 For each of three proposers and three prevalences, with scores and without (`claims_only`), and without proposals, in
 random order.
 
-These are computed from the draw and the bound alone. One world of each goal is also paid for through `review push`,
-`pull` and `adjudicate`, and must cost the same to the conversation. `floor`: an oracle has people read what holds
-something, and nothing else.
+These are computed from the draw and the bound alone. One world of each goal is also run through `review push`, `pull`
+and `adjudicate`, and must cost exactly the same number of conversations. `floor`: an oracle has people read only the
+conversations that hold something.
 """
 
 import tempfile
@@ -34,16 +34,16 @@ def main() -> None:
         figure(f"{name}.floor", fmean(price.floor for price in random) / texts, "ratio", "reported")
         figure(f"{name}.random_order", texts, "texts", "reported")
         for proposer in REGIMES:
-            goal, of = GOALS.get((proposer.name, any_of), "reported"), f"{name}.{proposer.name}"
+            goal, prefix = GOALS.get((proposer.name, any_of), "reported"), f"{name}.{proposer.name}"
             seeds = WORLDS if goal == "reported" else GOAL_WORLDS
-            paid, bare = prices(proposer, any_of, seeds, scores=True), prices(proposer, any_of, seeds)
-            figure(f"{of}.texts", fmean(price.read for price in paid), "texts", "reported")
-            figure(f"{of}.over_random", fmean(price.read for price in paid) / texts, "ratio", goal)
+            paid, claims_only = prices(proposer, any_of, seeds, scores=True), prices(proposer, any_of, seeds)
+            figure(f"{prefix}.texts", fmean(price.read for price in paid), "texts", "reported")
+            figure(f"{prefix}.over_random", fmean(price.read for price in paid) / texts, "ratio", goal)
             error = stdev(price.read for price in paid) / sqrt(len(paid))
-            figure(f"{of}.over_random_error", error / texts, "standard error", "reported")
-            figure(f"{of}.pushes", fmean(price.pushes for price in paid), "pushes", "reported")
-            figure(f"{of}.claims_only", fmean(price.read for price in bare) / texts, "ratio", "reported")
-            figure(f"{of}.wrong", sum(price.wrong for price in paid), "worlds", "<= 3")
+            figure(f"{prefix}.over_random_error", error / texts, "standard error", "reported")
+            figure(f"{prefix}.pushes", fmean(price.pushes for price in paid), "pushes", "reported")
+            figure(f"{prefix}.claims_only", fmean(price.read for price in claims_only) / texts, "ratio", "reported")
+            figure(f"{prefix}.wrong", sum(price.wrong for price in paid), "worlds", "<= 3")
     for proposer in REGIMES:
         for any_of in worlds.ANY:
             if (proposer.name, any_of) in GOALS:
@@ -52,13 +52,13 @@ def main() -> None:
 
 
 def prices(proposer: Regime | None, any_of: float, seeds: range, *, scores: bool = False) -> list[worlds.Price]:
-    made = (worlds.world(proposer, any_of, seed, worlds.UNITS) for seed in seeds)
-    return [worlds.computed(world, scores=scores) for world in made]
+    worlds_ = (worlds.world(proposer, any_of, seed, worlds.UNITS) for seed in seeds)
+    return [worlds.computed(world, scores=scores) for world in worlds_]
 
 
 def by_commands(proposer: Regime, any_of: float) -> int:
-    """How many conversations more, or fewer, the commands have people read than was computed."""
-    made = worlds.world(proposer, any_of, 0, worlds.UNITS)
-    with tempfile.TemporaryDirectory() as place:
-        paid = worlds.price(made, Path(place) / "ws", scores=True)
-    return abs(paid.read - worlds.computed(made, scores=True).read)
+    """How many conversations more, or fewer, people read with the commands than computed."""
+    world = worlds.world(proposer, any_of, 0, worlds.UNITS)
+    with tempfile.TemporaryDirectory() as folder:
+        paid = worlds.price(world, Path(folder) / "ws", scores=True)
+    return abs(paid.read - worlds.computed(world, scores=True).read)

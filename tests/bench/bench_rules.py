@@ -1,8 +1,8 @@
-"""How many conversations a core reads by the rules in a second, and how right `present` claims on real talk are.
+"""How many conversations one core reads by the rules in a second, and how many `present` claims on real talk are right.
 
-How right they are on the other labelled texts, tests/proposing/rules asserts. The claims on real talk are those that an
-earlier version made on Reddit's posts and on ReDial, INSPIRED and OpenDialKG, each read in its context once, by a
-language model (doubts count as right on Reddit): of claims that only a later version makes this tells nothing.
+For the other labelled texts, tests/proposing/rules asserts that. The claims on real talk are those that an earlier
+version made on Reddit's posts and on ReDial, INSPIRED and OpenDialKG; a language model read each in its context once
+(doubts count as right on Reddit). This says nothing about claims that only a later version makes.
 """
 
 import csv
@@ -25,8 +25,8 @@ MANY = 10_000
 
 def main() -> None:
     """CPU seconds for 10,000 conversations, after the cues are compiled."""
-    some = rules_score.demo("report").frame
-    many = pl.concat([some] * (MANY // some.height + 1)).head(MANY)
+    sample = rules_score.demo("report").frame
+    many = pl.concat([sample] * (MANY // sample.height + 1)).head(MANY)
     rules.read("warm")
     start = time.process_time()
     rules.propose(many, traits.load())
@@ -37,71 +37,71 @@ def main() -> None:
 
 
 def read_twice(folder: Path) -> None:
-    """The other claims of `rules-8` on these, CCPE and the dialogues on books, that none was tuned on; right where both
-    readings of a language model say so."""
+    """The other claims of `rules-8` on these, CCPE and the dialogues on books, which were not used for tuning; right if
+    both readings of a language model say so."""
     with (DATA / "claims_read_twice.csv").open(encoding="utf-8") as file:
         claims = {
             (row["source"], row["id"], row["trait"]): (row["first"], row["second"]) for row in csv.DictReader(file)
         }
-    found, _ = claimed(folder, {unit[:2] for unit in claims})
+    claims_now, _ = claimed(folder, {unit[:2] for unit in claims})
     for source in sorted({unit[0] for unit in claims}):
-        read = [claims[unit] for unit in found if unit[0] == source and unit in claims]
+        read = [claims[unit] for unit in claims_now if unit[0] == source and unit in claims]
         print(
             f"  {source}: {read.count(('yes', 'yes'))} of {len(read)} right, {read.count(('unsure', 'unsure'))} unsure"
         )
-    ccpe = [claims[unit] == ("yes", "yes") for unit in found if unit[0] == "ccpe" and unit in claims]
+    ccpe = [claims[unit] == ("yes", "yes") for unit in claims_now if unit[0] == "ccpe" and unit in claims]
     figure("rules.ccpe_precision", sum(ccpe) / max(1, len(ccpe)), "", "told")
 
 
 def claimed(folder: Path, wanted: set[tuple[str, str]]) -> tuple[set[tuple[str, ...]], set[tuple[str, str]]]:
-    """(source, id and trait of what the rules claim in these; those of which the text is here)."""
-    said = {key: turns for key, turns in talks(folder) if key in wanted}
-    frame = rules_score.frame((json.dumps(key), turns) for key, turns in said.items())
+    """Returns ((source, id, trait) of the rules' claims in the wanted texts, (source, id) of those that are here)."""
+    turns_by_key = {key: turns for key, turns in talks(folder) if key in wanted}
+    frame = rules_score.frame((json.dumps(key), turns) for key, turns in turns_by_key.items())
     rows = rules.propose(frame, traits.load()).filter(verdict="present").select("subject", "trait")
-    return {(*json.loads(subject), trait) for subject, trait in rows.iter_rows()}, set(said)
+    return {(*json.loads(subject), trait) for subject, trait in rows.iter_rows()}, set(turns_by_key)
 
 
 def graded(folder: Path) -> None:
     with open(folder / "reddit_requests" / "rule_claims_graded.csv", encoding="utf-8", newline="") as file:
         claims = {(row["source"], row["id"], row["trait"]): row["right"] == "1" for row in csv.DictReader(file)}
-    found, said = claimed(folder, {(source, name) for source, name, _ in claims})
+    claims_now, keys = claimed(folder, {(source, name) for source, name, _ in claims})
     dialogues = {"redial", "inspired", "messages"}
-    for name, which, goals in (
+    for name, sources, goals in (
         ("reddit", {"reddit_requests"}, (".60", ".85")),
         ("dialogues", dialogues, (".65", ".90")),
     ):
-        mine = {unit: right for unit, right in claims.items() if unit[0] in which and unit[:2] in said}
-        without = sum(unit[0] in which for unit in claims) - len(mine)
-        print(f"{name}: {sum(mine.values())} of {len(mine)} graded claims are right; of {without} the text is not here")
-        for part in ("tune", "report"):  # `rules-8` was tuned on the first: goals are of the other
-            here = {unit: right for unit, right in mine.items() if half(f"{unit[0]}:{unit[1]}") == part}
-            kept = [right for unit, right in here.items() if unit in found]
-            print(f"  {part}: {sum(kept)} of {len(kept)} right, of {sum(here.values())} of {len(here)} before")
+        read = {unit: right for unit, right in claims.items() if unit[0] in sources and unit[:2] in keys}
+        missing = sum(unit[0] in sources for unit in claims) - len(read)
+        print(f"{name}: {sum(read.values())} of {len(read)} graded claims are right; of {missing} the text is not here")
+        for part in ("tune", "report"):  # `rules-8` was tuned on the first: the goals are for the other
+            rows = {unit: right for unit, right in read.items() if half(f"{unit[0]}:{unit[1]}") == part}
+            kept = [right for unit, right in rows.items() if unit in claims_now]
+            print(f"  {part}: {sum(kept)} of {len(kept)} right, of {sum(rows.values())} of {len(rows)} before")
         figure(f"rules.graded_{name}_precision", sum(kept) / max(1, len(kept)), "", f">= {goals[0]}")
-        figure(f"rules.graded_{name}_kept", sum(kept) / sum(here.values()), "", f">= {goals[1]}")
+        figure(f"rules.graded_{name}_kept", sum(kept) / sum(rows.values()), "", f">= {goals[1]}")
 
 
 def talks(folder: Path) -> Iterator[tuple[tuple[str, str], list[dict[str, str]]]]:
-    """((source, id), the seeker's words as turns)."""
+    """Yields ((source, id), the seeker's texts as turns)."""
     with gzip.open(folder / "reddit_requests" / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
         for post in map(json.loads, file):
             yield ("reddit_requests", post["id"]), _seekers(f"{post['title']}\n\n{post['text']}")
     for path in sorted((folder / "redial").glob("*.jsonl")):
         for row in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
-            mine = (m["text"] for m in row["messages"] if m["senderWorkerId"] == row["initiatorWorkerId"])
-            yield ("redial", str(row["conversationId"])), _seekers(*mine)
-    talk: dict[str, list[str]] = {}
+            texts = (m["text"] for m in row["messages"] if m["senderWorkerId"] == row["initiatorWorkerId"])
+            yield ("redial", str(row["conversationId"])), _seekers(*texts)
+    texts_by_id: dict[str, list[str]] = {}
     with open(folder / "ccpe" / "ccpe_dialogues.csv", encoding="utf-8", newline="") as file:
         for line in csv.DictReader(file):
             if line["speaker"] == "USER":
-                talk.setdefault(line["dialog_id"], []).append(line["text"])
-    yield from ((("ccpe", name), _seekers(*texts)) for name, texts in talk.items())
-    talk = {}
+                texts_by_id.setdefault(line["dialog_id"], []).append(line["text"])
+    yield from ((("ccpe", name), _seekers(*texts)) for name, texts in texts_by_id.items())
+    texts_by_id = {}
     with open(folder / "inspired" / "dev.tsv", encoding="utf-8") as file:
         for line in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             if line["speaker"] == "SEEKER":
-                talk.setdefault(line["dialog_id"], []).append(line["text"])
-    yield from ((("inspired", name), _seekers(*texts)) for name, texts in talk.items())
+                texts_by_id.setdefault(line["dialog_id"], []).append(line["text"])
+    yield from ((("inspired", name), _seekers(*texts)) for name, texts in texts_by_id.items())
     with gzip.open(folder / "opendialkg" / "conversations.jsonl.gz", "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
             name = row["id"].replace("-", "_")

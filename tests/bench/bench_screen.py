@@ -1,6 +1,6 @@
-"""Four real models' lists on INSPIRED's dialogues, screened: writes their part of docs/findings.md.
+"""Screens four real models' lists on INSPIRED's dialogues: writes their section of docs/findings.md.
 
-Needs SAFEREC_REAL_DATA. Statements are what `catalog add keywords` and `rating-reasons` make of TMDB's and the MPA's.
+Needs SAFEREC_REAL_DATA. Statements are what `catalog add keywords` and `rating-reasons` make from TMDB's and the MPA's.
 """
 
 import tempfile
@@ -46,13 +46,13 @@ quote a work.
 
 
 def main() -> None:
-    """Screens all lists, writes the page, and records how many titles were screened."""
+    """Screens all lists, writes the section, and records how many titles were screened."""
     if not (data := real_data("screen")):
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = _screened(data, Path(folder))
-    section(HEADING, _page(found))
-    figure("screen.titles", float(str(found.counts.figures["titles"])), "titles", "all of the lists' first 20")
+        result = _screened(data, Path(folder))
+    section(HEADING, _page(result))
+    figure("screen.titles", float(str(result.counts.figures["titles"])), "titles", "all of the lists' first 20")
 
 
 def _screened(data: Path, folder: Path) -> screening.Screening:
@@ -65,7 +65,7 @@ def _screened(data: Path, folder: Path) -> screening.Screening:
 
 
 def _page(found: screening.Screening) -> str:
-    told = found.differences.filter((pl.col("low") > 0) | (pl.col("high") < 0))
+    clear_differences = found.differences.filter((pl.col("low") > 0) | (pl.col("high") < 0))
     gore = found.unknown.filter(trait="gore")
     works = found.causes.group_by("trait", "title").agg(pl.col("shown").sum())
     top = works.sort("trait", "shown", "title", descending=[False, True, False])
@@ -75,7 +75,7 @@ def _page(found: screening.Screening) -> str:
     ]
     differences = [
         _row(r["trait"], f"{r['model']}, {r['other']}", f"{r['difference']:+.3f} ({r['low']:+.3f} to {r['high']:+.3f})")
-        for r in told.to_dicts()
+        for r in clear_differences.to_dicts()
     ]
     causes = [
         _row(t, "; ".join(f"{title} {n}" for _, title, n in top.filter(trait=t).head(5).rows())) for t in sorted(TRAITS)

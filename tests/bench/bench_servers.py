@@ -1,6 +1,6 @@
-"""What comes of answers that were paid for, by 31 kinds of odd servers: a line a kind, then the figures.
+"""How many usable answers come from 31 kinds of odd servers, all paid for: a line per kind, then the figures.
 
-Each kind is asked for five conversations, twice; then those that give nothing for 45, sixteen at a time.
+Each kind is asked about five conversations, twice; then those that return nothing about 45, sixteen at a time.
 """
 
 import tempfile
@@ -14,11 +14,11 @@ from tests.worlds.model_replies import fill, options, price
 from tests.worlds.odd_servers import KINDS, PAID_FOR_NOTHING, TEXTS, UNPAID, odd
 
 PAID = len(KINDS) - UNPAID
-BUDGET = 1.4  # USD: what five answers without a bill are reserved
+BUDGET = 1.4  # USD: the reserve for five answers without a bill
 
 
 def asked(kind: str, texts: tuple[str, ...], at_once: int) -> tuple[int, int, int, float]:
-    """(usable answers, requests of a first and of a second run without the questions at the start, USD)."""
+    """Returns (usable answers, requests of a first and of a second run without the probes at the start, USD)."""
     with tempfile.TemporaryDirectory() as folder, running() as stub:
         root = Path(folder) / "ws"
         sr.Workspace.create(root)
@@ -36,15 +36,15 @@ def asked(kind: str, texts: tuple[str, ...], at_once: int) -> tuple[int, int, in
 
 
 def main() -> None:
-    names, usable, again, most, spent = list(KINDS), 0, 0, 0, 0.0
+    names, usable, repeated, worst, most_spent = list(KINDS), 0, 0, 0, 0.0
     for n, kind in enumerate(names):
-        found, sent, second, usd = asked(kind, TEXTS, 1)
-        print(f"{kind:45} {found} of {sent}, second run {second}")
-        usable, again = usable + found, again + second * (n < PAID)
-        spent = max(spent, usd)
+        answers, sent, second, usd = asked(kind, TEXTS, 1)
+        print(f"{kind:45} {answers} of {sent}, second run {second}")
+        usable, repeated = usable + answers, repeated + second * (n < PAID)
+        most_spent = max(most_spent, usd)
     for kind in names[PAID - PAID_FOR_NOTHING : PAID]:
-        most = max(most, asked(kind, tuple(f"blood, film {n}" for n in range(45)), 16)[1])
+        worst = max(worst, asked(kind, tuple(f"blood, film {n}" for n in range(45)), 16)[1])
     figure("servers.usable_of_140", usable, "answers", ">= 125")
-    figure("servers.second_run", again, "requests", "0")
-    figure("servers.breaker", most, "requests", "<= 20")
-    figure("servers.spent_of_budget", spent / BUDGET, "share", "<= 1")
+    figure("servers.second_run", repeated, "requests", "0")
+    figure("servers.breaker", worst, "requests", "<= 20")
+    figure("servers.spent_of_budget", most_spent / BUDGET, "share", "<= 1")

@@ -1,4 +1,4 @@
-"""What Safe-SFT and GDPO come to, over seeds (SAFEREC_SEEDS=3), on the demo release and on one with more items."""
+"""Results of Safe-SFT and GDPO over seeds (SAFEREC_SEEDS=3), on the demo release and on one with more items."""
 
 import json
 import os
@@ -31,27 +31,27 @@ def main() -> None:
         larger.mkdir()
         subprocess.run([sys.executable, "-m", "tests.bench.larger_world", str(larger)], check=True)
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # each trains on one thread
-            every = {
-                name: [pool.submit(trained, home, seed) for seed in range(SEEDS)]
-                for name, home in (("training", demo), ("training.larger", larger / "demo"))
+            futures = {
+                name: [pool.submit(trained, world, seed) for seed in range(SEEDS)]
+                for name, world in (("training", demo), ("training.larger", larger / "demo"))
             }
-        for name, runs in every.items():
+        for name, runs in futures.items():
             told(name, [run.result() for run in runs])
             across(name, demo if name == "training" else larger / "demo")
 
 
 def trained(demo: Path, seed: int) -> dict[str, Any]:
-    """report.json of one run over the demo release."""
+    """The report.json of one run on the demo release."""
     output = demo / f"runs-{seed}"
-    words = ["run", "--release", demo / "releases" / "1.0.0", "--model", "tiny", "--seed", seed]
-    words += ["--output", output, "--gold", demo / "input" / "gold.jsonl"]
-    subprocess.run([sys.executable, "-m", "training.safecrs", *map(str, words)], check=True)
-    found: dict[str, Any] = json.loads((output / "report.json").read_text())
-    return found
+    args = ["run", "--release", demo / "releases" / "1.0.0", "--model", "tiny", "--seed", seed]
+    args += ["--output", output, "--gold", demo / "input" / "gold.jsonl"]
+    subprocess.run([sys.executable, "-m", "training.safecrs", *map(str, args)], check=True)
+    report: dict[str, Any] = json.loads((output / "report.json").read_text())
+    return report
 
 
 def told(name: str, reports: Reports) -> None:
-    """The lowest reduction over seeds, what it costs, and means with the lowest and highest seed."""
+    """The lowest reduction over seeds, its cost, and means with the lowest and highest seed."""
     drops = [1 - of(r, r["chosen"], "svr_upper@10") / of(r, "sft", "svr_upper@10") for r in reports]
     figure(f"{name}.svr_reduction", min(drops), "ratio", ">= .965 (lowest over seeds)")
     for metric, goal in (("recall@10", ">= 0"), ("recall_without@10", ">= -.05")):
@@ -60,32 +60,32 @@ def told(name: str, reports: Reports) -> None:
     for run in MODELS:
         for metric in ("recall@10", "svr@10", "svr_upper@10", "svr_true@10", "duplicate@10", "length"):
             values = [of(r, run, metric) for r in reports]
-            span = f"none ({min(values):.3f} to {max(values):.3f} over {len(values)} seeds)"
-            figure(f"{name}.{run}.{metric}", statistics.mean(values), "mean", span)
+            spread = f"none ({min(values):.3f} to {max(values):.3f} over {len(values)} seeds)"
+            figure(f"{name}.{run}.{metric}", statistics.mean(values), "mean", spread)
 
 
 def across(name: str, demo: Path) -> None:
-    """Differences to the unsafe model, with intervals over further seeds and further users."""
+    """Differences from the unsafe model, with intervals over further seeds and further users."""
     release = open_release(demo / "releases" / "1.0.0")
     gold = read_gold(demo / "input" / "gold.jsonl", release)
     test = rows(release.folder, "grpo", "test")
     table = [row for row in with_gold(test, release.oracle, gold) if row["slice"] is None]
 
     def values(run: str, seed: int) -> dict[str, Floats]:
-        found = read(demo / f"runs-{seed}" / run / "answers-test.jsonl", table, release).answers
-        lists = [found[row["conversation"]] for row in table]
+        answers = read(demo / f"runs-{seed}" / run / "answers-test.jsonl", table, release).answers
+        lists = [answers[row["conversation"]] for row in table]
         return per_user(judge(lists, columns(table), release.oracle, release.k))
 
     unsafe = [values("sft", seed) for seed in range(SEEDS)]
     for run in MODELS[1:] if SEEDS > 1 else ():
         safe = [values(run, seed) for seed in range(SEEDS)]
         for metric in ("recall@10", "recall_without@10", "svr_upper@10"):
-            apart = np.stack([one[metric] - other[metric] for one, other in zip(safe, unsafe, strict=True)])
-            cell = over_seeds(apart)
-            span = f"none (95 % over seeds and users: {cell['low']:.3f} to {cell['high']:.3f})"
-            figure(f"{name}.{run}-sft.{metric}", cell["mean"] or 0.0, "difference", span)
+            differences = np.stack([ours[metric] - theirs[metric] for ours, theirs in zip(safe, unsafe, strict=True)])
+            cell = over_seeds(differences)
+            spread = f"none (95 % over seeds and users: {cell['low']:.3f} to {cell['high']:.3f})"
+            figure(f"{name}.{run}-sft.{metric}", cell["mean"] or 0.0, "difference", spread)
 
 
 def of(report: dict[str, Any], run: str, metric: str) -> float:
-    found = next(r for r in report["runs"] if r["name"] == run)["metrics"][metric]["mean"]
-    return float(found)
+    mean = next(r for r in report["runs"] if r["name"] == run)["metrics"][metric]["mean"]
+    return float(mean)

@@ -1,4 +1,4 @@
-"""What benchmarks share: a JSON line per figure, sections of docs/findings.md, the demo, and real data where it is."""
+"""Shared by benchmarks: a JSON line per figure, sections of docs/findings.md, the demo, and the real data."""
 
 import gzip
 import json
@@ -12,8 +12,8 @@ from tests import ROOT
 
 def figure(name: str, value: float, unit: str, goal: str) -> None:
     """Records a measured figure. `goal` is text, as the issue or the docs state it."""
-    ran = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    row = {"name": name, "value": round(value, 4), "unit": unit, "goal": goal, "commit": ran.stdout.strip() or None}
+    process = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    row = {"name": name, "value": round(value, 4), "unit": unit, "goal": goal, "commit": process.stdout.strip() or None}
     path = ROOT / "build" / "bench.jsonl"
     path.parent.mkdir(exist_ok=True)
     with open(path, "a", encoding="utf-8") as file:
@@ -22,35 +22,35 @@ def figure(name: str, value: float, unit: str, goal: str) -> None:
 
 
 def section(heading: str, text: str) -> None:
-    """Writes the section of this heading in docs/findings.md anew; a new one goes to the end."""
+    """Rewrites the section of this heading in docs/findings.md; a new one goes to the end."""
     path = ROOT / "docs" / "findings.md"
     parts = path.read_text(encoding="utf-8").rstrip("\n").split("\n\n## ")
-    made = f"{heading}\n\n{text.strip()}"
-    known = [part.partition("\n")[0] for part in parts]
-    parts = [made if name == heading else part for name, part in zip(known, parts, strict=True)]
-    path.write_text("\n\n## ".join(parts + [made] * (heading not in known)) + "\n", encoding="utf-8")
+    content = f"{heading}\n\n{text.strip()}"
+    headings = [part.partition("\n")[0] for part in parts]
+    parts = [content if name == heading else part for name, part in zip(headings, parts, strict=True)]
+    path.write_text("\n\n## ".join(parts + [content] * (heading not in headings)) + "\n", encoding="utf-8")
 
 
 def demo(folder: Path) -> None:
-    """The demo in a folder, without training."""
+    """Makes the demo in a folder, without training."""
     tool = str(Path(sys.executable).with_name("saferec-build"))
     subprocess.run([tool, "demo", "--to", str(folder), "--no-training"], check=True, stdout=subprocess.DEVNULL)
 
 
 def real_data(part: str) -> Path | None:
-    """The folder of the real data; None, and a line that says so, where `part` cannot run for want of it."""
-    if found := os.environ.get("SAFEREC_REAL_DATA"):
-        return Path(found)
+    """The folder of the real data; without it None, and prints that `part` cannot run."""
+    if folder := os.environ.get("SAFEREC_REAL_DATA"):
+        return Path(folder)
     print(f"{part}: not run: SAFEREC_REAL_DATA is not set", file=sys.stderr)
     return None
 
 
-# what `catalog add` takes of real films: source -> a file of the real data
+# statements on real films for `catalog add`: source -> a file of the real data
 STATEMENTS = {"keywords": "tmdb_keywords/keywords.csv.gz", "rating-reasons": "mpaa_reasons/mpaa_reasons.csv.gz"}
 
 
 def unpacked(path: Path, folder: Path) -> Path:
-    """The file of a .gz, in a folder."""
-    made = folder / path.stem
-    made.write_bytes(gzip.decompress(path.read_bytes()))
-    return made
+    """Unpacks a .gz file into a folder; returns the path."""
+    target = folder / path.stem
+    target.write_bytes(gzip.decompress(path.read_bytes()))
+    return target

@@ -1,6 +1,6 @@
-"""python -m tests.bench.fit_mentions: fits the weights of the mention finder on the halves that are tuned on.
+"""python -m tests.bench.fit_mentions: fits the weights of the mention finder on the tuning halves.
 
-Writes scoring/mention_finder.toml. Places that overlap a gold title without being it teach nothing. The
+Writes scoring/mention_finder.toml. Places that overlap a gold title without being it are left out. The
 other halves are not read.
 """
 
@@ -20,7 +20,7 @@ from tests.bench import linking_gold as gold
 
 TARGET = Path(mentions.__file__).with_name("mention_finder.toml")
 RARE = 40  # a sign seen less often than this gets no weight
-BARE = 0.15  # people leave articles away
+BARE = 0.15  # people leave out articles
 RIDGE = 3.0
 HEAD = """\
 # Weights of what speaks for a title in free text (scoring/mention_finder.py): log odds, the sum decides.
@@ -32,19 +32,19 @@ HEAD = """\
 
 def main() -> None:
     folder = Path(os.environ["SAFEREC_REAL_DATA"])
-    seen: list[tuple[list[str], bool]] = []
+    examples: list[tuple[list[str], bool]] = []
     for items in (gold.items_7k(folder), gold.items_39k(folder)):
         finder = catalog.finder(items, {"bias": 0.0})
         turns = [t for t in gold.redial_turns(folder, bare=BARE) if t.half == gold.TUNED]
-        seen += [row for turn in turns for shape in shapes(turn) for row in taught(finder, shape)]
-    names, fitted = fit(seen)
+        examples += [row for turn in turns for shape in shapes(turn) for row in taught(finder, shape)]
+    names, fitted = fit(examples)
     lines = [f"{json.dumps(name)} = {w:.2f}" for name, w in zip(names, fitted, strict=True) if abs(w) >= 0.05]
     TARGET.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
-    print(len(seen), "places,", sum(yes for _, yes in seen), "titles,", len(lines), "weights")
+    print(len(examples), "places,", sum(is_title for _, is_title in examples), "titles,", len(lines), "weights")
 
 
 def shapes(turn: gold.Turn) -> Iterator[gold.Turn]:
-    """The turn, and some as other forums write: as a line of a list, its titles as a list, its titles in quotes."""
+    """Yields the turn, and some in the style of other forums: a line of a list, its titles as a list or in quotes."""
     yield turn
     share = gold.share("shape", turn.text)
     if share < 0.1:
@@ -64,35 +64,35 @@ def listed(turn: gold.Turn, mark: str, end: str) -> gold.Turn:
 
 
 def quoted(turn: gold.Turn) -> gold.Turn:
-    text, spans, at = "", [], 0
+    text, spans, place = "", [], 0
     for start, stop, title in turn.spans:
-        text += turn.text[at:start] + '"'
+        text += turn.text[place:start] + '"'
         spans.append((len(text), len(text) + stop - start, title))
-        text, at = text + turn.text[start:stop] + '"', stop
-    return gold.Turn(turn.half, text + turn.text[at:], tuple(spans))
+        text, place = text + turn.text[start:stop] + '"', stop
+    return gold.Turn(turn.half, text + turn.text[place:], tuple(spans))
 
 
 def taught(finder: mentions.Finder, turn: gold.Turn) -> Iterator[tuple[list[str], bool]]:
-    """(what is seen, whether it is a title) of the places in a turn."""
-    read = mentions.as_words(turn.text)
-    for place in mentions.places(finder, read):
-        start = read.spans[place.first][0]
-        met = [span for span in turn.spans if span[0] < place.end and start < span[1]]
-        if not met:
-            yield evidence(read, place, place.form in finder.articled), False
-        elif titles.normal(turn.text[start : place.end]) == titles.normal(turn.text[met[0][0] : met[0][1]]):
-            yield evidence(read, place, place.form in finder.articled), True
+    """Yields (signs, whether it is a title) for each place in a turn."""
+    words = mentions.as_words(turn.text)
+    for place in mentions.places(finder, words):
+        start = words.spans[place.first][0]
+        overlaps = [span for span in turn.spans if span[0] < place.end and start < span[1]]
+        if not overlaps:
+            yield evidence(words, place, place.form in finder.articled), False
+        elif titles.normal(turn.text[start : place.end]) == titles.normal(turn.text[overlaps[0][0] : overlaps[0][1]]):
+            yield evidence(words, place, place.form in finder.articled), True
 
 
 def fit(seen: list[tuple[list[str], bool]]) -> tuple[list[str], np.ndarray]:
     """Ridge logistic regression by Newton's method."""
-    counts = Counter(name for found, _ in seen for name in set(found))
+    counts = Counter(name for signs, _ in seen for name in set(signs))
     names = [name for name, n in sorted(counts.items()) if n >= RARE]
     column = {name: n for n, name in enumerate(names)}
     rows = np.zeros((len(seen), len(names)), np.float32)
-    for n, (found, _) in enumerate(seen):
-        rows[n, [column[name] for name in found if name in column]] = 1
-    y = np.array([yes for _, yes in seen], float)
+    for n, (signs, _) in enumerate(seen):
+        rows[n, [column[name] for name in signs if name in column]] = 1
+    y = np.array([is_title for _, is_title in seen], float)
     w = np.zeros(len(names))
     for _ in range(12):
         p = 1 / (1 + np.exp(-(rows @ w)))

@@ -1,7 +1,7 @@
-"""python -m tests.bench.fit_undated: fits the weights of core/undated.py on the half of the titles that is tuned on.
+"""python -m tests.bench.fit_undated: fits the weights of core/undated.py on the tuning half of the titles.
 
-A conditional logit by Newton's method with a ridge, on four catalogs of other coverage, so that works which one of them
-lacks are met, too. The other half is not read.
+A conditional logit by Newton's method with a ridge, on four catalogs of different coverage, so that it also learns from
+works that a catalog lacks. The other half is not read.
 """
 
 import os
@@ -27,26 +27,26 @@ def main() -> None:
 
 
 def taught(catalog: gold.Catalog, shown: Sequence[gold.Shown]) -> list[tuple[NDArray[np.float64], NDArray[np.bool_]]]:
-    """(features of each work that has the title, whether it is meant) of each title that was read and that it holds."""
+    """Returns (features of each work with the title, whether it is meant) for each read title that the catalog has."""
     rows = []
-    for each in shown:
-        match = titles.find(catalog.bare, each.title, None, "film")
+    for title in shown:
+        match = titles.find(catalog.bare, title.title, None, "film")
         items = [match.item] if match.item else list(match.candidates)
-        if items and each.year not in ("none", "unsure"):
-            others = undated.company(gold.others(catalog, each))
-            words = len(titles.normal(each.title).split())
-            seen = [undated.features(each.title, words, catalog.index.works[item], others) for item in items]
-            known = [catalog.known[item].features() for item in items]
+        if items and title.year not in ("none", "unsure"):
+            others = undated.company(gold.others(catalog, title))
+            words = len(titles.normal(title.title).split())
+            seen = [undated.features(title.title, words, catalog.index.works[item], others) for item in items]
+            features = [catalog.known[item].features() for item in items]
             x = [
                 [*(k[name] for name in KNOWN), *(row[name] for name in SEEN)]
-                for k, row in zip(known, seen, strict=True)
+                for k, row in zip(features, seen, strict=True)
             ]
-            rows.append((np.array(x), np.array([gold.right(catalog, item, each) for item in items])))
+            rows.append((np.array(x), np.array([gold.right(catalog, item, title) for item in items])))
     return rows
 
 
 def fit(rows: Sequence[tuple[NDArray[np.float64], NDArray[np.bool_]]]) -> NDArray[np.float64]:
-    """Weights of the largest penalised likelihood; where none of the works is meant, the outside option is."""
+    """Weights of the largest penalised likelihood; if no work is meant, the outside option is."""
     w = np.zeros(len(KNOWN) + len(SEEN))
     for _ in range(60):
         gradient, hessian = -RIDGE * w, RIDGE * np.eye(len(w))
