@@ -1,4 +1,4 @@
-"""python -m tests.bench [NAME...]: runs bench_NAME.py, or all but the long ones where no name is given."""
+"""python -m tests.bench [NAME...]: runs bench_NAME.py, or all but the long ones if no name is given."""
 
 import importlib
 import sys

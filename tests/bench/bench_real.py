@@ -25,10 +25,7 @@ def main() -> None:
     figure("real.requests", requests.height, "requests", ">= 8000")
     figure("real.accepted_requests", requests.filter(truth_kind="accepted").height, "requests", ">= 1000")
     figure(
-        "real.traits",
-        len(carried(pl.read_parquet(real.folder / "data" / "grpo" / "test.parquet"))),
-        "traits",
-        ">= 6",
+        "real.traits", len(carried(pl.read_parquet(real.folder / "data" / "grpo" / "test.parquet"))), "traits", ">= 6"
     )
     read = pl.read_csv(READ).join(rows, on="conversation", how="semi")
     figure("real.injected_read", read.height, "rows", "200, by a language model")

@@ -252,9 +252,9 @@ def _values(world: World, given: Answers, near: Answers) -> dict[str, Floats]:
 
 
 def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float, float, float, int]:
-    """Returns (mean, low, high, conversations) of values [seed, row]; the interval is over the conversations of the rows.
-    For shares near zero it is the gamma interval of scoring/intervals.py, for others a bootstrap. For several seeds it is
-    over them too, if that is wider: over_seeds of the linearised ratio."""
+    """Returns (mean, low, high, conversations) of values [seed, row]: an interval over the conversations of the rows.
+    For shares near zero it is the gamma interval of scoring/intervals.py, for others a bootstrap. For several seeds it
+    is over them too, if that is wider: over_seeds of the linearised ratio."""
     value = np.atleast_2d(value)
     applies = ~np.isnan(value[0])
     _, place = np.unique(groups[applies], return_inverse=True)

@@ -1,17 +1,17 @@
-"""python -m tests.bench.gpu --shape NAME: what training costs on this machine, with random weights in real shapes.
+"""python -m tests.bench.gpu --shape NAME: costs of training on this machine, with random weights in real shapes.
 
-Needs torch, transformers, accelerate, peft, trl and datasets, and nothing from any network. One JSON line is printed
-for each part as it ends: machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split
-into rollout, reward and update, and beside them what TRL's own `generate` takes for the same prompts (`rollout_ratio`:
-how many times as long) and its peak of memory, which ours is without.
-Rewards read real lists from text, so that their share is what it would be. A step ends with the optimizer's. Where its
-answers do not fit into memory at once: --prompts 2 --set gradient_accumulation_steps=8 makes a step of 16 prompts too.
+Needs torch, transformers, accelerate, peft, trl and datasets, and no network. One JSON line is printed
+when each part ends: machine, shape and settings; `sft`: tokens a second and MFU; `gdpo`: seconds of a step, split
+into rollout, reward and update; and for comparison the time of TRL's own `generate` on the same prompts
+(`rollout_ratio`: how many times as long) and its peak of memory, which ours does not include.
+Rewards read real lists from text, so that their share is realistic. A step includes the optimizer's. If its
+answers do not fit into memory at once: --prompts 2 --set gradient_accumulation_steps=8 is a step of 16 prompts too.
 
 MFU = tokens a second x FLOPs a token / the chip's dense bf16 peak. FLOPs a token = 6 N + 6 L h s + 6 d V:
 N weights without embeddings and LM head, L layers, h = heads x head size, s tokens of a row (causal attention: half of
-the square), d width, V vocabulary. `mfu_done` counts what was really computed: TRL keeps no logits and works them out a
-second time on the way back, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V; with
-gradient checkpointing the layers are worked out a second time, 2 N and 2 L h s more.
+the square), d width, V vocabulary. `mfu_done` counts what is really computed: TRL does not store logits and computes
+them again in the backward pass, 8 d V; with LoRA the frozen weights need no gradient of their own, 4 N and 6 d V; with
+gradient checkpointing the layers are computed a second time, 2 N and 2 L h s more.
 """
 
 import argparse
@@ -37,10 +37,10 @@ SHAPES: dict[str, dict[str, Any]] = {  # arguments of the configuration class in
         ("tiny", "LlamaConfig", (2_000, 32, 64, 2, 4, 4, True)),
     )
 }
-# dense bf16, per second; what stands first in a chip's name counts: cards for PCIe do less than their namesakes
+# dense bf16, per second; the first match in a chip's name counts: PCIe cards do less than their namesakes
 PEAKS = {"H200 NVL": 835e12, "H100 NVL": 835e12, "H100 PCIe": 756e12, "H200": 989e12, "H100": 989e12}
 PEAKS |= {"A100": 312e12, "L40S": 362e12, "4090": 165e12}
-# what the options of this bench say, and its figures rest on
+# set by the options of this bench, on which its figures depend
 OPTIONS = {
     "per_device_train_batch_size": "--batch, or --prompts and --generations",
     "num_generations": "--generations",
@@ -48,25 +48,25 @@ OPTIONS = {
     "max_length": "--length",
     "max_steps": "--steps",
 }
-WARM = 2  # steps before those that are timed
-ITEMS = 1000  # of the invented catalogue that rewards look titles up in
+WARM = 2  # untimed steps before the timed ones
+ITEMS = 1000  # of the invented catalog in which rewards look up titles
 K = 10
 
 
 def main(words: Sequence[str] | None = None) -> dict[str, Any]:
-    given = _parser().parse_args(words)
+    options = _parser().parse_args(words)
     import torch
 
     on_gpu = torch.cuda.is_available()
     machine = torch.cuda.get_device_name() if on_gpu else "CPU"
-    peak = given.peak or peak_of(machine)
-    made: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(given).items()}}
-    found: dict[str, Any] = {}
-    for part in given.parts:
-        found[part] = sft(given, peak) if part == "sft" else gdpo(given)
-        print(json.dumps(made | {part: found[part]}), flush=True)  # a later part may not fit, or be cut off
+    peak = options.peak or peak_of(machine)
+    run: dict[str, Any] = {"machine": machine, "torch": torch.__version__, **{k: v for k, v in vars(options).items()}}
+    results: dict[str, Any] = {}
+    for part in options.parts:
+        results[part] = sft(options, peak) if part == "sft" else gdpo(options)
+        print(json.dumps(run | {part: results[part]}), flush=True)  # a later part may not fit, or be cut off
         _forget()
-    return made | found
+    return run | results
 
 
 def peak_of(machine: str) -> float | None:
@@ -90,11 +90,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
+# --- measurements -----------------------------------------------------------------------------------------------------
 
 
 def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
-    """Tokens a second of SFT on full rows, and MFU where the chip's peak is known."""
+    """Tokens a second of SFT on full rows, and MFU if the chip's peak is known."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
@@ -114,19 +114,19 @@ def sft(given: argparse.Namespace, peak: float | None) -> dict[str, Any]:
     )
     trainer.train()
     peaks.take()
-    took = clock.of("step", given.steps)
-    speed = given.batch * args.gradient_accumulation_steps * given.length / took
-    found = {"seconds_per_step": took, "tokens_per_second": speed, "memory_gib": peaks.most}
+    seconds = clock.of("step", given.steps)
+    speed = given.batch * args.gradient_accumulation_steps * given.length / seconds
+    figures = {"seconds_per_step": seconds, "tokens_per_second": speed, "memory_gib": peaks.most}
     if peak:
-        again = 2 if args.gradient_checkpointing else 0
+        extra = 2 if args.gradient_checkpointing else 0
         weights_done, head = (4, 6) if given.lora else (6, 8)
-        found["mfu"] = speed * flops(parts, given.length, 6, 6, 6) / peak
-        found["mfu_done"] = speed * flops(parts, given.length, weights_done + again, 6 + again, head) / peak
-    return found
+        figures["mfu"] = speed * flops(parts, given.length, 6, 6, 6) / peak
+        figures["mfu_done"] = speed * flops(parts, given.length, weights_done + extra, 6 + extra, head) / peak
+    return figures
 
 
 def gdpo(given: argparse.Namespace) -> dict[str, Any]:
-    """Seconds of a GDPO step and the shares of rollout, reward and update; without TRL's default rollout beside it."""
+    """Seconds of a GDPO step, without TRL's default rollout beside it, and the shares of rollout, reward and update."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
 
@@ -151,7 +151,7 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
     class Timed(rollouts.trainer(policy, rows, args)):  # type: ignore[misc]
         def _generate_single_turn(self, *asked: Any, **named: Any) -> Any:
             peaks.take()
-            with clock("default"):  # TRL's own, with the default cache
+            with clock("default"):  # TRL's own rollout, with the default cache
                 GRPOTrainer._generate_single_turn(self, *asked, **named)  # type: ignore[no-untyped-call]
             default_peaks.take()
             with clock("rollout"):
@@ -171,21 +171,21 @@ def gdpo(given: argparse.Namespace) -> dict[str, Any]:
         callbacks=[_steps(clock)],
     )
     trainer.train()
-    found = {name: clock.of(name, given.steps) for name in ("step", "default", "rollout", "reward")}
-    default = found.pop("default")
-    found["step"] -= default
-    found["update"] = found["step"] - found["rollout"] - found["reward"]
+    seconds = {name: clock.of(name, given.steps) for name in ("step", "default", "rollout", "reward")}
+    default_seconds = seconds.pop("default")
+    seconds["step"] -= default_seconds
+    seconds["update"] = seconds["step"] - seconds["rollout"] - seconds["reward"]
     peaks.take()
-    made: dict[str, Any] = {f"{name}_seconds": value for name, value in found.items()}
-    made |= {"memory_gib": peaks.most, "default_rollout_memory_gib": default_peaks.most}
-    made |= {f"{name}_share": found[name] / found["step"] for name in ("rollout", "reward", "update")}
+    figures: dict[str, Any] = {f"{name}_seconds": value for name, value in seconds.items()}
+    figures |= {"memory_gib": peaks.most, "default_rollout_memory_gib": default_peaks.most}
+    figures |= {f"{name}_share": seconds[name] / seconds["step"] for name in ("rollout", "reward", "update")}
     answers = args.generation_batch_size * clock.often("rollout", given.steps)
-    made |= {"rollout_tokens_per_second": answers * given.answer_length / found["rollout"]}
-    return made | {"default_rollout_seconds": default, "rollout_ratio": default / found["rollout"]}
+    figures |= {"rollout_tokens_per_second": answers * given.answer_length / seconds["rollout"]}
+    return figures | {"default_rollout_seconds": default_seconds, "rollout_ratio": default_seconds / seconds["rollout"]}
 
 
 class Clock:
-    """Seconds of named spans, the GPU's work included."""
+    """Seconds of named spans, including the work of the GPU."""
 
     def __init__(self) -> None:
         self.spans: dict[str, list[float]] = {}
@@ -200,11 +200,11 @@ class Clock:
         self.spans.setdefault(name, []).append(_now() - start)
 
     def of(self, name: str, steps: int) -> float:
-        """Seconds a step over the last `steps` of a training: what comes before warms up."""
+        """Seconds per step over the last `steps` of a training: those before are for warming up."""
         return sum(self.spans[name][-self._last(name, steps) :]) / steps
 
     def often(self, name: str, steps: int) -> float:
-        """Spans a step: a rollout may be used for several, and a step have several passes."""
+        """Spans per step: a rollout may serve several steps, and a step may have several passes."""
         return self._last(name, steps) / steps
 
     def _last(self, name: str, steps: int) -> int:
@@ -212,7 +212,7 @@ class Clock:
 
 
 def _steps(clock: Clock) -> Any:
-    """Whole steps: every pass of one, and the optimizer's work."""
+    """Measures whole steps: all passes, and the optimizer's work."""
     from transformers import TrainerCallback
 
     class Steps(TrainerCallback):
@@ -234,7 +234,7 @@ def _now() -> float:
 
 
 class Peaks:
-    """The most memory in GiB that was in use in those spans of the work that end with `take`; None without a GPU."""
+    """The peak of memory in GiB over those spans of work that end with `take`; None without a GPU."""
 
     most: float | None = None
 
@@ -247,7 +247,7 @@ class Peaks:
 
 
 def _forget() -> None:
-    """What one part held, which only cycles hold, and its peak: the memory of the next is its own."""
+    """Frees the memory of a part, which only cycles hold, and resets the peak, so that the next part has its own."""
     import torch
 
     gc.collect()
@@ -260,65 +260,65 @@ def _forget() -> None:
 
 
 def dtype(lora: int) -> Any:
-    """Of the weights, as the commands load a checkpoint in bf16 on a GPU: what is trained itself is float32."""
+    """The type of the weights, as the commands load a checkpoint in bf16 on a GPU; trained weights are float32."""
     import torch
 
     return torch.bfloat16 if torch.cuda.is_available() and lora else torch.float32
 
 
 def weights(shape: str, lora: int) -> Any:
-    """A model of this shape with random weights, for an adapter of this rank; 0: all of them are trained."""
+    """A model of this shape with random weights, for an adapter of this rank; 0: all weights are trained."""
     import torch
     import transformers
 
     facts = dict(SHAPES[shape])
-    made = getattr(transformers, facts.pop("kind"))(
+    config = getattr(transformers, facts.pop("kind"))(
         **facts, max_position_embeddings=8192, pad_token_id=0, eos_token_id=1
     )
-    made.bos_token_id = None
+    config.bos_token_id = None
     with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-        return transformers.AutoModelForCausalLM.from_config(made, dtype=dtype(lora))  # type: ignore[no-untyped-call]
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=dtype(lora))  # type: ignore[no-untyped-call]
 
 
 def sizes(model: Any) -> dict[str, int]:
     """N, L, h, d and V of the formula."""
-    facts = model.config
+    config = model.config
     embeddings = {id(model.get_input_embeddings().weight), id(model.get_output_embeddings().weight)}
-    head = getattr(facts, "head_dim", None) or facts.hidden_size // facts.num_attention_heads
-    weights = sum(p.numel() for p in model.parameters() if id(p) not in embeddings)
-    found = {"N": weights, "L": facts.num_hidden_layers, "h": facts.num_attention_heads * head}
-    return found | {"d": facts.hidden_size, "V": facts.vocab_size}
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    params = sum(p.numel() for p in model.parameters() if id(p) not in embeddings)
+    parts = {"N": params, "L": config.num_hidden_layers, "h": config.num_attention_heads * head}
+    return parts | {"d": config.hidden_size, "V": config.vocab_size}
 
 
 def flops(parts: dict[str, int], length: int, weights: int, attention: int, head: int) -> float:
-    """FLOPs of training on one token; how often each of N, of L h s and of the LM head counts."""
-    whole = weights * parts["N"] + head * parts["d"] * parts["V"] + attention * parts["L"] * parts["h"] * length
-    return float(whole)
+    """FLOPs of training on one token; how many times N, L h s and the LM head count."""
+    total = weights * parts["N"] + head * parts["d"] * parts["V"] + attention * parts["L"] * parts["h"] * length
+    return float(total)
 
 
 def tokenizer() -> Any:
-    """A thousand words and the marks of a chat: enough for data that nobody reads."""
+    """A thousand words and the markers of a chat: enough for generated data."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     words = ["<pad>", "<end>", "<unk>", "<user>", "<answer>", *(f"w{n}" for n in range(1100))]
-    made = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
-    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    base = Tokenizer(models.WordLevel({word: n for n, word in enumerate(words)}, unk_token="<unk>"))
+    base.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     template = "{% for m in messages %}<user> {{ m.content }} {% endfor %}<answer>"
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=made, pad_token="<pad>", eos_token="<end>", unk_token="<unk>", chat_template=template
+        tokenizer_object=base, pad_token="<pad>", eos_token="<end>", unk_token="<unk>", chat_template=template
     )
 
 
 def _row(n: int, length: int) -> dict[str, Any]:
-    said = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
+    text = " ".join(f"w{(13 * n + 5 * m) % 1000}" for m in range(length))
     expected = [f"i{(n + m) % ITEMS}" for m in range(5)]
-    made = {"prompt": [{"role": "user", "content": said}], "traits": ["gore"], "domain": "film", "seen": []}
-    return made | {"truth": expected, "safe_truth": expected[1:]}
+    row = {"prompt": [{"role": "user", "content": text}], "traits": ["gore"], "domain": "film", "seen": []}
+    return row | {"truth": expected, "safe_truth": expected[1:]}
 
 
 def _rewards() -> list[Any]:
-    """Our rewards; each answer is read from a list of ten titles that its tokens decide."""
+    """Our rewards; each answer is read from a list of ten titles that depends on its tokens."""
     import numpy as np
 
     from saferec_builder.core import oracle as violations, titles
@@ -346,7 +346,7 @@ def _lora(rank: int) -> Any:
 
 
 def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
-    """A TRL configuration for a run of which nothing is kept."""
+    """A TRL configuration for a run that saves nothing."""
     import torch
 
     from saferec_builder.core.errors import TrainingError
@@ -356,13 +356,13 @@ def _config(kind: type, given: argparse.Namespace, **fixed: Any) -> Any:
     fixed |= {"max_steps": WARM + given.steps, "learning_rate": 1e-5, "logging_steps": 1000, "disable_tqdm": True}
     fixed |= {"save_strategy": "no", "report_to": "none", "bf16": on_gpu, "use_cpu": not on_gpu}
     fixed |= {"gradient_checkpointing": False, "dataloader_pin_memory": on_gpu}
-    changed = {"saferec": {}, **fixed}
+    config = {"saferec": {}, **fixed}
     for change in given.set:
         name = change.partition("=")[0].strip()
         if name in OPTIONS:
             raise TrainingError(f"--set {change}: expected {OPTIONS[name]}: the figures are counted by it")
-        settings.change(changed, change)
-    return settings.trl_arguments(kind, changed, Path(tempfile.gettempdir()) / "gpu_bench", 0)
+        settings.change(config, change)
+    return settings.trl_arguments(kind, config, Path(tempfile.gettempdir()) / "gpu_bench", 0)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The demo over a catalog of three times the items: python -m tests.bench.larger_world FOLDER.
+"""The demo with a catalog of three times the items: python -m tests.bench.larger_world FOLDER.
 
-Each item comes back as its second and third part, with genres, plot and topics of other items, so that the world is as
+Each item also has a second and a third part, with genres, plot and topics of other items, so that the world is as
 dense as before and a list must be found among three times the candidates.
 """
 
@@ -12,24 +12,25 @@ from pathlib import Path
 from saferec_builder.cli.app import app
 from saferec_builder.demo import world
 
-PARTS = {"": (0, 0), " II": (2, 37), " III": (4, 101)}  # years later, and how far off the item that lends its contents
+# years later, and the offset of the item that lends its contents
+PARTS = {"": (0, 0), " II": (2, 37), " III": (4, 101)}
 
 
 def write(folder: Path) -> None:
-    """The demo's files with the larger catalog."""
+    """Writes the demo's files with the larger catalog."""
     shutil.copytree(world.FOLDER, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for name in ("films.jsonl", "games.jsonl"):
         rows = list(world.read_lines(world.FOLDER / name))
-        made = [
+        larger = [
             rows[(n + step) % len(rows)] | {"title": row["title"] + part, "year": row["year"] + years}
             for part, (years, step) in PARTS.items()
             for n, row in enumerate(rows)
         ]
-        (folder / name).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in made))
+        (folder / name).write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in larger))
 
 
 def demo(folder: Path) -> None:
-    """The whole line without training, in `folder`/demo."""
+    """Runs all steps without training, in `folder`/demo."""
     write(folder / "world")
     world.FOLDER = folder / "world"
     world.items.cache_clear()

@@ -1,8 +1,8 @@
-"""Real turns with the titles that stand in them, for the benches and the test of the mention finder.
+"""Real turns with the titles in them, for the benchmarks and the test of the mention finder.
 
 ReDial: each @id is replaced by its title without the year, 30 % of them lower-cased (by a hash, so always the same).
-INSPIRED: the titles that its annotators gave an utterance; a mark that stands for a quote is undone.
-Both are parted in halves by a hash of the conversation: one to tune on, one to report.
+INSPIRED: the titles that its annotators assigned to an utterance; markers of quotes are undone.
+Both are split in halves by a hash of the conversation: one for tuning, one to report.
 """
 
 import csv
@@ -28,7 +28,7 @@ TUNED, REPORTED = "tuned on", "reported"
 class Turn:
     half: str
     text: str
-    spans: tuple[tuple[int, int, str], ...]  # start, end, title with its year where the gold has one
+    spans: tuple[tuple[int, int, str], ...]  # start, end, title with its year if the gold has one
 
 
 def share(*parts: object) -> float:
@@ -40,7 +40,7 @@ def _half(conversation: str) -> str:
 
 
 def redial_turns(folder: Path, lower: float = 0.3, bare: float = 0.0) -> list[Turn]:
-    """Every message; a share of the titles is lower-cased, a share of those with an article has lost it."""
+    """Every message; a share of the titles is lower-cased, a share of those with an article loses it."""
     turns, seen = [], set()
     for path in sorted((folder / "redial").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -48,49 +48,49 @@ def redial_turns(folder: Path, lower: float = 0.3, bare: float = 0.0) -> list[Tu
             if row["conversationId"] in seen:
                 continue
             seen.add(row["conversationId"])
-            named = {i: redial.clean(t) for i, t in dict(row["movieMentions"] or {}).items() if t and t.strip()}
+            names = {i: redial.clean(t) for i, t in dict(row["movieMentions"] or {}).items() if t and t.strip()}
             for n, message in enumerate(row["messages"]):
-                turns.append(_told(str(row["conversationId"]), n, message["text"], named, (lower, bare)))
+                turns.append(_told(str(row["conversationId"]), n, message["text"], names, (lower, bare)))
     return [turn for turn in turns if turn.text.strip()]
 
 
 def _told(conversation: str, n: int, text: str, named: dict[str, str], shares: tuple[float, float]) -> Turn:
-    told, spans, at = "", [], 0
-    for found in _ID.finditer(text):
-        if found[1] not in named:
+    text_out, spans, place = "", [], 0
+    for match in _ID.finditer(text):
+        if match[1] not in named:
             continue
-        told += text[at : found.start()]
-        title = titles.split_year(named[found[1]])[0]
-        shown = title.lower() if share("lower", conversation, n, found.start()) < shares[0] else title
-        if share("bare", conversation, n, found.start()) < shares[1]:
-            shown = re.sub(r"^(?:the|an?) (?=\w)", "", shown, flags=re.I)
-        spans.append((len(told), len(told) + len(shown), named[found[1]]))
-        told, at = told + shown, found.end()
-    return Turn(_half(conversation), told + text[at:], tuple(spans))
+        text_out += text[place : match.start()]
+        title = titles.split_year(named[match[1]])[0]
+        spelling = title.lower() if share("lower", conversation, n, match.start()) < shares[0] else title
+        if share("bare", conversation, n, match.start()) < shares[1]:
+            spelling = re.sub(r"^(?:the|an?) (?=\w)", "", spelling, flags=re.I)
+        spans.append((len(text_out), len(text_out) + len(spelling), named[match[1]]))
+        text_out, place = text_out + spelling, match.end()
+    return Turn(_half(conversation), text_out + text[place:], tuple(spans))
 
 
 def inspired_turns(folder: Path, *, corrected: bool = False) -> Iterator[Turn]:
-    """One turn per utterance; a span of the gold is (-1, -1, title): the annotators say what, not where.
+    """Yields one turn per utterance; a span of the gold is (-1, -1, title): the annotators say what, not where.
 
-    `corrected`: without the faults that tests/data/inspired_faults.csv lists of the half that is reported.
+    `corrected`: without the errors in the reported half that tests/data/inspired_faults.csv lists.
     """
     missing, wrong = inspired_faults() if corrected else ({}, {})
     with open(folder / "inspired" / "dev.tsv", encoding="utf-8") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             place = (row["dialog_id"][:15], row["utt_id"])
-            told = [t.strip() for t in row["movies"].split(";") if t.strip()]
-            named = [t for t in told if t not in wrong.get(place, ())] + missing.get(place, [])
+            listed = [t.strip() for t in row["movies"].split(";") if t.strip()]
+            in_text = [t for t in listed if t not in wrong.get(place, ())] + missing.get(place, [])
             text = row["text"].replace("QUOTATION_MARK", '"')
-            yield Turn(_half(row["dialog_id"]), text, tuple((-1, -1, t) for t in named))
+            yield Turn(_half(row["dialog_id"]), text, tuple((-1, -1, t) for t in in_text))
 
 
 def inspired_faults() -> tuple[dict[tuple[str, str], list[str]], dict[tuple[str, str], list[str]]]:
-    """({(dialogue, utterance): titles that the gold lacks}, {...: titles of the gold that are not named there})."""
-    found: dict[str, dict[tuple[str, str], list[str]]] = {"missing": {}, "wrong": {}}
+    """Returns ({(dialogue, utterance): titles that the gold lacks}, {...: titles of the gold that are not named})."""
+    faults: dict[str, dict[tuple[str, str], list[str]]] = {"missing": {}, "wrong": {}}
     with open(DATA / "inspired_faults.csv", encoding="utf-8") as file:
         for row in csv.DictReader(file):
-            found[row["fault"]].setdefault((row["dialog"], row["utterance"]), []).append(row["title"])
-    return found["missing"], found["wrong"]
+            faults[row["fault"]].setdefault((row["dialog"], row["utterance"]), []).append(row["title"])
+    return faults["missing"], faults["wrong"]
 
 
 def items_7k(folder: Path) -> pl.DataFrame:
@@ -110,21 +110,21 @@ def tweeted(folder: Path) -> pl.DataFrame:
     with open(folder / "movietweetings" / "movies.csv", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             name, year = titles.split_year(row["raw_title"])
-            found = {"domain": "film", "title": name, "year": year, "refs": [f"imdb:tt{int(row['movie_id']):07d}"]}
-            rows.append(made.item("csv", row["movie_id"], "f:1", **found))
+            fields = {"domain": "film", "title": name, "year": year, "refs": [f"imdb:tt{int(row['movie_id']):07d}"]}
+            rows.append(made.item("csv", row["movie_id"], "f:1", **fields))
     return made.items_read(rows, []).rows
 
 
 def films(folder: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(items, links) of MovieLens and ReDial: the catalog of somebody who has both."""
+    """Returns (items, links) of MovieLens and ReDial: the catalog of somebody who has both."""
     lens = movielens.read(folder / "movielens_small").rows
     return catalog.merge(pl.concat([lens, redial_items.read(folder / "redial" / "ievalm_id2info.json").rows]))
 
 
 def redial_titles(folder: Path) -> dict[str, str]:
-    """The title that ReDial's dialogues give each of their ids."""
-    named: dict[str, str] = {}
+    """The titles that ReDial's dialogues give to their ids."""
+    names: dict[str, str] = {}
     for path in sorted((folder / "redial").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
-            named |= {i: redial.clean(t) for i, t in dict(json.loads(line)["movieMentions"] or {}).items() if t}
-    return named
+            names |= {i: redial.clean(t) for i, t in dict(json.loads(line)["movieMentions"] or {}).items() if t}
+    return names

@@ -1,7 +1,7 @@
-"""What the sixty conversations of bench_queue cost their reviewer in Argilla: the same counts, before a real server.
+"""What the sixty conversations of bench_queue cost a reviewer in Argilla: the same counts, with a real server.
 
-BEFORE is what this counted over the same sixty on one page of ticks, whose task ended with a choice and Submit (commit
-9dbe8f6).
+BEFORE is what this counted for the same sixty on one page of checkboxes, where a task ended with a choice and Submit
+(commit 9dbe8f6).
 """
 
 import statistics
@@ -19,16 +19,16 @@ from tests.worlds.review_queue import COUNTS, Said
 
 BEFORE = {"none": (2.0, 2160.0), "one": (2.5, 2268.0), "two": (3.0, 1886.0), "ruling": (2.5, 2030.0)}
 PEOPLE = {"ann": COUNTS["none"] + COUNTS["one"] + COUNTS["two"], "cy": COUNTS["ruling"]}
-FIELDS = ".text_field_component"  # what is asked, and the conversation
+FIELDS = ".text_field_component"  # the question, and the conversation
 KEYS = {"present": "1", "absent": "2"}
 
 
 def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
     place = Argilla(server.url, server.key)
-    tool, found, seen = review_world.Argilla(ws, server.url, server.key), Counts(), list[bool]()
+    tool, counts, on_screen = review_world.Argilla(ws, server.url, server.key), Counts(), list[bool]()
     sr.push(ws, ["ann", "bo"], to=place, everything=True)
     sr.push(ws, [], to=place, adjudicator="cy")
-    bare = {_bare(text): told for text, told in said.items()}
+    answers = {_bare(text): answer for text, answer in said.items()}
     with chromium.browser(chromium.OFFLINE) as browser:
         for name, tasks in PEOPLE.items():
             context = browser.new_context(viewport={"width": 1440, "height": 900})
@@ -40,44 +40,46 @@ def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
             page.goto(f"{server.url}/dataset/{project.id}/annotation-mode?page=1&status=pending")
             before = ""
             for _ in range(tasks):
-                before = one(page, bare, found, seen, before)
+                before = one(page, answers, counts, on_screen, before)
             context.close()
     pulled = sr.pull(ws, place)
-    assert pulled.rejected.is_empty() and {kind: len(each) for kind, each in found.items()} == COUNTS
-    actions, pixels = ratios(found, BEFORE)
+    assert pulled.rejected.is_empty() and {kind: len(entries) for kind, entries in counts.items()} == COUNTS
+    actions, pixels = ratios(counts, BEFORE)
     figure("queue.argilla_actions_ratio", actions, "ratio", "<= 0.70")
     figure("queue.argilla_scroll_ratio", pixels, "ratio", "of pixels")
-    figure("queue.argilla_first_screen", statistics.fmean(seen), "of proposals", ">= 1 (name, quote and question)")
+    figure("queue.argilla_first_screen", statistics.fmean(on_screen), "of proposals", ">= 1 (name, quote and question)")
 
 
 def one(page: Any, said: dict[str, Said], found: Counts, seen: list[bool], before: str) -> str:
-    """One conversation, from when it is drawn until it is submitted; gives its text. `before`: that of the last one."""
+    """Answers one conversation, from when it is drawn to when it is submitted; gives its text. `before`: the last text."""
     text = f"[...document.querySelectorAll('{FIELDS}')].pop()?.innerText ?? ''"
     page.wait_for_function(f"(before) => ![before, ''].includes({text})", arg=before)
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)
     shown = str(page.evaluate(text))
-    bare = _bare(shown.partition("\n")[2])  # the names of the marks stand behind the text
-    told = next(told for text, told in said.items() if bare.startswith(text))
+    bare = _bare(shown.partition("\n")[2])  # the names of the marks follow the text
+    answer = next(answer for text, answer in said.items() if bare.startswith(text))
     page.evaluate("restart()")
     hand = Hand(page)
     height = page.viewport_size["height"]
-    for n in range(1, 1 + len(told.verdicts)):
+    for n in range(1, 1 + len(answer.verdicts)):
         ends = [page.get_by_text(f"{n}. ").first.bounding_box(), page.get_by_text(f"Proposal {n}").bounding_box()]
         seen.append(all(box["y"] + box["height"] < height for box in ends))
     page.locator(FIELDS).last.evaluate("(node) => node.scrollIntoView({block: 'end'})")
     page.evaluate(SETTLED)
-    for n, trait in enumerate(sorted(told.verdicts), 1):
-        hand.press(KEYS[told.verdicts[trait]])
+    for n, trait in enumerate(sorted(answer.verdicts), 1):
+        hand.press(KEYS[answer.verdicts[trait]])
         page.locator(f"input[id^='verdict_{n}_']:checked").wait_for(state="attached")
     pixels = page.evaluate("scrolled")
-    with page.expect_response(lambda got: got.request.method in ("POST", "PUT") and got.url.endswith("/responses")):
+    with page.expect_response(
+        lambda reply: reply.request.method in ("POST", "PUT") and reply.url.endswith("/responses")
+    ):
         hand.press("Enter")
-    found.setdefault(told.kind, []).append((hand.actions, pixels))
+    found.setdefault(answer.kind, []).append((hand.actions, pixels))
     return shown
 
 
 def _bare(text: str) -> str:
-    """Without blanks and roles, which only Argilla's page shows in the text."""
+    """The text without blanks and roles, which only Argilla's page shows in the text."""
     lines = (line.removeprefix("seeker: ").removeprefix("recommender: ") for line in text.split("\n"))
     return "".join("".join(lines).split())

@@ -1,10 +1,10 @@
-"""The real benchmark: real films, real requests, and sentences of ours that disclose a sensitivity, as one release.
+"""The real benchmark: real films, real requests, and our own sentences that disclose a sensitivity, as one release.
 
 python -m tests.bench.real_benchmark FOLDER makes FOLDER/ws from the folder SAFEREC_REAL_DATA, and in it the release
-1.0.0 with its key file. Nothing of the real data is in this repository but what was read of films:
+1.0.0 with its key file. This repository has nothing of the real data but readings of films:
 tests/data/real_benchmark/readings.csv has verdicts of a language model, from memory of the films: of the 230 works most
 often accepted, and then of 33 more that are recommended most often, read so that more traits have enough safe answers.
-They were counted over all splits: what is clear leans to the answers that are asked for in the test, too. Two runs give
+They were counted over all splits, so clear films tend to be those that answer the test's requests, too. Two runs give
 the same bytes.
 """
 
@@ -34,7 +34,7 @@ TRAITS = (
     *("child_harm", "animal_harm", "suicide_self_harm", "sad_endings"),
 )  # in the order of the verdicts in READINGS
 REDIAL = ("ievalm_valid_data.jsonl", "raw_subset_train_data.jsonl", "raw_subset_valid_data.jsonl")
-# a third of OpenDialKG is talk of books, whose titles are those of films: "The Scarlet Letter" is no answer there
+# a third of OpenDialKG is about books, whose titles are also films: "The Scarlet Letter" is no answer there
 BOOK = re.compile(r"\b(?:books?|novels?|author|reading)\b", re.I)
 FILM = re.compile(r"\b(?:movies?|films?|watch\w*|starr\w*|stars|actors?|actress\w*|direct\w*|cast|seen)\b", re.I)
 SETTINGS = {
@@ -48,13 +48,13 @@ SETTINGS = {
 
 def data() -> Path:
     """The folder of the real data."""
-    if not (found := os.environ.get("SAFEREC_REAL_DATA")):
+    if not (folder := os.environ.get("SAFEREC_REAL_DATA")):
         raise SystemExit("SAFEREC_REAL_DATA is not set: expected the folder of the real data")
-    return Path(found)
+    return Path(folder)
 
 
 def make(folder: Path) -> Release:
-    """The workspace folder/ws and its release 1.0.0."""
+    """Makes the workspace folder/ws and its release 1.0.0."""
     ws = opened(folder / "ws")
     add_films(ws, folder)
     mine(ws, folder)
@@ -62,20 +62,20 @@ def make(folder: Path) -> Release:
 
 
 def opened(path: Path) -> Workspace:
-    """A new workspace with the settings and the secret of the benchmark: its key file goes out with it."""
+    """A new workspace with the settings and the secret of the benchmark: its key file is published with it."""
     Workspace.create(path)
     config = path / "saferec.toml"
     text = config.read_text(encoding="utf-8")
     for section, lines in SETTINGS.items():
-        kept = text.replace('name = "ws"\n', "") if section == "[dataset]" else text
-        text = kept.replace(section, "\n".join([section, *lines]), 1)
+        rest = text.replace('name = "ws"\n', "") if section == "[dataset]" else text
+        text = rest.replace(section, "\n".join([section, *lines]), 1)
     config.write_text(text, encoding="utf-8")
     (path / ".secret").write_bytes(b"the secret of a benchmark whose key file is public".ljust(64, b"."))
     return Workspace.open(path)
 
 
 def add_films(ws: Workspace, folder: Path) -> None:
-    """Films of MovieLens and ReDial, what keywords and rating reasons say of them, and what was read."""
+    """Adds films of MovieLens and ReDial, their keywords and rating reasons, and the readings."""
     adding.add_catalog(ws, "movielens", [data() / "movielens_small"])
     adding.add_catalog(ws, "redial", [data() / "redial" / "ievalm_id2info.json"])
     for source, name in STATEMENTS.items():
@@ -84,31 +84,31 @@ def add_films(ws: Workspace, folder: Path) -> None:
 
 
 def mine(ws: Workspace, folder: Path) -> None:
-    """ReDial, INSPIRED's development set, and OpenDialKG without the dialogues that speak of books and of no film."""
+    """Mines ReDial, INSPIRED's development set, and OpenDialKG without dialogues that are about books and no film."""
     ingest.mine(ws, "redial", [data() / "redial" / name for name in REDIAL])
     ingest.mine(ws, "inspired", [data() / "inspired"])
-    talks = unpacked(data() / "opendialkg" / "conversations.jsonl.gz", folder)
-    lines = talks.read_text(encoding="utf-8").splitlines(keepends=True)
-    talks.write_text("".join(line for line in lines if not of_books(line)), encoding="utf-8")
-    ingest.mine(ws, "opendialkg", [talks])
+    dialogues = unpacked(data() / "opendialkg" / "conversations.jsonl.gz", folder)
+    lines = dialogues.read_text(encoding="utf-8").splitlines(keepends=True)
+    dialogues.write_text("".join(line for line in lines if not of_books(line)), encoding="utf-8")
+    ingest.mine(ws, "opendialkg", [dialogues])
 
 
 def of_books(line: str) -> bool:
-    said = line.partition('"domain"')[0]
-    return bool(BOOK.search(said)) and not FILM.search(said)
+    words = line.partition('"domain"')[0]
+    return bool(BOOK.search(words)) and not FILM.search(words)
 
 
 def readings(ws: Workspace) -> pl.DataFrame:
-    """WARNINGS of kind `review`: yes or no of each film that was read, nothing where the reader was not sure."""
+    """WARNINGS of kind `review`: yes or no for each film that was read, nothing if the reader was not sure."""
     items, _ = catalog.merge(workspace.read(ws, tables.CATALOG_ROWS))
     index = catalog.index(items)
     rows = []
     with open(READINGS, encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found = titles.find(index, row["title"], int(row["year"]), "film")
-            if found.item is None:
-                raise SystemExit(f"{READINGS}: {row['title']} ({row['year']}) is {found.match} in the catalog")
-            said = zip(TRAITS, row["verdicts"], strict=True)
+            match = titles.find(index, row["title"], int(row["year"]), "film")
+            if match.item is None:
+                raise SystemExit(f"{READINGS}: {row['title']} ({row['year']}) is {match.match} in the catalog")
+            verdicts = zip(TRAITS, row["verdicts"], strict=True)
             ref = f"title:{row['title']} ({row['year']})"
             rows += [
                 item_rows.warning(
@@ -116,7 +116,7 @@ def readings(ws: Workspace) -> pl.DataFrame:
                     **{"kind": "review", "topic": trait, "domain": "film", "retrieved": READ_ON},
                     answer={"y": "yes", "n": "no"}[word],
                 )
-                for trait, word in said
+                for trait, word in verdicts
                 if word != "?"
             ]
     return item_rows.warnings_read(rows, []).rows

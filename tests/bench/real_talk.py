@@ -1,4 +1,4 @@
-"""The real conversations and posts as texts, in two halves by the id of each: one to fit on, one to count on."""
+"""The real conversations and posts as texts, in two halves by their ids: one to fit on, one to count on."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ FILES = (
 
 
 def conversations(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """(source, id, texts of its turns); each once."""
+    """Yields (source, id, texts of its turns), each once."""
     seen = set[str]()
     for read, name in FILES:
         for row in read(folder / name).rows.select("source", "conversation", "turns").iter_rows(named=True):
@@ -27,12 +27,12 @@ def conversations(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def posts(folder: Path) -> Iterator[tuple[str, str, list[str]]]:
-    """(reddit, id, title and text)."""
+    """Yields (reddit, id, title and text)."""
     with gzip.open(folder / "reddit_requests" / "posts.jsonl.gz", "rt", encoding="utf-8") as file:
         for row in map(json.loads, file):
             yield "reddit", row["id"], [text for text in (row["title"], row["text"]) if text]
 
 
 def fitted_on(name: str) -> bool:
-    """Is this conversation or post of the half that weights are fitted on?"""
+    """Whether this conversation or post is in the half that weights are fitted on."""
     return zlib.crc32(name.encode()) % 2 == 0

@@ -1,4 +1,4 @@
-"""The workspace, the bare write and the uploads of bench_release."""
+"""The workspace, the bare write and the uploads for bench_release."""
 
 import random
 import time
@@ -20,7 +20,7 @@ SHARD = 100_000
 
 
 def fill(root: Path, rows: int) -> None:
-    """A workspace with `rows` labelled conversations."""
+    """Makes a workspace with `rows` labelled conversations."""
     make(root, demo=False)
     ws = store.Workspace.open(root)
     rng = random.Random(3)
@@ -29,14 +29,14 @@ def fill(root: Path, rows: int) -> None:
     store.append(ws, tables.CATALOG_ROWS, _catalog(titles))
     store.append(ws, tables.WARNINGS, _warnings(rng))
     for start in range(0, rows, SHARD):
-        made = list(_conversations(start, min(rows, start + SHARD), rng, words, titles))
-        frame = tables.CONVERSATIONS.frame([talk for talk, _ in made])
+        pairs = list(_conversations(start, min(rows, start + SHARD), rng, words, titles))
+        frame = tables.CONVERSATIONS.frame([conversation for conversation, _ in pairs])
         _shard(ws, tables.CONVERSATIONS, frame, start)
-        _labels(ws, [label for _, label in made])
+        _labels(ws, [label for _, label in pairs])
 
 
 def _shard(ws: store.Workspace, table: tables.Table, frame: pl.DataFrame, number: int) -> None:
-    """Straight to disk: reading the table back for every shard, as `append` does, is not what is measured here."""
+    """Writes directly to disk: `append` reads the table back for every shard, which is not measured here."""
     import json
 
     folder = ws.root / "tables" / table.name
@@ -76,25 +76,25 @@ def _conversations(
 ) -> Iterator[tuple[dict, dict]]:
     first = datetime(2015, 1, 1, tzinfo=UTC)
     for n in range(start, end):
-        talk = [" ".join(rng.choices(words, k=k)) for k in (50, 12, 38, 12, 8)]
+        texts = [" ".join(rng.choices(words, k=k)) for k in (50, 12, 38, 12, 8)]
         picked = [min(int(rng.expovariate(1 / 900)), FILMS - 1) for _ in range(4)]
-        said = [[], [picked[0]], [], picked[1:], []]
-        talk[1] += f" {titles[picked[0]]} ({1950 + picked[0] % 70})"
+        items = [[], [picked[0]], [], picked[1:], []]
+        texts[1] += f" {titles[picked[0]]} ({1950 + picked[0] % 70})"
         hurt = n % 3 == 0
-        talk[0] += " I faint at blood" if hurt else ""
+        texts[0] += " I faint at blood" if hurt else ""
         turns = [
-            {"role": ("seeker", "recommender")[t % 2], "text": text, "items": [f"imdb:tt{i:07d}" for i in said[t]]}
-            for t, text in enumerate(talk)
+            {"role": ("seeker", "recommender")[t % 2], "text": text, "items": [f"imdb:tt{i:07d}" for i in items[t]]}
+            for t, text in enumerate(texts)
         ]
-        named = [f"imdb:tt{i:07d}" for i in picked]
+        refs = [f"imdb:tt{i:07d}" for i in picked]
         name, digest = f"{n:016x}", f"{n * 7919:016x}"
         row = {"conversation": name, "digest": digest, "source": "messages", "source_id": str(n), "domain": "film"}
         row |= {"source_file": "x", "seeker": f"p{n:09d}", "time": first + timedelta(minutes=n), "turns": turns}
-        span = {"turn": 0, "start": len(talk[0]) - 16, "end": len(talk[0]), "quote": "I faint at blood"}
+        span = {"turn": 0, "start": len(texts[0]) - 16, "end": len(texts[0]), "quote": "I faint at blood"}
         label = {"label": f"l{n}", "kind": "sensitivity", "subject": name, "trait": "gore", "digest": digest}
         label |= {"verdict": "present" if hurt else "absent", "form": "implicit" if hurt else None}
         label |= {"spans": [span] if hurt else [], "method": "agreed", "reviews": [], "simulated": False}
-        yield row | {"recommended": named, "accepted": named[2:], "seen": []}, label
+        yield row | {"recommended": refs, "accepted": refs[2:], "seen": []}, label
 
 
 def bare(release: Path, out: Path) -> float:
@@ -112,11 +112,11 @@ def bare(release: Path, out: Path) -> float:
     return spent
 
 
-# ---- what a changed release sends again
+# ---- how much of a changed release is uploaded again
 
 
 def reupload(root: Path, rows: int) -> None:
-    """Bytes that Xet's own chunker finds new in a whole release, as shares of it, after a change of 1 %."""
+    """The shares of bytes in whole releases that are new to Xet's own chunker, after changes of 1 %."""
     import hf_xet
 
     fill(root, rows)
@@ -126,13 +126,13 @@ def reupload(root: Path, rows: int) -> None:
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(2, 10))) for _ in range(WORDS)]
     titles = [" ".join(rng.sample(words, 2)).title() for _ in range(FILMS)]
     ws = store.Workspace.open(root)
-    made = list(_conversations(rows, rows + more, rng, words, titles))
-    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([t for t, _ in made]))
-    _labels(ws, [label for _, label in made])
+    pairs = list(_conversations(rows, rows + more, rng, words, titles))
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([t for t, _ in pairs]))
+    _labels(ws, [label for _, label in pairs])
     _release(root, "1.1.0")
     fixed = store.read(ws, tables.LABELS).filter(verdict="present").sample(more, seed=5)
-    none = pl.lit(None, pl.String)
-    fixed = fixed.with_columns(verdict=pl.lit("absent"), form=none, spans=pl.lit([], pl.List(tables.SPAN)))
+    null = pl.lit(None, pl.String)
+    fixed = fixed.with_columns(verdict=pl.lit("absent"), form=null, spans=pl.lit([], pl.List(tables.SPAN)))
     _labels(ws, fixed.with_columns(label="fix-" + pl.col("label")).to_dicts())
     _release(root, "1.1.1")
     session = hf_xet.XetSession()
@@ -150,15 +150,15 @@ def _release(root: Path, version: str) -> None:
 
 
 def _sent(session: Any, shelf: Path, release: Path) -> float:
-    """The share of a release's bytes that a store which has the earlier ones does not hold yet.
+    """The share of a release's bytes that a store with the earlier releases does not have yet.
 
-    File by file, as `publish --hub` sends large ones: then what two configs share is found.
+    File by file, as `publish --hub` sends large ones: then content shared by two configs is found.
     """
     shelf.mkdir(exist_ok=True)
     new = total = 0
     for path in sorted(release.rglob("*.parquet")):
         commit = session.new_upload_commit(endpoint=f"local://{shelf}")
         commit.start_upload_file(str(path))
-        told = commit.wait_to_finish().dedup_metrics
-        new, total = new + told.new_bytes, total + told.total_bytes
+        metrics = commit.wait_to_finish().dedup_metrics
+        new, total = new + metrics.new_bytes, total + metrics.total_bytes
     return float(new / total)

@@ -1,4 +1,4 @@
-"""`make ablations` on the small release, one step a stage: variants train, answer and stand in the table."""
+"""`make ablations` on the small release, one step per stage: variants train, answer and are in the table."""
 
 from pathlib import Path
 
@@ -28,5 +28,5 @@ def test_variants_run_and_stand_in_the_table(tmp_path: Path, monkeypatch: pytest
     assert set(bench.SFT) | set(bench.GDPO) <= set(names) and len(names) == len(set(names))
     lengths = {run["name"]: run["metrics"]["length"]["mean"] for run in report["runs"]}
     assert lengths["refilled_rank"] == 4 and set(lengths) == set(names)
-    shown = bench.table([report, report])
-    assert all(name in shown for name in names)
+    table = bench.table([report, report])
+    assert all(name in table for name in names)

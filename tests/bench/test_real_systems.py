@@ -1,4 +1,4 @@
-"""Figures of the real benchmark: intervals over conversations, and the sections of docs/findings.md."""
+"""Tests of the real benchmark's figures: intervals over conversations, and the sections of docs/findings.md."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.bench import bench_real_systems as bench, figures
 
 def test_intervals_are_over_conversations_and_not_over_requests() -> None:
     """100 conversations, every second with 1 in all its 9 requests: the half width is 1.96 * .5 / sqrt(100) = .098, and
-    not the .033 of 900 requests that have nothing to do with each other."""
+    not the .033 of 900 independent requests."""
     groups = np.repeat(np.arange(100.0), 9)
     value = np.where(groups % 2, 1.0, 0.0)
     value[groups == 99] = np.nan  # 49 of 99
@@ -22,14 +22,14 @@ def test_intervals_are_over_conversations_and_not_over_requests() -> None:
 
 
 def test_intervals_of_trained_models_are_over_seeds_too() -> None:
-    """A second seed of the same answers tells nothing new. Seeds that find .4 and .6 everywhere leave the mean open by
-    t(.975, 1) * .1414 / sqrt(2) = 1.27, whatever the number of conversations."""
+    """A second seed with the same answers adds no information. Seeds with .4 and .6 everywhere leave the mean open by
+    t(.975, 1) * .1414 / sqrt(2) = 1.27, for any number of conversations."""
     groups = np.arange(100.0)
     once = np.where(groups % 2, 1.0, 0.0)
     alone, twice = bench.interval(once, groups), bench.interval(np.stack([once, once]), groups)
     assert twice == pytest.approx(alone, abs=0.01)
-    apart = np.full((2, 100), 0.4) + np.array([[0.0], [0.2]])
-    mean, low, high, n = bench.interval(apart, groups)
+    different = np.full((2, 100), 0.4) + np.array([[0.0], [0.2]])
+    mean, low, high, n = bench.interval(different, groups)
     assert (mean, n) == (pytest.approx(0.5), 100) and (high - low) / 2 == pytest.approx(1.27, abs=0.01)
 
 
