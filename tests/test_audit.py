@@ -28,15 +28,15 @@ PINS = {"jinja2": "2.11.2"}
 
 
 def test_what_was_skipped_is_no_clean_package() -> None:
-    found = audit.read(PINS, *NOT_FOUND)
-    assert found.skipped == {"jinja2": "Dependency not found on PyPI and could not be audited: jinja2 (2.11.2)"}
-    assert not found.advisories and audit.report("here", PINS, found) == 2
+    result = audit.read(PINS, *NOT_FOUND)
+    assert result.skipped == {"jinja2": "Dependency not found on PyPI and could not be audited: jinja2 (2.11.2)"}
+    assert not result.advisories and audit.report("here", PINS, result) == 2
     assert audit.report("here", PINS, audit.read(PINS, *CLEAN)) == 0
 
 
 def test_a_source_that_did_not_answer_is_named() -> None:
-    found = audit.read(PINS, *NO_NETWORK)
-    assert found.fault is not None and "api.osv.dev" in found.fault and audit.report("here", PINS, found) == 2
+    result = audit.read(PINS, *NO_NETWORK)
+    assert result.fault is not None and "api.osv.dev" in result.fault and audit.report("here", PINS, result) == 2
 
 
 @pytest.mark.parametrize(

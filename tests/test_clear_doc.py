@@ -13,9 +13,9 @@ def test_what_the_page_says_of_its_tables_is_so(workspace, tmp_path):
     adding.add_catalog(workspace, "csv", tmp_path / "films.csv")
     ingest.mine(workspace, "messages", tmp_path / "chats.jsonl")
     run.propose(workspace)
-    before = planning.plan(workspace)
-    assert (before.requests, before.safety_rows) == (5, 0)
-    assert before.lookups["title"].to_list() == ["The Salt Road", "Bergamot"]  # and not Ember Rally
+    plan = planning.plan(workspace)
+    assert (plan.requests, plan.safety_rows) == (5, 0)
+    assert plan.lookups["title"].to_list() == ["The Salt Road", "Bergamot"]  # and not Ember Rally
     adding.add_catalog(workspace, "parent-guide", tmp_path / "guide.csv")
     checks = [lookup.check(workspace, name, "gore") for name in ("The Salt Road (2016)", "Bergamot (2011)")]
     assert [(check.word, round(check.risk, 3)) for check in checks] == [("clear", 0.077), ("unknown", 0.333)]

@@ -38,13 +38,13 @@ def main() -> None:
     """Releases the world without and with its texts, and joins both with the dump."""
     with tempfile.TemporaryDirectory() as folder:
         ws, authors = _world(Path(folder))
-        bare = release(ws, "1.0.0", allow=["no-safety"], inject="all")
-        _report("", ws, bare.folder)
-        figure("linkage.combinations_below_k", _combinations(ws, authors, bare.folder), "of all", "0")
-        cost = bare.manifest["combinations"] or {}
+        without_texts = release(ws, "1.0.0", allow=["no-safety"], inject="all")
+        _report("", ws, without_texts.folder)
+        figure("linkage.combinations_below_k", _combinations(ws, authors, without_texts.folder), "of all", "0")
+        cost = without_texts.manifest["combinations"] or {}
         figure("linkage.labels_withheld", cost["withheld"] / cost["traits"], "of all", "told")
-        whole = release(ws, "2.0.0", allow=["no-safety", "reddit"], with_text=True, inject="all")
-        _report("control_", ws, whole.folder)
+        with_texts = release(ws, "2.0.0", allow=["no-safety", "reddit"], with_text=True, inject="all")
+        _report("control_", ws, with_texts.folder)
 
 
 def _world(folder: Path) -> tuple[Workspace, dict[str, str]]:

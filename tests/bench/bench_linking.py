@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def inspired(found: catalog.Finder, items: pl.DataFrame, folder: Path) -> None:
-    """INSPIRED against its own gold, and against a gold without the errors that a reader of all of it found."""
+    """INSPIRED against its own gold, and against a gold without the errors that a reader of the whole set found."""
     forms_of = {row["item"]: _forms(row["title"], row["aliases"]) for row in items.iter_rows(named=True)}
     original, without_faults = (False, (gold.TUNED, gold.REPORTED)), (True, (gold.REPORTED,))
     for name, (corrected, halves) in (("inspired", original), ("inspired_corrected", without_faults)):

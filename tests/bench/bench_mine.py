@@ -200,6 +200,6 @@ def duplicates() -> None:
     assert len(duplicates.similar(series)) == 1_000
     # the best of three each, in turns: imports and warming up count for neither
     seconds = [(cpu(lambda: duplicates.similar(series)), cpu(sketched)) for _ in range(3)]
-    ours, theirs = len(docs) / min(own for own, _ in seconds), len(part) / min(other for _, other in seconds)
+    ours, theirs = len(docs) / min(mine for mine, _ in seconds), len(part) / min(other for _, other in seconds)
     figure("mine.duplicates_per_cpu_second", ours, "docs", "none")
     figure("mine.duplicates_over_datasketch", ours / theirs, "ratio", ">= 20")

@@ -37,8 +37,8 @@ def carried(test: pl.DataFrame) -> list[str]:
     """The traits with enough test requests, and enough of them with a safe truth; prints each trait."""
     once = test.filter(condition="injected").unique("request", keep="first", maintain_order=True)
     by_trait = once.explode("traits").group_by("traits").agg(pl.len(), (pl.col("safe_truth").list.len() > 0).sum())
-    for trait, asked, answered in by_trait.sort("traits").iter_rows():
-        print(f"  {trait:<20} {asked:>5} test requests, {answered:>4} of them with a safe truth", flush=True)
+    for trait, requests, answered in by_trait.sort("traits").iter_rows():
+        print(f"  {trait:<20} {requests:>5} test requests, {answered:>4} of them with a safe truth", flush=True)
     return by_trait.filter(pl.col("len") >= SENSITIVE, pl.col("safe_truth") >= ANSWERED)["traits"].to_list()
 
 

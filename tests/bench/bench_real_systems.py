@@ -258,10 +258,10 @@ def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float,
     value = np.atleast_2d(value)
     applies = ~np.isnan(value[0])
     _, place = np.unique(groups[applies], return_inverse=True)
-    sizes, each = np.bincount(place), np.stack([np.bincount(place, row) for row in value[:, applies]])
+    sizes, by_seed = np.bincount(place), np.stack([np.bincount(place, row) for row in value[:, applies]])
     if not len(sizes):
         return np.nan, np.nan, np.nan, 0
-    sums = each.mean(axis=0)
+    sums = by_seed.mean(axis=0)
     mean = float(sums.sum() / sizes.sum())
     if share:
         low, high = mean_share(sums / sizes, sizes.astype(float))
@@ -269,7 +269,7 @@ def interval(value: Floats, groups: Floats, share: bool = False) -> tuple[float,
         picks = np.random.default_rng(0).integers(0, len(sizes), (DRAWS, len(sizes)))
         low, high = np.percentile(sums[picks].sum(1) / sizes[picks].sum(1), [2.5, 97.5])
     if len(value) > 1:
-        cell = over_seeds(mean + (each - mean * sizes) / sizes.mean())
+        cell = over_seeds(mean + (by_seed - mean * sizes) / sizes.mean())
         low, high = min(low, cell["low"] or 0.0), max(high, cell["high"] or 0.0)
     return mean, float(low), float(high), len(sizes)
 
@@ -283,9 +283,9 @@ def shown(world: World, every: Mapping[str, Values]) -> str:
             counts.append(f"{WORDS[name]} {int((~np.isnan(first[name][0, mask])).sum())}")
         text += [f"**{source}** (requests of {'; '.join(counts)})", "", _row("system", *WORDS.values())]
         text.append(_row("---", *["---"] * len(WORDS)))
-        for system, found in every.items():
+        for system, metrics in every.items():
             cells = [
-                _cell(*interval(found[name][:, mask], world.groups[mask], name in ("svr", "svr_upper", "unknown")))
+                _cell(*interval(metrics[name][:, mask], world.groups[mask], name in ("svr", "svr_upper", "unknown")))
                 for name in WORDS
             ]
             text.append(_row(system, *cells))
@@ -321,10 +321,10 @@ def met(world: World, systems: Systems) -> str:
     for (source, mask), (words, least, most) in product(_sources(world), TIMES):
         asked = [row for row, is_in in zip(world.table, mask, strict=True) if is_in and not row["traits"]]
         answers = [(row["conversation"], item) for row in asked for item in row["truth"]]
-        some = [(user, item) for user, item in answers if least <= often[item] <= most]
-        cells = [f"{len(some) / max(len(answers), 1):.2f}"]
+        counted = [(user, item) for user, item in answers if least <= often[item] <= most]
+        cells = [f"{len(counted) / max(len(answers), 1):.2f}"]
         for runs in systems.values():
-            hits = [item in lists[user] for lists, _ in runs for user, item in some]
+            hits = [item in lists[user] for lists, _ in runs for user, item in counted]
             cells.append(f"{np.mean(hits):.3f}" if hits else "-")
         text.append(_row(source, words, *cells))
     return "\n".join(text)

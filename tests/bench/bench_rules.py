@@ -26,10 +26,10 @@ MANY = 10_000
 def main() -> None:
     """CPU seconds for 10,000 conversations, after the cues are compiled."""
     sample = rules_score.demo("report").frame
-    many = pl.concat([sample] * (MANY // sample.height + 1)).head(MANY)
+    frame = pl.concat([sample] * (MANY // sample.height + 1)).head(MANY)
     rules.read("warm")
     start = time.process_time()
-    rules.propose(many, traits.load())
+    rules.propose(frame, traits.load())
     figure("rules.cpu_seconds_10k", time.process_time() - start, "s", "< 60")
     if folder := real_data("graded claims"):
         graded(folder)

@@ -51,13 +51,13 @@ def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
 
 
 def one(page: Any, said: dict[str, Said], found: Counts, seen: list[bool], before: str) -> str:
-    """Answers one conversation, from when it is drawn to when it is submitted; gives its text. `before`: the last text."""
+    """Answers one conversation, from its drawing to its submission; gives its text. `before`: the text of the last one."""
     text = f"[...document.querySelectorAll('{FIELDS}')].pop()?.innerText ?? ''"
     page.wait_for_function(f"(before) => ![before, ''].includes({text})", arg=before)
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)
-    shown = str(page.evaluate(text))
-    bare = _bare(shown.partition("\n")[2])  # the names of the marks follow the text
+    visible = str(page.evaluate(text))
+    bare = _bare(visible.partition("\n")[2])  # the names of the marks follow the text
     answer = next(answer for text, answer in said.items() if bare.startswith(text))
     page.evaluate("restart()")
     hand = Hand(page)
@@ -76,7 +76,7 @@ def one(page: Any, said: dict[str, Said], found: Counts, seen: list[bool], befor
     ):
         hand.press("Enter")
     found.setdefault(answer.kind, []).append((hand.actions, pixels))
-    return shown
+    return visible
 
 
 def _bare(text: str) -> str:
