@@ -14,7 +14,7 @@ ORDER = (
     *(("summary", "planning", "erasure", "diagnostics"), "api", "demo", "cli"),
 )
 RANK = {room: n for n, rooms in enumerate(ORDER) for room in ((rooms,) if isinstance(rooms, str) else rooms)}
-OF_TRAINING = {"core", "scoring", "training"}  # what training may import; nothing imports training
+OF_TRAINING = {"core", "scoring", "training"}  # packages that training may import; nothing imports training
 AT_THE_ROOT = 5  # files of saferec_builder/
 
 # modules without a test at their own path: another test covers them, since only there their effect is seen
@@ -37,7 +37,7 @@ ELSEWHERE = {
     "saferec_builder/scoring/list_entry_parser.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/scoring/titles_in_prose.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
-    "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
+    "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same bounds
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
     "annotation/connections.py": "tests/servers/test_review_contract.py",  # real servers
     "annotation/servers.py": "tests/servers/test_review_contract.py",  # real servers

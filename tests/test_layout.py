@@ -7,7 +7,7 @@ from tests.layers import ELSEWHERE, files, held_by, imports, mirrored, name_of, 
 
 WRITTEN = [str(path.relative_to(ROOT)) for path in files()]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
-ACROSS = {"flows", "servers", "bench"}  # what crosses packages, real servers, and the benchmarks
+ACROSS = {"flows", "servers", "bench"}  # tests across packages, of real servers, and benchmarks
 
 
 def test_no_test_imports_another() -> None:

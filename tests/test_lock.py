@@ -1,5 +1,5 @@
-"""Every pin of `make venv` has hashes and is the version of constraints.txt; a changed wheel is refused, another build
-of torch is taken: the real Makefile, against an index of tiny wheels on this machine."""
+"""Every pin of `make venv` has hashes and the version of constraints.txt; a changed wheel is refused, another build of
+torch is accepted: tested with the real Makefile and an index of tiny wheels on this machine."""
 
 import base64
 import hashlib

@@ -81,7 +81,7 @@ class World:
         self.oracle = violations.oracle([i for i, _, _ in self.films], self.slugs, codes)
 
     def asked(self, n: int) -> list[tuple[str, int, tuple[str, ...]]]:
-        """Different titles; one in twenty is spelt otherwise, one in twenty nobody knows, one in five is a year off."""
+        """Different titles; one in twenty is spelt differently, one in twenty is unknown, one in five is a year off."""
         people = [tuple(self.rng.sample(self.slugs, self.rng.randint(1, 3))) for _ in range(500)]
         queries = []
         for _, title, year in self.rng.sample(self.films, n):

@@ -51,7 +51,7 @@ def main(ws: Workspace, said: dict[str, Said], server: Server) -> None:
 
 
 def one(page: Any, said: dict[str, Said], found: Counts, seen: list[bool], before: str) -> str:
-    """Answers one conversation, from its drawing to its submission; gives its text. `before`: the text of the last one."""
+    """Answers one conversation, from its drawing to its submission; gives its text. `before`: that of the last one."""
     text = f"[...document.querySelectorAll('{FIELDS}')].pop()?.innerText ?? ''"
     page.wait_for_function(f"(before) => ![before, ''].includes({text})", arg=before)
     page.wait_for_load_state("networkidle")
