@@ -37,7 +37,7 @@ ELSEWHERE = {
     "saferec_builder/scoring/list_entry_parser.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/scoring/titles_in_prose.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
-    "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same bounds
+    "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
     "annotation/connections.py": "tests/servers/test_review_contract.py",  # real servers
     "annotation/servers.py": "tests/servers/test_review_contract.py",  # real servers
