@@ -45,7 +45,7 @@ POSTS = pl.Schema(
 _DELETED = ["[deleted]", "[removed]", "[deleted by user]", "[ removed by reddit ]"]
 _TIMES = (1_100_000_000, 4_000_000_000)  # Unix seconds in 2004 and 2096
 NO_DUMP = "no dump of Reddit"
-_SUBREDDIT_KEY = re.compile(rb'"subreddit"')  # in every post of a dump
+_SUBREDDIT_KEY, _BRACE = re.compile(rb'"subreddit"'), re.compile(rb"\{")  # both are in every post of a dump
 MOST_ODD = 100_000  # the most lines per file that are no JSON objects; reading stops at one more
 _BOTS = r"(?i)^automoderator$|[_-]bot$|^[a-z]+bot$"
 
@@ -120,10 +120,16 @@ def _matching(block: dumps.Block, needles: list[ahocorasick_rs.BytesAhoCorasick]
 
 
 def _first_object(block: dumps.Block, odd: list[int]) -> list[tuple[int, bytes]]:
-    """The first line that may be an object, with its number in the file; empty if there is none."""
-    others = np.setdiff1d(np.arange(block.ends.size), odd)
-    lines = zip((block.first + others).tolist(), block.lines(others), strict=True)
-    return next(([(number, line)] for number, line in lines if line.strip()), [])
+    """The first line with a brace that is not odd, with its number in the file; empty if there is none."""
+    skipped, start = set(odd), 0
+    while brace := _BRACE.search(block.data, start):
+        index = int(np.searchsorted(block.ends, brace.start()))
+        if index >= block.ends.size:
+            break
+        if index not in skipped:
+            return [(block.first + index, block.lines(np.array([index]))[0])]
+        start = int(block.ends[index]) + 1
+    return []
 
 
 def _no_subreddit(line: bytes) -> str:
