@@ -60,8 +60,7 @@ def pull(
 
     `keyed` holds what each of our keys asked, whatever the file says beside it (None: any task of ours is accepted);
     `old` are tasks whose sheets were handed out without a key. `guideline` is stamped if a file does not name its own;
-    `locate` (quotes.py) finds a quote in turns.
-    named: files that must be task sheets (None: all); any other file that is no sheet is skipped.
+    `locate` (quotes.py) finds a quote in turns; `named` files must be task sheets (None: all), others may be skipped.
     marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
     first: a row with exactly their words and turns means these spans, even if the same words stand elsewhere.
     departed: answers on traits from before they left the taxonomy: a repeat is no answer, and holds back no `*`.
