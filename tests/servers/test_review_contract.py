@@ -306,7 +306,7 @@ def test_guidelines_that_changed_are_shown(ws, tool, review, monkeypatch):
     review("push", *TWO)
     tool.answer("ann", says(YES))
     for client in (argilla_client, label_studio_client):
-        monkeypatch.setattr(client, "of_tool", lambda heading: "# Quite other guidelines")
+        monkeypatch.setattr(client, "page_for", lambda heading: "# Quite other guidelines")
     review("push", *TWO)
     (project,) = tool.projects("ann")
     assert "Quite other guidelines" in project.setup[1]
