@@ -336,7 +336,9 @@ def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
     try:
         text = read_plain(Path(path)).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except (OSError, UnicodeDecodeError) as fault:
-        raise TrainingError(f"{path}: cannot be read: {fault}") from None
+        problem = getattr(fault, "strerror", "it is not UTF-8")
+        advice = "expected JSON lines in UTF-8: save them so, or give another file"
+        raise TrainingError(f"{path}: cannot be read: {problem}: {advice}") from None
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue

@@ -228,3 +228,16 @@ def test_a_mark_of_the_byte_order_is_no_part_of_the_first_line(tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"id": "u7"}\r\n{"id": "u8"}\r\n')
     assert [row for _, row in data.jsonl(path)] == [{"id": "u7"}, {"id": "u8"}]
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"), [(None, "No such file"), ('{"id": "u7"}'.encode("utf-16"), "not UTF-8")]
+)
+def test_a_file_that_cannot_be_read_is_named_with_what_to_give(tmp_path, content, problem):
+    path = tmp_path / "mine.jsonl"
+    if content:
+        path.write_bytes(content)
+    with pytest.raises(
+        TrainingError, match=rf"jsonl: cannot be read: [^':]*{problem}[^:]*: expected JSON lines in UTF-8: s"
+    ):
+        list(data.jsonl(path))

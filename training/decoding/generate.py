@@ -80,7 +80,8 @@ def load(
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, SafetensorError) as fault:
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise TrainingError(
-            f"model {name}: cannot be loaded ({reason}): expected a model's folder, or its name on the Hub"
+            f"model {name}: cannot be loaded ({reason}): expected a model's folder, its name on the Hub, or"
+            " `tiny` to train a new one"
         ) from None
     if tokenizer.chat_template is None:
         raise TrainingError(f"model {name}: its tokenizer has no chat template: expected a chat (instruct) model")
