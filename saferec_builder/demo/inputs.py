@@ -24,8 +24,8 @@ NAMED = re.compile(r"\((?:19|20)\d\d\)")  # a recommender's turn that names an i
 def all_conversations(taxonomy: Taxonomy, generated: int) -> list[generate.Made]:
     """The hand-written conversations and `generated` more, divided among train, validation, test and unseen."""
     total = sum(generate.COUNTS.values())
-    counts = {bank: max(1, n * generated // total) for bank, n in generate.COUNTS.items()}
-    counts["train"] += max(0, generated - sum(counts.values()))  # the remainder of rounding
+    counts = {bank: n * generated // total for bank, n in generate.COUNTS.items()}
+    counts["train"] += generated - sum(counts.values())  # the remainder of rounding
     return [*written_conversations(), *generate.conversations(taxonomy, counts=counts)]
 
 
