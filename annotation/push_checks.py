@@ -25,7 +25,7 @@ class People:
 
 def check_texts(state: ReviewState) -> None:
     if state.texts.is_empty():
-        raise UsageError(f"{state.ws.root}: there is nothing to review: run `saferec-build mine` first")
+        raise UsageError(f"{state.ws.root}: there is nothing to review: run `saferec-build mine SOURCE PATH` first")
 
 
 def check_people(people: People, assignments: pl.DataFrame) -> None:

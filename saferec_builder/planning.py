@@ -254,7 +254,7 @@ def _no_clear_answer(forecast: _Forecast) -> str | None:
     if requests.is_empty():
         return None  # `_no_trait` says why
     if answers.is_empty():
-        command = "`saferec-build catalog add`"
+        command = "`saferec-build catalog add SOURCE PATH`"
         if (requests["source"] == "redial").any():  # its turns name films by its own ids
             command += ", of ReDial `saferec-build catalog add redial` with the files that were mined"
         return (

@@ -73,8 +73,8 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     own_server = (connections.server_folder(ws) / "server.json").exists()  # written by `review up`
     push = PUSH + (tools[0][0] if tools else "" if own_server else " --tool page")
     steps = {
-        "catalog_rows": "add items and warnings: `saferec-build catalog add`",
-        "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine`",
+        "catalog_rows": "add items and warnings: `saferec-build catalog add SOURCE PATH`",
+        "conversations": f"{_warnings(ws)}read conversations: `saferec-build mine SOURCE PATH`",
         "readings": "look for sensitivities: `saferec-build propose`",
         "assignments": f"hand out review tasks: `{push} {PEOPLE}`",
         "reviews": f"collect the answers: {collect}",

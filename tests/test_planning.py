@@ -114,7 +114,7 @@ def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):
     mined = world.conversations(*requests)
     store.append(workspace, tables.CONVERSATIONS, mined.with_columns(source=pl.lit("redial")))
     assert (
-        "(`saferec-build catalog add`, of ReDial `saferec-build catalog add redial` with"
+        "(`saferec-build catalog add SOURCE PATH`, of ReDial `saferec-build catalog add redial` with"
         in sr.plan(workspace).shortfalls[1]
     )
 

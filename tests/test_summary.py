@@ -47,8 +47,8 @@ LINE = ("catalog_rows", "conversations", "readings", "assignments", "reviews", "
 @pytest.mark.parametrize(
     ("there", "names"),
     [
-        (0, "catalog add"),
-        (1, "mine"),
+        (0, "catalog add SOURCE PATH"),
+        (1, "mine SOURCE PATH"),
         (2, "propose"),
         (3, "review push --tool page --reviewer NAME --reviewer NAME"),  # Label Studio's server is not up yet
         (4, "review pull --tool files FOLDER"),
@@ -67,7 +67,7 @@ def test_without_warnings_the_step_to_conversations_says_what_is_missing(workspa
     fill(workspace, LINE[:1])
     assert summary.next_step(workspace).startswith("add warnings, without which nothing is unsafe or clear")
     store.append(workspace, tables.WARNINGS, rows(tables.WARNINGS, 1))
-    assert summary.next_step(workspace) == "read conversations: `saferec-build mine`"
+    assert summary.next_step(workspace) == "read conversations: `saferec-build mine SOURCE PATH`"
 
 
 def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(workspace: store.Workspace) -> None:

@@ -110,7 +110,7 @@ def screen(
     items, links = merging.merge(workspace.read(ws, tables.CATALOG_ROWS))
     if items.is_empty():
         raise SourceError(
-            "the catalog is empty, so every title would be unknown: run `saferec-build catalog add` first"
+            "the catalog is empty, so every title would be unknown: run `saferec-build catalog add SOURCE PATH` first"
         )
     warnings, conversations = (workspace.read(ws, table) for table in (tables.WARNINGS, tables.CONVERSATIONS))
     judged = known_works.judged(items, links, warnings, ws.taxonomy, ws.config.rule, conversations)
