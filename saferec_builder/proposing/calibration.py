@@ -63,9 +63,12 @@ class Evidence(TypedDict):
     iou: float
 
 
-class Figures(TypedDict):
+@dataclass(frozen=True)
+class Figures:
+    """read: subjects with a known truth; open: claims that nobody judged; ece: expected calibration error."""
+
     read: int
-    open: int  # claims that nobody judged
+    open: int
     all: Rates
     recall_of: dict[str, float]  # form -> recall
     traits: dict[str, Rates]
@@ -92,16 +95,16 @@ def score(claims: Sequence[Row], read: Collection[str], truth: Truth) -> Figures
     wanted = Counter(trait for _, trait in expected)
     slugs = sorted(set(wanted) | set(counts["claimed"]))
     forms = {form: [u for u, f in expected.items() if f == form] for form in ("explicit", "implicit")}
-    return {
-        "read": len(read),
-        "open": len(claims) - len(judged),
-        "all": rates(len(right), len(judged), len(expected)),
-        "recall_of": {form: len(hits & set(units)) / len(units) for form, units in forms.items() if units},
-        "traits": {slug: rates(counts["right"][slug], counts["claimed"][slug], wanted[slug]) for slug in slugs},
-        "ece": ece(*pairs(judged, truth)),
-        "reliability": reliability(*pairs(judged, truth)),
-        "evidence": evidence(right, truth),
-    }
+    return Figures(
+        read=len(read),
+        open=len(claims) - len(judged),
+        all=rates(len(right), len(judged), len(expected)),
+        recall_of={form: len(hits & set(units)) / len(units) for form, units in forms.items() if units},
+        traits={slug: rates(counts["right"][slug], counts["claimed"][slug], wanted[slug]) for slug in slugs},
+        ece=ece(*pairs(judged, truth)),
+        reliability=reliability(*pairs(judged, truth)),
+        evidence=evidence(right, truth),
+    )
 
 
 def pairs(judged: Sequence[Row], truth: Truth) -> tuple[Floats, Floats]:

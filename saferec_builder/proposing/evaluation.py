@@ -17,7 +17,7 @@ from saferec_builder.proposing import (
     proposers,
     runner,
 )
-from saferec_builder.proposing.calibration import Bin, Evidence, Rates, Row, Truth
+from saferec_builder.proposing.calibration import Row, Truth
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -44,19 +44,11 @@ class Deletion:
 
 
 @dataclass(frozen=True)
-class Score:
-    """The scores of a proposer. read: subjects with a known truth; open: claims that nobody judged; ece: expected
-    calibration error; the others are before and after an isotonic fit, on held-out claims of traits with 50 judged."""
+class Score(calibration.Figures):
+    """The scores of a proposer. The last two ece are before and after an isotonic fit, on held-out claims of traits
+    with 50 judged."""
 
     proposer: str
-    read: int
-    open: int
-    all: Rates
-    recall_of: dict[str, float]  # form -> recall
-    traits: dict[str, Rates]
-    ece: float | None
-    reliability: list[Bin]
-    evidence: Evidence | None
     ece_of_traits_with_50: float | None
     ece_calibrated: float | None
     deletion: Deletion | None = None
@@ -100,7 +92,7 @@ def score(
     raw_ece, calibrated_ece = calibration.held_out_ece(judged, reference)
     result = Score(
         proposer=step.name,
-        **calibration.score(claims, read, reference),
+        **vars(calibration.score(claims, read, reference)),
         ece_of_traits_with_50=raw_ece,
         ece_calibrated=calibrated_ece,
         recall_is=RECALL_OF_LABELS if truth is ground_truth.labels and reference.present else None,

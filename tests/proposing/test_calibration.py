@@ -18,7 +18,7 @@ def row(subject: str, trait: str, confidence: float = 0.9, *spans: tuple[int, in
 def test_right_wrong_missed_and_open() -> None:
     truth = Truth({("a", "gore"): "explicit", ("b", "gore"): "implicit", ("z", "gore"): None}, {("c", "gore")}, {"a"})
     claims = [row("a", "gore"), row("a", "needles"), row("c", "gore"), row("b", "needles")]
-    scores = calibration.score(claims, {"a", "b", "c"}, truth)
+    scores = vars(calibration.score(claims, {"a", "b", "c"}, truth))
     # judged: a gore right, a needles wrong (a was read whole), c gore wrong; b needles is unknown; z was not read
     assert scores["all"] == {"precision": 1 / 3, "recall": 1 / 2, "f1": 0.4, "right": 1, "claimed": 3, "wanted": 2}
     assert (scores["open"], scores["recall_of"]) == (1, {"explicit": 1.0, "implicit": 0.0})
