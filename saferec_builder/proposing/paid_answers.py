@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import polars as pl
-
 from saferec_builder.llm import Reply
 from saferec_builder.llm.client import checked
 from saferec_builder.llm.requests_and_replies import read_body
@@ -54,11 +52,3 @@ def attempts(request: str, *, all_of_them: bool) -> list[str]:
 
 def is_usable(body: str, check: Check) -> bool:
     return checked(read_body("", "", body), check).error is None
-
-
-def paid_requests(replies: pl.DataFrame, check: Check, *, retries: bool) -> set[str]:
-    """The requests in these rows of tables.REPLIES that a run would not pay for again."""
-    if not retries:
-        return set(replies["request"])
-    rows = replies.select("request", "body").iter_rows()
-    return {name.split("-")[0] for name, body in rows if name.endswith(f"-{ATTEMPTS}") or is_usable(body, check)}

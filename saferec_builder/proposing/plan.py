@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from saferec_builder.llm import Budget
 from saferec_builder.llm.pricing import Habit
-from saferec_builder.proposing import jobs, open_batches, paid_answers
+from saferec_builder.proposing import jobs, open_batches
 from saferec_builder.proposing.corpus import Corpus
 from saferec_builder.proposing.jobs import Job
 from saferec_builder.proposing.proposers import Step
@@ -52,7 +52,7 @@ def dry_run(plan: Plan) -> list[Job]:
     for job in planned_jobs:
         _estimate(job)
         job.dropped.update(reason.split(":")[0] for _, reason, _ in job.unreadable)
-        job.dropped["dry run"] = len(job.todo)
+        job.dropped["not read in a dry run"] = len(job.todo)
     return planned_jobs
 
 
@@ -68,22 +68,22 @@ def _estimate(job: Job) -> None:
     if job.step.server is None:
         return
     price, habit = job.step.price, job.budget.habit
-    replies = workspace.read(job.ws, tables.REPLIES)
-    paid = paid_answers.paid_requests(replies, job.off_schema, retries=job.step.retries_failed)
     in_batches = int(open_batches.of_server(job.ws, job.server)["requests"].sum())
     if in_batches:
         job.figures["in_open_batches"] = in_batches
     noted = {name: n for n, name in enumerate(workspace.read(job.ws, tables.REQUESTS)["request"])} if in_batches else {}
-    unpaid: list[tuple[int, int]] = []  # when it was noted (-1: never), tokens
-    for body in job.bodies():
-        request = job.server.name(body)
-        if request in paid:
-            job.figures["already_paid"] += 1
-        else:
-            paid.add(request)
-            unpaid.append((noted.get(request, -1), round(len(job.server.payload(body)) / habit.bytes_per_token)))
+    by_request: dict[str, tuple[int, int]] = {}  # when it was noted (-1: never), tokens
+    with workspace.keyed(job.ws, tables.REPLIES) as replies:
+        paid_answers = job.paid_answers(replies)
+        for body in job.bodies():
+            request = job.server.name(body)
+            if request in by_request or paid_answers.get(request) is not None:
+                job.figures["already_paid"] += 1
+            else:
+                tokens = round(len(job.server.payload(body)) / habit.bytes_per_token)
+                by_request[request] = (noted.get(request, -1), tokens)
     # the open batches hold what was noted last; requests that other batches left unanswered were noted earlier
-    unpaid.sort()
+    unpaid = sorted(by_request.values())
     to_send = unpaid[: len(unpaid) - min(in_batches, sum(n >= 0 for n, _ in unpaid))]
     job.figures["requests"] = len(to_send)
     job.figures["estimated_tokens_in"] = sum(tokens for _, tokens in to_send)

@@ -13,7 +13,7 @@ from tests.worlds.model_replies import answer, price
 def test_a_dry_run_tells_requests_tokens_and_price(ask: Any, workspace: store.Workspace, stub: Stub) -> None:
     price(workspace, "small")
     plan = ask("--proposer", "openai:small", "--dry-run").json
-    assert (plan["requests"], plan["dropped"], stub.asked) == (3, {"dry run": 3}, [])
+    assert (plan["requests"], plan["dropped"], stub.asked) == (3, {"not read in a dry run": 3}, [])
     expected = (plan["estimated_tokens_in"] * 10 + plan["estimated_tokens_out"] * 100) / 1e6
     assert plan["estimated_usd"] == pytest.approx(expected, abs=1e-4) and plan["estimated_tokens_in"] > 3_000
 
