@@ -4,11 +4,13 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from urllib.parse import urlsplit
 
 import polars as pl
 
 from saferec_builder import llm
+from saferec_builder.core.counts import many
 from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
@@ -28,6 +30,7 @@ class Step:
     server: llm.Server | None = None
     price: llm.Price | None = None
     named: str = ""  # its section of saferec.toml, [propose.models.NAMED]
+    hint: str = ""  # names a similar section, where saferec.toml has none of that name
     key_env: str = ""  # the environment variable with its key
     version: str = ""  # of `learned`: depends on what it learned from
     find: Find | None = None  # of `learned`: the function that reads
@@ -115,7 +118,9 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
         price = price.times(options.batch_factor) if way == "batch" else price
     if server.key == "unused" and not server.is_loopback:
         server = replace(server, key="")  # `consent` says which variable is missing
-    return Step(way, server, price, name, model.key_env)
+    close = get_close_matches(name, [] if name in options.models else options.models, 1)
+    hint = f" (there is no [propose.models.{name}]: did you mean {way}:{close[0]}?)" if close else ""
+    return Step(way, server, price, name, hint, model.key_env)
 
 
 def _sampling(options: config.Proposer, model: config.Model) -> llm.Sampling:
@@ -161,15 +166,15 @@ def consent(chosen: list[Step], allowed: bool, rows: int, noun: str, fields: str
     remote = [(step, step.server) for step in chosen if step.server and not step.server.is_loopback]
     if not remote or not rows:
         return
-    hosts = ", ".join(dict.fromkeys(server.host for _, server in remote))
+    hosts = ", ".join(dict.fromkeys(server.host + step.hint for step, server in remote))
     if not allowed:
         raise UsageError(
-            f"{hosts} is not this machine: {rows:,} {noun} ({fields}) would be sent to it; "
+            f"{hosts} is not this machine: {many(rows, noun[:-1], noun)} ({fields}) would be sent to it; "
             "allow it with --allow-remote, or [propose] allow_remote = true in saferec.toml"
         )
     for step, server in remote:
         if not server.key:
             raise UsageError(
-                f"{server.host} wants a key: set the environment variable {step.key_env}, "
+                f"{server.host}{step.hint} wants a key: set the environment variable {step.key_env}, "
                 f"or name another one: key_env in [propose.models.{step.named}]"
             )

@@ -130,7 +130,7 @@ def test_a_dry_run_sends_and_writes_nothing(ask: Any, workspace: store.Workspace
     fill(workspace, *TEXTS, TEXTS[0])
     files = sorted(p for p in workspace.root.rglob("*") if p.is_file())
     plan = ask("--dry-run", "--json", "--base-url", "https://models.example/v1").json  # needs no consent, no key
-    assert (plan["in"], plan["added"], plan["dropped"]) == (4, 0, {"dry run": 4})
+    assert (plan["in"], plan["added"], plan["dropped"]) == (4, 0, {"not read in a dry run": 4})
     assert (plan["requests"], plan["already_paid"]) == (3, 1)  # the fourth text is the first again
     assert 3 * 1_500 < plan["estimated_tokens_in"] < 3 * 4_000  # about 10 kB each, at four bytes a token
     created = [p for p in workspace.root.rglob("*") if p.is_file() and p not in files]
@@ -159,6 +159,9 @@ def test_a_remote_host_without_a_key_is_not_asked(cli: Cli, workspace: store.Wor
     toml.write_text(toml.read_text() + '[propose.models.mine]\nkey_env = "MY_KEY"\n')
     result = cli("propose", "-C", workspace.root, "--proposer", "openai:mine", "--allow-remote")
     assert result.code == 1 and "MY_KEY" in result.err and "[propose.models.mine]" in result.err
+    for allowed in ((), ("--allow-remote",)):  # a misspelt section would be a model of OpenAI
+        result = cli("propose", "-C", workspace.root, "--proposer", "openai:mines", *allowed)
+        assert result.code == 1 and "did you mean openai:mine?" in result.err
 
 
 def test_the_key_is_never_shown(ask: Any, workspace: store.Workspace, stub: Stub, monkeypatch) -> None:
