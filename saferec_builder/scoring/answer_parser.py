@@ -28,7 +28,7 @@ from saferec_builder.scoring.list_entry_parser import (
     finder,
     year_in,
 )
-from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed
+from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed, recommended
 from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
@@ -92,11 +92,17 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
             return Answer((), "key twice")
         entries = []
     if not entries:
-        positions = listed(lines, look)
-        # bullets may be reasons under plain titles: the reading that names items counts
-        in_prose = [] if has_titles(positions) else unlisted(lines, look)
-        entries = in_prose if has_titles(in_prose) or not positions else positions
+        remaining = recommended(lines)
+        entries = _of_lines(remaining, look) if len(remaining) < len(lines) else []
+        entries = entries if has_titles(entries) else _of_lines(lines, look)
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
+
+
+def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
+    positions = listed(lines, look)
+    # bullets may be reasons under plain titles: the reading that names items counts
+    in_prose = [] if has_titles(positions) else unlisted(lines, look)
+    return in_prose if has_titles(in_prose) or not positions else positions
 
 
 def tidied(text: str) -> str:
@@ -164,7 +170,7 @@ def _json(text: str, look: Look) -> list[Entry]:
 def _is_aside(text: str, start: int) -> bool:
     """Whether the words before JSON say that it is not the answer: `You liked: ["Heat (1995)"]`."""
     label = re.sub(r"```\w*\s*\Z", "", text[:start]).rstrip().rpartition("\n")[2]
-    return label.endswith(":") and left_out(label)
+    return label.endswith(":") and bool(left_out(label))
 
 
 def _title_list(value: JsonValue, look: Look, depth: int = 0) -> list[JsonValue]:

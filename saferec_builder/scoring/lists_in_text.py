@@ -30,16 +30,17 @@ _MARKER = re.compile(
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
 _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
-_OBJECT = r"(?:\s+(?:these|those|them|the following|for now|films|movies|titles|games))*"
-# headings of lists that are not recommended: "Avoid:", "Films to skip:", "I would not recommend these:", "You liked:";
-# but "Films that avoid gore:" is recommended
+_OBJECT = r"(?:\s+(?:these|those|them|the following|for now|for you|list|films|movies|titles|games))*"
+# headings of lists that are not recommended: "Avoid:", "Films to skip (gore):", "I would not recommend these:", "You
+# liked:"; but "Films that avoid gore:" is recommended, and "Skip if ..." a note on one film
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
-_ADVERBS = r"(?:(?:to|you should|you may want to|better|also|i(?:['’]d| would))\s+)*"
+_ADVERBS = r"(?:(?:to|you should|you may want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
+_WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
-    rf"{_SUBJECT}{_ADVERBS}(?:avoid|skip|stay away from|steer clear of|leave out){_OBJECT}"
-    rf"|{_SUBJECT}(?:i\s+)?(?:(?:would|do|can) ?not|\w+n['’]t|not) (?:recommend|recommended|suggest){_OBJECT}"
-    rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?:liked|enjoyed|seen|watched)"
-    r"|left out|excluded",
+    rf"(?:{_SUBJECT}{_ADVERBS}(?:avoid|skip|stay away from|steer clear of|leave out){_OBJECT}"
+    rf"|{_SUBJECT}(?:i\s+)?(?:(?:would|do|can) ?not|\w+n['’]t|not) (?:recommend|recommended|suggest|watch){_OBJECT}"
+    rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+)?(?:left out|excluded)){_WHY}"
+    rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?P<user>liked|enjoyed|seen|watched)",
     re.I,
 )
 
@@ -58,37 +59,50 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
     ones: of the first of these readings that names items. Deeper lines are reasons and are skipped, so bullets precede
     numbers that stand beneath them."""
     pieces = [piece for line in lines for part in _bulleted_inline(line) for piece in _numbered_inline(part)]
-    recommended = _without_rejected(pieces)
-    if len(recommended) < len(pieces) and has_titles(entries := _entries_in(recommended, look)):
-        return entries
     return _entries_in(pieces, look)
 
 
-def left_out(heading: str) -> bool:
-    """Whether a heading says that the list beneath it is not recommended."""
-    return bool(_NOT_RECOMMENDED.fullmatch(clean(marked(HEADING.sub("", heading[:POSITION])))))
+def left_out(heading: str) -> re.Match[str] | None:
+    """The match of a heading that says that the list beneath it is not recommended."""
+    text = re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _MARKER.sub("", heading[:POSITION], count=1))
+    return _NOT_RECOMMENDED.fullmatch(text)
 
 
-def _without_rejected(lines: Sequence[str]) -> list[str]:
-    """The lines without the lists that are not recommended by their headings."""
-    remaining, rejected, list_mark = list[str](), False, None
+def recommended(lines: Sequence[str]) -> list[str]:
+    """The lines without lists whose headings say that they are not recommended, and without lines like "Avoid: Saw"."""
+    remaining = list[str]()
+    heading_indent: int | None = None
+    first: tuple[int, str] | None = None  # indent and mark of the list beneath the heading
     for line in lines:
-        if not _is_marked(line):
-            is_heading = _style(line) or line.rstrip(" *_").endswith(":")
-            rejected, list_mark = bool(is_heading and left_out(line)), None
-        elif rejected:  # a list ends where one with other marks begins: "2. Heat" after "- the last scene"
-            mark = (len(line) - len(line.lstrip()), BULLET.match(line) is None)
-            list_mark = list_mark or mark
-            rejected = mark == list_mark or mark[0] > list_mark[0]
-        if not rejected:
+        indent, mark = len(line) - len(line.lstrip()), _mark(line)
+        if first is None and mark and heading_indent is not None and indent >= heading_indent:
+            first = indent, mark
+        # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
+        if first and ((indent, mark) == first or indent > first[0]):
+            continue
+        is_heading = _heads_rejected(line, mark)
+        heading_indent = indent if is_heading else None
+        first = (indent, "-" if mark == "1" else "none") if is_heading and mark in ("1", "-") else None
+        label, _, rest = line.partition(":")
+        is_label = rest and not re.search(r"[.!?;]\s+\w", rest) and (of := left_out(label)) and not of["user"]
+        if not is_heading and not is_label:
             remaining.append(line)
     return remaining
 
 
-def _is_marked(line: str) -> bool:
-    """Whether a line begins with a bullet or a number."""
+def _heads_rejected(line: str, mark: str) -> bool:
+    """Whether a line is a heading of what is not recommended; a sentence, such as a note on one film, is none."""
+    if not (heading := left_out(line)) or line.rstrip(" *_").endswith(":"):
+        return bool(heading)
+    return not heading["cause"] and bool(mark or _style(line) or not heading["why"])
+
+
+def _mark(line: str) -> str:
+    """ "-" for a line that begins with a bullet, "1" with a number, "#1" for a numbered heading, else ""."""
     number = _MARKER.match(line)
-    return BULLET.match(line) is not None or (number is not None and bool(number[2] or number[3]))
+    if BULLET.match(line) or not number or not (number[2] or number[3]):
+        return "-" if BULLET.match(line) else ""
+    return "#1" if "#" in number[0] else "1"
 
 
 def _entries_in(lines: Sequence[str], look: Look) -> list[Entry]:

@@ -1,9 +1,14 @@
 """Which lines of an answer are its list, when other lines are marked up like a list."""
 
+import tomllib
+
 import pytest
 
 from saferec_builder.core import titles
 from saferec_builder.scoring.answer_parser import finder, parse
+from tests import DATA
+
+WRITTEN = tomllib.loads((DATA / "answers.toml").read_text(encoding="utf-8"))
 
 FILMS = {"saw": ("Saw", 2004), "hostel": ("Hostel", 2005), "alien": ("Alien", 1979), "heat": ("Heat", 1995)}
 FILMS |= {"romance": ("Romance", 1999), "western": ("Western", 1997), "titanic": ("Titanic", 1997)}
@@ -208,3 +213,13 @@ def test_a_note_below_a_title_does_not_end_the_list():
     """The note names scenes to skip, and the list goes on after them."""
     lines = [f"{n}. **{film}**\n   Scenes to skip:\n   - the drowning" for n, film in enumerate(FILMS, 1)]
     assert ids("\n".join(lines)) == ["titanic", "heat"]
+
+
+@pytest.mark.parametrize("text", WRITTEN["warned_of"])
+def test_films_under_a_warning_take_no_rank(text):
+    assert ids(text) == ["titanic", "heat"]
+
+
+@pytest.mark.parametrize("text", WRITTEN["spoken_of"])
+def test_words_of_a_warning_that_head_no_list_cost_no_film_its_rank(text):
+    assert {"titanic", "heat"} <= {*ids(text)}
