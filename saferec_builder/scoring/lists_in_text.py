@@ -218,14 +218,15 @@ def _bulleted(lines: Sequence[str]) -> list[_Position]:
 
 
 def _top_level(positions: Sequence[_Position], look: Look) -> list[Entry]:
-    """Entries of the positions that are indented no deeper than the first."""
-    texts, last = [], 0
-    for _, indent, number, text in positions:
+    """Entries of the positions that are indented no deeper than the first, without headings ("- For you:")."""
+    texts, last, lines = [], 0, {position.line for position in positions}
+    for line, indent, number, text in positions:
         # a nested list starts at one again; in a text that lost its first indent, the numbers go on
         deeper = indent > positions[0].indent + 1 and not (number and number == last + 1)
-        if not deeper and clean(marked(text)):
+        if not deeper and (name := clean(marked(text))):
             last = number
-            texts.append(text.strip())
+            is_heading = text.rstrip(" *_").endswith(":") and line + 1 in lines and not GROUP.search(text)
+            texts += [] if is_heading and not look(name) else [text.strip()]
     return [entry for text in texts for entry in _entries_of(text, look)]
 
 

@@ -209,6 +209,15 @@ def test_a_heading_that_speaks_of_what_is_left_out_heads_a_list_all_the_same(hea
     assert ids(f"{heading}\n- Titanic (1997)\n\nAnd:\n- Heat (1995)") == ["titanic", "heat"]
 
 
+@pytest.mark.parametrize("heading", ["For you:", "**Crime:**", "Two of my *favourites*:"])
+@pytest.mark.parametrize("mark", ["-", "1."])
+def test_a_heading_marked_like_its_list_takes_no_rank(heading, mark):
+    assert ids(f"{mark} {heading}\n{mark} Titanic (1997)\n{mark} Heat (1995)") == ["titanic", "heat"]
+    # a title may end in a colon: what is known or has a year, and what a description follows
+    titles_ = "- Titanic:\n- Zed (1990):\n- Zed:\n  A story of two.\n- Heat (1995)"
+    assert ids(titles_) == ["titanic", None, None, "heat"]
+
+
 def test_a_note_below_a_title_does_not_end_the_list():
     """The note names scenes to skip, and the list goes on after them."""
     lines = [f"{n}. **{film}**\n   Scenes to skip:\n   - the drowning" for n, film in enumerate(FILMS, 1)]
