@@ -205,15 +205,15 @@ def find(
 
 
 def likeliest(index: Index, title: str, match: Match, among: Company = Company()) -> Match:
-    """The likeliest of the works that share a title without a year; `match` if the index lacks a work. An exact match
-    keeps its item.
+    """The likeliest of the works that share a title without a year; the item of `match` if the index lacks a work, or
+    if it is exact.
 
     exact: it is unlikely that the catalogue lacks the work that is meant, and one of the likely works has the title's
     article ("Heat" is not "The Heat").
     """
     items = (match.item,) if match.item else match.candidates
     if not all(item in index.works for item in items):
-        return match
+        return match._replace(exact=match.exact and not _has_other_articles(index, title))
     if match.exact:
         return match._replace(exact=_same_article(index, title, items))
     p, p_none = undated.chances(title, len(normal(title).split()), [index.works[item] for item in items], among)
@@ -231,6 +231,14 @@ def _same_article(index: Index, title: str, items: Iterable[str]) -> bool:
     form = normal(title)
     names = [name for item in items for name in index.works[item].names if normal(name) == form]
     return not names or any(_article(name) == _article(title) for name in names)
+
+
+def _has_other_articles(index: Index, title: str) -> bool:
+    """Whether the sources of an index spell a title with other articles, and none with its own."""
+    article, words = _article(title), spoken(title.lower())
+    rest = words[len(article) :].strip()
+    spelt = [a for a in ("", "the", "a", "an") if {f"{a} {rest}".strip(), f"{rest}, {a}"} & index.spelt.keys()]
+    return bool(spelt) and article not in spelt
 
 
 def _article(title: str) -> str:

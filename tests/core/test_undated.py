@@ -53,6 +53,9 @@ def test_a_title_with_another_article_is_not_surely_the_work(work):
     matches = {title: titles.find(shelf, title, None, kind) for title in ("Heat", "A Heat", "The Heat", "Heat, The")}
     assert {match.item for match in matches.values()} == {"h"}
     assert [title for title, match in matches.items() if match.exact] == ["The Heat", "Heat, The"]
+    shelf.works = {}  # without facts about works, a film that has a year is never sure
+    exact_titles = [title for title in matches if titles.find(shelf, title, None, kind).exact]
+    assert exact_titles == ([] if work else ["The Heat", "Heat, The"])
     shelf = titles.index([("p", "Postman, The (Postino, Il)", work and work.year, kind, ())])
     shelf.works = {"p": work or _work(None, 0.0, name="Postman, The (Postino, Il)")}
     exact = [titles.find(shelf, title, None, kind).exact for title in ("Il Postino", "Postman", "The Postman")]
