@@ -32,8 +32,6 @@ MERGES = pl.Schema(dict.fromkeys(("row", "item", "by", "other", "title", "other_
 _TEXTS = pl.List(pl.String)
 _REF = pl.concat_str("source", pl.lit(":"), "source_id")
 _TITLE_BREAK = re.compile(r":| [-–—] ")
-
-
 Key = TypeVar("Key")
 
 
@@ -80,7 +78,8 @@ class _ItemDraft(ItemRow):
 
 @dataclass
 class _Groups:
-    """Rows that share a key, as they merge: a forest, the IMDb ids of each tree, why pairs were joined or refused."""
+    """Rows that share a key, in the order of their refs, so that the order of adding them decides nothing; and how they
+    merge: a forest, the IMDb ids of each tree, why pairs were joined or refused."""
 
     rows: Sequence[Row]
     parent: list[int] = field(init=False)
@@ -112,9 +111,9 @@ class _Groups:
         self.joined.append((b, a, reason))
 
     def members(self) -> list[list[int]]:
-        """Row numbers per item, both in order of first appearance."""
+        """Row numbers per item, both in the order in which the rows were added."""
         members: dict[int, list[int]] = {}
-        for n in range(len(self.rows)):
+        for n in sorted(range(len(self.rows)), key=lambda n: self.rows[n]["n"]):
             members.setdefault(self.root(n), []).append(n)
         return list(members.values())
 
@@ -176,10 +175,12 @@ def merges(rows: pl.DataFrame) -> pl.DataFrame:
     """
     groups = _grouped(_keyed(rows), _refs_ruled(rows, "joined"))
     item_ids = {n: _item_id(groups.rows[members[0]]) for members in groups.members() for n in members}
-    numbers = [(b, item_ids[b], reason, a) for b, a, reason in groups.joined]
-    numbers += [(b, item_ids[b], ID_CONFLICT, a) for b, a, _ in groups.refused if item_ids[a] != item_ids[b]]
-    pairs = [(groups.rows[b], name, reason, groups.rows[a]) for b, name, reason, a in numbers]
-    merged = [(a["ref"], name, reason, b["ref"], titles.dated(a), titles.dated(b)) for a, name, reason, b in pairs]
+    refused = [(b, a, ID_CONFLICT) for b, a, _ in groups.refused if item_ids[a] != item_ids[b]]
+    merged = []
+    for *pair, reason in [*groups.joined, *refused]:
+        n, other = sorted(pair, key=lambda n: -groups.rows[n]["n"])  # the row that was added later, and the other
+        a, b = groups.rows[n], groups.rows[other]
+        merged.append((a["ref"], item_ids[n], reason, b["ref"], titles.dated(a), titles.dated(b)))
     return pl.DataFrame(merged, schema=MERGES, orient="row")
 
 
@@ -225,7 +226,7 @@ def _keyed(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _grouped(keyed: pl.DataFrame, joined: Iterable[tuple[str, ...]]) -> _Groups:
-    rows = cast("list[Row]", keyed.filter(pl.col("touched")).to_dicts())
+    rows = cast("list[Row]", keyed.filter(pl.col("touched")).sort("ref").to_dicts())
     groups, numbers = _Groups(rows), {row["ref"]: n for n, row in enumerate(rows)}
     for first, second in joined:
         groups.join(numbers[first], numbers[second], BY_A_PERSON)

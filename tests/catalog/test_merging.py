@@ -91,6 +91,11 @@ def test_no_order_of_rows_or_ids_decides_which_rows_are_one_item():
     films = [("csv:a", "Emma", 1996, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:6"])]
     results = list(shelves(*films, ("ddd:c", "Emma", 1996, ["tmdb:5", "tmdb:6"])))
     assert [items == results[0] for items in results] == [True] * 12
+    # two rows have the ids of two films each
+    films = [("csv:a", "Alien", 2000, ["imdb:tt2", "imdb:tt3"]), ("csv:d", "Heat", 2000, ["imdb:tt1", "imdb:tt3"])]
+    films += [("movielens:b", "Heat", 2003, ["imdb:tt3"]), ("movielens:c", "Alien", 2003, ["imdb:tt2"])]
+    results = list(shelves(*films))
+    assert [items == results[0] for items in results] == [True] * 48
     # an id that two films share shows only that c is one of them: it joins neither
     films = [("csv:a", "Emma", 1995, ["imdb:tt1", "tmdb:5"]), ("csv:b", "Emma", 1997, ["imdb:tt2", "tmdb:5"])]
     expected = {frozenset((ref, refs[0])) for ref, _, _, refs in films} | {frozenset(["ddd:c"])}
