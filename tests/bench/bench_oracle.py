@@ -137,12 +137,13 @@ def make(folder: Path) -> None:
     rows = {"source": ["csv"] * ITEMS, "source_id": list(map(str, range(ITEMS))), "domain": ["film"] * ITEMS}
     rows |= {"title": [" ".join(rng.choices(words, k=3)) for _ in ids], "year": rng.choices(range(1930, 2025), k=ITEMS)}
     rows |= {"refs": [[i] for i in ids], "aliases": [[]] * ITEMS, "genres": [["drama"]] * ITEMS, "plot": [None] * ITEMS}
-    tables.CATALOG_ROWS.frame(rows).write_parquet(folder / "rows.parquet")
+    pl.DataFrame(rows, tables.CATALOG_ROWS.schema).write_parquet(folder / "rows.parquet")
     cols = {"warning": ids, "ref": ids, "topic": ["Is there blood/gore"] * ITEMS, "yes": [9] * ITEMS, "no": [1] * ITEMS}
-    constants = {"domain": None, "kind": "topic", "answer": None, "severity": None, "source": "csv", "url": None}
-    frame = pl.DataFrame(cols).with_columns(**{k: pl.lit(v) for k, v in constants.items()}, retrieved=pl.lit(None))
+    cols |= {"kind": ["topic"] * ITEMS, "source": ["csv"] * ITEMS}
     schema = tables.WARNINGS.schema
-    frame.select(schema.names()).cast(dict(schema)).write_parquet(folder / "warnings.parquet")
+    pl.DataFrame({name: cols.get(name, [None] * ITEMS) for name in schema}, schema).write_parquet(
+        folder / "warnings.parquet"
+    )
 
 
 def load(folder: Path) -> None:
