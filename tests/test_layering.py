@@ -1,8 +1,10 @@
 """Tests of the rules of the code: which package imports which, what is loaded when, how long a file may be."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -63,6 +65,17 @@ def test_nothing_heavy_is_loaded(program: str) -> None:
     assert (result.returncode, result.stdout.strip()) == (0, ""), result.stderr
 
 
+def test_a_plain_install_has_what_its_modules_load() -> None:
+    """`mine` loaded pyyaml, which only the extras bring: it ended in a traceback where none is installed."""
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    words = {word for text in needed for word in re.findall(r"[\w-]+", text.split(">")[0])}  # openai[aiohttp]: both
+    installed = {word.replace("-", "_") for word in words} | {"PIL", "pydantic_core"}  # of pillow and pydantic
+    installed |= {*sys.stdlib_module_names, *PACKAGES}
+    of_extras = {path for path in files() if room(name_of(path)) == "training"} | {ROOT / "annotation/page/app.py"}
+    for path in {*files()} - of_extras:
+        assert {name.split(".")[0] for name in loaded_with(path)} <= installed, path
+
+
 def test_every_module_can_be_imported_first() -> None:
     """No import cycle: whatever a program imports first, nothing that it needs is half initialized.
 
@@ -100,8 +113,6 @@ def test_no_file_outgrows_a_reader() -> None:
 
 
 def test_every_package_is_in_the_wheel() -> None:
-    import tomllib
-
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     packages = {".".join(p.parent.relative_to(ROOT).parts) for p in files() if p.name == "__init__.py"}
     assert listed == packages

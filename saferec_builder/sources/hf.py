@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
 
-import yaml
-
 from saferec_builder import sources
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.core.shapes import field_names
@@ -24,9 +22,9 @@ COLUMNS = ("messages", "id", "time", "user", "domain", "accepted", "seen")
 _ROLES = {"human": "user", "seeker": "user", "gpt": "assistant", "bot": "assistant", "recommender": "assistant"}
 _KINDS = dict.fromkeys((".json", ".jsonl", ".ndjson"), "json") | dict.fromkeys((".csv", ".tsv"), "csv")
 _KINDS |= {".parquet": "parquet", ".arrow": "arrow"}
-# what `datasets` raises for broken data; the last four for a broken header of a dataset card
+# what `datasets` raises for broken data; the last three, and YAMLError, for a broken header of a dataset card
 _FAULTS: tuple[type[Exception], ...] = (ValueError, OSError, KeyError, ImportError, StopIteration, OverflowError)
-_FAULTS += (yaml.YAMLError, TypeError, AttributeError, RecursionError)
+_FAULTS += (TypeError, AttributeError, RecursionError)
 _DEEP = 500  # brackets in a line, from which on its depth is tested: deep JSON would crash the library's reader
 
 
@@ -159,6 +157,8 @@ def _dataset_rows(name: str, split: str, columns: dict[str, str]) -> Iterator[Ro
 
 
 def _loaded_rows(datasets: ModuleType, name: str, split: str, columns: dict[str, str], cache: str) -> Iterator[Row]:
+    import yaml  # comes with `datasets`, and is no dependency of ours
+
     path = Path(name)
     if path.suffix in _KINDS and not path.is_dir():  # not a name on the Hub: it would be queried for a long time
         sources.existing(path)
@@ -176,7 +176,7 @@ def _loaded_rows(datasets: ModuleType, name: str, split: str, columns: dict[str,
             if path.is_dir():
                 _inside(path, datasets.load_dataset_builder(name, cache_dir=cache).config.data_files)
             dataset = datasets.load_dataset(name, split=split, cache_dir=cache)
-    except (*_FAULTS, datasets.exceptions.DatasetsError) as fault:
+    except (*_FAULTS, yaml.YAMLError, datasets.exceptions.DatasetsError) as fault:
         raise SourceError(f"mine hf {name}: datasets cannot open it: {_reason(fault)}") from None
     for ours, theirs in ({"messages": "messages"} | columns).items():
         if theirs not in dataset.column_names:
