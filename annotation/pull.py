@@ -14,7 +14,7 @@ from annotation.review_state import ReviewState, gather, open_units
 from annotation.tools import file_answers
 from annotation.tools.guidelines import guideline
 from annotation.tools.quotes import locate
-from annotation.tools.tasks_and_answers import SHEET, TASK, Pulled, Task, base_id, shown
+from annotation.tools.tasks_and_answers import SHEET, Pulled, base_id, shown
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -121,17 +121,18 @@ def of_files(state: ReviewState, paths: list[Path], named: Collection[Path] = ()
         old=unkeyed(state),
         named=named,
         marked=_marked_spans(state),
-        departed=_departed_answers(state),
+        listed=_former_traits(state),
     )
     _guard_unkeyed(state, pulled)
     return pulled
 
 
-def _departed_answers(state: ReviewState) -> set[tuple[Task, str, str]]:
-    """(task, trait, verdict) of the last answers on traits that have left the taxonomy."""
-    departed = state.reviews.filter(~pl.col("trait").is_in([*state.taxonomy.slugs, "*"]))
-    rows = tables.last(departed, *tables.UNIT, *review_history.WHO).select(*TASK, "trait", "verdict")
-    return {(Task(*row[: len(TASK)]), row[-2], row[-1]) for row in rows.iter_rows()}
+def _former_traits(state: ReviewState) -> dict[str, list[str]]:
+    """digest of a taxonomy -> those of its traits that have left since: pushes recorded them, or somebody answered."""
+    frames = workspace.read(state.ws, tables.ASKED), state.reviews
+    rows = pl.concat(frame.select("taxonomy", "trait") for frame in frames).unique()
+    left = rows.filter(~pl.col("trait").is_in([*state.taxonomy.slugs, "*"]))
+    return dict(left.group_by("taxonomy").agg("trait").iter_rows())
 
 
 def _marked_spans(state: ReviewState) -> file_answers.Marked:

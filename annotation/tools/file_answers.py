@@ -33,8 +33,8 @@ from saferec_builder.storage.schema import Span
 Keyed = Mapping[str, tuple[list[str], str, str]]  # key -> traits asked, guideline, taxonomy
 Locate = Callable[[str, Turns, Sequence[int]], Span | None]
 Marked = Mapping[tuple[str, str, str, str], list[list[Span]]]
-Departed = Collection[tuple[Task, str, str]]  # task, trait, verdict
-Context = tuple[Taxonomy, Departed]
+Listed = Mapping[str, Collection[str]]  # digest of a taxonomy -> its traits
+Context = tuple[Taxonomy, Collection[str]]  # the current one, and the traits of this one and of the row's
 Spans = Callable[[str, str], list[Span]]  # (quote cell, turn cell) -> spans, or Refused
 
 _SHOWN = re.compile(r"guideline ([0-9a-f]+), taxonomy ([0-9a-f]+)(?:, asked(.*))?")  # old files lack the last part
@@ -53,7 +53,7 @@ def pull(
     old: Collection[str] = frozenset(),
     named: Collection[Path] | None = None,
     marked: Marked | None = None,
-    departed: Departed = frozenset(),
+    listed: Listed | None = None,
 ) -> Pulled:
     """Returns every answer in the files, with quotes as spans of the text that was shown; the last row on a unit
     counts, and files of an earlier taxonomy come first, whatever their names.
@@ -63,13 +63,12 @@ def pull(
     `locate` (quotes.py) finds a quote in turns; `named` files must be task sheets (None: all), others may be skipped.
     marked: kind, subject, trait, reviewer (or `` for all) -> the spans that a sheet may have shown, the likeliest
     first: a row with exactly their words and turns means these spans, even if the same words stand elsewhere.
-    departed: answers on traits from before they left the taxonomy: a repeat is no answer, and holds back no `*`.
+    listed: the traits of former taxonomies: an answer to a sheet of theirs is kept, though it does not count now.
     A `*` waits until every other row of its task in the file is answered and accepted: a row that somebody left empty,
     deleted, or wrote in an unreadable way must not turn into `absent`. A trait that a person named in an earlier `*`
     (`before`) and leaves out of this one becomes absent, since a `*` does not fill in traits that have an answer.
     """
-    task_of, context = _task_finder(shown(assignments, texts), keyed, old), (taxonomy, departed)
-    spans_of = _span_reader(texts, locate, marked or {})
+    task_of, spans_of = _task_finder(shown(assignments, texts), keyed, old), _span_reader(texts, locate, marked or {})
     stamp = {"tool": "files", "guideline": guideline, "taxonomy": taxonomy.digest, "simulated": False, "time": None}
     pulled, past = Pulled(), {} if before is None else before
     sheets = [_sheet_rows(path, keyed, named, pulled.no_sheets) for path in paths]
@@ -77,11 +76,10 @@ def pull(
     for rows in sorted(sheets, key=lambda rows: not any(_is_outdated(line, taxonomy) for line in rows)):
         unfinished, traits = set[str](), _traits_by_task(rows)
         for line in rows:
-            if not line.fault and (task_of(line), line.trait, line.cell("verdict").lower()) in departed:
-                pulled.repeated += 1
-                continue
+            former = (listed or {}).get(_versions(line).get("taxonomy", ""), ())
+            context = (taxonomy, [*taxonomy.slugs, *former])
             try:
-                task = _task(line, task_of, taxonomy, unfinished)
+                task = _task(line, task_of, context[1], unfinished)
                 answers = (
                     _row_answers(line, task, partial(spans_of, task, line.trait), traits, past, context) if task else []
                 )
@@ -165,7 +163,9 @@ def _is_outdated(line: Line, taxonomy: Taxonomy) -> bool:
     return _versions(line).get("taxonomy", taxonomy.digest) != taxonomy.digest
 
 
-def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy, unfinished: set[str]) -> Task | None:
+def _task(
+    line: Line, task_of: Callable[[Line], Task | None], slugs: Collection[str], unfinished: set[str]
+) -> Task | None:
     """The task of an answered row; None if the row is still empty. Raises Refused if it cannot be accepted."""
     if line.fault:
         raise Refused(line.fault[0], f"{line.fault[1]}: put the columns back, or move the file away and push again")
@@ -178,8 +178,8 @@ def _task(line: Line, task_of: Callable[[Line], Task | None], taxonomy: Taxonomy
         raise Refused("not pushed", f"task {line.cell('task')!r} was never pushed from this workspace")
     if line.cell("unit") not in ("", unit_id(line.cell("task"), trait)):
         raise Refused("row mixed up", f"trait {trait!r} is not the one of this row: were columns sorted apart?")
-    if trait not in (*taxonomy.slugs, "*"):
-        raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(taxonomy.slugs)}")
+    if trait not in (*slugs, "*"):
+        raise Refused("unknown trait", f"{trait!r}: expected one of {', '.join(slugs)}")
     if line.is_rest and task.role == "adjudicator":
         raise Refused("`*` by an adjudicator", "an adjudicator rules on units one by one")
     match = _SHOWN.fullmatch(line.cell("shown")) if line.cell("task").endswith(SHEET) else None
@@ -200,11 +200,11 @@ def _row_answers(
 ) -> list[dict[str, Any]]:
     """`_answers`; for a `*` also `absent` for traits of an earlier `*` that this one does not name and that have no
     row. Raises Refused if a row is missing: one that was deleted or filtered away is not `absent`."""
-    answers, taxonomy = _answers(line, task, spans, context), context[0]
+    answers, (taxonomy, slugs) = _answers(line, task, spans, context[1]), context
     if not line.is_rest:
         return answers
     with_row = traits_by_task[line.cell("task")]
-    earlier = {t: seen for t, seen in _past_answers(past, task).items() if t in taxonomy.slugs and t not in with_row}
+    earlier = {t: seen for t, seen in _past_answers(past, task).items() if t in slugs and t not in with_row}
     match = _SHOWN.fullmatch(line.cell("shown"))
     asked = (match[3] or "").split() if match else []
     if missing := [t for t in asked if t in taxonomy.slugs and t not in with_row and t not in earlier]:
@@ -221,7 +221,7 @@ def _past_answers(past: Answered, task: Task) -> dict[str, set[str]]:
     return past.setdefault((task.kind, task.subject, task.reviewer, task.role), {})
 
 
-def _answers(line: Line, task: Task, spans: Spans, context: Context) -> list[dict[str, Any]]:
+def _answers(line: Line, task: Task, spans: Spans, valid: Collection[str]) -> list[dict[str, Any]]:
     """The answers of a row: one, or for a `*` one per slug and the `*` itself."""
     fixed = vars(task) | {"note": line.cell("note") or None, "form": None, "seconds": None, "spans": []}
     seconds = {"seconds": _seconds(line)}
@@ -229,9 +229,8 @@ def _answers(line: Line, task: Task, spans: Spans, context: Context) -> list[dic
         return [fixed | seconds | {"trait": line.trait} | _verdict(line, task, spans)]
     slugs = [word.lower() for word in re.split(r"[\s,;|]+", line.cell("verdict")) if word]
     slugs = [] if len(slugs) == 1 and slugs[0] in ("none", "absent") else slugs
-    taxonomy, departed = context
-    if unknown := [s for s in slugs if s not in taxonomy.slugs and (task, s, "present") not in departed]:
-        raise Refused("unknown trait", f"{unknown[0]!r}: expected `none` or some of {', '.join(taxonomy.slugs)}")
+    if unknown := [s for s in slugs if s not in valid]:
+        raise Refused("unknown trait", f"{unknown[0]!r}: expected `none` or some of {', '.join(valid)}")
     quotes = [line.cell("quote")] if len(slugs) < 2 else _parts(line.cell("quote"))
     if slugs and (len(quotes) != len(slugs) or not all(quotes)) and task.kind == "sensitivity":
         raise Refused("no quote", f"{len(slugs)} slugs, {len(list(filter(None, quotes)))} quotes: expected one each")
@@ -240,7 +239,6 @@ def _answers(line: Line, task: Task, spans: Spans, context: Context) -> list[dic
         | {"trait": slug, "verdict": "present", "form": _form(line.cell("form"))}
         | {"spans": spans(quote, line.cell("turn")) if quote else []}
         for slug, quote in zip_longest(slugs, quotes[: len(slugs)], fillvalue="")
-        if slug in taxonomy.slugs
     ]
     return [*answers, fixed | seconds | {"trait": "*", "verdict": "absent"}]
 

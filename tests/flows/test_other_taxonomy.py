@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from annotation import sent_pages, servers
+from annotation.review_history import NO_TRAIT, OTHER_TAXONOMY
 from annotation.review_state import gather
 from annotation.tools.task_conversion import RATHER_NOT
 from annotation.tools.tasks_and_answers import asked_id
@@ -72,25 +73,24 @@ def test_a_file_that_speaks_for_the_new_list_is_not_overwritten(ws: store.Worksp
         review("pull", "--tool", "files", ws.root / "review" / "ann.csv")
 
 
-def test_what_was_said_of_a_trait_that_left_the_list_keeps_no_file_from_being_written_anew(
+def test_what_was_said_of_a_trait_that_left_the_list_is_pulled_and_holds_back_nothing(
     ws: store.Workspace, review: Any, cli: Any
 ) -> None:
-    """Every answer was pulled and nothing was left to pull, yet push asked for a pull."""
+    """The row of accidents was refused, and with it the `*` of c2; once pulled, push asked for another pull."""
     files, push = review_world.Files(ws), ("review", "push", "--tool", "files", *TWO, "-C", ws.root)
     taxonomy(ws, **OLD, needles="Injections.", torture="Torture.")
     assert cli(*push).code == 0
     file = ws.root / "review" / "ann.csv"
     verdicts = {"c1": Verdict({"needles": "blood", "torture": "faint"}), "c2": Verdict(unsure=["accidents_disasters"])}
     files.answer("ann", lambda subject, asked: verdicts[subject])
-    assert review("pull", "--tool", "files", file)["added"] == 6
     taxonomy(ws, gore=OLD["gore"], torture="Torture.")
-    second = review("pull", "--tool", "files", file)
-    assert (second["added"], second["dropped"]) == (0, {})
+    for added in (6, 0):
+        pulled = review("pull", "--tool", "files", file)
+        assert (pulled["added"], pulled["dropped"]) == (added, {})
+    assert gather(store.Workspace.open(ws.root)).left_out == {NO_TRAIT: 2, OTHER_TAXONOMY: 2}
     edit(file, lambda row: {"verdict": "present"} if row["trait"] == "accidents_disasters" else {})
     refused = cli(*push)
-    assert (
-        refused.code == 1 and ": 2 answers in there are not in the workspace yet" in refused.err
-    )  # and the `*` after it
+    assert refused.code == 1 and ": 1 answers in there are not in the workspace yet" in refused.err
     edit(file, lambda row: {"verdict": "unsure"} if row["trait"] == "accidents_disasters" else {})
     assert cli(*push).code == 0
     assert {row["trait"] for row in rows_of(file)} == {"gore", "torture", "*"}
