@@ -191,6 +191,9 @@ class Tasks:
             if pulled.drops:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(self._review_state, reviews=pl.concat([earlier, rows])), pulled)])
+        last_texts = tables.last(earlier, "trait").filter(pl.col("trait").is_in([key[2] for key in pulled.answers]))
+        if task.digest in {*earlier["digest"]} and (last_texts["digest"] != task.digest).any():
+            raise Stale("You have answered this text since it changed, and that answer stands: change it there.")
         count = workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
         rejections.keep(self.ws, pulled)
         self._reviews = pl.concat([self._reviews, rows])

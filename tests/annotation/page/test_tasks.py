@@ -277,17 +277,23 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
 
 
 def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
-    """Answers on the earlier text were counted too: the page said that the answer stands."""
-    page = review_page.tasks(ws, "ann", "bo")
-    answer(page, named(page.first("ann")["tasks"], "c2"))
+    """Answers on the earlier text were counted too: the page said that the answer stands. And an answer to the earlier
+    text, after `z`, was stored nowhere, and the page said nothing."""
+    first_page = review_page.tasks(ws, "ann", "bo")
+    earlier = named(first_page.first("ann")["tasks"], "c2")
+    answer(first_page, earlier)
     turns = [{"role": "seeker", "text": f"{review_world.TEXTS['c2']} No snakes, they scare me.", "items": []}]
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c2", "digest": "d-c2b", "turns": turns}
     row |= {"source": "messages", "source_id": "c2"}
     store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
+    answer(first_page, earlier, n=1, nonce=NONCE(2), verdict="unsure")  # nobody has answered the new text
+    assert said(ws)["c2", "accidents_disasters"][0] == "unsure"
     page = Tasks(ws)
     task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
-    answer(page, task, nonce=NONCE(2))
-    answer(Tasks(ws), task, n=1, nonce=NONCE(3), verdict="absent")
+    answer(page, task, nonce=NONCE(3))
+    with pytest.raises(Stale, match="since it changed"):
+        answer(first_page, earlier, n=2, nonce=NONCE(4), verdict="unsure")
+    answer(Tasks(ws), task, n=1, nonce=NONCE(5), verdict="absent")
     assert said(ws)["c2", "accidents_disasters"] == ("absent", [])
 
 
