@@ -1,5 +1,7 @@
 """Which reviews stand after changed answers, changed texts, and work that was set aside."""
 
+from datetime import UTC, datetime
+
 import polars as pl
 import pytest
 
@@ -100,6 +102,14 @@ def test_a_mind_changed_n_times_is_n_rows_and_a_repeated_pull_none(times):
         history = pl.concat([history, record(answer, history)])
         assert record(answer, history).is_empty()
     assert history["review"].n_unique() == times
+
+
+def test_an_answer_given_again_later_is_no_repeat_of_the_earlier_one():
+    """On the page, in a file, and on the page as at first: the last answer was stored nowhere."""
+    rows = [review("ann", "gore", "unsure", tool="page", time=datetime(2026, 1, day, tzinfo=UTC)) for day in (1, 2)]
+    first, again = (pl.DataFrame([row], schema=tables.REVIEWS.schema).drop("review") for row in rows)
+    history = reviews(rows[0], review("ann", "gore", "absent"))
+    assert (record(first, history, THREE.digest).height, record(again, history, THREE.digest).height) == (0, 1)
 
 
 @pytest.mark.slow
