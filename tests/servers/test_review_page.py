@@ -111,6 +111,32 @@ def test_a_look_back_keeps_what_was_said_so_far(browser: Any, page: Opened) -> N
     assert tab.strange == []
 
 
+def test_a_task_that_changed_meanwhile_keeps_what_still_fits(browser: Any, page: Opened) -> None:
+    """Regression: the answer was refused, and the task came back empty."""
+    tab = start(browser, page)
+    to(tab, "c2", SKIP)
+    tab.wait_for_timeout(DRAWN)
+    tab.keyboard.press("u")
+    tab.locator("summary").click()
+    tab.get_by_label("Note for the team").fill("odd")
+    tab.get_by_label("Note for the team").blur()
+    more = [review_world.claim("c2", "needles", "present", "long way")]
+    store.append(page.ws, tables.PROPOSALS, tables.PROPOSALS.frame(more))
+    push(page.ws, ["ann", "bo"], to=ReviewPage(), everything=True)
+    tab.keyboard.press("Enter")
+    tab.get_by_text("has changed").wait_for()
+    to(tab, "c2", SKIP)
+    answer(tab, {"c2": ["n", "Enter"]})  # only needles is left to answer
+    until(tab, lambda: ("c2", "*") in said(page.ws))
+    reviews = store.read(page.ws, tables.REVIEWS).filter(subject="c2").rows_by_key("trait", named=True, unique=True)
+    assert {trait: row["verdict"] for trait, row in reviews.items()} == {
+        "accidents_disasters": "unsure",
+        "needles": "absent",
+        "*": "absent",
+    }
+    assert {row["note"] for row in reviews.values()} == {"odd"}
+
+
 def test_a_second_enter_and_an_unread_end_answer_nothing(browser: Any, page: Opened) -> None:
     tab = start(browser, page, viewport={"width": 1440, "height": 220})  # the last turn is below
     tab.wait_for_timeout(DRAWN)

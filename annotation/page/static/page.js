@@ -10,8 +10,8 @@ const words = new Intl.Segmenter(undefined, { granularity: "word" });
 
 // `cur` is the task on the page. said: slug -> {verdict, form, spans, added}; at: the card in turn; pick: the card whose
 // words are being marked; first: the first of them; adding: the list of traits is open; cover: its warning stands alone;
-// spent: ms before it was put aside. `aside` is the task that was here when one came back
-const S = { traits: new Map(), practice: [], tasks: [], unsent: [], past: [], cur: null, aside: null, busy: false };
+// spent: ms before it was put aside. `aside`: text -> what was said of it when another task came, or when it changed
+const S = { traits: new Map(), practice: [], tasks: [], unsent: [], past: [], cur: null, aside: new Map(), busy: false };
 
 function el(tag, props = {}, ...children) {
   const node = document.createElement(tag);
@@ -62,7 +62,18 @@ function shut(why, ...more) {
 }
 
 function putAside() {
-  if (S.cur && !S.cur.again) S.aside = { ...S.cur, spent: S.cur.spent + performance.now() - S.cur.since };
+  if (S.cur && !S.cur.again) S.aside.set(textOf(S.cur.task), { ...S.cur, spent: S.cur.spent + performance.now() - S.cur.since });
+}
+
+const textOf = (task) => task.key.split("-", 2).join("-"); // the part of a key that stays when other traits are asked
+
+function fitting(task, before) { // what was said of the same text, as far as it is asked now, or shows another trait
+  const said = new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
+  for (const [slug, each] of before) {
+    const added = !said.has(slug);
+    if (added ? !task.rules && each.verdict === "present" : each.verdict) said.set(slug, { ...each, added });
+  }
+  return said;
 }
 
 const waits = (task) => S.unsent.some((sent) => sent.task.key === task.key);
@@ -77,6 +88,7 @@ function merge(said) {
   $("count").textContent = `${said.done + sent} read, ${Math.max(0, said.left - sent)} to go`;
   if (S.cur && (S.cur.again || S.cur.task.right || S.tasks.some((task) => task.key === S.cur.task.key))) return;
   const lost = S.cur;
+  putAside();
   next();
   if (lost) say("The task that was here has changed, or was answered elsewhere.");
 }
@@ -121,10 +133,12 @@ async function send() {
       if (tries) say("Saved.");
       tries = 0;
     } else {
-      if (status === 409) await refresh();
-      else { // nothing was stored: it comes back with its answers
+      for (const [slug, word] of Object.entries(sent.body.blind)) sent.said.get(slug).blind = word;
+      if (status === 409) {
+        S.aside.set(textOf(sent.task), { ...sent, spent: 1000 * sent.body.seconds });
+        await refresh();
+      } else { // nothing was stored: it comes back with its answers
         sent.task.n -= 1;
-        for (const [slug, word] of Object.entries(sent.body.blind)) sent.said.get(slug).blind = word;
         S.past = S.past.filter((each) => each !== sent);
         draw(sent.task, sent);
       }
@@ -138,13 +152,13 @@ async function send() {
 
 function draw(task, before = null) {
   if (before) putAside();
-  const aside = !before && S.aside?.task.key === task.key ? S.aside : null;
-  const said = (before ?? aside)?.said ?? new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
+  const aside = before ? null : S.aside.get(textOf(task));
+  const said = before?.said ?? fitting(task, aside?.said ?? []);
   const at = Math.max(0, [...said.values()].findIndex((each) => !each.verdict));
-  const cover = task.severe.length > 0 && !before && (aside?.cover ?? true);
+  const cover = task.severe.length > 0 && !before && (aside?.task.key !== task.key || aside.cover);
   S.cur = { task, said, at, note: (before ?? aside)?.note ?? "", again: Boolean(before), cover, read: aside?.read };
   Object.assign(S.cur, { since: performance.now(), spent: aside?.spent ?? 0 });
-  if (aside) S.aside = null;
+  if (aside) S.aside.delete(textOf(task));
   say("");
   talk();
   work();
