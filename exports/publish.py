@@ -18,6 +18,7 @@ from exports import (
 from exports.checks import check_version
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import ReleaseError, UsageError
+from saferec_builder.mining import removals as wishes
 from saferec_builder.storage.workspace import Workspace, alone, shared
 
 
@@ -112,7 +113,13 @@ def _refuse_removed(ws: Workspace, release: Path) -> None:
     remedy = f"publish {clean}" if clean else f"make {major} (`saferec-build release {major}`) and publish that"
     held = many(len(removals), "conversation", "conversations")
     raise ReleaseError(
-        f"release {release.name} holds {held} whose removal removals.csv asks for, first {removals[0]}:"
+        f"release {release.name} holds {held} whose removal {_wanted(ws)}, first {removals[0]}:"
         f" {remedy}, which is without them; if {release.name} is out already,"
         f" `saferec-build withdraw {release.name}` takes it back"
     )
+
+
+def _wanted(ws: Workspace) -> str:
+    if wishes.read_removals(ws.root / wishes.FILE).wishes:
+        return f"{wishes.FILE} asks for"
+    return "was carried out before (`saferec-build forget` empties a release that was put back)"

@@ -126,6 +126,7 @@ def forget(
                 )
                 return replace(earlier, outside=[*earlier.outside, *reminders])
         erasure, receipts = people.find(ws, names, source, only)
+        erasure = replace(erasure, before=sorted({*erasure.before, *places.put_back(ws)}))
         _check_server(ws, erasure, to, no_server)
         releases = _check_readable(ws, erasure)
         if dry:

@@ -121,20 +121,22 @@ def releases(ws: Workspace) -> set[Path]:
     return {path.parent for path in ws.root.rglob(MANIFEST) if (path.parent / SUMS).is_file()}
 
 
-def _datasets(ws: Workspace) -> list[str]:
+def dataset_names(ws: Workspace) -> list[str]:
     """Names of the dataset, now and in each release: released ids and pseudonyms depend on them."""
     return sorted({ws.config.dataset.name, *(facts_of(folder)["name"] for folder in releases(ws))})
 
 
 def ids_of(ws: Workspace, conversations: Collection[str]) -> list[str]:
     """Ids of these conversations here and in releases."""
-    names = (released_ids.released(ws, name, conversation) for name in _datasets(ws) for conversation in conversations)
+    names = (
+        released_ids.released(ws, name, conversation) for name in dataset_names(ws) for conversation in conversations
+    )
     return [*conversations, *names]
 
 
 def _aliases(ws: Workspace, posts: pl.DataFrame) -> dict[str, tuple[str, str]]:
     """Name of a conversation or an author, here or in a release -> (column, value) of `posts`."""
-    datasets, aliases = _datasets(ws), dict[str, tuple[str, str]]()
+    datasets, aliases = dataset_names(ws), dict[str, tuple[str, str]]()
     for conversation in posts["conversation"].unique():
         names = [conversation, *(released_ids.released(ws, dataset, conversation) for dataset in datasets)]
         aliases |= dict.fromkeys(names, ("conversation", conversation))
@@ -164,7 +166,7 @@ def _match(
 
 def _old_names(ws: Workspace, name: str, wish: wishes.Wish, mined: pl.Series) -> set[str]:
     """Names, here and in releases, of somebody who was erased before: files may have been put back."""
-    datasets, author_wish = _datasets(ws), replace(wish, ids=frozenset())
+    datasets, author_wish = dataset_names(ws), replace(wish, ids=frozenset())
     sources = {*mined, *(source for source, _ in workspace.read(ws, tables.FORGOTTEN).iter_rows()), *Source} - {""}
     conversations = {tables.digest(s, post) for origin, post in wish.ids for s in ([origin] if origin else sources)}
     authors = {key for _, key in wishes.hashed(author_wish, sources, ws.secret)}
@@ -191,7 +193,7 @@ def _erasure(
     seekers = seekers.filter(~seekers.is_in(remaining["seeker"].drop_nulls().implode()))
     posts = ended.select("source", "source_id").drop_nulls()
     others = [*ids_of(ws, whole), *seekers]
-    others += [formats.pseudonym(dataset, seeker) for dataset in _datasets(ws) for seeker in seekers]
+    others += [formats.pseudonym(dataset, seeker) for dataset in dataset_names(ws) for seeker in seekers]
     design, assignments, labels, reviews = (
         workspace.read(ws, table) for table in (tables.DESIGN, tables.ASSIGNMENTS, tables.LABELS, tables.REVIEWS)
     )

@@ -14,14 +14,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from exports import released_ids
+from exports import formats, released_ids
 from exports.folder import facts_of
 from exports.report import PAGE
 from exports.withdraw import FORGOTTEN, mark, reasons
 from saferec_builder.core.errors import ReleaseError, SafeRecError
 from saferec_builder.core.plain_files import PARQUET, packed_as
 from saferec_builder.core.progress import Progress, counted
-from saferec_builder.erasure.people import Erasure, releases
+from saferec_builder.erasure.people import Erasure, dataset_names, releases
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources.readers import IN_CELLS, READERS, likely
 from saferec_builder.storage import tables, workspace
@@ -333,18 +333,11 @@ def releases_with(ws: Workspace, erasure: Erasure) -> list[Path]:
 def release_holds(ws: Workspace, folder: Path, erasure: Erasure) -> bool:
     """Whether this release holds one of the revisions, or somebody who was erased before, if it was put back. If
     neither it nor its key file says which revision of a conversation it holds, the conversation decides."""
-    dataset, key_file = facts_of(folder)["name"], released_ids.path_of(folder)
+    dataset, key_file, rows = facts_of(folder)["name"], released_ids.path_of(folder), _read_release(folder)
     subjects = {released_ids.released(ws, dataset, conversation): conversation for conversation, _ in erasure.revisions}
     subjects |= {conversation: conversation for conversation, _ in erasure.revisions}  # releases of an older program
-    paths = sorted((folder / DATA / "conversations").glob("*.parquet"))
-    try:
-        frames = [pl.read_parquet(path, columns=["conversation", "digest", "seeker"], glob=False) for path in paths]
-    except (pl.exceptions.PolarsError, OSError) as fault:
-        problem = f"{folder}: {DATA}/conversations cannot be read ({str(fault).splitlines()[0]})"
-        raise ReleaseError(f"{problem}: put your copy of it back, or delete the folder") from None
-    if not frames:
+    if rows.is_empty():
         return False
-    rows = pl.concat(frames)
     keys = released_ids.read(key_file) if key_file.exists() else pl.DataFrame(schema=released_ids.KEY)
     if not {*erasure.before}.isdisjoint([*rows["conversation"], *rows["seeker"], *keys["subject"], *keys["seeker"]]):
         return True
@@ -353,3 +346,30 @@ def release_holds(ws: Workspace, folder: Path, erasure: Erasure) -> bool:
     revisions = ((subjects[conversation], digests.get(conversation, digest)) for conversation, digest in released)
     erased = set(erasure.revisions)
     return any(digest is None or (subject, digest) in erased for subject, digest in revisions)
+
+
+def _read_release(folder: Path) -> pl.DataFrame:
+    """(conversation, digest, seeker) of a release; no rows if its data was deleted."""
+    paths = sorted((folder / DATA / "conversations").glob("*.parquet"))
+    columns = ["conversation", "digest", "seeker"]
+    try:
+        frames = [pl.read_parquet(path, columns=columns, glob=False) for path in paths]
+    except (pl.exceptions.PolarsError, OSError) as fault:
+        problem = f"{folder}: {DATA}/conversations cannot be read ({str(fault).splitlines()[0]})"
+        raise ReleaseError(f"{problem}: put your copy of it back, or delete the folder") from None
+    return pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *frames])
+
+
+def put_back(ws: Workspace) -> set[str]:
+    """Names of people who were erased before in releases and key files, which somebody put back from a backup."""
+    erased, key_files = _all_erased(ws, Erasure()), map(released_ids.read, ws.releases.glob("*.key.parquet"))
+    if not erased:
+        return set()
+    frames = [pl.DataFrame(schema=released_ids.KEY), *map(_read_release, releases(ws)), *key_files]
+    rows = pl.concat(frames, how="diagonal")
+    people = {formats.pseudonym(dataset, key) for dataset in dataset_names(ws) for _, key in erased.forgotten}
+    names = {*erased.conversations_in(pl.concat([rows["conversation"], rows["subject"]]).drop_nulls())}
+    rows = rows.with_columns(pl.col("source_id").str.strip_chars())
+    for (source,), part in rows.drop_nulls("source").group_by("source"):
+        names |= {*part.filter(pl.col("source_id").is_in(erased.ids_in(str(source), part["source_id"])))["subject"]}
+    return names | people.intersection(rows["seeker"])

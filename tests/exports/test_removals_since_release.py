@@ -133,15 +133,17 @@ def test_whose_text_stays_with_its_source_is_found_by_the_key_file(workspace, cl
         assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", workspace.root).err
 
 
-@pytest.mark.parametrize("wish", ["c007", "p7"])
-def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptied_again(ws, cli, tmp_path, wish):
-    """Only a digest of an erased id remains here: such a release was published, and its data stayed."""
+@pytest.mark.parametrize(("wish", "again"), [("c007", ["c007"]), ("p7", ["p7"]), ("c007", []), ("p7", ["p8"])])
+def test_a_release_that_was_put_back_after_an_erasure_goes_nowhere_and_is_emptied_again(ws, cli, tmp_path, wish, again):
+    """Only a digest of an erased id remains here: such a release was published, and its data stayed. Later, `forget`
+    found them only if their owner named them again."""
     shutil.copytree(ws.releases, tmp_path / "backup")
     assert cli("forget", wish, "-C", ws.root).code == 0
     shutil.rmtree(ws.releases)
     shutil.copytree(tmp_path / "backup", ws.releases)
-    assert "1 conversation whose removal" in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
-    result = cli("forget", wish, "-C", ws.root, "--json")
+    refused = cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
+    assert "1 conversation whose removal was carried out before (`saferec-build forget` empties" in refused
+    result = cli("forget", *again, "-C", ws.root, "--json")
     assert result.code == 0 and result.json["releases"] == ["releases/1.0.0"], result.err
     assert not (ws.releases / "1.0.0" / "data").exists()
     assert "c007" not in released_ids.read(released_ids.path_of(ws.releases / "1.0.0"))["source_id"]
