@@ -73,10 +73,10 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
     """
     with ordered(ws):
         reviews = workspace.read(ws, tables.REVIEWS)
-        if reviewer not in set(reviews["reviewer"]):
-            people = ", ".join(sorted(set(reviews["reviewer"])))
+        answers = review_history.last_words(reviews).drop_nulls("verdict")  # handing back alone cannot be set aside
+        if reviewer not in (people := {*answers["reviewer"], *review_history.aside(reviews)}):
             hint = f"open tasks: `review hand-back {reviewer}`"
-            raise UsageError(f"{reviewer} has no reviews here: expected one of {people} ({hint})")
+            raise UsageError(f"{reviewer} has no reviews here: expected one of {', '.join(sorted(people))} ({hint})")
         if not (reason or undo):
             raise UsageError(f"set-aside {reviewer}: give --reason, for whoever wonders later")
         if undo:

@@ -188,6 +188,8 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
         [],
     )
     assert (gather(ws).left_out, reported(gather(ws))) == ({tables.HANDED_BACK: 1}, ["c1"])
+    with pytest.raises(UsageError, match="ann has no reviews here"):  # it added 0 rows, and later answers counted
+        opt_outs.set_aside(ws, "ann", reason="a test")
     assert Tasks(ws).first("ann")["left"] == 1
     assert push.push(ws, ["ann", "bo", "di"], to=ReviewPage()).assignments["reviewer"].to_list() == ["di"]
 
