@@ -155,7 +155,7 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
     """(`last_words` with their spans in the current text, number of rows that do not count by reason).
 
     Column `out` is null or the reason why a row does not count: it was set aside, the task was handed back, its
-    evidence is no longer in the text (`stale`) or never was (evidence.UNFOUNDED), its trait is not in the taxonomy, it
+    trait is not in the taxonomy, its evidence is no longer in the text (`stale`) or never was (evidence.UNFOUNDED), it
     is a `*` under another taxonomy, which cannot cover traits that this did not list (`spelled` returns those that it
     covers), or the task was assigned to somebody else (`not assigned`).
     """
@@ -176,10 +176,10 @@ def standing(reviews: pl.DataFrame, texts: pl.DataFrame, taxonomy: Taxonomy) -> 
             .then(pl.lit(HANDED_BACK))
             .when(_TAKEN_BACK)
             .then(pl.lit(SET_ASIDE))
+            .when(~in_taxonomy)  # before `fault`: nobody is asked about it again
+            .then(pl.lit(NO_TRAIT))
             .when(pl.col("fault").is_not_null())
             .then(pl.col("fault"))
-            .when(~in_taxonomy)
-            .then(pl.lit(NO_TRAIT))
             .when(old_star)
             .then(pl.lit(OTHER_TAXONOMY))
             .when(pl.col("role") == "other")

@@ -15,10 +15,11 @@ def test_evidence_follows_a_text_that_changed_and_is_stale_where_it_is_gone():
     rows = [
         review("ann", "gore", "present", spans=[span("blood")]),
         review("bo", "gore", "present", spans=[span("ugh")]),
+        review("ann", "torture", "present", spans=[span("ugh")]),  # stale, it kept ann's task open for ever
     ]
     revised = ["Well... I faint: blood"]  # blood moved by 8, ugh is gone
     valid, drops = standing(reviews(*rows), texts(("d1", TEXT), ("d2", revised)), THREE)
-    assert drops == {"stale": 1}
+    assert drops == {"stale": 1, "trait not in the taxonomy": 1}
     label = labels(*rows, text=texts(("d1", TEXT), ("d2", revised)))["gore"]
     assert said(label) == (None, "unresolved")
     assert label["reviews"] == ["r0"]

@@ -75,26 +75,30 @@ def test_whoever_stood_in_an_older_text_takes_no_review_that_stands_in_the_prese
     workspace: store.Workspace, cli: Cli, texts: Texts
 ) -> None:
     """A comment of the thread was deleted since. `ann` read the older text: her answers on the seeker's words and her
-    task were erased with it. The text that `di` quotes is gone, so her review is erased."""
+    task were erased with it. The text that `di` quotes is gone, so her review is erased, and so is that of `ed`, whose
+    trait has left the taxonomy."""
     old, new = texts
-    quotes = {"ann": ASK[8:16], "di": MORE}
+    quotes = {"ann": ASK[8:16], "di": MORE, "ed": MORE}
     spans = {reviewer: world.label(old, quote=quote)["spans"] for reviewer, quote in quotes.items()}
-    people = {"ann": old, "bo": new, "di": old}
+    people = {"ann": old, "bo": new, "di": old, "ed": old}
     give(workspace, **people)
     reviews = [
         world.review(text, reviewer, verdict="present", note="of leaver", spans=spans.get(reviewer, []))
+        | ({"trait": "clowns"} if reviewer == "ed" else {})
         for reviewer, text in people.items()
     ]
     store.append(workspace, tables.REVIEWS, tables.REVIEWS.frame(reviews))
     dry_run, run = (cli("forget", "leaver", *dry, "-C", workspace.root, "--json") for dry in (["--dry-run"], []))
-    assert run.code == 0 and run.json["where"] == dry_run.json["where"] and run.json["where"]["reviews"] == 1
+    assert run.code == 0 and run.json["where"] == dry_run.json["where"] and run.json["where"]["reviews"] == 2
     kept, tasks = (store.read(workspace, table) for table in (tables.REVIEWS, tables.ASSIGNMENTS))
     assert kept.select("reviewer", "digest", "note").rows() == [
         ("ann", new["digest"], None),
         ("bo", new["digest"], "of leaver"),
     ]
     assert kept["spans"].to_list()[0] == spans["ann"]
-    assert tasks.select("reviewer", "digest").rows() == [(reviewer, new["digest"]) for reviewer in ("ann", "bo", "di")]
+    assert tasks.select("reviewer", "digest").rows() == [
+        (reviewer, new["digest"]) for reviewer in ("ann", "bo", "di", "ed")
+    ]
 
 
 def test_what_was_set_aside_or_handed_back_of_an_older_text_keeps_no_word_of_it(
