@@ -25,6 +25,17 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show her answer
 
 
+def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, review):
+    """Their answers still hold in the text, which has grown: the next push took them for new ones."""
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", yes)
+    review("pull")
+    row = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1").to_dicts()[0]
+    turns = [*row["turns"], {"role": "seeker", "text": "No snakes.", "items": []}]
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row | {"digest": "d2", "turns": turns}]))
+    assert [review("push", *TWO)["rows"]["ann"] for _ in range(2)] == [2, 2]
+
+
 def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
     review("push", *TWO)
     file = ws.root / "review" / "ann.csv"
