@@ -7,7 +7,6 @@ start, stop    the workspace's own Label Studio
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from urllib.parse import urlsplit
@@ -21,7 +20,9 @@ from annotation.tools import (
     sync,
 )
 from annotation.tools.task_conversion import Ours, Response, Sheet
+from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
+from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.workspace import Workspace
 
@@ -116,27 +117,20 @@ def account_names(state: ReviewState, server: Client, names: list[str]) -> dict[
     return account_of
 
 
-@dataclass(frozen=True)
-class Started:
-    """The workspace's own Label Studio: its address, the accounts, and the file that holds their passwords."""
+def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Counts:
+    """Starts the workspace's own Label Studio; installs it first if needed (about 850 MB). `added` is 0 if it runs.
 
-    url: str
-    login: str
-    reviewers: dict[str, str]  # reviewer -> e-mail
-    passwords: Path
-    new: bool  # False if it was already running
-
-
-def start(ws: Workspace, say: Callable[[str], None] = lambda line: None) -> Started:
-    """Starts the workspace's own Label Studio; installs it first if needed (about 850 MB).
-
-    Calls `say` with a line for each long step.
+    Calls `say` with a line for each long step. The figures are its address, the owner's login, the e-mail of each
+    reviewer, and the file that holds their passwords.
     """
     facts, new = managed.up(server_folder(ws), say)
-    reviewers = {name: account["email"] for name, account in facts["accounts"].items()}
-    return Started(facts["url"], facts["email"], reviewers, server_folder(ws) / "server.json", new)
+    passwords = str(server_folder(ws) / "server.json")
+    figures: dict[str, JsonValue] = {"url": facts["url"], "login": facts["email"], "passwords": passwords}
+    figures["reviewers"] = {name: account["email"] for name, account in facts["accounts"].items()}
+    return Counts("review up", int(new), int(not new), figures=figures)
 
 
-def stop(ws: Workspace) -> bool:
-    """Stops the workspace's own Label Studio and keeps its data; returns False if it was not running."""
-    return managed.down(server_folder(ws))
+def stop(ws: Workspace) -> Counts:
+    """Stops the workspace's own Label Studio and keeps its data; `added` is 0 if it was not running."""
+    stopped = managed.down(server_folder(ws))
+    return Counts("review down", int(stopped), figures={"stopped": stopped})

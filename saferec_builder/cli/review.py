@@ -136,17 +136,13 @@ def up(folder: Folder = Path("."), as_json: Json = False) -> None:
 
     The first time installs it, once for all workspaces. It says how to log in.
     """
-    server = connections.start(Workspace.open(folder), lambda text: typer.echo(text, err=True))
-    facts: dict[str, JsonValue] = {"url": server.url, "login": server.login, "passwords": str(server.passwords)}
-    counts = Counts("review up", int(server.new), int(not server.new), figures=facts | {"reviewers": server.reviewers})
-    say(counts, as_json, "")
+    say(connections.start(Workspace.open(folder), lambda text: typer.echo(text, err=True)), as_json, "")
 
 
 @app.command()
 def down(folder: Folder = Path("."), as_json: Json = False) -> None:
     """Stop this workspace's Label Studio; its data stays."""
-    stopped = connections.stop(Workspace.open(folder))
-    say(Counts("review down", int(stopped), figures={"stopped": stopped}), as_json, "")
+    say(connections.stop(Workspace.open(folder)), as_json, "")
 
 
 @app.command()
