@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 ALPHA = 0.05  # the missed share that a certificate promises
 DELTA = 0.05  # chance that a certificate is wrong
 GUESS = 0.25  # the prior expects misses of about this share of what a certificate allows
-OVERHEAD = 1.2  # log E that the prior loses against one that knows M
-PRICE = log(1 / DELTA) + OVERHEAD
+PRICE = log(1 / DELTA) + 1.2  # the second: log E that the prior loses against one that knows M
 ENOUGH = 4  # with fewer positives than this in all no share can be bounded
 MOST = 1e6  # log E if every M above the limit is impossible: finite, since JSON has no infinity
 Floats = NDArray[np.float64]
@@ -134,21 +133,21 @@ def cut(outcomes: Sequence[int | None], zone: int) -> int:
     return int(n[np.argmin(np.where(n > 0, x + (zone - n) * most / np.maximum(n, 1), np.inf))])
 
 
-def bound(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> Bound:
+def bound(audit: Audit, delta: float = DELTA) -> Bound:
     """The bound after all of these outcomes; it ignores an earlier, better one, since the population may change."""
     n, x = audit.audited, audit.misses
     if audit.zone < n:
         raise ValueError(f"{n} units audited in a zone of {audit.zone}")
-    missed = max(upper(audit, n, x, alpha, delta) - _found_in_zone(audit, x), 0)
+    missed = max(upper(audit, n, x, delta) - _found_in_zone(audit, x), 0)
     missed = (missed if audit.left is None else min(missed, audit.left)) + audit.open
-    log_e = min(_evidence(audit, n, x, alpha), MOST)
+    log_e = min(_evidence(audit, n, x), MOST)
     share = missed / max(missed + audit.labels, 1)
     why = ""
     if audit.found + audit.zone + audit.open == 0:
         why = "nothing was found"
     elif audit.found + x + audit.elsewhere < ENOUGH and n < audit.zone and audit.left != 0:
         why = f"under {ENOUGH} positives were found"
-    more = 0 if share <= alpha and not why else needed(audit, alpha, delta) if audit.zone else None
+    more = 0 if share <= ALPHA and not why else needed(audit, delta) if audit.zone else None
     return Bound(**vars(audit), share=None if why else share, most=missed, log_e=log_e, more=more, why=why)
 
 
@@ -162,22 +161,22 @@ def _found_in_zone(audit: Audit, x: int) -> int:
     return x - audit.holes + audit.elsewhere
 
 
-def allowed(audit: Audit, x: int, alpha: float) -> int:
-    """The largest M in the zone with which the missed share is within alpha; -1 if there is none.
+def allowed(audit: Audit, x: int) -> int:
+    """The largest M in the zone with which the missed share is within ALPHA; -1 if there is none.
 
-    (M - found_in_zone + open) <= alpha (M - found_in_zone + open + found + found_in_zone - gone)
+    (M - found_in_zone + open) <= ALPHA (M - found_in_zone + open + found + found_in_zone - gone)
     """
     found_in_zone = _found_in_zone(audit, x)
-    missed = int(np.floor(alpha * (audit.found + found_in_zone - audit.gone) / (1 - alpha) + 1e-9))
+    missed = int(np.floor(ALPHA * (audit.found + found_in_zone - audit.gone) / (1 - ALPHA) + 1e-9))
     if audit.left is not None and audit.left + audit.open <= missed:
         return audit.zone
     return max(-1, missed - audit.open + found_in_zone)
 
 
-def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DELTA) -> int:
+def upper(audit: Audit, n: int, x: int, delta: float = DELTA) -> int:
     """The largest M that n audits with x positives do not rule out."""
     zone = audit.zone
-    evidence = _marginal(audit.found, zone, n, x, alpha)
+    evidence = _marginal(audit.found, zone, n, x)
 
     def ruled_out(m: int) -> bool:
         return bool(evidence - _likelihood(zone, n, x, np.array([m]))[0] >= log(1 / delta))
@@ -186,15 +185,15 @@ def upper(audit: Audit, n: int, x: int, alpha: float = ALPHA, delta: float = DEL
     return falling.start - 1 + bisect_left(falling, True, key=ruled_out)
 
 
-def _evidence(audit: Audit, n: int, x: int, alpha: float) -> float:
-    """log E against every M above what alpha allows, after n audits with x positives.
+def _evidence(audit: Audit, n: int, x: int) -> float:
+    """log E against every M above what ALPHA allows, after n audits with x positives.
 
     The least favourable M is at the border, or at the likelihood's mode if that lies beyond it.
     """
-    worst = max(allowed(audit, x, alpha) + 1, _mode(audit.zone, n, x))
+    worst = max(allowed(audit, x) + 1, _mode(audit.zone, n, x))
     if worst > audit.zone - (n - x):
         return float("inf")
-    marginal = _marginal(audit.found, audit.zone, n, x, alpha)
+    marginal = _marginal(audit.found, audit.zone, n, x)
     return float(marginal - _likelihood(audit.zone, n, x, np.array([worst]))[0])
 
 
@@ -213,15 +212,15 @@ def _likelihood(zone: int, n: int, x: int, m: Ints) -> Floats:
     return np.where(possible, chance, -np.inf)
 
 
-def _marginal(found: int, zone: int, n: int, x: int, alpha: float) -> float:
-    points, weights = _prior(zone, found, alpha)
+def _marginal(found: int, zone: int, n: int, x: int) -> float:
+    points, weights = _prior(zone, found)
     terms = weights + _likelihood(zone, n, x, points)
     top = terms.max()
     return float(top + np.log(np.exp(terms - top).sum())) if np.isfinite(top) else -np.inf
 
 
 @lru_cache(maxsize=256)
-def _prior(zone: int, found: int, alpha: float) -> tuple[Ints, Floats]:
+def _prior(zone: int, found: int) -> tuple[Ints, Floats]:
     """(points of M, log weights) of a prior chosen by the number `found` outside the zone now.
 
     That number may grow while the audit runs, and Ville's inequality assumes a fixed prior. Simulated (the slow test:
@@ -235,7 +234,7 @@ def _prior(zone: int, found: int, alpha: float) -> tuple[Ints, Floats]:
     points = np.unique(np.concatenate([[0], steps, np.arange(min(zone, 24) + 1)]))
     edges = np.concatenate([points, [zone + 1]]).astype(np.float64)
     width = np.diff(edges)
-    mean = max(GUESS * alpha * found / (1 - alpha), 0.5)
+    mean = max(GUESS * ALPHA * found / (1 - ALPHA), 0.5)
     middle = points + (width - 1) / 2 + 0.35
     bet = width * np.exp((0.7 - 1) * np.log(middle) - 0.7 * middle / mean)
     even = width / (points + 1)
@@ -247,8 +246,8 @@ def _log_factorials(top: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, top + 2, dtype=np.float64)))])
 
 
-def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | None:
-    """Further audits until the missed share is within alpha, if misses stay as frequent; None: even all are too few."""
+def needed(audit: Audit, delta: float = DELTA) -> int | None:
+    """Further audits until the missed share is within ALPHA, if misses stay as frequent; None: even all are too few."""
     rate, high = audit.misses / audit.audited if audit.outcomes else 0.0, audit.zone - audit.audited
 
     def enough(more: int) -> bool:
@@ -256,20 +255,18 @@ def needed(audit: Audit, alpha: float = ALPHA, delta: float = DELTA) -> int | No
         if n == 0 or x > n:
             return False
         enough_found = audit.found + x >= min(ENOUGH, audit.found + audit.zone)
-        return enough_found and _evidence(audit, n, x, alpha) >= log(1 / delta)
+        return enough_found and _evidence(audit, n, x) >= log(1 / delta)
 
     return bisect_left(range(high), True, key=enough) if enough(high) else None
 
 
-def false_share(
-    zone: int, outcomes: tuple[int, ...], right: int = 0, waiting: int = 0, alpha: float = ALPHA
-) -> FalseShare:
+def false_share(zone: int, outcomes: tuple[int, ...], right: int = 0, waiting: int = 0) -> FalseShare:
     """The share of the labels `present` that are wrong, from rechecks drawn uniformly from the zone; see Rechecks."""
     counts = Rechecks(zone, outcomes, right, waiting)
     if not outcomes:  # there are only rulings: nothing was rechecked
-        return FalseShare(**vars(counts), more=_needed_rechecks(zone, outcomes, right, alpha))
+        return FalseShare(**vars(counts), more=_needed_rechecks(zone, outcomes, right))
     share = (most_wrong(zone, outcomes) + waiting) / max(counts.labels, 1)
-    more = 0 if share <= alpha else _needed_rechecks(zone, outcomes, right, alpha)
+    more = 0 if share <= ALPHA else _needed_rechecks(zone, outcomes, right)
     return FalseShare(**vars(counts), share=share, more=more)
 
 
@@ -283,29 +280,29 @@ def most_wrong(zone: int, outcomes: tuple[int, ...]) -> int:
     return min(bounds, default=zone) - sum(outcomes)
 
 
-def _needed_rechecks(zone: int, outcomes: tuple[int, ...], right: int, alpha: float) -> int | None:
+def _needed_rechecks(zone: int, outcomes: tuple[int, ...], right: int) -> int | None:
     n, x = len(outcomes), sum(outcomes)
 
     def enough(more: int) -> bool:
         wrong = x + ceil(x / n * more - 1e-9) if n else 0
-        return upper(Audit(zone, zone, ()), n + more, wrong) - wrong <= alpha * (zone - wrong + right)
+        return upper(Audit(zone, zone, ()), n + more, wrong) - wrong <= ALPHA * (zone - wrong + right)
 
     high = zone - n
     return 1 + bisect_left(range(1, high), True, key=enough) if high >= 1 and enough(high) else None
 
 
-def holm(log_es: Sequence[float], delta: float = DELTA) -> list[bool]:
+def holm(log_es: Sequence[float]) -> list[bool]:
     """Which of the claims hold together: 1 / E is a p-value at any time, and Holm's method steps down over them."""
     order = sorted(range(len(log_es)), key=lambda n: -log_es[n])
     holds = [False] * len(log_es)
     for rank, n in enumerate(order):
-        if log_es[n] < log((len(log_es) - rank) / delta):
+        if log_es[n] < log((len(log_es) - rank) / DELTA):
             break
         holds[n] = True
     return holds
 
 
-def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: float = DELTA) -> int:
+def plan(found: int, chances: Sequence[float]) -> int:
     """How many of the unread units to read by their score before the rest is audited, so that the sum is smallest.
 
     `chances` are guesses of P(positive) of the unread units, highest first. A wrong guess costs effort, never validity.
@@ -313,11 +310,10 @@ def plan(found: int, chances: Sequence[float], alpha: float = ALPHA, delta: floa
     p = np.concatenate([[0.0], np.cumsum(np.asarray(chances, dtype=np.float64))])
     read = np.arange(len(p))
     remaining = np.maximum(p[-1] - p, 1e-3)
-    limit = np.maximum(alpha * (found + p) / (1 - alpha), 1e-3)
+    limit = np.maximum(ALPHA * (found + p) / (1 - ALPHA), 1e-3)
     # log E per whole zone read
     gain = np.where(limit > remaining, limit - remaining - remaining * np.log(limit / remaining), 0.0)
-    price = log(1 / delta) + OVERHEAD
-    share = np.where(gain > 0, np.minimum(price / np.maximum(gain, 1e-9), 1.0), 1.0)
+    share = np.where(gain > 0, np.minimum(PRICE / np.maximum(gain, 1e-9), 1.0), 1.0)
     return int(np.argmin(read + share * (len(p) - 1 - read)))
 
 

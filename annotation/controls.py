@@ -158,16 +158,16 @@ class Blind:
     rate: float | None
 
     @classmethod
-    def of(cls, read: int, missed: int, delta: float = DELTA / 2) -> "Blind":
+    def of(cls, read: int, missed: int) -> "Blind":
         if not 0 <= missed <= read:
             raise ValueError(f"{missed} missed of {read}")
-        return cls(read, missed, rate(missed, read, delta) if read >= ENOUGH else None)
+        return cls(read, missed, rate(missed, read, DELTA / 2) if read >= ENOUGH else None)
 
 
 NOBODY = Blind(0, 0, None)
 
 
-def blind_misses(readings: pl.DataFrame, readers: int = 2, delta: float = DELTA / 2) -> Blind:
+def blind_misses(readings: pl.DataFrame, readers: int = 2) -> Blind:
     """Each conversation is one trial, however many sensitivities it holds. The other half of DELTA is for the share
     that `of_the_truth` takes: both hold together with 1 - DELTA.
 
@@ -179,7 +179,7 @@ def blind_misses(readings: pl.DataFrame, readers: int = 2, delta: float = DELTA 
     by_subject = readings.filter("by_people").group_by("subject").agg(pl.col("missed").head(readers))
     by_subject = by_subject.filter(pl.col("missed").list.len() > few)
     hits = by_subject["missed"].list.len() - by_subject["missed"].list.sum()
-    return Blind.of(by_subject.height, int((hits <= few).sum()), delta)
+    return Blind.of(by_subject.height, int((hits <= few).sum()))
 
 
 def of_the_truth(share: float | None, blind: Blind, harder: float = 1.0) -> float | None:

@@ -36,9 +36,9 @@ class Frame:
         return round(self.height - self.bottom - value / self.y_max * (self.height - self.top - self.bottom), 1)
 
 
-def ticks(largest: float, most: int = 5) -> list[float]:
-    """Returns round values from 0 to at least `largest`, in at most `most` steps."""
-    step = next((s for s in STEPS if largest <= s * most), 1.0)
+def ticks(largest: float) -> list[float]:
+    """Returns round values from 0 to at least `largest`, in at most five steps."""
+    step = next((s for s in STEPS if largest <= s * 5), 1.0)
     return [round(n * step, 4) for n in range(int(-(-max(largest, step) // step)) + 1)]
 
 

@@ -11,49 +11,34 @@ from annotation import confidence_bounds as c
 from tests.worlds import certificate_worlds as worlds
 
 
-def test_the_likelihood_is_that_of_a_draw_without_replacement():
-    # 2 positives among 5; the sequence 1, 0: 2/5 * 3/4 = 0.3
-    assert np.exp(c._likelihood(5, 2, 1, np.array([2])))[0] == pytest.approx(0.3)
-    # summed over the orders it is the hypergeometric: 2 * 0.3 = C(2,1) C(3,1) / C(5,2)
-    assert comb(2, 1) * comb(3, 1) / comb(5, 2) == pytest.approx(2 * 0.3)
-    assert c._likelihood(5, 2, 1, np.array([0, 5])).tolist() == [-np.inf, -np.inf]  # impossible with a 1 and a 0
-
-
 def chances(zone, n, x):
     """P(this exact sequence of n with x positives | M) for M = 0..zone: C(zone - n, M - x) / C(zone, M)."""
     return [comb(zone - n, m - x) / comb(zone, m) if x <= m <= zone - n + x else 0.0 for m in range(zone + 1)]
 
 
-@pytest.mark.parametrize(("n", "x"), [(1, 0), (1, 1), (7, 0), (7, 2), (7, 7), (25, 1), (30, 4)])
+@pytest.mark.parametrize(
+    ("zone", "n", "x"),
+    [(2, 1, 0), (2, 1, 1), (30, 1, 0), (30, 1, 1), (30, 7, 0), (30, 7, 2), (30, 7, 7), (30, 25, 1), (30, 30, 4)],
+)
 @pytest.mark.parametrize("delta", [0.05, 0.3])
-def test_bounds_are_what_the_definition_says(n, x, delta):
-    """Computed in full for a zone of 30: which M the ratio excludes, and the evidence against each too large one."""
-    audit = c.Audit(60, 30, (1,) * x + (0,) * (n - x))
-    likelihoods = chances(30, n, x)
-    counts, weights = c._prior(30, 60, 0.05)
-    mixed = sum(np.exp(weight) * likelihoods[missed] for missed, weight in zip(counts, weights, strict=True))
-    not_excluded = [missed for missed in range(31) if mixed < likelihoods[missed] / delta]
-    assert c.upper(audit, n, x, 0.05, delta) == max(not_excluded)
-    assert likelihoods[c._mode(30, n, x)] == pytest.approx(max(likelihoods))
-    # 60 found: (M - x) <= 5 % of (M + 60)
-    forbidden = [missed for missed in range(31) if missed - x > 0.05 * (missed + 60) + 1e-9 and likelihoods[missed]]
-    evidence = min((log(mixed / likelihoods[missed]) for missed in forbidden), default=np.inf)
-    assert c._evidence(audit, n, x, 0.05) == pytest.approx(evidence)
-
-
 @pytest.mark.parametrize(("found", "guess"), [(60, 60 / 19 / 4), (0, 0.5)])
-def test_the_prior_bets_nine_tenths_on_the_guess_and_spreads_one(found, guess):
-    # 4 points, each for itself; gamma of shape .7 around a quarter of the allowed misses: 60 found allow 60 / 19 (5 %);
-    # where nothing was found the bet is on half a miss, not on none
-    middle = np.arange(4) + 0.35
-    bet, even = middle**-0.3 * np.exp(-0.7 * middle / guess), 1 / np.arange(1, 5)
-    counts, weights = c._prior(3, found, 0.05)
-    assert counts.tolist() == [0, 1, 2, 3]
-    np.testing.assert_allclose(np.exp(weights), 0.9 * bet / bet.sum() + 0.1 * even / even.sum())
+def test_bounds_are_what_the_definition_says(zone, n, x, delta, found, guess):
+    """Computed in full: which M the ratio excludes, and the evidence against each too large one."""
+    # the prior: nine tenths gamma of shape .7 around a quarter of the allowed misses, of which 60 found allow 60 / 19
+    # (5 %), and around half a miss where nothing was found; a tenth over the orders of magnitude
+    likelihoods, middle = chances(zone, n, x), np.arange(zone + 1) + 0.35
+    bet, even = middle**-0.3 * np.exp(-0.7 * middle / guess), 1 / np.arange(1, zone + 2)
+    mixed = float((0.9 * bet / bet.sum() + 0.1 * even / even.sum()) @ likelihoods)
+    bound = c.bound(c.Audit(found, zone, (1,) * x + (0,) * (n - x)), delta)
+    assert bound.most == max(m for m in range(zone + 1) if mixed < likelihoods[m] / delta) - x
+    # forbidden: (M - x) above 5 % of (M + found)
+    forbidden = [m for m in range(zone + 1) if m - x > 0.05 * (m + found) + 1e-9 and likelihoods[m]]
+    evidence = min((log(mixed / likelihoods[m]) for m in forbidden), default=c.MOST)
+    assert bound.log_e == pytest.approx(evidence)
 
 
 def test_the_prior_of_a_large_zone_weighs_a_point_by_what_it_stands_for():
-    counts, weights = c._prior(10_000, 0, 0.05)
+    counts, weights = c._prior(10_000, 0)
     assert counts[:26].tolist() == [*range(25), 26] and counts[-1] == 10_000 and len(counts) < 160
     # that far out the bet on half a miss is 0: a tenth is left, evenly over the orders of magnitude (1 / M for each M)
     far = counts >= 1_000
@@ -62,25 +47,17 @@ def test_the_prior_of_a_large_zone_weighs_a_point_by_what_it_stands_for():
     np.testing.assert_allclose(np.exp(weights[far]), 0.1 * even[far] / even.sum())
 
 
-def test_the_prior_is_a_distribution_and_known_before_the_audit():
-    for zone, found in ((1, 0), (10, 3), (10_000, 500)):
-        counts, weights = c._prior(zone, found, c.ALPHA)
-        assert counts[0] == 0
-        assert counts[-1] <= zone
-        assert np.exp(weights).sum() == pytest.approx(1.0)
-
-
 def test_what_a_certificate_allows():
     # 19 found, 1 missed: 1 / 20 = 5 %, so M = 1 is allowed; 18 found: 1 / 19 is more
-    assert c.allowed(c.Audit(19, 100, ()), 0, 0.05) == 1
-    assert c.allowed(c.Audit(18, 100, ()), 0, 0.05) == 0
+    assert c.allowed(c.Audit(19, 100, ()), 0) == 1
+    assert c.allowed(c.Audit(18, 100, ()), 0) == 0
     # 18 found before and 1 in the audit: with M = 2 one is left, 1 / 20
-    assert c.allowed(c.Audit(18, 100, ()), 1, 0.05) == 2
+    assert c.allowed(c.Audit(18, 100, ()), 1) == 2
     # 38 found and 1 assigned without a label: one more miss is 2 / 40; with 2 open of 39 nothing is allowed
-    assert c.allowed(c.Audit(38, 100, (), open=1), 0, 0.05) == 1
-    assert c.allowed(c.Audit(37, 100, (), open=2), 0, 0.05) == -1
+    assert c.allowed(c.Audit(38, 100, (), open=1), 0) == 1
+    assert c.allowed(c.Audit(37, 100, (), open=2), 0) == -1
     # 38 found and 1 drawn without a label: this one and one more are 2 / 40
-    assert c.allowed(c.Audit(38, 100, (1,), holes=1), 1, 0.05) == 2
+    assert c.allowed(c.Audit(38, 100, (1,), holes=1), 1) == 2
 
 
 def test_everything_read_leaves_nothing_missed():
@@ -120,17 +97,17 @@ def test_the_review_guide_says_what_is_needed():
     assert [c.false_share(labels, ()).more for labels in (100, 500, 5_000)] == [42, 63, 70]
 
 
-@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
-def test_needed_counts_on_misses_as_often_as_so_far(alpha, delta):
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_needed_counts_on_misses_as_often_as_so_far(delta):
     start = c.Audit(900, 8_000, (1,) + (0,) * 99)
 
     def evidence(more):
         n, x = 100 + more, 1 + -(-more // 100)  # one in a hundred, rounded up
-        return c._evidence(start, n, x, alpha)
+        return c._evidence(start, n, x)
 
-    more = c.needed(start, alpha, delta)
+    more = c.needed(start, delta)
     assert evidence(more - 1) < log(1 / delta) <= evidence(more)
-    assert c.needed(c.Audit(900, 8_000, (0,) * 3_000), alpha, delta) == 0
+    assert c.needed(c.Audit(900, 8_000, (0,) * 3_000), delta) == 0
 
 
 def test_needed_at_the_ends():
@@ -142,14 +119,14 @@ def test_needed_at_the_ends():
     assert c.needed(c.Audit(2, 50, ())) is None  # without an audit no further positive is hoped for
 
 
-@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.05), (0.05, 0.2)])
-def test_the_bound_is_that_of_the_last_look(alpha, delta):
+@pytest.mark.parametrize("delta", [0.05, 0.2])
+def test_the_bound_is_that_of_the_last_look(delta):
     audit = c.Audit(400, 8_000, (0,) * 500 + (1,) * 3 + (0,) * 697)
-    bound, top = c.bound(audit, alpha, delta), c.upper(audit, 1_200, 3, alpha, delta)
+    bound, top = c.bound(audit, delta), c.upper(audit, 1_200, 3, delta)
     assert bound.share == (top - 3) / (top + 400)
-    assert bound.log_e == c._evidence(audit, 1_200, 3, alpha) != 0
+    assert bound.log_e == c._evidence(audit, 1_200, 3) != 0
     assert (bound.audited, bound.misses, bound.zone, bound.found) == (1_200, 3, 8_000, 400)
-    assert bound.more == (0 if bound.share <= alpha else c.needed(audit, alpha, delta))
+    assert bound.more == (0 if bound.share <= 0.05 else c.needed(audit, delta))
     # later misses count: the earlier bound was on another state than the present one
     late = c.Audit(400, 8_000, (0,) * 1_200 + (1,) * 20)
     assert c.bound(late).share > 0.3 and c.bound(late).more == c.needed(late) > 6_000
@@ -184,7 +161,6 @@ def test_bounds_before_the_first_audit_and_with_few_positives():
     assert c.bound(c.Audit(0, 0, (), open=7)).open == 7
     few_positives = c.Audit(2, 1_000, (1,) + (0,) * 49)
     assert c.bound(few_positives).share is None and c.bound(few_positives).more == c.needed(few_positives) is not None
-    assert c.bound(few_positives, 0.2, 0.3).more == c.needed(few_positives, 0.2, 0.3) < c.needed(few_positives)
     assert c.bound(c.Audit(2, 1_000, (1,) + (0,) * 49, open=7)).open == 7
     assert c.bound(c.Audit(3, 1_000, (1,) + (0,) * 50)).share is not None  # the fourth
     assert c.bound(c.Audit(2, 50, (0,) * 50)).share == 0  # all is read: nothing is left to estimate
@@ -220,10 +196,10 @@ def test_what_was_handed_out_and_is_not_labelled_counts_as_missed():
 
 def test_holm_asks_more_of_many_claims_than_of_one():
     # three claims at 5 %: 1/60 first, then 1/40, then 1/20
-    assert c.holm([log(61), log(41), log(21)], 0.05) == [True, True, True]
-    assert c.holm([log(59), log(41), log(21)], 0.05) == [False, False, False]
-    assert c.holm([log(21), log(1000), log(10)], 0.05) == [False, True, False]
-    assert c.holm([log(1 / 0.05)], 0.05) == [True]  # at the border it holds
+    assert c.holm([log(61), log(41), log(21)]) == [True, True, True]
+    assert c.holm([log(59), log(41), log(21)]) == [False, False, False]
+    assert c.holm([log(21), log(1000), log(10)]) == [False, True, False]
+    assert c.holm([log(1 / 0.05)]) == [True]  # at the border it holds
 
 
 def test_the_false_share_is_of_the_labels_that_stand():
@@ -346,7 +322,7 @@ def excluded(zone, found, n, x, positives):
     if positives <= c._mode(zone, n, x):
         return False
     log_likelihood = c._likelihood(zone, n, x, np.array([positives]))[0]
-    return c._marginal(found, zone, n, x, c.ALPHA) - log_likelihood >= log(1 / c.DELTA)
+    return c._marginal(found, zone, n, x) - log_likelihood >= log(1 / c.DELTA)
 
 
 def test_the_plan_reads_by_score_only_where_scores_tell_something():
@@ -356,21 +332,20 @@ def test_the_plan_reads_by_score_only_where_scores_tell_something():
     assert c.plan(400, flat) == 0
 
 
-@pytest.mark.parametrize(("alpha", "delta"), [(0.05, 0.05), (0.1, 0.2)])
 @pytest.mark.parametrize("found", [0, 150, 400])
-def test_the_plan_is_the_cheapest_of_all(found, alpha, delta):
+def test_the_plan_is_the_cheapest_of_all(found):
     slowly_falling = [0.4 * 0.97**n for n in range(400)]
     likely = [0.9] * 40 + [0.0] * 60
     for odds in (slowly_falling, likely, likely[:45], [0.2] * 5, [0.9], []):
 
         def cost(read, odds=odds):
             rest = max(sum(odds[read:]), 1e-3)
-            limit = max(alpha * (found + sum(odds[:read])) / (1 - alpha), 1e-3)
+            limit = max(0.05 * (found + sum(odds[:read])) / 0.95, 1e-3)
             gain = limit - rest - rest * log(limit / rest) if limit > rest else 0  # log E of auditing all that is left
-            price = (log(1 / delta) + 1.2) / gain if gain else 1
+            price = (log(20) + 1.2) / gain if gain else 1
             return read + min(price, 1) * (len(odds) - read)
 
-        assert c.plan(found, odds, alpha, delta) == min(range(len(odds) + 1), key=cost)
+        assert c.plan(found, odds) == min(range(len(odds) + 1), key=cost)
 
 
 def test_a_bound_in_words_is_never_less_than_the_bound():

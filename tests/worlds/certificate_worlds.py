@@ -96,7 +96,7 @@ def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, boo
         return 0, True
     for n in steps.tolist():
         positives = int(seen[n - 1])
-        evidence = certificates._evidence(audit, n, positives, certificates.ALPHA)
+        evidence = certificates._evidence(audit, n, positives)
         if evidence >= -np.log(certificates.DELTA) and (found + positives >= certificates.ENOUGH or n == len(outcomes)):
             return n, True
     return len(outcomes), False
