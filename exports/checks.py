@@ -55,11 +55,7 @@ def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.Da
     if labels.is_empty():
         raise ReleaseError("release: there are no labels to release: run `saferec-build adjudicate` first")
     unknown = labels.filter(~pl.col("trait").is_in(list(slugs)))
-    if unknown.height:
-        raise ReleaseError(
-            f"release: {unknown.height} labels of a trait that the taxonomy lacks, first {unknown['trait'][0]!r} on"
-            f" {unknown['subject'][0]}: give [taxonomy] path the file that the reviewers saw"
-        )
+    _refuse(unknown, "are of a trait that the taxonomy lacks", "give [taxonomy] path the file that the reviewers saw")
     for kind, ids, remedy in (
         ("sensitivity", conversations["conversation"], "mine their source again"),
         ("item_flag", items["item"], "add their catalog source again"),
@@ -71,6 +67,13 @@ def check_labels(labels: pl.DataFrame, conversations: pl.DataFrame, items: pl.Da
                 f"release: {missing.len()} labelled {things} are not in the workspace, first {missing.sort()[0]}:"
                 f" {remedy}"
             )
+
+
+def _refuse(labels: pl.DataFrame, fault: str, remedy: str) -> None:
+    """Raises ReleaseError for these labels, if there are any."""
+    if labels.height:
+        trait, subject = labels.sort("trait", "subject").select("trait", "subject").row(0)
+        raise ReleaseError(f"release: {labels.height} labels {fault}, first {trait} on {subject}: {remedy}")
 
 
 def check_evidence(labels: pl.DataFrame, conversations: pl.DataFrame, texts: pl.DataFrame) -> None:
@@ -108,12 +111,7 @@ def check_outdated(labels: pl.DataFrame, past: pl.Series) -> None:
     outdated = labels.filter(
         pl.col("verdict").is_not_null() & pl.col("reviews").list.eval(pl.element().is_in(past.implode())).list.any()
     )
-    if outdated.height:
-        trait, subject = outdated.sort("trait", "subject").select("trait", "subject").row(0)
-        raise ReleaseError(
-            f"release: {outdated.height} labels rest on reviews that count no longer, first {trait} on {subject}: run"
-            " `saferec-build adjudicate` first"
-        )
+    _refuse(outdated, "rest on reviews that count no longer", "run `saferec-build adjudicate` first")
 
 
 def check_uncounted(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[str]) -> None:
@@ -266,12 +264,8 @@ def check_reported(rows: pl.DataFrame, reported: Collection[str], allowed: Itera
 def check_certificates(labels: pl.DataFrame, certified: Iterable[str]) -> None:
     """Raises ReleaseError for `auto` labels, given without two people, of a trait whose audits do not certify that."""
     invalid = labels.filter((pl.col("method") == "auto") & ~pl.col("trait").is_in(list(certified)))
-    if invalid.height:
-        trait, subject = invalid.sort("trait", "subject").select("trait", "subject").row(0)
-        raise ReleaseError(
-            f"release: {invalid.height} labels are `auto` without a certificate that holds, first {trait} on {subject}:"
-            " audit more (`saferec-build review status` says how many), or review these"
-        )
+    remedy = "audit more (`saferec-build review status` says how many), or review these"
+    _refuse(invalid, "are `auto` without a certificate that holds", remedy)
 
 
 def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:

@@ -148,7 +148,7 @@ def test_a_label_of_nothing_that_is_there_stops(ws, cli):
 def test_a_label_of_an_unknown_trait_stops(ws, cli):
     store.append(ws, tables.LABELS, labels(label(world.requests()[0][0], trait="mice")))
     result = cli("release", "1.0.0", "-C", ws.root)
-    assert result.code == 1 and "'mice'" in result.err
+    assert result.code == 1 and "lacks, first mice on c000" in result.err
 
 
 def _build(root, threads, code="pass"):
