@@ -5,21 +5,20 @@ The same rows give the same bytes: no clock, host name or path of this machine i
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, cast
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from exports.checks import VERSION
 from exports.digests import RowDigest
-from exports.manifest_types import CHECKED, Facts, FileEntry
+from exports.manifest_types import CHECKED, NEEDED, Facts, FileEntry
 from saferec_builder.core.errors import ReleaseError, strict_json, whole_object
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.release_files import SUMS, sha256
@@ -29,38 +28,6 @@ SIGNATURE = f"{SUMS}.sig"  # not part of the signed files
 GROUP = 50_000  # rows of a row group, which a stream must load before its first row
 
 Part = tuple[str, str, pa.Table]  # config, split, rows
-
-
-class FileFacts(BaseModel):
-    sha256: str
-    bytes: int
-    rows: int | None = None
-
-
-def _plain(name: str) -> str:
-    """Checks a config or split, which becomes a file name: a foreign release must not point elsewhere."""
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise ValueError(f"{name[:40]!r} is no name of a config or split")
-    return name
-
-
-_Name = Annotated[str, AfterValidator(_plain)]
-
-
-class Manifest(BaseModel):
-    """The part of manifest.json that checks need; other keys are kept as they are."""
-
-    model_config = ConfigDict(extra="allow")
-
-    name: str
-    version: str
-    schema_: int
-    simulated: bool
-    demo: bool
-    counts: dict[_Name, dict[_Name, int]]
-    files: dict[str, FileFacts]
-    row_digests: dict[_Name, dict[_Name, str]] = {}
-    official: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -209,28 +176,25 @@ def flush(path: Path) -> None:
 # ---- read
 
 
-def read_manifest(folder: Path) -> Manifest:
-    """Returns the release's manifest; raises ReleaseError if it is missing or invalid."""
+def facts_of(folder: Path) -> Facts:
+    """Returns the facts of the release's manifest; raises ReleaseError if it is missing or invalid."""
     path = folder / MANIFEST
     try:
-        data = strict_json(read_plain(path).decode("utf-8"))
-        CHECKED.validate_python(data)
-        return Manifest.model_validate({**data, "schema_": data["schema"]})
+        facts = strict_json(read_plain(path).decode("utf-8"))
+        CHECKED.validate_python(facts)
+        if lacking := [name for name in NEEDED if name not in facts]:
+            raise ValueError(f"it lacks {lacking[0]}")
+        return cast(Facts, {"row_digests": {}, "official": {}, **facts})
     except (FileNotFoundError, NotADirectoryError):
         remedy = "give the folder of one version, or NAMESPACE/NAME@1.0.0 of the Hub"
         raise ReleaseError(f"{folder} is no release ({MANIFEST} is missing): {remedy}") from None
-    except (ValueError, KeyError, TypeError, RecursionError) as fault:
+    except (ValueError, RecursionError) as fault:
         problem = fault.errors()[0]["msg"] if isinstance(fault, ValidationError) else f"{fault}"
         raise ReleaseError(f"{path}: not a manifest ({problem}): build or fetch the release again") from None
 
 
-def facts_of(folder: Path) -> Facts:
-    """Returns all facts of the manifest of the release in this folder."""
-    return cast(Facts, read_manifest(folder).model_dump(exclude={"schema_"}))
-
-
 def versions(releases: Path) -> Iterator[str]:
-    """Yields the finished releases in this folder, and unreadable ones, which `read_manifest` reports.
+    """Yields the finished releases in this folder, and unreadable ones, which `facts_of` reports.
     A copy under another name, even one like a version (a date), does not count."""
     for path in sorted(releases.glob("[!.]*/" + MANIFEST)):
         name = path.parent.name

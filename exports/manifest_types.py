@@ -1,8 +1,8 @@
 """Types of manifest.json, from which the card, croissant.json and provenance.json of a release are made."""
 
-from typing import NotRequired
+from typing import Annotated, NotRequired
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import ConfigDict, StringConstraints, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 
@@ -48,7 +48,9 @@ class Stamp(TypedDict):
     sha256: str  # of that release's SHA256SUMS
 
 
-Counts = dict[str, dict[str, int]]  # config -> split -> rows
+# a config or split, which becomes a file name: a foreign release must not point elsewhere
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+Counts = dict[Name, dict[Name, int]]  # config -> split -> rows
 
 
 class Combinations(TypedDict):
@@ -64,7 +66,8 @@ class Combinations(TypedDict):
 
 @with_config(ConfigDict(extra="allow", strict=True))
 class Facts(TypedDict, total=False):
-    """The keys of manifest.json; a file of an older program may lack some, one of a newer program may have more."""
+    """The keys of manifest.json; a file of an older program may lack some, one of a newer program may have more. All
+    have those in NEEDED."""
 
     name: str
     canary: str | None  # the GUID in every row
@@ -110,7 +113,7 @@ class Facts(TypedDict, total=False):
     combinations: Combinations | None  # None: all texts are released, and people can be found by these anyway
     no_safety: bool
     counts: Counts
-    row_digests: dict[str, dict[str, str]]
+    row_digests: dict[Name, dict[Name, str]]
     changes: list[str]
     plot: str | None
     files: dict[str, FileEntry]
@@ -118,4 +121,5 @@ class Facts(TypedDict, total=False):
     rebuilt_from: Stamp
 
 
+NEEDED = ("name", "version", "schema", "simulated", "demo", "counts", "files")
 CHECKED = TypeAdapter(Facts)  # raises where a value has another type

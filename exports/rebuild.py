@@ -113,7 +113,7 @@ def put_back(
     proof.check_name(to)
     to = to.resolve() if to.is_symlink() else to
     manifest, _ = proof.verify(path, hub.BESIDE)
-    facts = write.facts_of(path)
+    facts = manifest.copy()
     if lacking := sorted(Facts.__annotations__.keys() - facts.keys() - card.OLDER.keys() - _NEWER):
         raise ReleaseError(f"{path / write.MANIFEST}: it lacks {', '.join(lacking)}: fetch the release again")
     del facts["files"], facts["row_digests"]
@@ -123,7 +123,7 @@ def put_back(
     if key is None:
         raise ReleaseError(f"{path}: it is put back by its key file: --key VERSION.key.parquet, from who published it")
     tally = _Tally()
-    stamp = Stamp(version=manifest.version, sha256=sha256(path / SUMS))
+    stamp = Stamp(version=manifest["version"], sha256=sha256(path / SUMS))
 
     def finish(draft: Path, written: write.Written) -> tuple[Facts, Mapping[str, bytes]]:
         if not tally.back:
@@ -137,7 +137,7 @@ def put_back(
         rebuilt["conditions"] = {name: tally.conditions[name] for name in facts["conditions"]}
         rebuilt["dropped"] = facts["dropped"] | {f"{NOT_BACK}{why}": n for why, n in sorted(tally.untaught.items())}
         copied = {name: (path / name).read_bytes() for name in _COPIED if (path / name).exists()}
-        schemas = rows.schemas(manifest.official)
+        schemas = rows.schemas(manifest["official"])
         texts = {"README.md": card.render(rebuilt).encode()}
         return rebuilt, copied | texts | {"croissant.json": croissant.render(rebuilt, written.files, schemas)}
 
@@ -148,7 +148,7 @@ def put_back(
     claimable = frozenset(traits.slugs) - frozenset(facts.get("withheld") or ())
     parts = _parts(path, manifest, _Sources(frozenset(silent), latest, key, sentence, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
-    new = write.build(to.parent, to.name, parts, manifest.counts, finish)
+    new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
     return Rebuilt(new, tally.back, dict(tally.lost))
 
 
@@ -164,7 +164,7 @@ class _Sources:
     traits: frozenset[str]  # traits that may be claimed of a request
 
 
-def _parts(release: Path, manifest: write.Manifest, sources: _Sources, tally: _Tally) -> Iterator[write.Part]:
+def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> Iterator[write.Part]:
     mined = sources.mined
     names = Names(_catalog(release))
     for split in rows.SPLITS:
@@ -175,7 +175,7 @@ def _parts(release: Path, manifest: write.Manifest, sources: _Sources, tally: _T
         is_taught = pl.col("conversation").is_in(sentences["request"].implode())
         tally.untaught.update(conversations.filter("gone", is_taught)["why"])
         request_claims = _request_claims(requests, sentences, sources)
-        for config, counts in manifest.counts.items():
+        for config, counts in manifest["counts"].items():
             if split not in counts:
                 continue
             for table in _tables(release, config, split):
@@ -190,7 +190,7 @@ def _parts(release: Path, manifest: write.Manifest, sources: _Sources, tally: _T
                 elif config in ("labels", "reviews"):
                     table = _with_quotes(_with_places(table, config, present), conversations, mined["turns"])
                 yield config, split, table
-    for config, counts in manifest.counts.items():
+    for config, counts in manifest["counts"].items():
         for split in set(rows.CATALOG) & set(counts):
             yield from ((config, split, table) for table in _tables(release, config, split))
 

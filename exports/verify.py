@@ -17,8 +17,9 @@ from annotation import certificate
 from exports import canary, hub, review_facts, signing
 from exports.checks import refuse_older
 from exports.digests import RowDigest
-from exports.folder import MANIFEST, SIGNATURE, Manifest, data_file, facts_of, flush, read_manifest, sync
+from exports.folder import MANIFEST, SIGNATURE, data_file, facts_of, flush, sync
 from exports.formats import SINCE, schemas
+from exports.manifest_types import Facts
 from exports.withdraw import FORGOTTEN, reasons
 from saferec_builder.core.errors import ReleaseError, UsageError
 from saferec_builder.core.json_value import JsonValue
@@ -80,42 +81,43 @@ def _verified(folder: Path, origin: Origin, texts: Sequence[Path]) -> Verified:
     signed = "yes, not checked (--signer, --identity)" if (folder / SIGNATURE).exists() else "no"
     if origin.signers and origin.identity:
         signing.check(folder / SUMS, signing.RELEASE, origin.signers, origin.identity)
-        if manifest.version in withdrawn_in(folder / WITHDRAWN):  # the withdrawal must be signed, too
+        if manifest["version"] in withdrawn_in(folder / WITHDRAWN):  # the withdrawal must be signed, too
             signing.check(folder / WITHDRAWN, signing.WITHDRAWAL, origin.signers, origin.identity)
         signed = f"by {origin.identity}"
-    withdrawn = why_withdrawn(folder, manifest.version)
-    rows = sum(sum(splits.values()) for splits in manifest.counts.values())
-    guid = canary.of_manifest(facts_of(folder), folder) if texts else ""
+    withdrawn = why_withdrawn(folder, manifest["version"])
+    rows = sum(sum(splits.values()) for splits in manifest["counts"].values())
+    guid = canary.of_manifest(manifest, folder) if texts else ""
     hits: list[JsonValue] = [str(path) for path in texts if canary.is_in(guid, path)]
     canary_in: dict[str, JsonValue] = {"canary_in": hits} if texts else {}
-    return Verified(manifest.name, manifest.version, rows, files, withdrawn, sha256(folder / SUMS), signed, canary_in)
+    return Verified(
+        manifest["name"], manifest["version"], rows, files, withdrawn, sha256(folder / SUMS), signed, canary_in
+    )
 
 
-def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Manifest, int]:
+def verify(folder: Path, beside: Collection[str] = ()) -> tuple[Facts, int]:
     """Checks that checksums, counts, schemas and row digests agree with the files; returns (manifest, number of files).
 
     Raises ReleaseError for the first file at fault. Paths under the names in `beside` are not looked at.
     """
-    manifest = read_manifest(folder)
+    manifest = facts_of(folder)
     sums = read_sums(folder)
     paths = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
     names = [path.as_posix() for path in paths if path.parts[0] not in beside]
-    for path in sorted({*sums, *manifest.files, MANIFEST, *names} - {SUMS, SIGNATURE}):
+    for path in sorted({*sums, *manifest["files"], MANIFEST, *names} - {SUMS, SIGNATURE}):
         _check_file(folder, path, sums, manifest)
-    _check_certificate(folder)
-    schema_by_config = schemas(manifest.official)
-    for config, splits in manifest.counts.items():
+    _check_certificate(folder, manifest)
+    schema_by_config = schemas(manifest["official"])
+    for config, splits in manifest["counts"].items():
         for split, rows in splits.items():
-            if not rows and data_file(config, split) not in manifest.files:
+            if not rows and data_file(config, split) not in manifest["files"]:
                 continue
-            digest = manifest.row_digests.get(config, {}).get(split)
+            digest = manifest["row_digests"].get(config, {}).get(split)
             _check_table(folder, data_file(config, split), rows, schema_by_config.get(config), digest)
     return manifest, len(sums) + 1
 
 
-def _check_certificate(folder: Path) -> None:
+def _check_certificate(folder: Path, facts: Facts) -> None:
     """Checks that each bound follows from its counts, and that the manifest (so the card) states the same bounds."""
-    facts = facts_of(folder)
     if facts.get("certificate") is None:  # nobody has reviewed, or an older program made it
         return
     stated = certificate.check(folder / CERTIFICATE)
@@ -123,9 +125,9 @@ def _check_certificate(folder: Path) -> None:
         raise ReleaseError(f"{folder / CERTIFICATE}: it states other bounds than {MANIFEST}: build or fetch it again")
 
 
-def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Manifest) -> None:
+def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Facts) -> None:
     file = folder / path
-    if path not in sums or (path != MANIFEST and path not in manifest.files):
+    if path not in sums or (path != MANIFEST and path not in manifest["files"]):
         raise ReleaseError(f"{file}: not part of the release ({SUMS} or {MANIFEST} does not list it): move it away")
     if file.is_symlink():  # as in the Hub's cache
         raise ReleaseError(
@@ -134,10 +136,10 @@ def _check_file(folder: Path, path: str, sums: Mapping[str, str], manifest: Mani
         )
     if not file.is_file():
         if not (folder / "data").exists():
-            raise ReleaseError(f"{folder}: {_why_no_data(folder, manifest.version)}")
+            raise ReleaseError(f"{folder}: {_why_no_data(folder, manifest['version'])}")
         raise ReleaseError(f"{file}: missing or not a plain file: build or fetch the release again")
     digest = sha256(file)
-    expected = {sums[path]} | ({manifest.files[path].sha256} if path in manifest.files else set())
+    expected = {sums[path]} | ({manifest["files"][path]["sha256"]} if path in manifest["files"] else set())
     if expected != {digest}:
         raise ReleaseError(
             f"{file}: sha256 is {digest[:12]}…, expected {min(expected - {digest})[:12]}…:"
@@ -257,16 +259,18 @@ def _exchange(draft: Path, target: Path) -> bool:
     return call is not None and call(at_cwd, os.fsencode(draft), at_cwd, os.fsencode(target), exchange) == 0
 
 
-def _is_same(folder: Path, target: Path, manifest: Manifest, withdrawn: Collection[str]) -> bool:
+def _is_same(folder: Path, target: Path, manifest: Facts, withdrawn: Collection[str]) -> bool:
     """Whether `target` holds this release already; raises ReleaseError if it must not be replaced by it."""
     try:
         old, _ = verify(target)
     except ReleaseError as fault:
         problem = fault if (target / MANIFEST).exists() else "it holds something else"
         raise ReleaseError(f"{target}: will not be overwritten: {problem}; give an empty or a new folder") from None
-    if old.name != manifest.name:
-        raise ReleaseError(f"{target}: holds the dataset {old.name!r}, not {manifest.name!r}: give another folder")
-    refuse_older(manifest.version, {old.version} - {*withdrawn}, str(target))
+    if old["name"] != manifest["name"]:
+        raise ReleaseError(
+            f"{target}: holds the dataset {old['name']!r}, not {manifest['name']!r}: give another folder"
+        )
+    refuse_older(manifest["version"], {old["version"]} - {*withdrawn}, str(target))
     return all(_bytes(target / name) == _bytes(folder / name) for name in (SUMS, SIGNATURE))
 
 

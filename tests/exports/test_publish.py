@@ -25,7 +25,7 @@ def test_the_newest_version_is_by_number_not_by_letter(released, cli, tmp_path):
         grow(released, cli, version)
     (tmp_path / "out").mkdir()  # an empty folder may become the release
     cli("publish", "--to", tmp_path / "out", "-C", released.root)
-    assert write.read_manifest(tmp_path / "out").version == "1.10.0"
+    assert write.facts_of(tmp_path / "out")["version"] == "1.10.0"
     missing = cli("publish", "3.0.0", "--to", tmp_path / "x", "-C", released.root)
     assert missing.code == 1 and "1.0.0, 1.2.0, 1.10.0" in missing.err
 

@@ -89,7 +89,7 @@ def test_what_was_mined_elsewhere_puts_every_text_back(silent, cli, tmp_path):
     rebuilt.mkdir()  # an empty folder is a valid target, as with `publish`
     result = cli("rebuild", bare, "--to", rebuilt, *key(ws), "-C", ws.root, "--json")
     assert (result.code, result.json["in"], result.json["added"], result.json["dropped"]) == (0, 40, 40, {}), result.err
-    actual, expected = (write.read_manifest(folder).row_digests for folder in (rebuilt, full))
+    actual, expected = (write.facts_of(folder)["row_digests"] for folder in (rebuilt, full))
     assert actual == expected  # every row of every config, the injected sentences too
     turns = [pq.read_table(folder / "data/conversations/train.parquet")["turns"] for folder in (rebuilt, full)]
     assert turns[0].to_pylist() == turns[1].to_pylist()
@@ -157,7 +157,7 @@ def test_how_many_requests_and_messages_there_are_is_not_told_of_a_text_that_sta
     assert [len(prompt) for prompt in derived["prompt"]] == [4, 4]
     result = cli("rebuild", ws.releases / "1.0.0", "--to", tmp_path / "mine", *key(ws), "-C", ws.root)
     assert result.code == 0, result.err
-    actual, expected = (write.read_manifest(folder).row_digests for folder in (tmp_path / "mine", full))
+    actual, expected = (write.facts_of(folder)["row_digests"] for folder in (tmp_path / "mine", full))
     assert actual == expected
 
 

@@ -68,7 +68,7 @@ def test_the_version_that_it_names_can_be_made_and_published(ws, cli, tmp_path):
     message = cli("publish", "1.0.0", "--to", tmp_path / "out", "-C", ws.root).err
     assert "first " in message and ": publish 2.0.0, which is without them" in message
     assert cli("publish", "--to", tmp_path / "out", "-C", ws.root).code == 0
-    assert write.read_manifest(tmp_path / "out").version == "2.0.0"
+    assert write.facts_of(tmp_path / "out")["version"] == "2.0.0"
 
 
 @pytest.mark.slow

@@ -208,12 +208,12 @@ def test_only_who_agreed_is_released_and_not_by_name(home, reviewed, cli):
     later = pl.read_parquet(reviewed.releases / "1.0.1/data/reviews/train.parquet")
     assert set(later["reviewer"]).isdisjoint(set(table["reviewer"]))  # a pseudonym is valid in one version only
     assert pl.read_parquet(reviewed.releases / "1.0.1/data/labels/train.parquet")["basis"].equals(labels["basis"])
-    assert write.read_manifest(reviewed.releases / "1.0.1").model_dump()["changes"] == []  # no answer changed
+    assert write.facts_of(reviewed.releases / "1.0.1")["changes"] == []  # no answer changed
     unmarked = world.requests()[1][1] | {"spans": []}  # she gives the same verdict again, and marks no words
     store.append(reviewed, tables.REVIEWS, reviews([unmarked], "ann").with_columns(review=pl.lit("again")))
     store.append(reviewed, tables.LABELS, world.labels(unmarked | {"label": "again", "reviews": ["again", "bo-c001"]}))
     assert cli("release", "1.0.2", "-C", reviewed.root).code == 0
-    changes = write.read_manifest(reviewed.releases / "1.0.2").model_dump()["changes"]
+    changes = write.facts_of(reviewed.releases / "1.0.2")["changes"]
     assert "patch: rows of reviews changed" in changes
 
 

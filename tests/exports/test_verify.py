@@ -85,7 +85,8 @@ def test_a_broken_manifest_is_one_line(copy, content):
 
 
 @pytest.mark.parametrize(
-    ("fact", "value"), [("agreement", None), ("withheld", 3), ("dropped", {"a": None}), ("plot", [])]
+    ("fact", "value"),
+    [("agreement", None), ("withheld", 3), ("dropped", {"a": None}), ("plot", []), ("counts", {"../home": {"a": 0}})],
 )
 def test_a_fact_of_another_type_is_one_line_for_whoever_reads_it(copy, fact, value):
     path = copy / "manifest.json"

@@ -121,7 +121,7 @@ def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
 
 
 READERS: dict[str, tuple[str, Any, type[Exception]]] = {
-    "a manifest": ("manifest.json", lambda path: write.read_manifest(path.parent), ReleaseError),
+    "a manifest": ("manifest.json", lambda path: write.facts_of(path.parent), ReleaseError),
     "a manifest, to train on": ("manifest.json", lambda path: data._manifest(path.parent), TrainingError),
     "a report of runs": ("report.json", report.read_runs, ReleaseError),
     "the state of a server": ("server.json", lambda path: managed.state(path.parent), ReviewError),
