@@ -7,7 +7,6 @@ gives  dicts and lists of numbers and words, the same for the same rows, without
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from math import sqrt
 from types import MappingProxyType
 from typing import Any
 
@@ -17,12 +16,12 @@ from annotation.agreement import FEW
 from exports.manifest_types import Facts
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.scoring.intervals import clopper_pearson
 from saferec_builder.storage import tables
 
 Row = dict[str, Any]
 Ids = set[str]
 Reason = Callable[[str], str]
-Z = 1.959964  # two-sided 95 %
 CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band includes its lower end; the last also includes 1
 
 
@@ -188,7 +187,7 @@ def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
     for low, high in pairwise(CONFIDENCES):
         band = judged.filter(pl.col("confidence") >= low, pl.col("confidence") < high)["right"]
         rows.append(
-            {"low": low, "high": min(high, 1.0), "n": band.len(), "precision": wilson(int(band.sum()), band.len())}
+            {"low": low, "high": min(high, 1.0), "n": band.len(), "precision": proportion(int(band.sum()), band.len())}
         )
     return [row for row in reversed(rows) if row["n"]]
 
@@ -223,21 +222,16 @@ def rates(counts: Mapping[str, int]) -> Row:
         "wrong": wrong,
         "missed": missed,
         "open": counts.get("open", 0),
-        "precision": wilson(right, right + wrong),
+        "precision": proportion(right, right + wrong),
     }
 
 
-def wilson(hits: int, n: int) -> dict[str, float] | None:
-    """Returns {mean, low, high}: a share and its 95 % interval (Wilson 1927); None if n is 0."""
+def proportion(hits: int, n: int) -> dict[str, float] | None:
+    """Returns {mean, low, high}: a share and its exact 95 % interval; None if n is 0."""
     if n == 0:
         return None
-    p, z2 = hits / n, Z * Z
-    middle, half = (p + z2 / (2 * n)), Z * sqrt(p * (1 - p) / n + z2 / (4 * n * n))
-    return {
-        "mean": p,
-        "low": max(0.0, (middle - half) / (1 + z2 / n)),
-        "high": min(1.0, (middle + half) / (1 + z2 / n)),
-    }
+    low, high = clopper_pearson(hits, n)
+    return {"mean": hits / n, "low": low, "high": high}
 
 
 # ---- agreement, coverage

@@ -177,14 +177,10 @@ def test_a_claim_on_an_older_text_is_neither_right_nor_wrong() -> None:
     assert [total[word] for word in ("right", "missed", "open")] == [0, 0, 1]
 
 
-def test_wilson_on_eight_of_ten() -> None:
-    # z = 1.96: (0.8 + 0.19207 -+ 1.96 * sqrt(0.016 + 0.0096036)) / 1.38415 = 0.4902, 0.9433
-    interval = figures.wilson(8, 10)
-    assert interval is not None
-    assert (interval["mean"], round(interval["low"], 4), round(interval["high"], 4)) == (0.8, 0.4902, 0.9433)
-    assert figures.wilson(0, 0) is None
-    lowest, highest = figures.wilson(0, 5), figures.wilson(5, 5)
-    assert lowest and highest and lowest["low"] == 0.0 and highest["high"] == pytest.approx(1.0)
+def test_the_precision_of_eight_of_ten_claims() -> None:
+    # Clopper and Pearson: P(X >= 8 | 10, .4439) = P(X <= 8 | 10, .9748) = .025
+    assert figures.proportion(8, 10) == pytest.approx({"mean": 0.8, "low": 0.4439, "high": 0.9748}, abs=1e-4)
+    assert figures.proportion(0, 0) is None
 
 
 def test_coverage_counts_items_and_not_the_item_that_nobody_knows() -> None:
