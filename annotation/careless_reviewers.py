@@ -31,12 +31,13 @@ def log_evidence(mistakes: int, answers: int, honest: float) -> float:
     honest^k (1-honest)^(n-k); the integral is B(k+1, n-k+1) P(X <= k) with X ~ Binomial(n+1, honest).
     """
     k, n, log_honest, log_other = mistakes, answers, log(honest), log(1 - honest)
-    tail = fsum(exp(_log_choose(n + 1, i) + i * log_honest + (n + 1 - i) * log_other) for i in range(k + 1))
+    tail = fsum(exp(log_choose(n + 1, i) + i * log_honest + (n + 1 - i) * log_other) for i in range(k + 1))
     if not tail:  # so few mistakes that the chance is below the smallest number
         return -inf
-    beta = -_log_choose(n, k) - log(n + 1)
+    beta = -log_choose(n, k) - log(n + 1)
     return beta + log(tail) - log_other - k * log_honest - (n - k) * log_other
 
 
-def _log_choose(n: int, k: int) -> float:
+def log_choose(n: int, k: int) -> float:
+    """The logarithm of the binomial coefficient."""
     return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)

@@ -20,6 +20,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from annotation import aggregation
+from annotation.careless_reviewers import log_choose
 from exports.folder import facts_of
 from exports.manifest_types import Agreement
 from exports.required_version_bump import KEYS, Draft, changes, keys, table, terms
@@ -328,16 +329,11 @@ def _tail(k: int, strata: Iterable[tuple[int, int, int]]) -> float:
     first = 0  # the number of changed rows that index 0 stands for
     for of, changed, drawn in strata:
         least, most = max(0, drawn + changed - of), min(changed, drawn)
-        logs = [_log_choose(changed, i) + _log_choose(of - changed, drawn - i) for i in range(least, most + 1)]
-        chances = np.convolve(chances, [math.exp(x - _log_choose(of, drawn)) for x in logs]).astype(np.float64)
+        logs = [log_choose(changed, i) + log_choose(of - changed, drawn - i) for i in range(least, most + 1)]
+        chances = np.convolve(chances, [math.exp(x - log_choose(of, drawn)) for x in logs]).astype(np.float64)
         kept = np.flatnonzero(chances > _NOTHING)
         chances, first = chances[kept[0] : kept[-1] + 1], first + least + int(kept[0])
     return min(1.0, max(_NOTHING, float(chances[max(0, k - first) :].sum())))
-
-
-def _log_choose(n: int, k: int) -> float:
-    """Returns the logarithm of the binomial coefficient."""
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
 # ---- as text
