@@ -8,9 +8,6 @@ Written in numpy although crowd-kit computes the same number (a test compares th
 nothing can be compared, crowd-kit returns a perfect 1.0, although agreement cannot be measured there.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -52,13 +49,6 @@ def alphas(votes: pl.DataFrame) -> pl.DataFrame:
         number, *estimates = alpha(counts, times)
         rows.append((str(kind), str(trait), number, int(times[positive].sum()), *estimates))
     return pl.DataFrame(rows, schema=SCHEMA, orient="row")
-
-
-def words(row: Mapping[str, Any]) -> str:
-    """`0.71 [0.60, 0.80] (over 120)` from a row of `alphas`; with few positives it adds that they are too few."""
-    spread = "" if row["low"] is None else f" [{row['low']:z.2f}, {row['high']:z.2f}]"
-    few = f", {row['positives']} positive: too few to tell" if row["positives"] < FEW else ""
-    return f"{row['alpha']:z.2f}{spread} (over {row['units']}{few})"
 
 
 def alpha(

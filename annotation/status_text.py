@@ -41,24 +41,17 @@ def lines(found: ReviewStatus) -> list[str]:
     return [*text, "", *_people(found)]
 
 
-def of_labels(agreed: pl.DataFrame, bounds: LabelBounds) -> list[str]:
-    """Agreement (agreement.alphas), recall bounds, and the precision bounds of traits with rechecks."""
-    output = []
-    measured = agreed.drop_nulls("alpha")
-    for row in measured.iter_rows(named=True):
-        output.append(f"alpha of {row['trait']}{' (items)' * (row['kind'] == 'item_flag')}: {agreement.words(row)}")
-    if unmeasured := agreed.height - measured.height:
-        output.append(f"alpha of {unmeasured} more: not to be told, where all say the same or nobody read twice")
-    missed = alike([[slug, recall_bounds.words(bound)] for slug, bound in bounds.traits.items()])
-    output += [f"missed share of {name}: {words}" for name, words in missed]
-    output.append(f"missed share of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}")
-    output.append(f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}; {controls.MEANING}")
-    output += [f"missed share of {name}: {words}" for name, words in recall_bounds.of_items(bounds.items).items()]
-    rechecked = {slug: share for slug, share in bounds.false.items() if share.rechecked}
-    output += [f"false share of {slug}: {precision_bounds.words(share)}" for slug, share in rechecked.items()]
+def of_labels(bounds: LabelBounds) -> list[str]:
+    """What the labels of all traits together miss and get wrong at most, and what prints the same of each trait."""
+    lines = [
+        f"missed share of {recall_bounds.POOLED}: {recall_bounds.words(bounds.pooled)}",
+        f"missed share of what is there: {controls.words(bounds.apart, bounds.blind)}; {controls.MEANING}",
+    ]
+    if bounds.items:
+        lines.append(f"missed share of {recall_bounds.ANY_FLAG}: {recall_bounds.words(bounds.items.pooled, 'items')}")
     if bounds.false_pooled:
-        output.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
-    return output
+        lines.append(f"false share of {precision_bounds.POOLED}: {precision_bounds.words(bounds.false_pooled)}")
+    return [*lines, "of each trait, with how well people agree: `saferec-build review status`"]
 
 
 def of_reports(reported: Sequence[str]) -> list[str]:

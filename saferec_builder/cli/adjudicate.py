@@ -25,7 +25,7 @@ def adjudicate(folder: Folder = Path("."), as_json: Json = False) -> None:
     if as_json:
         counts = replace(counts, figures={**counts.figures, **_figures(result)})
     else:
-        lines = status_text.of_labels(result.agreement, result.bounds) + status_text.of_reports(result.reported)
+        lines = status_text.of_labels(result.bounds) + status_text.of_reports(result.reported)
         typer.echo("\n".join(f"  {text}" for text in map(line, lines)))
     say(counts, as_json, "units")
     onward(ws, as_json, labels=counts.added)

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from annotation import status_text
+from annotation.confidence_bounds import false_share
 from annotation.progress import review_status
 from saferec_builder.storage.workspace import Workspace
 
@@ -82,14 +83,19 @@ def test_what_blind_controls_are_stands_above_their_columns(text: list[str]) -> 
     assert "  blind controls  blind controls missed  " in text[row + 3]
 
 
-def test_adjudicate_says_of_each_figure_what_it_is_worth(workspace: Workspace) -> None:
-    """One line of three had no figure, and an alpha of -0.04 on five positives had no note that it tells nothing."""
-    row = {"kind": "item_flag", "trait": "gore", "units": 70, "alpha": -0.04, "low": -0.11, "high": -0.001}
-    lines = status_text.of_labels(pl.DataFrame([row | {"positives": 5}]), review_status(workspace).bounds)
-    assert lines[0] == "alpha of gore (items): -0.04 [-0.11, 0.00] (over 70, 5 positive: too few to tell)"
-    (summary,) = [line for line in lines if line.startswith("missed share of what is there: ")]
-    assert summary.split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
-    assert summary.endswith("blind controls: conversations whose answer is known, read without a suggestion")
+def test_adjudicate_says_what_all_labels_miss_and_where_each_trait_stands(workspace: Workspace) -> None:
+    """It printed all of `review status` once more, as 50 lines."""
+    bounds = review_status(workspace).bounds
+    lines = status_text.of_labels(replace(bounds, items=bounds, false_pooled=false_share(100, (0,) * 42)))
+    assert [line.split(":")[0] for line in lines] == [
+        "missed share of any sensitivity",
+        "missed share of what is there",
+        "missed share of any flag of items",
+        "false share of any sensitivity",
+        "of each trait, with how well people agree",
+    ]
+    assert lines[1].split(": ", 1)[1].startswith("not known (0 of 20 blind controls read")
+    assert lines[1].endswith("blind controls: conversations whose answer is known, read without a suggestion")
 
 
 def test_traits_of_which_the_same_is_said_are_one_line() -> None:
