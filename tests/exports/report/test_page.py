@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
 from tests.worlds.once import copied, released
 from tests.worlds.release_world import conversation, conversations, film, label, requests
-from tests.worlds.report_world import chromium, claim, drop, frame, probe, reading, results, run, text_of, world
-
-EVIL = (
-    '<script>document.title="pwned"</script><img src=x onerror=alert(1)>"\' [a](javascript:alert(1)) \x1b[31m\u202egpj'
-)
+from tests.worlds.report_world import chromium, frame, probe, results, run, text_of, world
 
 
 @pytest.fixture(scope="session")
@@ -300,7 +295,7 @@ def test_the_figure_at_the_top_is_of_the_release_that_is_shown(told: Any, cli: C
         assert ("Judged on ws 1.0.0 ." in text) == (own in folders)
 
 
-# ---- what strangers wrote
+# ---- how values are written
 
 
 def test_a_number_that_rounds_to_nothing_has_no_sign() -> None:
@@ -310,44 +305,6 @@ def test_a_number_that_rounds_to_nothing_has_no_sign() -> None:
 def test_plain_shows_what_would_hide_and_keeps_every_place() -> None:
     assert page.plain("a\x00b\u202ec\ud800d\n\te") == "a�b�c�d\n\te"
     assert page.plain("שלום 👩‍🚀 é") == "שלום 👩‍🚀 é"
-
-
-def hostile(ws: store.Workspace, folder: Path) -> str:
-    """The page of a world in which every name and text from outside is an attack."""
-    text = (Path(page.__file__).parents[2] / "saferec_builder/core/traits.toml").read_text()
-    (ws.root / "mine.toml").write_text(text.replace('"Blood and gore"', json.dumps(EVIL), 1))
-    with open(ws.root / "saferec.toml", "a") as file:
-        file.write(f"\n[taxonomy]\npath = 'mine.toml'\n[dataset]\nname = {json.dumps(EVIL)}\n")
-    config = (ws.root / "saferec.toml").read_text().split("[taxonomy]\n# path")
-    head = re.sub(r'\[dataset\]\nname = "[^"]*"', "", config[0])
-    (ws.root / "saferec.toml").write_text(head + config[1].split("\n", 1)[1])
-    ws = store.Workspace.open(ws.root)
-    talk = conversation("evil", f"{EVIL} I faint at the sight of blood. {EVIL}", EVIL, source=EVIL)
-    store.append(ws, tables.CONVERSATIONS, frame(tables.CONVERSATIONS, talk))
-    store.append(ws, tables.LABELS, frame(tables.LABELS, label(talk, quote=f"{EVIL} I faint")))
-    store.append(ws, tables.DROPS, frame(tables.DROPS, drop("mine", "x", EVIL)))
-    claims = claim(talk, proposer=EVIL, version=EVIL)
-    store.append(ws, tables.PROPOSALS, frame(tables.PROPOSALS, claims))
-    store.append(ws, tables.READINGS, frame(tables.READINGS, reading(talk, proposer=EVIL, version=EVIL)))
-    scores = run(EVIL) | {"slices": {f"{EVIL}={EVIL}": {"n": 1, "metrics": run("x")["metrics"]}}, "split": EVIL}
-    runs = page.read_runs(results(folder, scores, run("sft"), chosen=EVIL))
-    return page.render(gather(ws) | {"runs": [runs]})
-
-
-def test_no_text_becomes_markup(workspace: store.Workspace, tmp_path: Path) -> None:
-    html = hostile(workspace, tmp_path / "runs")
-    tags: list[tuple[str, list[tuple[str, str | None]]]] = []
-    parser = HTMLParser()
-    parser.handle_starttag = lambda tag, attrs: tags.append((tag, attrs))  # type: ignore[method-assign]
-    parser.feed(html)
-    assert [tag for tag, _ in tags].count("script") == 1
-    assert not {"img", "iframe", "object", "link", "base", "form"} & {tag for tag, _ in tags}
-    links = [value for _, attrs in tags for name, value in attrs if name in ("href", "src", "action", "formaction")]
-    assert links and all(value and value.startswith("#") for value in links)
-    assert not [name for _, attrs in tags for name, _ in attrs if name.startswith("on") or name == "style"]
-    assert html.count("pwned") >= 8  # it is shown, as text
-    assert "\x1b" not in html and "\u202e" not in html
-    assert "<mark>&lt;script&gt;" in html
 
 
 # ---- a real browser
@@ -377,17 +334,6 @@ def test_it_fits_the_window_and_its_examples_open(width: int, told: Any, cli: Cl
     assert all(inert and "blur" in veil for inert, veil in layout["before"])
     assert all(not inert and veil == "none" for inert, veil in layout["after"])
     assert all(state == ["true", "Hide"] for state in layout["buttons"]) and layout["focused"] == "BUTTON"
-
-
-@pytest.mark.slow
-def test_attacks_do_not_run_and_do_not_break_the_page(workspace: store.Workspace, tmp_path: Path) -> None:
-    html = hostile(workspace, tmp_path / "runs")
-    path = tmp_path / "evil.html"
-    path.write_text(html, encoding="utf-8")
-    output = chromium(path.as_uri())
-    assert "CONSOLE" not in output.stderr and "<title>pwned" not in output.stdout
-    bare = probe(html, 390, tmp_path)  # nothing runs without the policy either
-    assert bare["title"].startswith("<script>") and (bare["width"][0] <= bare["width"][1], bare["wide"]) == (True, [])
 
 
 def test_a_report_is_made_where_forget_has_emptied_every_release(workspace: store.Workspace, cli: Cli) -> None:
