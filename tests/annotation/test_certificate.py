@@ -121,6 +121,7 @@ def test_no_number_can_be_changed_unseen(stated, tmp_path):
         lambda d: d["missed"]["needles"].update(certified=not d["missed"]["needles"]["certified"]),
         lambda d: d["missed"]["torture"].update(words="<= 0.1 % (certified)"),
         lambda d: d["together"].append("gore"),
+        lambda d: d["of_the_truth"].update(words="<= 1.0 % relative to the truth"),
         lambda d: d["missed"].pop("gore") and d["together"].append("gore"),
         lambda d: d["false"]["gore"]["wrong"].clear(),
         lambda d: d["items"]["missed"]["gore"]["positive"].clear(),
