@@ -34,23 +34,15 @@ def test_inside_the_workspace_a_version_is_enough(released, cli, monkeypatch):
     assert "releases: 1.0.0 (withdrawn: two rows are wrong)" in cli("status").out
 
 
-def flip(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
-FAULTS = {  # (what is done to a file, the file that the error names)
-    "a changed byte": (flip, "data/grpo/test.parquet"),
-    "a changed card": (flip, "README.md"),
-    "a missing file": (lambda path: path.unlink(), "data/sft/train.parquet"),
-    "a file too many": (lambda path: path.write_bytes(b""), "data/sft/extra.parquet"),
-    "a link out": (lambda path: (path.unlink(), path.symlink_to("/etc/hostname")), "traits.toml"),
-    "a folder in place": (lambda path: (path.unlink(), path.mkdir()), "traits.toml"),
-}
-
-
-@pytest.mark.parametrize(("fault", "name"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        (lambda path: path.unlink(), "data/sft/train.parquet"),
+        (lambda path: path.write_bytes(b""), "data/sft/extra.parquet"),
+        (lambda path: (path.unlink(), path.mkdir()), "traits.toml"),
+    ],
+    ids=["a file less", "a file more", "a folder in place"],
+)
 def test_the_bad_file_is_named(copy, cli, fault, name):
     fault(copy / name)
     result = cli("verify", copy)
