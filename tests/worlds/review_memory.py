@@ -87,15 +87,15 @@ class Memory:
             raise Broken("memory: 500")
         if fault == "killed before":
             raise Killed
-        if fault == "late":
+        if fault in ("late", "slow"):
             self.late += [(project, task) for task in tasks]
-            raise Killed
-        ids = [self._add(project, task) for task in tasks]
+            raise Killed if fault == "late" else Unsure("memory: no answer")
+        ids = [self._add(project, task) for task in (tasks[: len(tasks) // 2] if fault == "half" else tasks)]
         if fault == "killed":
             raise Killed
         self.down = fault == "died"
-        if fault in ("died", "lost"):
-            raise Unsure("memory: no answer")
+        if fault in ("died", "lost", "half", "done"):
+            raise Broken("memory: 500") if fault == "done" else Unsure("memory: no answer")
         return ids
 
     def _add(self, project: str, task: dict[str, Any]) -> str:

@@ -2,141 +2,96 @@
 
 import os
 import random
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from annotation.tools import label_studio_client as label_studio_server, sync
-from annotation.tools.server_errors import Broken, Unsure
 from saferec_builder.core.errors import ReviewError
 from saferec_builder.storage import tables, workspace as store
-from tests.servers.faulty import FAULTS
 from tests.worlds import review_world
+from tests.worlds.review_memory import Killed, Memory
 from tests.worlds.review_world import Verdict
 
 SEEDS = 60 if os.environ.get("SAFEREC_SOAK") else 30  # of seven faults each
 
 
-class Killed(BaseException):
-    """The process dies here."""
+@pytest.fixture
+def server() -> Memory:
+    """A server in memory with one project, `p`."""
+    server = Memory()
+    server.made["p"] = "ann"
+    return server
 
 
-class Fake:
-    """A server in memory that fails as real ones do; `held` has the tasks that are really there."""
-
-    chunk = 4
-
-    def __init__(self, rng: random.Random, kinds: list[str]) -> None:
-        self.rng, self.kinds, self.held, self.late = rng, kinds, list[tuple[str, str]](), list[str]()
-        self.number = 0
-
-    def count(self, project: Any) -> int:
-        self._arrive()
-        return len(self.held)
-
-    def keys(self, project: Any) -> list[tuple[str, str, bool]]:
-        self._arrive()
-        return [(key, remote, False) for key, remote in self.held]
-
-    def delete(self, task: str) -> None:
-        self.held = [row for row in self.held if row[1] != task]
-
-    def send(self, project: Any, tasks: list[dict[str, Any]]) -> list[str]:
-        fault = self.kinds.pop() if self.kinds else ""
-        if fault in ("fail", "lock"):
-            raise Broken("500")
-        if fault == "refuse":
-            raise Unsure("no answer")
-        if fault == "late":
-            self.late = [task["key"] for task in tasks]
-            raise Unsure("timeout")
-        stored = tasks[: self.rng.randrange(len(tasks))] if fault == "half" else tasks
-        ids = [self._add(task["key"]) for task in stored]
-        if fault == "killed":
-            raise Killed
-        if fault:
-            raise Broken("500") if fault == "done_but_500" else Unsure("timeout after commit")
-        return ids
-
-    def _add(self, key: str) -> str:
-        self.number += 1
-        self.held.append((key, str(self.number)))
-        return str(self.number)
-
-    def _arrive(self) -> None:
-        """Tasks that were on their way when the sender gave up arrive some time later."""
-        if self.late and self.rng.random() < 0.3:
-            for key in self.late:
-                self._add(key)
-            self.late = []
+def tasks(*keys: str) -> dict[str, dict[str, Any]]:
+    return {key: {"key": key} for key in keys}
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_every_task_is_there_once_whatever_breaks(seed, injected):
-    rng = random.Random(seed)
-    kinds = [rng.choice([*FAULTS, "half", "killed"]) for _ in range(7)]
-    server, rows = Fake(rng, kinds), []
-    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(17)}
+def test_every_task_is_there_once_whatever_breaks(server, seed, injected):
+    rng, rows, sent = random.Random(seed), [], tasks(*map(str, range(17)))
+    server.chunk, count = 4, server.count
+    server.plan = rng.choices(["failed", "done", "lost", "half", "slow", "late", "killed before", "killed"], k=7)
+
+    def counted(project):
+        if rng.random() < 0.3:  # tasks that were on their way when the sender gave up arrive some time later
+            server.arrive()
+        return count(project)
+
+    server.count = counted
     for _ in range(30):  # a person runs the command until it works
         ledger = sync.Ledger.of(rows, rows.extend)
         try:
-            sync.push(server, 1, tasks, ledger, quiet=0.01)
+            sync.push(server, "p", sent, ledger, quiet=0.01)
         except (Killed, ReviewError):
             continue
-        if not server.kinds and not server.late:
+        if not server.plan and not server.late:
             break
-    sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend), quiet=0.01)
-    assert Counter(key for key, _ in server.held) == Counter(list(tasks))
-    assert sync.Ledger.of(rows, rows.extend).there == dict(server.held)
-    injected("faults of a review server in memory", 7 - len(server.kinds))
+    sync.push(server, "p", sent, sync.Ledger.of(rows, rows.extend), quiet=0.01)
+    held = {task["key"]: remote for remote, (_, task, _) in server.held.items()}
+    assert held.keys() == sent.keys() and len(server.held) == len(sent)
+    assert sync.Ledger.of(rows, rows.extend).there == held
+    injected("faults of a review server in memory", 7 - len(server.plan))
 
 
-def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one():
-    server, rows = Fake(random.Random(0), []), []
-    server.chunk, requests = 1_000, []
-    server.keys = lambda project: requests.append("keys") or []
-    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(10_000)}
-    assert sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend)).added == 10_000
-    rerun = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+def test_ten_thousand_tasks_are_a_few_requests_and_a_rerun_is_one(server):
+    rows, requests, sent = [], [], tasks(*map(str, range(10_000)))
+    server.chunk, server.keys = 1_000, lambda project: requests.append("keys") or []
+    assert sync.push(server, "p", sent, sync.Ledger.of(rows, rows.extend)).added == 10_000
+    rerun = sync.push(server, "p", sent, sync.Ledger.of(rows, rows.extend))
     assert (rerun.added, rerun.skipped, len(server.held), requests) == (0, 10_000, 10_000, [])
 
 
-def test_answered_copies_are_kept_and_the_empty_one_goes():
-    server = Fake(random.Random(0), [])
-    server.held = [("a", "1"), ("a", "2"), ("b", "3")]
-    server.keys = lambda project: [(key, remote, remote == "2") for key, remote in server.held]
-    report = sync.push(server, 1, {"a": {"key": "a"}, "b": {"key": "b"}}, sync.Ledger())
-    assert (report.twins, server.held) == (1, [("a", "2"), ("b", "3")])
+def test_answered_copies_are_kept_and_the_empty_one_goes(server):
+    server.send("p", [{"key": "a"}, {"key": "a"}, {"key": "b"}])
+    server.answers = {"2": Verdict()}
+    assert sync.push(server, "p", tasks("a", "b"), sync.Ledger()).twins == 1
+    assert [*server.held] == ["2", "3"]
 
 
-def test_a_task_that_somebody_deleted_is_sent_again_and_said():
-    server, rows = Fake(random.Random(0), []), []
-    tasks = {key: {"key": key} for key in "abc"}
-    sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+def test_a_task_that_somebody_deleted_is_sent_again_and_said(server):
+    rows = []
+    sync.push(server, "p", tasks(*"abc"), sync.Ledger.of(rows, rows.extend))
     server.delete("2")
-    report = sync.push(server, 1, tasks, sync.Ledger.of(rows, rows.extend))
+    report = sync.push(server, "p", tasks(*"abc"), sync.Ledger.of(rows, rows.extend))
     assert (report.gone, report.added, report.skipped) == (1, 1, 2)
 
 
-def test_what_is_answered_while_tasks_are_taken_back_stays(monkeypatch):
+def test_what_is_answered_while_tasks_are_taken_back_stays(server):
     """Hundreds are deleted one by one: an answer given meanwhile to a task later in the list was lost."""
-    server, answered = Fake(random.Random(3), []), set[str]()
-    tasks = {f"task-{n}": {"key": f"task-{n}"} for n in range(100)}
-    ledger = sync.Ledger()
-    sync.push(server, "p", tasks, ledger, quiet=0.01)
-    delete = server.delete
+    ledger, sent, delete = sync.Ledger(), tasks(*map(str, range(100))), server.delete
+    sync.push(server, "p", sent, ledger, quiet=0.01)
 
     def slow(task):
         delete(task)
-        answered.add("task-90")
+        server.answers[ledger.there["90"]] = Verdict()
 
-    monkeypatch.setattr(server, "delete", slow)
-    real_keys = server.keys
-    monkeypatch.setattr(server, "keys", lambda p: [(key, remote, key in answered) for key, remote, _ in real_keys(p)])
-    assert sync.withdraw(server, "p", set(tasks), ledger) == 99
-    assert [key for key, _ in server.held] == [*ledger.there] == ["task-90"]
-    assert sync.withdraw(server, "p", set(tasks), ledger, {"task-90"}) == 1 and not server.held
+    server.delete = slow
+    assert sync.withdraw(server, "p", set(sent), ledger) == 99
+    assert [*server.held] == [*ledger.there.values()] == [ledger.there["90"]]
+    server.delete = delete
+    assert sync.withdraw(server, "p", set(sent), ledger, {"90"}) == 1 and not server.held
 
 
 def test_two_pushes_at_once_are_one(workspace, cli):
