@@ -11,7 +11,7 @@ import pytest
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import ANN, DI, FILES, TWO, given, rest
+from tests.worlds.review_team import DI, FILES, TWO, given, rest
 from tests.worlds.review_world import Verdict, taxonomy
 from tests.worlds.settings import review_settings
 
@@ -123,49 +123,6 @@ def test_a_file_of_a_former_list_or_text_has_no_word_on_what_was_said_since(
     for n in (0, 1):
         assert review("pull", *FILES, tmp_path / f"{n}.csv")["added"] == 0
         assert last_words(ws, trait="gore", digest="d2") == ["unsure"]
-
-
-def test_open_tasks_of_whose_work_is_set_aside_go_to_somebody_else_too(ws: store.Workspace, review: Any) -> None:
-    """Bo answered c1 and left c2 open: no answer of bo would count, so di gets both."""
-    review("push", *TWO, *FILES)
-    files = review_world.Files(ws)
-    files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
-    review("pull", *FILES, files.folder / "bo.csv")
-    review("set-aside", "bo", "--reason", "left the team")
-    result = review("push", *ANN, *DI, *FILES)
-    assert (result["new"], result["rows"]["di"]) == ({"proposed": 2}, 4)
-    assert review("status")["reviewers"]["bo"]["open"] == 0
-    review("set-aside", "bo", "--undo")
-    assert review("status")["reviewers"]["bo"]["open"] == 1
-
-
-def test_who_goes_on_holiday_gives_back_what_is_open_and_keeps_what_was_said(
-    ws: store.Workspace, review: Any, cli: Any
-) -> None:
-    """Bo answers c1 and leaves c2 open: di gets c2 and nothing else."""
-    review("push", *TWO, *FILES)
-    files = review_world.Files(ws)
-    files.answer("bo", lambda subject, asked: review_world.Verdict() if subject == "c1" else None)
-    review("pull", *FILES, files.folder / "bo.csv")
-    status = review("status")["reviewers"]["bo"]
-    result = review("hand-back", "bo")
-    assert result["added"] == status["open"] > 0 and review("hand-back", "bo")["added"] == 0
-    assert review("status")["reviewers"]["bo"] == status | {"open": 0}
-    review("push", *ANN, *DI, *FILES)
-    assert given(ws, "c1") == ["ann", "bo"] and given(ws, "c2") == ["ann", "bo", "di"]
-    run = cli("review", "hand-back", "bob", "-C", ws.root)
-    assert run.code == 1 and "bob has no tasks here: expected one of ann, bo" in run.err
-
-
-def test_what_was_answered_before_a_holiday_and_pulled_after_it_counts(ws: store.Workspace, review: Any) -> None:
-    review("push", *TWO, *FILES)
-    files = review_world.Files(ws)
-    review("hand-back", "bo")
-    files.answer("bo", lambda subject, asked: review_world.Verdict())
-    review("pull", *FILES, files.folder / "bo.csv")
-    reviews = tables.last(store.read(ws, tables.REVIEWS), "kind", "subject", "trait", "reviewer", "role")
-    rests = reviews.filter(reviewer="bo", trait="*")
-    assert rests.height > 0 and rests["verdict"].null_count() == 0
 
 
 def test_nobody_is_given_work_that_would_not_count(ws: store.Workspace, review: Any, cli: Any) -> None:
