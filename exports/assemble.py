@@ -258,7 +258,7 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonom
     shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, parent_facts))
     if ws.config.splits.by_item:
         conversations = _seeded(snapshot, conversations, items, links, ws.config.release.titles == "any")
-    names = {c: released_ids.released(ws, ws.config.dataset.name, c) for c in conversations["conversation"]}
+    names = {c: ws.released_id(c) for c in conversations["conversation"]}
     conversations = conversations.with_columns(released=pl.col("conversation").replace_strict(names))
     earlier = _earlier(None if options.resplit else parent, parent_facts)
     out = withheld.reasons(ws, conversations)

@@ -18,9 +18,8 @@ import pyarrow.parquet as pq
 from exports.formats import ITEMS, NAMED, Content, pseudonyms
 from saferec_builder import sources
 from saferec_builder.core.errors import ReleaseError, SourceError, strict_json
-from saferec_builder.storage.schema import SPAN, keyed_digest
+from saferec_builder.storage.schema import SPAN
 from saferec_builder.storage.whole_files import write_private
-from saferec_builder.storage.workspace import Workspace
 
 Starts = tuple[datetime | None, datetime | None]
 
@@ -48,11 +47,6 @@ KEY: dict[str, pl.DataType | type[pl.DataType]] = {
     **{name: _ITEMS[name] for name in NAMED},
     "lists": _LISTS,  # one per request of the conversation, named as in `grpo`
 }
-
-
-def released(ws: Workspace, dataset: str, conversation: str) -> str:
-    """Returns the released id of a conversation of the workspace, the same in every version of this dataset."""
-    return keyed_digest(ws.secret, "released", dataset, conversation)
 
 
 def renamed(rows: pl.DataFrame) -> pl.DataFrame:

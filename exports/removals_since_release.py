@@ -55,4 +55,4 @@ _KEYED = ["conversation", "digest", "seeker"]
 
 def _released(ws: Workspace, dataset: str, conversations: pl.Series) -> pl.Series:
     """Returns the released ids of these conversations (a release of an older program has those of the workspace)."""
-    return pl.Series("conversation", [released_ids.released(ws, dataset, c) for c in conversations], dtype=pl.String)
+    return pl.Series("conversation", [ws.released_id(c, dataset) for c in conversations], dtype=pl.String)

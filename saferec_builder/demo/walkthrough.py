@@ -7,11 +7,9 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
-from exports import released_ids
 from saferec_builder.core.errors import TrainingError, UsageError
 from saferec_builder.demo import inputs, reviewing, world
 from saferec_builder.demo.people import Gold
@@ -46,7 +44,7 @@ def run(folder: Path, command: Command, say: Say, *, generated: int = 13_700, tr
     if not ws.config.demo:
         raise UsageError(f"{folder} is a workspace, and no demo: give --to another folder")
     data = folder / "input"
-    truth = inputs.write(data, ws.taxonomy, generated, partial(released_ids.released, ws, ws.config.dataset.name))
+    truth = inputs.write(data, ws.taxonomy, generated, ws.released_id)
     command("catalog", "add", "demo", world.FOLDER / "films.jsonl", world.FOLDER / "games.jsonl")
     command("catalog", "add", "warnings", data / "warnings.csv")
     command("mine", "messages", data / "conversations.jsonl")

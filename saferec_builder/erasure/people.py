@@ -15,7 +15,7 @@ import polars as pl
 
 from annotation import outbox, sampling_design
 from annotation.tools.tasks_and_answers import tasks
-from exports import formats, released_ids
+from exports import formats
 from exports.folder import MANIFEST, facts_of
 from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.release_files import SUMS
@@ -128,9 +128,7 @@ def dataset_names(ws: Workspace) -> list[str]:
 
 def ids_of(ws: Workspace, conversations: Collection[str]) -> list[str]:
     """Ids of these conversations here and in releases."""
-    names = (
-        released_ids.released(ws, name, conversation) for name in dataset_names(ws) for conversation in conversations
-    )
+    names = (ws.released_id(conversation, name) for name in dataset_names(ws) for conversation in conversations)
     return [*conversations, *names]
 
 
@@ -138,7 +136,7 @@ def _aliases(ws: Workspace, posts: pl.DataFrame) -> dict[str, tuple[str, str]]:
     """Name of a conversation or an author, here or in a release -> (column, value) of `posts`."""
     datasets, aliases = dataset_names(ws), dict[str, tuple[str, str]]()
     for conversation in posts["conversation"].unique():
-        names = [conversation, *(released_ids.released(ws, dataset, conversation) for dataset in datasets)]
+        names = [conversation, *(ws.released_id(conversation, dataset) for dataset in datasets)]
         aliases |= dict.fromkeys(names, ("conversation", conversation))
     for seeker in posts["seeker"].drop_nulls().unique():
         names = [seeker, *(formats.pseudonym(dataset, seeker) for dataset in datasets)]
@@ -171,7 +169,7 @@ def _old_names(ws: Workspace, name: str, wish: wishes.Wish, mined: pl.Series) ->
     conversations = {tables.digest(s, post) for origin, post in wish.ids for s in ([origin] if origin else sources)}
     authors = {key for _, key in wishes.hashed(author_wish, sources, ws.secret)}
     own_id = {name} if re.fullmatch("[0-9a-f]{16}", name) else set[str]()
-    released = {released_ids.released(ws, dataset, key) for dataset in datasets for key in conversations | own_id}
+    released = {ws.released_id(key, dataset) for dataset in datasets for key in conversations | own_id}
     pseudonyms = {formats.pseudonym(dataset, key) for dataset in datasets for key in authors | own_id}
     return conversations | authors | own_id | released | pseudonyms
 

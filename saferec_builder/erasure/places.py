@@ -334,7 +334,7 @@ def release_holds(ws: Workspace, folder: Path, erasure: Erasure) -> bool:
     """Whether this release holds one of the revisions, or somebody who was erased before, if it was put back. If
     neither it nor its key file says which revision of a conversation it holds, the conversation decides."""
     dataset, key_file, rows = facts_of(folder)["name"], released_ids.path_of(folder), _read_release(folder)
-    subjects = {released_ids.released(ws, dataset, conversation): conversation for conversation, _ in erasure.revisions}
+    subjects = {ws.released_id(conversation, dataset): conversation for conversation, _ in erasure.revisions}
     subjects |= {conversation: conversation for conversation, _ in erasure.revisions}  # releases of an older program
     if rows.is_empty():
         return False

@@ -355,5 +355,6 @@ def _append_stated(ws: Workspace, rows: pl.DataFrame, read: pl.DataFrame) -> Non
     gold = ws.root / "gold" / "saferec.jsonl"
     gold.parent.mkdir(exist_ok=True)
     with whole_files.replacing(gold) as tmp, open(tmp, "w", encoding="utf-8") as file:
-        for key, group in stated.group_by("conversation", maintain_order=True):
-            file.write(json.dumps({"conversation": key[0], "traits": group["trait"].to_list()}) + "\n")
+        for (name,), group in stated.group_by("conversation", maintain_order=True):
+            conversation = ws.released_id(str(name))  # `evaluate --gold` compares it with a release
+            file.write(json.dumps({"conversation": conversation, "traits": group["trait"].to_list()}) + "\n")

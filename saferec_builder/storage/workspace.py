@@ -79,6 +79,10 @@ class Workspace:
             raise StoreError(f"{path}: {damage}: {NO_SECRET}")
         return path.read_bytes()
 
+    def released_id(self, conversation: str, dataset: str | None = None) -> str:
+        """The id of a conversation in all releases of a dataset (by default this one); only `secret` leads back."""
+        return tables.keyed_digest(self.secret, "released", dataset or self.config.dataset.name, conversation)
+
     @property
     def database(self) -> database.Place:
         return database.Place(self.root, self.config.store.url)

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from exports import folder as write, hub as stage, released_ids
+from exports import folder as write, hub as stage
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.hub_world import REPO
@@ -223,7 +223,7 @@ def test_a_text_that_somebody_asked_to_remove_stays_out_though_it_was_mined_befo
         name = f"data/conversations/{split}.parquet"
         after, before = (pq.read_table(folder / name).to_pylist() for folder in (tmp_path / "mine", bare))
         equal = {row["conversation"] for row, old in zip(after, before, strict=True) if row["turns"] == old["turns"]}
-        gone = released_ids.released(ws, ws.config.dataset.name, removed["conversation"])
+        gone = ws.released_id(removed["conversation"])
         assert equal == {gone} & {row["conversation"] for row in before}
         rows = [row for row in after if row["conversation"] == gone]  # without what would find the text
         assert rows == [row for row in before if row["conversation"] == gone]

@@ -54,7 +54,7 @@ def test_a_release_that_holds_them_is_refused_with_the_version_to_make(ws, cli, 
     remove(ws, asked)
     result = cli("publish", "1.0.0", *where, "-C", ws.root)
     assert result.code == 1 and result.err.count("\n") == 1 and not (ws.root / "out").exists()
-    released_id = released_ids.released(ws, ws.config.dataset.name, tables.digest("messages", "c007"))
+    released_id = ws.released_id(tables.digest("messages", "c007"))
     assert f"release 1.0.0 holds 1 conversation whose removal removals.csv asks for, first {released_id}" in result.err
     assert "make 2.0.0 (`saferec-build release 2.0.0`) and publish that" in result.err
 
@@ -163,7 +163,7 @@ def test_a_post_of_somebody_in_a_thread_counts(ws, cli, tmp_path):
     post = {"conversation": row["conversation"], "digest": row["digest"], "turn": 1, "source_id": "p9", "author": "x"}
     store.append(ws, tables.ORIGINS, tables.ORIGINS.frame([post]))
     remove(ws, "messages,p9,")
-    name = released_ids.released(ws, ws.config.dataset.name, row["conversation"])
+    name = ws.released_id(row["conversation"])
     assert name in cli("publish", "--to", tmp_path / "out", "-C", ws.root).err
 
 

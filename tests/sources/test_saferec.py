@@ -152,6 +152,6 @@ def test_constraints_become_stated_traits_and_gold_never_labels(cli, workspace, 
     stated = store.read(workspace, tables.STATED)
     assert stated["trait"].to_list() == [trait.slug]
     gold = [json.loads(line) for line in (workspace.root / "gold" / "saferec.jsonl").read_text().splitlines()]
-    assert gold == [{"conversation": stated["conversation"][0], "traits": [trait.slug]}]
+    assert gold == [{"conversation": workspace.released_id(stated["conversation"][0]), "traits": [trait.slug]}]
     assert store.read(workspace, tables.LABELS).is_empty()
     assert cli("mine", "saferec", path, "-C", workspace.root, "--json").json["added"] == 0

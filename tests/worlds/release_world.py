@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow.parquet as pq
 
-from exports import folder as write, released_ids
+from exports import folder as write
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 
@@ -67,7 +67,7 @@ def conversations(*rows: dict) -> pl.DataFrame:
 
 def released(ws: store.Workspace, *names: str) -> list[str]:
     """The ids of these conversations in a release."""
-    return [released_ids.released(ws, ws.config.dataset.name, name) for name in names]
+    return [ws.released_id(name) for name in names]
 
 
 def messages(row: dict) -> dict:
