@@ -16,7 +16,6 @@ import polars as pl
 import sqlalchemy as sa
 
 from saferec_builder.core.errors import StoreError
-from saferec_builder.core.json_value import JsonValue
 
 FIRST = 1
 MARK = "schema_"  # table of the steps that a database has been through; the first schema has no such table
@@ -66,16 +65,6 @@ def check(where: str, schema: int) -> None:
 def bulk(table: str, schema: int) -> list[Bulk]:
     """The functions that migrate rows of a bulk table from this schema to the newest one, in order."""
     return [step.bulk[table] for step in STEPS[schema - FIRST :] if table in step.bulk]
-
-
-def add_column(db: sa.Connection, table: str, column: str, kind: str, value: JsonValue) -> None:
-    """Adds a column of SQL type `kind`, with one value in all rows, unless it exists or the table does not."""
-    inspector = sa.inspect(db)
-    if not inspector.has_table(table) or column in {existing["name"] for existing in inspector.get_columns(table)}:
-        return
-    name = sa.sql.quoted_name(table, quote=True)
-    db.execute(sa.text(f'ALTER TABLE "{name}" ADD COLUMN "{column}" {kind}'))
-    db.execute(sa.text(f'UPDATE "{name}" SET "{column}" = :value'), {"value": value})
 
 
 # ---- the database

@@ -27,8 +27,9 @@ LATER = {"language": (pl.String, "of the text"), "told_by": (pl.String, "who sai
 BULK = replace(tables.DROPS, columns=tables.DROPS.columns | LATER)
 
 
-def weigh(db: object) -> None:
-    migrations.add_column(db, "gold", "weight", "DOUBLE PRECISION", 0.5)
+def weigh(db: sa.Connection) -> None:
+    db.exec_driver_sql("ALTER TABLE gold ADD COLUMN weight DOUBLE PRECISION")
+    db.exec_driver_sql("UPDATE gold SET weight = 0.5")
 
 
 def tell(frame: pl.DataFrame) -> pl.DataFrame:
@@ -147,7 +148,7 @@ def test_a_step_of_bulk_tables_alone_copies_no_database(old: store.Workspace, mo
 def test_each_step_is_made_once(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
-    def first(db: object) -> None:
+    def first(db: sa.Connection) -> None:
         calls.append("first")
         weigh(db)
 
@@ -160,7 +161,7 @@ def test_each_step_is_made_once(old: store.Workspace, monkeypatch: pytest.Monkey
 
 
 def test_a_step_that_fails_leaves_the_database_as_it_was(old: store.Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(db: object) -> None:
+    def fails(db: sa.Connection) -> None:
         weigh(db)
         raise ZeroDivisionError
 
