@@ -4,26 +4,25 @@ reads  removals.csv, the table forgotten (people who were erased), conversations
 gives  rows of honoured and of drops; the conversations to withhold
 """
 
-import csv
 import difflib
-import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from pathlib import Path
 
 import polars as pl
 
 from saferec_builder.core.errors import UsageError
-from saferec_builder.core.plain_files import read_plain
 from saferec_builder.mining.conversations import drops_of, pseudonym
+from saferec_builder.sources import Left, csv_rows, opened, spelling
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.storage import tables, whole_files, workspace
 from saferec_builder.storage.workspace import Workspace
 
 FILE = "removals.csv"
 REMOVED = "removed on request"
-_COLUMNS = {"source", "source_id", "author"}
+_COLUMNS = ("source", "source_id", "author")
 TASK, CONVERSATION = "review task", "conversation"  # in place of a source
 Key = Callable[[str, str, bytes], str]  # source, name, secret
 _USER = re.compile(r"^(?:/?(?:u|user)/|@)|/$", re.I)  # prefixes and suffixes that people write around a name of Reddit
@@ -104,40 +103,23 @@ def read_removals(path: Path) -> Removals:
     """
     if not path.exists():
         return Removals()
-    try:
-        text = read_plain(path).decode("utf-8-sig")
-        return _wishes(path, csv.DictReader(io.StringIO(text, newline=""), delimiter=_mark(text), strict=True))
-    except (OSError, UnicodeDecodeError, csv.Error) as fault:
-        raise UsageError(f"{path}: cannot be read ({fault}): expected source,source_id,author in UTF-8") from None
-
-
-def _mark(text: str) -> str:
-    """The delimiter, by the header: spreadsheets of some languages save semicolons."""
-    header = next(iter(text.splitlines()), "")
-    return max(",;\t", key=lambda mark: ({*next(csv.reader([header], delimiter=mark))} >= _COLUMNS, header.count(mark)))
-
-
-def _wishes(path: Path, rows: "csv.DictReader[str]") -> Removals:
-    wishes = list[Wish]()
-    if not set(rows.fieldnames or ()) >= _COLUMNS:
-        raise UsageError(f"{path}: found columns {rows.fieldnames}, expected source,source_id,author")
-    for row in rows:
-        source, post, author = ((row[c] or "").strip() for c in ("source", "source_id", "author"))
-        source = source.lower()
-        if None in row or any("\n" in cell or "\r" in cell for cell in (source, post, author)):
-            raise UsageError(
-                f"{path}:{rows.line_num}: expected as many cells as the header has, each in one line: is a comma (or"
-                " semicolon) not quoted, or a quote not closed?"
-            )
-        if not post and not author:
-            raise UsageError(f"{path}:{rows.line_num}: expected a source_id or an author in each row")
-        if source and source.partition(":")[0] not in list(Source):
-            raise UsageError(
-                f"{path}:{rows.line_num}: no source is called {source[:40]!r}: expected one of"
-                f" {', '.join(sorted(Source))}, or nothing for all"
-            )
-        wishes.append(wish(source, post, author, rows.line_num))
+    wishes, drops = csv_rows(path, "mine", FILE, _wishes, expected=_COLUMNS)
+    if drops:
+        raise UsageError("{}/{place}: {reason}: {detail}".format(path.parent, **drops[0]))
     return together(wishes)
+
+
+def _wishes(place: str, row: dict[str, str]) -> list[Wish]:
+    source, post, author = (row[column] for column in _COLUMNS)
+    if any("\n" in cell or "\r" in cell for cell in row.values()):  # it may have taken another wish in
+        raise Left("a cell of two lines", "expected each in one: is a quote not closed?")
+    if not post and not author:
+        raise Left("nobody is named", "expected a source_id or an author in each row")
+    source = source.lower()
+    if source and source.partition(":")[0] not in list(Source):
+        names = ", ".join(sorted(Source))
+        raise Left(f"no source is called {source[:40]!r}", f"expected one of {names}, or nothing for all")
+    return [wish(source, post, author, int(place.rpartition(":")[2]))]
 
 
 def wish(source: str, post: str, author: str, line: int = 0) -> Wish:
@@ -166,10 +148,13 @@ def drop_erased(ws: Workspace) -> None:
         return all(hashed(p, (), ws.secret) & removals.forgotten for p in parts if p.ids or p.authors)
 
     if finished := {wish.line for wish in removals.wishes if erased(wish)}:
-        lines = path.read_bytes().splitlines(keepends=True)
+        coding, _ = spelling(path, _COLUMNS)
+        with opened(path) as raw, TextIOWrapper(raw, coding, "replace", newline="") as file:
+            lines = [*file]
         with whole_files.replacing(path, path.stat().st_mode) as tmp:
             tmp.chmod(path.stat().st_mode)  # with the bits that the umask removed
-            tmp.write_bytes(b"".join(line for n, line in enumerate(lines, 1) if n not in finished))
+            rest = "".join(line for n, line in enumerate(lines, 1) if n not in finished)
+            tmp.write_text(rest, coding.removesuffix("-sig"), newline="")
 
 
 def hashed(wish: Wish, sources: Iterable[str], secret: bytes) -> set[tuple[str, str]]:

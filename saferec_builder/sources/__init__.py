@@ -296,7 +296,7 @@ def an_object(row: object, *, escaped: bool = True) -> Row | Left:
 def _csv_lines(
     path: Path, expected: list[str], others: Iterable[str] | None, tabs: bool
 ) -> Iterator[tuple[str, dict[str, str] | Left]]:
-    coding, delimiter = ("utf-8-sig", "\t") if tabs else spelling(path)
+    coding, delimiter = ("utf-8-sig", "\t") if tabs else spelling(path, expected)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
         reader = (
@@ -353,15 +353,15 @@ def _bounded(file: TextIOWrapper) -> Iterator[str]:
         yield "x" * (csv.field_size_limit() + 1) + "\n"
 
 
-def spelling(path: Path) -> tuple[str, str]:
+def spelling(path: Path, expected: Iterable[str] = ()) -> tuple[str, str]:
     """Returns (encoding, delimiter), as spreadsheets write: UTF-8 or UTF-16 with a mark; comma, semicolon or tab."""
     with opened(path) as file:
         head = file.read(2**16)
     coding = "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    first = head.decode(coding, "replace").lstrip().split("\n", 1)[0].strip()
+    first = [*head.decode(coding, "replace").lstrip().splitlines(), ""][0].strip()
     if first.startswith("sep=") and len(first) == 5:
         return coding, first[4]
-    return coding, max(",;\t", key=first.count)
+    return coding, max(",;\t", key=lambda m: ({*next(csv.reader([first], delimiter=m))} >= {*expected}, first.count(m)))
 
 
 def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]]:

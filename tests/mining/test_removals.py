@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from saferec_builder.core.errors import UsageError
+from saferec_builder.core.errors import SourceError, UsageError
 from saferec_builder.mining import conversations as mine, removals
 from saferec_builder.sources import conversation_rows as conversations
 from saferec_builder.storage import tables
@@ -26,10 +26,10 @@ def test_a_wish_is_honoured_however_its_source_is_spelt(tmp_path):
     assert wishes.of(wishes.ids, "messages") == {"everywhere"}
 
 
-@pytest.mark.parametrize("mark", [";", "\t"])
-def test_a_spreadsheet_may_have_saved_it_with_another_mark(tmp_path, mark):
+@pytest.mark.parametrize(("mark", "coding"), [(";", "utf-8-sig"), ("\t", "utf-16")])
+def test_a_spreadsheet_may_have_saved_it_with_another_mark(tmp_path, mark, coding):
     path = tmp_path / "removals.csv"
-    path.write_text("\ufeffsource,source_id,author\r\nreddit,,Somebody\r\n".replace(",", mark), encoding="utf-8")
+    path.write_text("source,source_id,author\r\nreddit,,Somebody\r\n".replace(",", mark), coding)
     assert removals.read_removals(path).authors >= {("reddit", "somebody")}
 
 
@@ -51,7 +51,7 @@ def test_what_parts_its_cells_is_known_by_the_names_of_the_columns(tmp_path, tex
 @pytest.mark.parametrize("text", ["", "\n", "a;b\n"])
 def test_a_file_without_these_columns_is_refused(tmp_path, text):
     (tmp_path / "removals.csv").write_text(text)
-    with pytest.raises(UsageError, match="expected source,source_id,author"):
+    with pytest.raises(SourceError, match="expected .* columns source,source_id,author"):
         removals.read_removals(tmp_path / "removals.csv")
 
 
@@ -76,11 +76,11 @@ def test_blanks_around_an_id_keep_nobody_in(tmp_path):
     ("row", "told"),
     [
         ("redit,,Some_Body", "removals.csv:2: no source is called 'redit': expected one of ccpe, hf"),
-        ("reddit,,Zoë", "removals.csv: cannot be read"),  # as Excel saves it
-        (f'reddit,,"{"a" * 2_000_000}"', "removals.csv: cannot be read"),
-        ("messages,,Smith, Ann", "removals.csv:2: expected as many cells as the header has"),
-        ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv: cannot be read"),  # an open quote swallowed the rest
-        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: expected as many cells"),
+        ("reddit,,Zoë", "removals.csv:2: not UTF-8: save the file as CSV in UTF-8"),  # as Excel saves it
+        (f'reddit,,"{"a" * 2_000_000}"', "removals.csv:2: not CSV: field larger"),
+        ("messages,,Smith, Ann", "removals.csv:2: too many fields: found 4, expected 3"),
+        ('reddit,"t3_a,\nreddit,t3_b,', "removals.csv:2: not CSV"),  # an open quote swallowed the rest
+        ('reddit,"t3_a,\nreddit,t3_b",', "removals.csv:3: a cell of two lines"),
     ],
 )
 def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
@@ -99,9 +99,9 @@ def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
     (tmp_path / "own.jsonl").write_text("\n".join(chat(name, "A calm film?", user=name) for name in ("a1", "b2")))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     path = workspace.root / "removals.csv"
-    path.write_text("source,source_id,author\nmessages,a1,\nmessages,,somebody-who-waits\n")
-    for mode in (0o600, 0o664):
+    for mode, coding in ((0o600, "utf-8"), (0o664, "utf-16")):
+        path.write_text("source,source_id,author\nmessages,a1,\nmessages,,somebody-who-waits\n", coding)
         path.chmod(mode)
-        cli("forget", "a1", "-C", workspace.root)
-        assert path.stat().st_mode & 0o777 == mode and "a1" not in path.read_text()
-        path.write_text("source,source_id,author\nmessages,a1,\n")
+        assert cli("forget", "a1", "-C", workspace.root).code == 0
+        assert path.stat().st_mode & 0o777 == mode
+        assert path.read_text(coding).splitlines()[1:] == ["messages,,somebody-who-waits"]
