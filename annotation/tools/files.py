@@ -22,6 +22,7 @@ from annotation.tools.tasks_and_answers import UNKNOWN, Task, Turns, rows_by_tas
 from saferec_builder.core.errors import ReviewError, plain
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.taxonomy import Taxonomy
+from saferec_builder.sources import spelling
 from saferec_builder.storage import whole_files
 
 ASK_REST = "Anything else? Write slugs, or `none` if the rest is absent."
@@ -177,16 +178,16 @@ class Line:
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """Yields the rows of a CSV with or without BOM, with CRLF or LF, comma, semicolon or tab, columns in any order."""
+    """Yields the rows of a CSV in any spelling of spreadsheets (sources.spelling), with its columns in any order."""
     try:
-        text = read_plain(path).decode("utf-8-sig").replace("\0", UNKNOWN)
+        content, (coding, delimiter) = read_plain(path), spelling(path, NEEDED)
+        text = content.decode(coding).replace("\0", UNKNOWN)
     except FileNotFoundError:
         raise ReviewError(f"{path}: no such file: give the CSV that `saferec-build review push` wrote") from None
     except (UnicodeDecodeError, OSError) as fault:
         raise ReviewError(f"{path}: cannot be read ({fault}): save it as CSV in UTF-8 and pull again") from None
-    first = text.lstrip().split("\n", 1)[0]
     header: list[str] = []
-    for number, row in enumerate(_rows(path, text, max(",;\t", key=first.count)), 1):
+    for number, row in enumerate(_rows(path, text, delimiter), 1):
         if not any(cell.strip() for cell in row) or (not header and row[0].startswith("sep=")):
             continue
         if not header:

@@ -121,7 +121,7 @@ BYTES: dict[str, tuple[Callable[[str], bytes], int]] = {
     "line feeds alone": (lambda of: of.replace("\r\n", "\n").encode(), 4),
     "a line for a spreadsheet": (lambda of: b"sep=,\r\n" + of.encode(), 4),
     "empty": (lambda of: b"", 0),
-    "two bytes a letter": (lambda of: of.encode("utf-16"), 0),
+    "two bytes a letter": (lambda of: of.encode("utf-16"), 4),
     "no text": (lambda of: bytes(range(256)) * 9, 0),
     "half a letter": (lambda of: of.encode() + b"\xf0\x9f", 0),
     "an open quotation mark": (lambda of: (of + '"open').encode(), 0),
