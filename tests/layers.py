@@ -20,6 +20,7 @@ AT_THE_ROOT = 5  # files of saferec_builder/
 # modules without a test at their own path: another test covers them, since only there their effect is seen
 ELSEWHERE = {
     "saferec_builder/__init__.py": "tests/flows/test_python_line.py",
+    "saferec_builder/core/addresses.py": "tests/llm/test_requests_and_replies.py",
     "saferec_builder/scoring/title_evidence.py": "tests/scoring/test_mention_finder.py",
     "saferec_builder/demo/items_without_warnings.py": "tests/flows/test_propose_items.py",
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",

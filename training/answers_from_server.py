@@ -1,6 +1,5 @@
 """Asks any OpenAI-compatible server for answers to the rows of a split, and writes them to a predictions file."""
 
-import ipaddress
 import json
 import os
 import re
@@ -13,9 +12,9 @@ from http.client import HTTPException, IncompleteRead
 from pathlib import Path
 from typing import NotRequired, TypedDict
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
 from urllib.request import ProxyHandler, Request, build_opener
 
+from saferec_builder.core.addresses import host, is_loopback
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue, text_of_parts
 from saferec_builder.core.locks import file_lock
@@ -81,31 +80,18 @@ def refuse_remote(url: str, requests: int, remote: bool) -> None:
     """Raises TrainingError before requests are sent to another machine, unless `remote` allows it."""
     if "@" in url:
         raise TrainingError("--server holds a user or password: put the key into $OPENAI_API_KEY instead")
-    if not (_is_loopback(url) or remote):
+    _check(url)
+    if not (is_loopback(url) or remote):
         raise TrainingError(
             f"--server {url}: this is another machine, and the turns of {requests:,} requests would be sent there: "
             "say --allow-remote if they may be"
         )
 
 
-def _is_loopback(url: str) -> bool:
-    host = _host(url)
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _host(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
-            return parts.hostname
-    except ValueError:  # an open bracket, or an invalid port
-        pass
-    raise TrainingError(
-        f"--server {url}: expected an address that begins with http:// or https://, such as http://localhost:8000/v1"
-    )
+def _check(url: str) -> None:
+    if not host(url):
+        example = "that begins with http:// or https://, such as http://localhost:8000/v1"
+        raise TrainingError(f"--server {url}: expected an address {example}")
 
 
 def messages(row: Row, k: int, how: RequestOptions = RequestOptions()) -> list[Message]:
@@ -132,7 +118,7 @@ def ask(
     it had answered, raises TrainingError, and so does an unknown key.
     Another process that writes to the same path waits, and then finds the answers. progress: a step is a request.
     """
-    _host(url)
+    _check(url)
     path.parent.mkdir(parents=True, exist_ok=True)
     body = dict(how.body)
 
@@ -209,7 +195,7 @@ def _ask_one(
 
     row = the model and the messages; body = the other fields of all requests: those the server refuses are removed.
     """
-    opener = build_opener(*([ProxyHandler({})] if _is_loopback(url) else []))  # no proxy for this machine
+    opener = build_opener(*([ProxyHandler({})] if is_loopback(url) else []))  # no proxy for this machine
     wait = 0.0  # seconds that the server asks to wait
     for n in range(TRIES):
         if n:

@@ -1,14 +1,13 @@
 """Requests to a model server and its replies: a request's name and bytes, and how a response body is read."""
 
-import ipaddress
 import json
 from dataclasses import dataclass, field
 from typing import Annotated, TypeAlias
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from saferec_builder.core import addresses
 from saferec_builder.core.errors import fault_of
 from saferec_builder.core.json_value import JsonValue, text_of_parts
 from saferec_builder.llm.answer_forms import RESPONSES, WAYS, as_completion, as_response, in_one_message, shaped
@@ -38,15 +37,12 @@ class Server:
 
     @property
     def host(self) -> str:
-        return urlsplit(self.base_url).hostname or self.base_url
+        return addresses.host(self.base_url) or self.base_url
 
     @property
     def is_loopback(self) -> bool:
-        """Whether nothing that is sent leaves this machine; a name that only looks local does not count."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
+        """Whether nothing that is sent leaves this machine."""
+        return addresses.is_loopback(self.base_url)
 
     @property
     def is_openai(self) -> bool:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import polars as pl
 
 from saferec_builder import llm
+from saferec_builder.core import addresses
 from saferec_builder.core.counts import many
 from saferec_builder.core.errors import UsageError, near
 from saferec_builder.core.json_value import JsonValue
@@ -97,16 +98,11 @@ def _model(ws: Workspace, way: str, name: str, base_url: str | None) -> Step:
     model = options.models.get(name) or config.Model()
     urls = (base_url, model.base_url, options.base_url, llm.OPENAI)  # an empty one does not mean OpenAI
     url = next(candidate for candidate in urls if candidate is not None)
-    try:
-        parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        is_address = False
-    if not is_address:
+    if not addresses.host(url):
         visible = url.rpartition("@")[2]  # without the password
         expected = "expected one like https://host/v1 or http://127.0.0.1:8000/v1"
         raise UsageError(f"model {name}: base_url {visible!r}: no address: {expected}")
-    if "@" in parts.netloc:
+    if "@" in urlsplit(url).netloc:
         raise UsageError(f"model {name}: base_url holds a user or password: put the key into ${model.key_env} instead")
     key = os.environ.get(model.key_env) or "unused"
     limits = (options.concurrency, options.timeout, options.retries)

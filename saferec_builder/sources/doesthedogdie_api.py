@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from saferec_builder.core import titles
+from saferec_builder.core import addresses, titles
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, strict_json
 from saferec_builder.sources import Row
 from saferec_builder.sources.doesthedogdie import KINDS, SITE
@@ -32,13 +32,11 @@ class Site:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        try:
-            host = urllib.parse.urlsplit(self.base)
-        except ValueError as fault:
-            raise UsageError(f"--base is no address ({fault}): expected such as {SITE}") from None
-        if "@" in host.netloc:
+        if "@" in self.base:
             raise UsageError("--base holds a user or password: the key alone says who you are")
-        if host.scheme != "https" and host.hostname not in ("127.0.0.1", "localhost"):
+        if not addresses.host(self.base):
+            raise UsageError(f"--base {self.base} is no address: expected such as {SITE}")
+        if not self.base.lower().startswith("https:") and not addresses.is_loopback(self.base):
             raise UsageError(f"{self.base}: a key goes to an https address only")
 
 

@@ -105,7 +105,7 @@ def test_a_key_goes_to_nobody_else(cli, films, monkeypatch):
     assert (result.code, "DDD_API_KEY is not set" in result.err) == (1, True)
     with pytest.raises(UsageError, match="https"):
         fetch.Site("k", "http://example.org")
-    with pytest.raises(UsageError, match="--base is no address"):
+    with pytest.raises(UsageError, match="is no address"):
         fetch.Site("k", "https://[::1")
     with pytest.raises(UsageError, match='no such site: expected "ddd"') as fault:
         fetch.named("my-secret-key")
