@@ -1,20 +1,15 @@
 """python -m training.safecrs sft|gdpo|evaluate|run|memory: Safe-SFT and Safe-GDPO on a release, and their worth."""
 
 import argparse
-import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from saferec_builder.core import os_error_messages
 from saferec_builder.core.errors import SafeRecError, plain
-from saferec_builder.core.os_error_messages import MEMORY
 from training.release_from_hub import is_name
 from training.settings import ONE_OF
-
-ELSEWHERE, ROOM = "name another folder", "make room and run it again: it goes on with what is missing"
-REFUSALS = dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST), ELSEWHERE)
-REFUSALS |= dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ROOM)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -124,12 +119,12 @@ def careful(work: Callable[[], None]) -> int:
         return 141
     except SafeRecError as fault:
         return refused(str(fault))
-    except OSError as fault:
-        if fault.errno not in REFUSALS or fault.filename is None:
+    except (FileExistsError, NotADirectoryError) as fault:
+        return refused(f"{fault.filename}: {fault.strerror}: name another folder")
+    except (OSError, MemoryError) as fault:
+        if (reason := os_error_messages.line(fault)) is None:
             raise
-        return refused(f"{fault.filename}: {fault.strerror}: {REFUSALS[fault.errno]}")
-    except MemoryError:
-        return refused(MEMORY)
+        return refused(reason)
     except KeyboardInterrupt:
         return 130
     return 0
