@@ -35,7 +35,7 @@ from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import privacy, splits, withheld
-from saferec_builder.mining.at_sign_exceptions import AT_SIGN
+from saferec_builder.mining.conversations import AT_SIGN
 from saferec_builder.storage import tables, texts_on_disk as spool
 from saferec_builder.storage.texts_on_disk import Spool
 from saferec_builder.storage.workspace import Workspace

@@ -8,7 +8,6 @@ merge again ("together"); the two rows in `refs` are one item ("joined"), or onl
 last ruling on a row or a pair counts, for a pair whatever else keeps the two apart.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +23,6 @@ APART = "apart"  # the source of people's rulings on merges
 ID_CONFLICT = "id conflict"
 BY_A_PERSON = "joined by a person"
 FOUND_BY_TITLE = ("redial", "ddd")  # sources whose ids were found by title and year: a year that fits proves nothing
-LIKE = 0.8  # two titles are alike from this share of common characters
 _COPIED = ("domain", "title", "year", "refs", "aliases", "genres", "plot")
 ITEMS = pl.Schema([("item", pl.String()), *((c, tables.CATALOG_ROWS.schema[c]) for c in _COPIED)])
 LINKS = pl.Schema({"ref": pl.String, "item": pl.String})
@@ -279,7 +277,7 @@ def agree(first: Row, second: Row) -> bool:
     years = abs(first["year"] - second["year"]) if first["year"] and second["year"] else None
     ours, theirs = _title_forms(first), _title_forms(second)
     trusted = not {first["source"], second["source"]} & set(FOUND_BY_TITLE)
-    if trusted and ((years is not None and years <= 1) or any(_alike(a, b) for a in ours for b in theirs)):
+    if trusted and ((years is not None and years <= 1) or any(titles.alike(a, b) for a in ours for b in theirs)):
         return True
     if years is not None and years > titles.YEARS_APART:
         return False
@@ -291,10 +289,6 @@ def agree(first: Row, second: Row) -> bool:
     if parts[0] <= parts[1] or parts[1] <= parts[0]:
         return True
     return any(_within(a, b) or _within(b, a) for a in ours for b in theirs)
-
-
-def _alike(title: str, other: str) -> bool:
-    return difflib.SequenceMatcher(None, title, other, autojunk=False).ratio() >= LIKE
 
 
 def _title_forms(row: Row) -> set[str]:

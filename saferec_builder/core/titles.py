@@ -3,6 +3,7 @@
 Only the standard library: training resolves its answers with the same functions.
 """
 
+import difflib
 import html
 import re
 import unicodedata
@@ -13,6 +14,7 @@ from typing import NamedTuple
 from saferec_builder.core import undated
 from saferec_builder.core.undated import Company, Work
 
+LIKE = 0.8  # two titles are alike from this share of common characters
 YEARS_APART = 2  # a year within two still names the same item (release dates differ by country)
 
 _YEAR = re.compile(r"^(.*\S)\s*[(\[]\s*((?:18|19|20)\d\d)(?:\s*[-–]\s*(?:\d{4})?)?\s*[)\]]\s*$", re.S)
@@ -117,6 +119,10 @@ def _number(previous: str, word: str) -> str:
     if word in ("vs", "versus"):
         return "v"
     return _ROMAN.get(word) or (_DIGITS.get(word, word) if previous in _PARTS else word)
+
+
+def alike(title: str, other: str) -> bool:
+    return difflib.SequenceMatcher(None, title, other, autojunk=False).ratio() >= LIKE
 
 
 def forms(title: str) -> list[str]:

@@ -17,6 +17,7 @@ from saferec_builder.storage import tables
 Hide = Callable[[pl.Series, pl.Series], tuple[pl.Series, Counter[str]]]
 MUTE, AGAIN = "no seeker text", "same id"  # why a conversation is dropped
 NEARLY_ALL = 0.9  # from this share of changed texts on, the ids are taken for those of another file
+AT_SIGN = {"redial": {"handle"}, "inspired": {"handle"}}  # sources whose workers write @ before a film: no handle there
 PLACEHOLDER = r"\[(?:email|phone|ip|card|url|handle|address|name)\]"
 
 

@@ -28,7 +28,6 @@ from saferec_builder.mining import (
     removals as wishes,
     withheld,
 )
-from saferec_builder.mining.at_sign_exceptions import AT_SIGN
 from saferec_builder.sources import Read, conversation_rows as conversations, dumps, hf, threads
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.sources.readers import READERS
@@ -281,7 +280,9 @@ def _prepared(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddi
     workspace.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
     permitted, removed = wishes.without(read.rows, removals)
     titles = reddit.titles(_items(ws))
-    clean, counts = stage.hidden(permitted, partial(privacy.redact_all, titles=titles, leave=AT_SIGN.get(source, ())))
+    clean, counts = stage.hidden(
+        permitted, partial(privacy.redact_all, titles=titles, leave=stage.AT_SIGN.get(source, ()))
+    )
     rows = stage.speakers(clean, ws.secret)
     marks = language.marks(rows).with_columns(rows["replaced"])
     figures: dict[str, JsonValue] = {f"replaced_{kind}": n for kind, n in sorted(counts.items())}

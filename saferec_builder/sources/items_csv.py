@@ -8,7 +8,6 @@ earlier row with another title or year, of this or an earlier file, is identifie
 columns are not read.
 """
 
-import difflib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,6 @@ SOURCE = "csv"
 NEEDED = ("domain", "title", "year")
 _REMEDY = "it names neither until `catalog apart` takes it from one (`catalog merges --conflicts`)"
 SHARED = "id of another row"  # a remark: both rows are read
-LIKE = 0.8  # share of common characters from which two titles are alike
 OTHERS = ("id", "imdb", "ids", "aliases", "genres", "plot", "description")
 
 
@@ -79,7 +77,7 @@ def _separated(rows: Rows) -> Rows:
             continue
         for ref in cast("list[str]", row["refs"]):
             earlier = by_ref.setdefault(ref, row)
-            if earlier is not row and not _alike(earlier, row):
+            if earlier is not row and not titles.alike(_title(earlier), _title(row)):
                 remarks.append(_remark(row, ref, earlier, "`catalog apart` takes it from one (`catalog merges`)"))
                 break
     return remarks
@@ -113,10 +111,6 @@ def apart_from(read: Read, catalog_rows: pl.DataFrame, file: str) -> Read:
 def _differ(row: Row, other: Row) -> bool:
     """Whether two rows with one id are different works: their titles differ, or their years."""
     return _title(row) != _title(other) or bool(row["year"] and other["year"] and row["year"] != other["year"])
-
-
-def _alike(row: Row, other: Row) -> bool:
-    return difflib.SequenceMatcher(None, _title(row), _title(other), autojunk=False).ratio() >= LIKE
 
 
 def _title(row: Row) -> str:
