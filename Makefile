@@ -75,7 +75,8 @@ soak: venv
 	SAFEREC_SOAK=1 $(BIN)/pytest $(shell find tests -name 'test_fuzz*.py')
 	$(BIN)/python -m tests.fuzz replies --seconds 300
 	$(BIN)/python -m tests.fuzz lines --seconds 300
-	$(BIN)/python -m tests.mutation
+	$(BIN)/python -m tests.mutation nearest --only saferec_builder/core/oracle.py saferec_builder/scoring/metrics.py \
+		training/evaluation/rewards.py annotation/confidence_bounds.py
 
 # build/sbom.json: what is installed (CycloneDX); then known advisories on it, which needs the network: without an
 # answer it says so and fails

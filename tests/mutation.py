@@ -1,154 +1,204 @@
-"""`python -m tests.mutation [NAME...]`: counts the small faults in the rules and bounds that their own tests see.
+"""`python -m tests.mutation nearest [--sample N] [--seed S] [--only FILE...]`: how many faults the nearest tests see.
 
-mutmut changes the bodies of functions, one place at a time, and runs the tests that reach it. This file changes what
-mutmut leaves out: numbers and signs in constants, defaults, properties and cached functions, with a full run of the
-file's tests for each. A fault without any visible effect counts as missed like any other.
-Everything happens in a copy under build/mutation; the faults that no test saw are in its survivors.txt.
-`python -m tests.mutation nearest` samples the whole product instead: tests/nearest.py.
+Draws N lines of the product, or of some files, at random, the same for the same seed, and puts one small fault into
+each: a number, sign, comparison, condition, result or call. For each fault it runs only the tests that belong to the
+path of the changed file (tests/layers.py), those that a reader would find; a fault that only other tests see counts as
+missed. Tests of real servers are left out. Everything happens in a copy under build/mutation.
 """
 
+import argparse
 import ast
-import json
+import math
+import os
+import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests import ROOT
-from tests.layers import mirrored
+from tests.layers import files, held_by
 
-GOAL = 0.85
-FILES = {
-    "oracle": "saferec_builder/core/oracle.py",
-    "rewards": "training/evaluation/rewards.py",
-    "metrics": "saferec_builder/scoring/metrics.py",
-    "confidence_bounds": "annotation/confidence_bounds.py",
-}
-COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml")
+FOLDER = ROOT / "build" / "mutation"
+COPIED = ("saferec_builder", "training", "annotation", "exports", "tests", "pyproject.toml", "docs", "README.md")
 CALM = ["-p", "no:cacheprovider", "--hypothesis-profile=ci"]  # no deadline: a busy machine is no fault that was seen
 PATIENCE = 5  # a fault that makes the tests take this many times longer makes them run forever, and counts as seen
-# swapped both ways
+Swaps = dict[type[ast.AST], type[ast.AST]]
 PAIRS = [(ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.And, ast.Or)]
-SWAPS: dict[type[ast.AST], type[ast.AST]] = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}
+SWAPS: Swaps = {one: other for pair in PAIRS for one, other in (pair, pair[::-1])}  # swapped both ways
 SWAPS |= {ast.LShift: ast.RShift, ast.BitAnd: ast.BitOr, ast.Eq: ast.NotEq, ast.IsNot: ast.Is}
+OTHERS: Swaps = {ast.In: ast.NotIn, ast.NotIn: ast.In, ast.NotEq: ast.Eq, ast.Is: ast.IsNot}
+Place = tuple[int, int, int, int]  # first line and column, last line and column
 
 
-def main(names: list[str]) -> int:
-    print(f"{'file':<34}{'faults':>7}{'seen':>7}{'score':>8}")
-    low = False
-    for name in names or list(FILES):
-        folder = _copy(name)
-        seen, missed = _bodies(folder, name)
-        more, others = _rest(folder, name)
-        seen, missed = seen + more, missed + others
-        (folder / "survivors.txt").write_text("\n".join(missed) + "\n")
-        score = seen / (seen + len(missed))
-        low |= score < GOAL
-        print(f"{FILES[name]:<34}{seen + len(missed):>7}{seen:>7}{score:>8.1%}", flush=True)
-    return int(low)
+@dataclass(frozen=True)
+class Fault:
+    path: str
+    line: int
+    before: str
+    after: str
+    source: str  # the whole file with the fault
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before} -> {self.after}"
 
 
-def _copy(name: str) -> Path:
-    folder = ROOT / "build" / "mutation" / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    for part in COPIED:
-        source = ROOT / part
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
-    settings = {
-        "source_paths": ["saferec_builder", "training"],
-        "also_copy": ["annotation", "exports"],
-        "only_mutate": [FILES[name]],
-        "timeout_multiplier": [str(PATIENCE / 2)],  # mutmut doubles it
-        "pytest_add_cli_args": CALM,
-        "pytest_add_cli_args_test_selection": [mirrored(FILES[name])],
-    }
-    lines = ["[mutmut]", *(f"{key}=" + "".join(f"\n    {v}" for v in some) for key, some in settings.items())]
-    (folder / "setup.cfg").write_text("\n".join(lines) + "\n")
-    return folder
-
-
-def _bodies(folder: Path, name: str) -> tuple[int, list[str]]:
-    """Returns (number of faults seen, a diff of each missed fault) for the functions that mutmut changes."""
-    (folder / "mutmut.txt").write_text(_mutmut(folder, "run", "--max-children", "1"))
-    _mutmut(folder, "export-cicd-stats")
-    stats = json.loads((folder / "mutants" / "mutmut-cicd-stats.json").read_text())
-    seen = stats["killed"] + stats["timeout"]
-    lines = _mutmut(folder, "results").splitlines()
-    survivors = [line.strip().split(": ")[0] for line in lines if line.strip() and not line.endswith(": timeout")]
-    if not stats["total"] or seen + len(survivors) != stats["total"]:
-        raise SystemExit(f"mutmut's run of {name} is not whole: {stats}; see {folder / 'mutmut.txt'}")
-    return seen, [_shown(folder, mutant) for mutant in survivors]
-
-
-def _mutmut(folder: Path, *words: str) -> str:
-    process = subprocess.run([sys.executable, "-m", "mutmut", *words], cwd=folder, capture_output=True, text=True)
-    if process.returncode:
-        raise SystemExit(
-            f"mutmut {words[0]} in {folder} ended with {process.returncode}\n{process.stdout[-2000:]}{process.stderr}"
-        )
-    return process.stdout
-
-
-def _shown(folder: Path, mutant: str) -> str:
-    diff = _mutmut(folder, "show", mutant).splitlines()
-    changed = [line for line in diff if line[:1] in "+-" and line[:3] not in ("+++", "---")]
-    return "\n".join([mutant, *changed])
-
-
-def _rest(folder: Path, name: str) -> tuple[int, list[str]]:
-    """Returns (number of faults seen, the missed faults) for the places that mutmut leaves out."""
-    path, seen, missed = folder / FILES[name], 0, []
-    source = path.read_text()
-    for place, changed in outside(source):
-        path.write_text(changed)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, mirrored(FILES[name])]
-        if _passes(command, folder):
-            missed.append(place)
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation")
+    parser.add_argument("what", choices=["nearest"])
+    parser.add_argument("--only", type=Path, nargs="+", help="files of the product; default: all")
+    parser.add_argument("--sample", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(words)
+    _copy()
+    seconds: dict[str, float | None] = {}  # time of each file's tests without a fault; None if they fail
+    seen, missed, unknown = 0, list[str](), list[str]()
+    for fault in draw(options.sample, options.seed, options.only):
+        tests = held_by(fault.path)
+        if tests and fault.path not in seconds:
+            start = time.monotonic()
+            seconds[fault.path] = time.monotonic() - start if _passes(tests, 900) else None
+        usual = seconds.get(fault.path)
+        if not tests:
+            missed.append(f"{fault}  (no test at its path)")
+        elif usual is None:
+            unknown.append(f"{fault}  (its tests fail without a fault)")
+        elif _survives(fault, tests, 30 + PATIENCE * usual):
+            missed.append(str(fault))
         else:
             seen += 1
-    path.write_text(source)
-    return seen, missed
+        print(f"\r{seen + len(missed) + len(unknown)} of {options.sample}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    print(*missed, *unknown, sep="\n")
+    total = seen + len(missed)
+    low, high = wilson(seen, total)
+    print(f"{seen} of {total} faults seen by tests at their path: {seen / max(total, 1):.1%} ({low:.1%} to {high:.1%})")
+    return int(bool(unknown))
 
 
-def _passes(words: list[str], folder: Path) -> bool:
-    """Whether the tests pass; a fault that makes them run forever is seen."""
-    try:
-        process = subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=600)
-    except subprocess.TimeoutExpired:
-        return False
-    return process.returncode == 0
+def draw(sample: int, seed: int, only: Sequence[Path] | None = None) -> Iterator[Fault]:
+    """Yields a fault for each line of a random sample without repeats: one of those that the line can have."""
+    lines = [
+        (path, line) for path in sorted(map(Path.absolute, only or files())) for line in sorted(faults_by_line(path))
+    ]
+    rng = random.Random(seed)
+    for path, line in rng.sample(lines, min(sample, len(lines))):
+        yield rng.choice(faults_by_line(path)[line])
 
 
-def outside(source: str) -> Iterator[tuple[str, str]]:
-    """Yields (fault, changed source) for each number and sign outside the functions that mutmut changes.
+def faults_by_line(path: Path) -> dict[int, list[Fault]]:
+    source = path.read_text(encoding="utf-8")
+    if path not in _known:
+        faults: dict[int, list[Fault]] = {}
+        for place, before, after in _places(ast.parse(source)):
+            changed = _replaced(source, place, after)
+            fault = Fault(str(path.relative_to(ROOT)), place[0], before, after, changed)
+            try:
+                ast.parse(changed)
+            except SyntaxError:  # inside a pattern or a nested f-string
+                continue
+            faults.setdefault(place[0], []).append(fault)
+        _known[path] = faults
+    return _known[path]
 
-    Arguments of decorators are left out: they are sizes of caches and change nothing.
-    """
-    tree = ast.parse(source)
-    defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
-    plain = [n for n in defined if isinstance(n, ast.FunctionDef) and not n.decorator_list]
-    covered = {id(n) for part in [*plain, *(d for n in defined for d in n.decorator_list)] for n in ast.walk(part)}
-    for node in [n for n in ast.walk(tree) if id(n) not in covered]:
-        for field, other in told_wrong(node):
-            before, line = vars(node)[field], getattr(node, "lineno", 0)
+
+_known: dict[Path, dict[int, list[Fault]]] = {}
+
+
+def _places(tree: ast.Module) -> Iterator[tuple[Place, str, str]]:
+    """Yields (place, old text, new text) for all code that runs: no annotations, no decorators."""
+    todo: list[ast.AST] = [tree]
+    while todo:
+        node = todo.pop()
+        for field, other in _changes(node):
+            before, value = ast.unparse(node), vars(node)[field]
             setattr(node, field, other)
-            yield f"line {line}: {ast.unparse(node)}", ast.unparse(tree)
-            setattr(node, field, before)
+            yield _place(node), before.split("\n")[0], f"({ast.unparse(node)})"
+            setattr(node, field, value)
+        yield from _instead(node)
+        for name, field in ast.iter_fields(node):
+            if name not in ("annotation", "returns", "decorator_list", "type_params"):
+                parts = field if isinstance(field, list) else [field]
+                todo += [part for part in parts if isinstance(part, ast.AST) and hasattr(part, "_fields")]
 
 
-def told_wrong(node: ast.AST) -> Iterator[tuple[str, object]]:
+def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
     """Yields the fields of a node that can be changed, each with a wrong value."""
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        yield "value", node.value + 1
+    if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
+        yield "value", not node.value if isinstance(node.value, bool) else node.value + 1
     if isinstance(node, ast.BinOp | ast.BoolOp) and type(node.op) in SWAPS:
         yield "op", SWAPS[type(node.op)]()
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in SWAPS:
-        yield "ops", [SWAPS[type(node.ops[0])](), *node.ops[1:]]
+    for swaps in (SWAPS, OTHERS):
+        if isinstance(node, ast.Compare) and type(node.ops[0]) in swaps:
+            yield "ops", [swaps[type(node.ops[0])](), *node.ops[1:]]
+
+
+def _instead(node: ast.AST) -> Iterator[tuple[Place, str, str]]:
+    """Yields negated conditions, results replaced by None, and removed calls."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While) and "TYPE_CHECKING" not in (test := ast.unparse(node.test)):
+        yield _place(node.test), test, f"(not ({test}))"
+    if isinstance(node, ast.Return) and node.value is not None and ast.unparse(node.value) != "None":
+        yield _place(node.value), f"return {ast.unparse(node.value)}", "None"
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call | ast.Await):
+        yield _place(node), ast.unparse(node), "..."
+
+
+def _place(node: ast.AST) -> Place:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+
+
+def _replaced(source: str, place: Place, text: str) -> str:
+    lines = source.encode().split(b"\n")  # columns count bytes
+    first, start, last, end = place
+    lines[first - 1 : last] = [lines[first - 1][:start] + text.encode() + lines[last - 1][end:]]
+    return b"\n".join(lines).decode()
+
+
+def _copy() -> None:
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    for part in COPIED:
+        source = ROOT / part
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, FOLDER / part)
+
+
+def _survives(fault: Fault, tests: list[str], timeout: float) -> bool:
+    path = FOLDER / fault.path
+    before = path.read_bytes()
+    path.write_text(fault.source, encoding="utf-8")
+    try:
+        return _passes(tests, timeout)
+    finally:
+        path.write_bytes(before)
+
+
+def _passes(tests: list[str], timeout: float) -> bool:
+    """Whether the tests pass in the copy; processes that they start import from it too."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *CALM, "-m", "not servers and not soak", *tests]
+    own_imports = {"PYTHONPATH": str(FOLDER), "PYTHONDONTWRITEBYTECODE": "1"}
+    env = {k: v for k, v in os.environ.items() if k != "SAFEREC_EVERY_PART"} | own_imports
+    process = subprocess.Popen(
+        command, cwd=FOLDER, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return process.wait(timeout) == 0
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.wait()
+        return False
+
+
+def wilson(k: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share of k in n."""
+    if not n:
+        return 0.0, 1.0
+    z = 1.959964
+    middle, spread = k / n + z * z / (2 * n), z * math.sqrt(k * (n - k) / n**3 + z * z / (4 * n * n))
+    return (middle - spread) / (1 + z * z / n), (middle + spread) / (1 + z * z / n)
 
 
 if __name__ == "__main__":
-    from tests import nearest
-
-    sys.exit(nearest.main(sys.argv[2:]) if sys.argv[1:2] == ["nearest"] else main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

@@ -2,17 +2,17 @@
 
 import pytest
 
-from tests import nearest
+from tests import mutation
 
 
 @pytest.mark.slow
 def test_the_same_seed_draws_the_same_faults_and_each_changes_its_line(monkeypatch) -> None:
-    paths = [path for path in nearest.files() if path.parent.name == "core"]
-    monkeypatch.setattr(nearest, "files", lambda: paths)
-    first, again, other = (list(nearest.draw(30, seed)) for seed in (1, 1, 2))
+    paths = [path for path in mutation.files() if path.parent.name == "core"]
+    monkeypatch.setattr(mutation, "files", lambda: paths)
+    first, again, other = (list(mutation.draw(30, seed)) for seed in (1, 1, 2))
     assert first == again != other and len({(f.path, f.line) for f in first}) == 30
     for fault in first:
-        lines = (nearest.ROOT / fault.path).read_text(encoding="utf-8").splitlines()
+        lines = (mutation.ROOT / fault.path).read_text(encoding="utf-8").splitlines()
         assert fault.source.splitlines()[: fault.line - 1] == lines[: fault.line - 1]
         assert fault.source.splitlines()[fault.line - 1] != lines[fault.line - 1]
 
@@ -20,8 +20,8 @@ def test_the_same_seed_draws_the_same_faults_and_each_changes_its_line(monkeypat
 def test_every_kind_of_fault(tmp_path, monkeypatch) -> None:
     path = tmp_path / "one.py"
     path.write_text('def f(a: int = 1) -> bool:\n    if a < 2 and "ä" in a: g(a)\n    return not a\n')
-    monkeypatch.setattr(nearest, "ROOT", tmp_path)
-    changes = [(f.line, f.after) for faults in nearest.faults_by_line(path).values() for f in faults]
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    changes = [(f.line, f.after) for faults in mutation.faults_by_line(path).values() for f in faults]
     assert sorted(changes) == [
         (1, "(2)"), (2, "('ä' not in a)"), (2, "(3)"), (2, "(a < 2 or 'ä' in a)"), (2, "(a <= 2)"),
         (2, "(not (a < 2 and 'ä' in a))"), (2, "..."), (3, "None"),
@@ -30,5 +30,5 @@ def test_every_kind_of_fault(tmp_path, monkeypatch) -> None:
 
 def test_the_interval_of_a_share() -> None:
     # 8 of 10 at z = 1.96: (0.8 + 0.192 ± 1.96 sqrt(0.016 + 0.0096)) / 1.384 = 0.490 and 0.943
-    assert nearest.wilson(8, 10) == (pytest.approx(0.490, abs=5e-4), pytest.approx(0.943, abs=5e-4))
-    assert nearest.wilson(0, 0) == (0.0, 1.0)
+    assert mutation.wilson(8, 10) == (pytest.approx(0.490, abs=5e-4), pytest.approx(0.943, abs=5e-4))
+    assert mutation.wilson(0, 0) == (0.0, 1.0)
