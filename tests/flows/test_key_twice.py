@@ -1,6 +1,7 @@
 """A key that comes twice in a JSON object is refused by every reader, as programs differ on which value counts.
 
-Only the dumps of Reddit are read without this check, which would take too long.
+All use one function; here are those that treat this error apart from others. Only the dumps of Reddit are read without
+this check, which would take too long.
 """
 
 import io
@@ -8,32 +9,23 @@ import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import httpx
 import polars as pl
 import pytest
 
-from annotation import reviewer_opt_outs as opt_outs
-from annotation.tools import (
-    argilla_client as argilla_server,
-    label_studio_client as label_studio_server,
-    local_label_studio as managed,
-)
-from exports import folder as write
+from annotation.tools import argilla_client
 from exports.report import page as report
-from saferec_builder.core import taxonomy as traits, titles
-from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError, StoreError, TrainingError
+from saferec_builder.core import taxonomy as traits
+from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError
 from saferec_builder.llm.requests_and_replies import read_body
 from saferec_builder.proposing import prompting as propose
-from saferec_builder.scoring import answer_parser as answers
-from saferec_builder.sources import doesthedogdie_api as fetch, messages, redial, redial_items, saferec
+from saferec_builder.sources import doesthedogdie_api as fetch, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
 from tests.worlds import release_world as world
 from tests.worlds.reddit_dump import submission
 from tests.worlds.settings import review_settings
-from training import data
 
 TALK = '[{"role": "user", "content": "A film without blood?"}]'
 
@@ -56,13 +48,6 @@ def test_a_line_of_a_source_is_dropped_with_its_key_named(cli, workspace, tmp_pa
     details = dict(store.read(workspace, tables.DROPS).select("place", "detail").rows())
     message = "the key '{}' comes twice in one object".format
     assert details == {"chats.jsonl:1": message("user"), "chats.jsonl:3": message("content")}
-
-
-@pytest.mark.parametrize("reader", [messages, redial, saferec])
-def test_every_source_of_json_lines(tmp_path, reader) -> None:
-    path = written(tmp_path / "x.jsonl", f'{{"prompt": "p", "prompt": "q", "messages": {TALK}}}\n')
-    mined = reader.read(path)
-    assert mined.rows.is_empty() and mined.drops["reason"].to_list() == ["key twice"]
 
 
 def test_json_text_in_a_cell_of_a_table(tmp_path) -> None:
@@ -105,13 +90,6 @@ def test_the_reply_around_an_answer_is_broken() -> None:
     assert reply.error == "broken JSON: the key 'content' comes twice in one object"
 
 
-def test_an_answer_to_a_test_request_names_nothing() -> None:
-    finder = answers.finder(titles.index([("saw", "Saw", 2004, "film", ())]))
-    answer = answers.parse('{"title": "Alien (1979)", "title": "Saw (2004)"}', finder)
-    assert (answer.entries, answer.problem) == ((), "key twice")
-    assert [entry.item for entry in answers.parse('{"title": "Saw (2004)"}', finder).entries] == ["saw"]
-
-
 def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
     ws = world.fill(workspace, world.requests(4)[0], [])
     gold = written(tmp_path / "gold.jsonl", '{"conversation": "c001", "traits": ["gore"], "traits": []}\n')
@@ -120,57 +98,21 @@ def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:
     assert run.code == 1 and "gold.jsonl:1: the key 'traits' comes twice in one object: expected each once" in run.err
 
 
-READERS: dict[str, tuple[str, Any, type[Exception]]] = {
-    "a manifest": ("manifest.json", lambda path: write.facts_of(path.parent), ReleaseError),
-    "a manifest, to train on": ("manifest.json", lambda path: data._manifest(path.parent), TrainingError),
-    "a report of runs": ("report.json", report.read_runs, ReleaseError),
-    "the state of a server": ("server.json", lambda path: managed.state(path.parent), ReviewError),
-    "films of ReDial": ("films.json", redial_items.read, SourceError),
-    "predictions or gold": ("p.jsonl", lambda path: list(data.jsonl(path)), TrainingError),
-    # of two lists for one name the last would count: people would see traits that they opted out of
-    "who opted out": (".opt-outs.json", lambda path: opt_outs.avoided(SimpleNamespace(root=path.parent)), StoreError),
-}
-GOOD = {
-    "manifest.json": {"name": "n", "version": "1.0.0", "schema": 1, "simulated": False, "demo": False}
-    | {"counts": {}, "files": {}, "k": 1, "traits": []},
-    "report.json": {"release": {"name": "n", "version": "1.0.0"}, "k": 1, "gold": False, "runs": []},
-    "server.json": {"url": "u", "pid": 1},
-    "films.json": {"111": "Heat (1995)"},
-    "p.jsonl": {"conversation": "c1", "text": "a"},
-    ".opt-outs.json": {"ann": ["gore"]},
-}
-
-
-@pytest.mark.parametrize("what", READERS)
-def test_a_file_that_a_command_rests_on_is_refused(tmp_path, what) -> None:
-    name, read, error = READERS[what]
-    text = json.dumps(GOOD[name])
-    read(written(tmp_path / name, text))
-    key = next(iter(GOOD[name]))
-    with pytest.raises(error):
-        read(written(tmp_path / name, f'{{"{key}": {json.dumps(GOOD[name][key])}, {text[1:]}'))
-
-
-def server(kind: type, **client: Any) -> Any:
-    instance = kind.__new__(kind)
-    vars(instance).update(url="http://127.0.0.1:1", token="t", client=SimpleNamespace(api=None, **client))
-    return instance
+def test_a_report_of_runs_is_refused(tmp_path) -> None:
+    text = '{"release": {"name": "n", "version": "1.0.0"}, "k": 1, "gold": false, "runs": []}'
+    report.read_runs(written(tmp_path / "report.json", text))
+    with pytest.raises(ReleaseError, match="the key 'k' comes twice"):
+        report.read_runs(written(tmp_path / "report.json", text.replace('"k": 1', '"k": 2, "k": 1')))
 
 
 def test_the_answer_of_argilla() -> None:
     pytest.importorskip("argilla")
     reply = httpx.Response(200, text='{"items": [], "total": 0, "total": 1}')
     http = httpx.Client(base_url="http://127.0.0.1:1", transport=httpx.MockTransport(lambda _: reply))
+    server = argilla_client.Server.__new__(argilla_client.Server)
+    vars(server).update(url="http://127.0.0.1:1", token="t", client=SimpleNamespace(api=None, http_client=http))
     with pytest.raises(ReviewError, match="list the records of data set 7: the key 'total' comes twice"):
-        list(server(argilla_server.Server, http_client=http).records(7))
-
-
-def test_the_answer_of_label_studio() -> None:
-    pytest.importorskip("label_studio_sdk")
-    text = b'[{"id": 1, "annotations": [{"result": []}], "annotations": []}]'
-    exports = SimpleNamespace(download_sync=lambda *_, **__: [text[:9], text[9:]])
-    with pytest.raises(ReviewError, match="export project 7: the key 'annotations' comes twice"):
-        server(label_studio_server.Server, projects=SimpleNamespace(exports=exports)).answered(7)
+        list(server.records(7))
 
 
 def test_a_site_that_is_asked_for_warnings_is_not_asked_again(monkeypatch) -> None:
