@@ -38,6 +38,7 @@ def test_a_verdict_has_its_risk_and_its_evidence(ws):
     assert verdict.evidence.select("topic", "yes", "no").rows() == [("Is there blood/gore", 40, 1)]
     with pytest.raises(UsageError, match="needels"):
         lookup.check(ws, "Alien (1979)", "needels")
+    assert lookup.check(ws, "Alien (1979)", "gore", domain="game").match == "not_found"
     for call in (partial(lookup.check, trait="gore"), lookup.show):  # else every title was `not found`
         with pytest.raises(UsageError, match="did you mean film"):
             call(ws, "Alien (1979)", domain="flim")
@@ -45,7 +46,8 @@ def test_a_verdict_has_its_risk_and_its_evidence(ws):
 
 def test_a_title_that_is_not_there_or_there_twice_is_unknown_and_like_ones_are_named(ws):
     alien = lookup.check(ws, "Alien (1979)", "gore")
-    expected = {"Nope (2022)": [], "Emma (1996)": ["Emma (1996)"] * 2, "Ailen (1979)": ["Alien (1979)"]}
+    expected = {"Nope (2022)": [], "Emma (1996)": ["Emma (1996)"] * 2}
+    expected |= {"Alien (1979) extended": [], **{title: ["Alien (1979)"] for title in ("Ailen (1979)", "Alien (1999)")}}
     for title, candidates in expected.items():
         verdict = lookup.check(ws, title, "gore")
         assert (verdict.word, verdict.risk, verdict.item) == ("unknown", None, None)

@@ -131,31 +131,6 @@ def test_check_tells_the_verdict_and_its_sources(cli, catalogued):
     assert "verdict  unknown" in unknown and "[core]: no answer; without one votes cannot clear this item" in unknown
 
 
-def test_check_never_guesses(cli, catalogued):
-    def check(title, *more):
-        run = cli("catalog", "check", title, "--trait", "gore", "-C", catalogued.root, "--json", *more)
-        assert run.code == 0, run.err
-        return run.json
-
-    for title in ("Nowhere (1999)", "Alien (1999)", "Alien (1979) extended"):
-        entry = check(title)
-        assert (entry["match"], entry["verdict"], entry["risk"], entry["item"]) == ("not_found", "unknown", None, None)
-    assert check("Alien (1979)", "--domain", "game")["match"] == "not_found"
-    emma = check("Emma (1996)")
-    assert (emma["match"], emma["verdict"], emma["item"]) == ("ambiguous", "unknown", None)
-    assert [c["title"] for c in emma["candidates"]] == ["Emma (1996)", "The Emma (1996)"]
-    assert [c["ref"] for c in emma["candidates"]] == ["imdb:tt0116191", "imdb:tt0118308"]
-    text = cli("catalog", "check", "Emma (1996)", "--trait", "gore", "-C", catalogued.root).out
-    assert "candidate  The Emma (1996) [film] imdb:tt0118308" in text
-    silent = check("Emma (1999)")
-    assert (silent["match"], silent["verdict"], silent["sources"]) == ("found", "unknown", [])
-
-
-def test_a_row_is_kept_apart_once(cli, catalogued):
-    row = ("catalog", "apart", "csv:imdb:tt0078748", "-C", catalogued.root, "--json")
-    assert [cli(*row, *undo).json["added"] for undo in ((), (), ("--undo",))] == [1, 0, 1]
-
-
 def test_mistakes_are_one_line(cli, catalogued, tmp_path, monkeypatch):
     monkeypatch.delenv("DDD_API_KEY", raising=False)
     for words, code, message in (
