@@ -21,9 +21,7 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 
 from training.data import Release
 
-BASE = 1 << 24  # larger than every token id
 Numbers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 Row = tuple[int, int, int, int]  # a node: its parent or -1, and `token`, `names` and `ends` of Nodes
 
 
@@ -46,53 +44,46 @@ class Trie:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The trie as arrays over its nodes: node 0 is its root; the children of a node are adjacent.
+    """The trie as arrays over its nodes: node 0 is its root; the children of a node are adjacent, by token."""
 
-    One more entry after all nodes stands for no node: no name goes through it, and a row that reaches it is done.
-    """
-
-    key: Numbers  # parent * BASE + token, ascending
     token: Numbers  # token that leads to the node
     stop: Numbers  # index after the last child
     children: Numbers  # number of children
     names: Numbers  # number of names through the node; 1 for nodes outside names
     next_node: Numbers  # node to continue from: the root after the last token of a line's number, else the node itself
-    ends: Numbers  # index of the name that ends here; len(path) - 1 for none
-    path: Numbers  # (names + 1, depth) nodes of each name; the last row is for no name
+    ends: Numbers  # index of the name that ends here, or -1
+    path: Numbers  # (names, depth) nodes of each name, padded with its root
     lines: Numbers  # first node of each line, then of the end
     done: int
 
 
 def _nodes(trie: Trie) -> Nodes:
     """Builds the tree of the names, then a chain of nodes for the number of each line and one for the end."""
-    (rows, path), none, lines = _tree(trie.names), len(trie.names), list[int]()
+    (rows, path), lines = _tree(trie.names), list[int]()
     for number in [*trie.numbers, (trie.end,)]:
         lines.append(len(rows))
-        rows += [(-1, -1, 1, none), *((n, token, 1, none) for n, token in enumerate(number, len(rows)))]
+        rows += [(-1, -1, 1, -1), *((n, token, 1, -1) for n, token in enumerate(number, len(rows)))]
+    parent, token, names, ends = np.array(rows).T.copy()
     indices, done = np.arange(len(rows)), len(rows) - 1
-    next_node = np.append(indices, done)
+    next_node = indices.copy()
     next_node[np.array(lines[1:]) - 1] = 0
-    parent, token, names, ends = np.array([*rows, (-1, 0, 0, none)]).T.copy()
-    parents = parent[:-1]
-    key = np.where(parents < 0, indices * BASE - 1, parents * BASE + token[:-1])
-    children = np.bincount(parents[parents >= 0], minlength=len(rows))
-    stop = key.searchsorted(indices * BASE) + children
-    token[done], stop[done], children[done] = trie.end, done + 1, 1  # the end follows the end
-    key = np.append(key, len(rows) * BASE)
-    path[path < 0] = len(rows)  # shorter paths are padded with the last node
-    return Nodes(key, token, stop, children, names, next_node, ends, path, np.array(lines), done)
+    children = np.bincount(parent[parent >= 0], minlength=len(rows))
+    stop = np.zeros_like(indices)
+    stop[parent] = indices + 1  # the last child of a parent is written last
+    stop[done], children[done] = done + 1, 1  # the end follows the end
+    return Nodes(token, stop, children, names, next_node, ends, path, np.array(lines), done)
 
 
 def _tree(names: Sequence[tuple[int, ...]]) -> tuple[list[Row], Numbers]:
-    """Returns the nodes by level, so that children of a node are adjacent, and Nodes.path, padded with -1."""
-    nodes, none = list[Row](), len(names)
-    path = np.full((none + 1, max(map(len, names)) + 1), -1)
-    queue = deque([(-1, -1, 0, none, 0)])  # parent, token, and names [start, stop) with equal first `depth` tokens
+    """Returns the nodes by level, so that children of a node are adjacent, and Nodes.path."""
+    nodes = list[Row]()
+    path = np.zeros((len(names), max(map(len, names)) + 1), np.int64)
+    queue = deque([(-1, -1, 0, len(names), 0)])  # parent, token, names [start, stop) with equal first `depth` tokens
     while queue:
         parent, token, start, stop, depth = queue.popleft()
         path[start:stop, depth] = n = len(nodes)
         is_name = len(names[start]) == depth  # a line break ends a name, so no name begins another
-        nodes.append((parent, token, stop - start, start if is_name else none))
+        nodes.append((parent, token, stop - start, start if is_name else -1))
         for next_token, group in groupby(() if is_name else range(start, stop), key=lambda name: names[name][depth]):
             members = list(group)
             queue.append((n, next_token, members[0], members[-1] + 1, depth + 1))
@@ -114,42 +105,48 @@ def _tokens(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[int, ...]:
 
 
 class States:
-    """The positions of answers in the trie, one per row; excluded = items that a row may not name."""
+    """The positions of answers in the trie, one per row; excluded = items that a row may not name.
 
-    def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]]) -> None:
+    A token is given by its place in flattened scores: row * stride + token.
+    """
+
+    def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], stride: int) -> None:
         self.nodes = nodes = trie.nodes
         self.remaining = np.tile(nodes.names.astype(np.int32), (len(excluded), 1))  # unused names through each node
-        self.offsets = np.arange(len(excluded)) * len(nodes.names)  # offset of each row in the flattened `remaining`
         for row, items in zip(self.remaining, excluded, strict=True):
             for name in {trie.places[item] for item in items if item in trie.places}:
                 row[nodes.path[name]] -= 1
+        # first index of each row in the flattened `remaining`, and its first place
+        self.offsets = np.arange(len(excluded)) * np.array([[len(nodes.token)], [stride]])
+        # first node of each line of a row: the end if no name remains for it
+        has_name = np.arange(len(nodes.lines)) < self.remaining[:, :1]
+        self.lines = np.where(has_name, nodes.lines, nodes.lines[-1])
         self.line = np.zeros(len(excluded), np.int64)
-        self.node = self._line_start()
+        self.node = self.lines[:, 0].copy()
 
-    def _line_start(self) -> Numbers:
-        """Returns the first node of the next line; the end if no name remains."""
-        lines = self.nodes.lines
-        return np.where(self.remaining[:, 0] > 0, lines[self.line], lines[-1])
-
-    def allowed(self) -> tuple[Numbers, Numbers, Flags]:
-        """Returns (row, token, whether it may come next) for all children of the rows' nodes, ordered by row."""
-        nodes, count = self.nodes, self.nodes.children[self.node]
-        row = np.arange(len(count)).repeat(count)
-        child = (nodes.stop[self.node] - count.cumsum()).repeat(count)
-        child += np.arange(len(row))
-        remaining = self.remaining.reshape(-1).take(self.offsets.repeat(count) + child)
-        return row, nodes.token.take(child), remaining > 0
+    def allowed(self) -> Numbers:
+        """Returns the places of all tokens that may come next, ascending; after the end it is the end."""
+        nodes, count = self.nodes, self.nodes.children.take(self.node)
+        child = (nodes.stop.take(self.node) - count.cumsum()).repeat(count)
+        child += np.arange(len(child))
+        names, places = self.offsets.repeat(count, 1)
+        names += child
+        places += nodes.token.take(child)
+        is_open = self.remaining.take(names).nonzero()[0]
+        self.child, self.places = child.take(is_open), places.take(is_open)
+        return self.places
 
     def advance(self, tokens: Numbers) -> None:
-        """Advances each row by its token, which must be open; after the end, or with any other token, a row is done."""
-        nodes, remaining, key = self.nodes, self.remaining.reshape(-1), self.node * BASE + tokens
-        child = nodes.key.searchsorted(key)
-        is_open = (nodes.key[child] == key) & (remaining[self.offsets + child] > 0)
-        name = nodes.ends[np.where(is_open, child, -1)]
-        ends_name = name < len(nodes.path) - 1
-        remaining[self.offsets[:, None] + nodes.path[name]] -= 1
-        self.line += ends_name
-        self.node = np.where(ends_name, self._line_start(), np.where(is_open, nodes.next_node[child], nodes.done))
+        """Advances each row by its token; after the end, or with a token that was not allowed, a row is done."""
+        nodes, chosen = self.nodes, self.offsets[1] + tokens
+        index = self.places.searchsorted(chosen)
+        is_open = self.places.take(index, mode="clip") == chosen
+        child = np.where(is_open, self.child.take(index, mode="clip"), nodes.done)
+        self.node, name = nodes.next_node.take(child), nodes.ends.take(child)
+        ended = (name >= 0).nonzero()[0]
+        self.remaining[ended[:, None], nodes.path[name[ended]]] -= 1
+        self.line[ended] += 1
+        self.node[ended] = self.lines[ended, self.line[ended]]
 
 
 def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> LogitsProcessorList:
@@ -158,37 +155,37 @@ def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> L
 
 
 class _Mask(LogitsProcessor):
+    """Writes each step into the same tensor, so that a step costs the same for every size of vocabulary."""
+
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> None:
         self.trie, self.excluded, self.prompt_length = trie, excluded, prompt_length
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         if input_ids.size(1) == self.prompt_length:
-            self.states = States(self.trie, self.excluded)
+            self.states = States(self.trie, self.excluded, scores.size(1))
+            self.masked = torch.full_like(scores, float("-inf")).flatten()
         else:
             self.states.advance(input_ids[:, -1].numpy(force=True))
-        row, token, is_open = self.states.allowed()
-        positions = torch.from_numpy((row * scores.size(1) + token)[is_open]).to(scores.device)
-        masked = torch.full_like(scores, float("-inf")).flatten()
-        return masked.scatter_(0, positions, scores.flatten().index_select(0, positions)).view_as(scores)
+            self.masked.index_fill_(0, self.places, float("-inf"))
+        self.places = torch.from_numpy(self.states.allowed()).to(scores.device)
+        self.masked.scatter_(0, self.places, scores.flatten().index_select(0, self.places))
+        return self.masked.view_as(scores)
 
 
 def log_probabilities(
     trie: Trie, excluded: Sequence[Iterable[str]], completions: Tensor, logits: Tensor
 ) -> tuple[Tensor, Tensor]:
     """(log p of each token, entropy), both (rows, length), under the masks; 0 for padding after the end."""
-    states, width, answers = States(trie, excluded), completions.size(1), completions.numpy(force=True)
-    parts: list[tuple[Numbers, Numbers, Flags]] = []  # of every open token: position, token, whether it was sampled
-    for position in range(width):
-        row, token, is_open = states.allowed()
-        sampled = is_open & (token == answers[row, position]) & (states.node != states.nodes.done)[row]
-        row_sampled = np.zeros(len(answers), bool)
-        row_sampled[row[sampled]] = True
-        used = is_open & row_sampled[row]
-        parts.append((row[used] * width + position, token[used], sampled[used]))
-        states.advance(answers[:, position])
-    joined = (torch.from_numpy(np.concatenate(part)) for part in zip(*parts, strict=True))
-    positions, tokens, chosen = (part.to(logits.device) for part in joined)
-    open_logits = logits.flatten(0, 1)[positions, tokens].float()
+    answers, (width, vocabulary) = completions.numpy(force=True), logits.shape[1:]
+    states, parts = States(trie, excluded, width * vocabulary), list[Numbers]()
+    for position, tokens in enumerate(answers.T):
+        parts.append(states.allowed() + position * vocabulary)
+        states.advance(tokens)
+    open_places = np.concatenate(parts)
+    index = open_places // vocabulary  # faster in numpy than in torch
+    is_chosen = open_places == index * vocabulary + answers.take(index)
+    places, positions, chosen = (torch.from_numpy(a).to(logits.device) for a in (open_places, index, is_chosen))
+    open_logits = logits.flatten()[places].float()
     zeros = torch.zeros(completions.numel(), dtype=open_logits.dtype, device=logits.device)
     top = zeros.scatter_reduce(0, positions, open_logits.detach(), "amax", include_self=False)
     total = zeros.index_add(0, positions, (open_logits - top[positions]).exp())

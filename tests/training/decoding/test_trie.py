@@ -27,13 +27,12 @@ NAMES = Trie([(3, 4, 9), (3, 9), (5, 9)], {"ab": 0, "a": 1, "c": 2, "also a": 1}
 
 
 def states(*excluded: list[str], of: Trie = NAMES) -> States:
-    return States(of, excluded)
+    return States(of, excluded, stride=16)
 
 
 def may(found: States) -> list[int]:
     """Returns the tokens that may come next in the only row; none after the end."""
-    _, token, free = found.allowed()
-    return [] if found.node[0] == found.nodes.done else token[free].tolist()
+    return [] if found.node[0] == found.nodes.done else found.allowed().tolist()
 
 
 def along(found: States, *tokens: int) -> list[int]:
@@ -92,15 +91,15 @@ def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
         state, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
         (process,), ids, scores = trie.mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
         while any(answer[-1:] != [0] for answer in answers):
-            row, token, free = state.allowed()
+            row, token = np.divmod(state.allowed(), 16)
             masked = process(ids, scores)
             drawn = []
             for n, answer in enumerate(answers):
-                allowed = token[free & (row == n)].tolist()
+                allowed = token[row == n].tolist()
                 assert allowed == (by_the_rules(of, shut[n], answer) or [0])
                 expected = [float(scores[n, t]) if t in allowed else -math.inf for t in range(16)]
                 assert masked[n].tolist() == expected  # to the bit
-                drawn.append(chance.choice(allowed))
+                drawn.append(15 if answer[-1:] == [0] else chance.choice(allowed))  # 15 is padding
                 answer.append(drawn[-1]) if answer[-1:] != [0] else None
             state.advance(np.array(drawn))
             ids = torch.cat([ids, torch.tensor(drawn).unsqueeze(1)], dim=1)
