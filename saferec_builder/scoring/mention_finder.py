@@ -123,12 +123,13 @@ def in_text(finder: Finder, text: str) -> list[Mention]:
 def _mention_at(
     finder: Finder, read: Text, place: Place, starts: Collection[int], refused: Collection[int]
 ) -> Mention | None:
-    year = _YEAR_AFTER.match(read.raw, place.end)
+    start, end = _mention_span(read, place)
+    year = _YEAR_AFTER.match(read.raw, end)
     if year:
         match = titles.by_form(finder.index, place.form, int(year[1] or year[2]))
-        start, longer = _mention_start(read, place), place.last in refused
+        longer = place.last in refused
         if match.match == "found" and not is_part(read.raw, start, exact=match.exact, longer=longer):
-            return _mention(read, place, year.end(), match)
+            return _mention(start, year.end(), match)
         if year[1]:
             return None  # another film with this title
     if is_else(read, place, starts):
@@ -139,9 +140,9 @@ def _mention_at(
     match_ = titles.by_form(finder.index, place.form)
     match_ = titles.likeliest(finder.index, read.raw[read.spans[place.first][0] : place.end], match_)
     # "Suspiria 1977", or "X-Men 2", if the catalog has only another one: its title, without an item
-    if (year or _SEQUEL.match(read.raw, place.end)) and match_.item:
+    if (year or _SEQUEL.match(read.raw, end)) and match_.item:
         match_ = titles.Match("ambiguous", None, (match_.item,))
-    return _mention(read, place, place.end, match_)
+    return _mention(start, end, match_)
 
 
 def _marked(read: Text, place: Place) -> bool:
@@ -151,17 +152,17 @@ def _marked(read: Text, place: Place) -> bool:
     return read.raw[start].isupper() or not before.isspace() or before == "\n" or not _NUMBERED.isdisjoint(after)
 
 
-def _mention(read: Text, place: Place, end: int, match: titles.Match) -> Mention:
-    candidates = (match.item,) if match.item else match.candidates
-    return Mention(_mention_start(read, place), end, match.item, candidates)
+def _mention(start: int, end: int, match: titles.Match) -> Mention:
+    return Mention(start, end, match.item, (match.item,) if match.item else match.candidates)
 
 
-def _mention_start(read: Text, place: Place) -> int:
-    """Includes the mark that belongs to the title: "(500) Days of Summer", "'71"."""
-    start = read.spans[place.first][0]
-    before, title = read.raw[start - 1 : start], read.raw[start : place.end]
-    has_bracket = before == "(" and title.count(")") > title.count("(")
-    return start - 1 if has_bracket or (before and before in "'’" and title.isdigit()) else start
+def _mention_span(read: Text, place: Place) -> tuple[int, int]:
+    """Includes the marks that belong to the title: "(500) Days of Summer", "'71", "Ran (Chaos)"."""
+    start, end = read.spans[place.first][0], place.end
+    before, title = read.raw[start - 1 : start], read.raw[start:end]
+    opened = title.count("(") - title.count(")")
+    starts_earlier = (before == "(" and opened < 0) or (before and before in "'’" and title.isdigit())
+    return start - bool(starts_earlier), end + (opened > 0 and read.raw[end : end + 1] == ")")
 
 
 # ---- possible places of titles

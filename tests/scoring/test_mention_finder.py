@@ -14,6 +14,7 @@ from saferec_builder.sources import item_rows as made
 FILMS = [
     *(("Alien", 1979), ("Suspiria", 1977), ("8½", 1963), ("Suspiria", 2018), ("It", 2017), ("Up", 2009)),
     *(("The Shining", 1980), ("(500) Days of Summer", 2009)),
+    ("Ran (Chaos)", 1985),
     ("Birdman or (The Unexpected Virtue of Ignorance)", 2014),
     *(("Blade Runner 2049", 2017), ("Spider-Man: Homecoming", 2017), ("Ring, The", 1978)),
     *(("Ring: The Two Towers, The", 2002), ("Zodiac", 2007), ("'71", 2014), ("#Alive", 2020), ("Jack", 1996)),
@@ -55,6 +56,7 @@ def shelf():
         # the longer title
         ("The Ring: The Two Towers", [("The Ring: The Two Towers", "The Ring: The Two Towers (2002)")]),
         ("Blade Runner 2049", [("Blade Runner 2049", "Blade Runner 2049 (2017)")]),
+        ("try Ran (Chaos) (1985)", [("Ran (Chaos) (1985)", "Ran (Chaos) (1985)")]),
         ("try (500) Days of Summer", [("(500) Days of Summer", "(500) Days of Summer (2009)")]),
         # a first name is no film
         ("anything with Jack Nicholson", []),
