@@ -1,8 +1,8 @@
 """Finds the items that an answer names outside its list: in reasons, a second list, another key, a last sentence.
 
-Some works are named to say that they were left out. A linear model of sentences recognises these; it is fitted on
-mentions.jsonl at first use. It errs, so there are two readings, between which a person's would lie; docs/training.md
-states what each finds in unseen sentences.
+Some works are named to say that they were left out. Two linear models of sentences tell these from offers; they are
+fitted on mentions.jsonl at first use. They err, so there are two readings, between which a person's would lie;
+docs/training.md states what each finds in unseen sentences.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,22 +21,32 @@ from saferec_builder.scoring import json_in_text, linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.list_entry_parser import YEAR, Entry
 from saferec_builder.scoring.mention_finder import Finder, Mention, in_text
+from saferec_builder.scoring.title_evidence import rarity
 
 _SENTENCES = Path(__file__).with_name("mentions.jsonl")
 NEAR = 400  # characters of a sentence to read on each side of a title
+FEW = 16  # a sentence with fewer characters beside its title says too little ("Saw? Gorgeous.")
 TITLE = "thattitle"  # replaces the work in the sentences that the model reads
-# upper limits on P(left out): for `offered` in a sentence, and in a line of a list; for `named`
-SURE, LISTED, POSSIBLE = 0.05, 0.5, 0.9
+# lower limits: on P(offer) for `offered`, in a sentence and in a line of a list; on P(left out) against `named`
+SURE, LISTED, LEFT_OUT = 0.92, 0.5, 0.9
 
 _ENDS = re.compile(r"""\n+|(?<=[.!?])["'”’*_)\]]*\s+(?=["'“‘*_(\[]*[A-Z0-9])""")
 _MARK = r"(?:[-*•●▪◦‣·–—+]|\(?\d{1,3}[.):])"
 _BULLET = re.compile(rf"\s*{_MARK}\s+")
-_LISTED = re.compile(rf":[*_]*(?:\s+{_MARK})?$|^\s*{_MARK}$")  # before a title: a key, or a bullet
+# what stands before a title in a line of a list: a bullet, perhaps below a heading, perhaps with a key
+_LISTED = re.compile(rf"""(?:^|:[*_]*\s)\s*{_MARK}\s+(?:[^.:!?,;]{{1,60}}:\s+)?["'“‘*_«]*$""")
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
-_MORE = re.compile(r":? (?:- )?[A-Z0-9][\w' ]*(?=\s*[:(\n–—-]|$)")  # the rest of a name that the catalogue has in part
+# the rest of a name that the catalogue has in part
+_MORE = re.compile(r":? (?:- )?[A-Z0-9][\w']*(?: [\w']+)*(?: - [A-Z]\w*)?(?=\s*[:(\n–—-]|$)")
+_ARTICLE = re.compile(r"\b(?:the|an?) $", re.IGNORECASE)
 _MARKS = "\"'“”‘’*_«»"
 _DATED = re.compile(rf"\b{YEAR}\W*$")
+_NEGATED = re.compile(
+    r"\b((?:no|not|never|without|nor|neither|none|nothing|nobody|cannot|\w+n['’]t)\b)([^.!?,:;—–()\n]*)", re.IGNORECASE
+)
+_WORD_START = re.compile(rf"(?<![\w'’])(?!{TITLE})(?=\w)")
+_SPELT = str.maketrans({mark: f" mark{n} " for n, mark in enumerate(".?!:,")})
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,14 @@ class Beside:
 
     offered: frozenset[str] = frozenset()  # clearly titles, in a sentence that does not leave them out
     named: frozenset[str] = frozenset()  # these, and possible titles, and possibly left out ones
+
+
+class Reading(NamedTuple):
+    """Probabilities that a sentence leaves its work out and that it offers it, and whether all its words are known."""
+
+    left_out: float
+    offer: float
+    familiar: bool
 
 
 def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
@@ -57,26 +75,59 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
     ends = [0, *(end.end() for end in _ENDS.finditer(text)), len(text)]
     contexts = [_context(text, mention, ends) for mention, _ in mentions]
     distinct = list(dict.fromkeys(contexts))
-    left_out = dict(zip(distinct, model().score(distinct)[:, 0].tolist(), strict=True))
-    scored = [(mention, context, left_out[context]) for mention, context in zip(mentions, contexts, strict=True)]
+    readings = dict(zip(distinct, models().read(distinct), strict=True))
+    scored = [(mention, context, readings[context]) for mention, context in zip(mentions, contexts, strict=True)]
     return Beside(
-        frozenset(m.item for (m, how), text, p in scored if m.item and how == "surely" and _offers(text, p)),
-        frozenset(m.item for (m, _), _, p in scored if m.item and p <= POSSIBLE),
+        frozenset(m.item for (m, how), line, read in scored if m.item and how == "surely" and _offers(line, read)),
+        frozenset(m.item for (m, _), _, read in scored if m.item and read.left_out < LEFT_OUT),
     )
 
 
-def _offers(context: str, left_out: float) -> bool:
-    """A line of a list offers its title unless it probably leaves it out; prose only if it surely does not."""
-    before = context.partition(TITLE)[0].rstrip(_MARKS + " ")
-    return left_out <= (LISTED if _LISTED.search(before) else SURE)
+def _offers(context: str, reading: Reading) -> bool:
+    """A line of a list needs less to offer its title than prose, where one unknown word ("goriest") may decide."""
+    if _LISTED.search(context.partition(TITLE)[0]):
+        return reading.offer >= LISTED
+    return reading.familiar and reading.offer >= SURE
+
+
+def _spelt(context: str) -> str:
+    """Negation and marks as words: "no blood." becomes "no not_blood mark0", since a linear model sees no order."""
+    negated = _NEGATED.sub(lambda part: part[1] + _WORD_START.sub("not_", part[2]), context)
+    return negated.translate(_SPELT)
+
+
+def _words(text: str) -> set[str]:
+    return {word for term in linear_text.terms(text, characters=False) if " " not in (word := term.removeprefix("w:"))}
+
+
+@dataclass(frozen=True)
+class Models:
+    """Each goes by what tells its sentences apart best in unseen voices: words, or words and letters."""
+
+    left_out: LinearText
+    offer: LinearText
+    words: frozenset[str]  # of the sentences that they learnt from
+
+    def read(self, contexts: Sequence[str]) -> list[Reading]:
+        """Reads sentences in which TITLE replaces a work."""
+        spelt = [_spelt(context) for context in contexts]
+        left_out, offer = (model.score(spelt)[:, 0].tolist() for model in (self.left_out, self.offer))
+        new = (_words(context) - self.words for context in contexts)
+        familiar = [all(rarity(word) < 2 for word in words) for words in new]
+        return [Reading(*row) for row in zip(left_out, offer, familiar, strict=True)]
 
 
 @lru_cache(maxsize=1)
-def model() -> LinearText:
-    """Scores sentences in which TITLE replaces a work: the probability that they leave it out."""
+def models() -> Models:
     rows = [strict_json(line) for line in _SENTENCES.read_text(encoding="utf-8").splitlines()]
-    truth = np.array([[float(row["kind"] == "left_out")] for row in rows])
-    return linear_text.fit([row["text"].replace("{TITLE}", TITLE) for row in rows], truth, ["left_out"])
+    texts = [row["text"].replace("{TITLE}", TITLE) for row in rows]
+    spelt = [_spelt(text) for text in texts]
+
+    def fit(kind: str, characters: bool) -> LinearText:
+        truth = np.array([[float(row["kind"] == kind)] for row in rows])
+        return linear_text.fit(spelt, truth, [kind], characters=characters)
+
+    return Models(fit("left_out", False), fit("offer", True), frozenset().union(*map(_words, texts)))
 
 
 def _without(text: str, entries: Sequence[Entry]) -> str:
@@ -92,7 +143,7 @@ def _without(text: str, entries: Sequence[Entry]) -> str:
 
 
 def _json_lines(text: str) -> str:
-    """JSON as lines of "key: value", so that keys explain values; other text is unchanged."""
+    """JSON as lines of "- key: value", so that keys explain values; other text is unchanged."""
     try:
         return json_in_text.replaced(text, lambda value: "\n".join(_line(*leaf) for leaf in _leaves(value, "")))
     except KeyTwice:
@@ -100,7 +151,7 @@ def _json_lines(text: str) -> str:
 
 
 def _line(key: str, value: str) -> str:
-    return f"{key.replace('_', ' ')}: {value}" if key else value
+    return f"- {key.replace('_', ' ')}: {value}" if key else f"- {value}"
 
 
 def _leaves(value: JsonValue, key: str) -> Iterator[tuple[str, str]]:
@@ -120,20 +171,24 @@ def _title_reading(text: str, mention: Mention) -> Literal["surely", "perhaps"] 
     line = text[text.rfind("\n", 0, mention.start) + 1 :].partition("\n")[0]
     alone = _BULLET.sub("", line, count=1).rpartition(": ")[2].strip(_MARKS + " .,") == title
     marked = mention.start > 0 and after != "" and text[mention.start - 1] in _MARKS and after in _MARKS
-    if _DATED.search(title) or marked or alone:
+    if _DATED.search(title) or marked or (alone and not title.isdigit()):  # "13." is the mark of an empty line
         return "surely"
-    if _SUBTITLE.match(text, mention.end) or not title[:1].isupper():  # a model writes titles with capitals
+    # a model writes titles with capitals
+    if _SUBTITLE.match(text, mention.end) or title[:1].islower() or title.isdigit():
         return None
     return "surely" if " " in title else "perhaps"
 
 
 def _context(text: str, mention: Mention, ends: Sequence[int]) -> str:
-    """The mention's sentence, of those with these ends, with TITLE for the work; the next one if it continues; and the
-    heading of a bullet. At most NEAR characters of each: an answer may be one sentence."""
+    """The mention's sentence, of those with these ends, with TITLE for the work; the next ones if it has few words or
+    they continue it; and the heading of a bullet. At most NEAR characters of each: an answer may be one sentence."""
     first = bisect_right(ends, mention.start) - 1
     last = max(bisect_left(ends, mention.end), first + 1)
+    longest = ends[first] + mention.end - mention.start + FEW
+    while last + 1 < len(ends) and ends[last] < longest and text[ends[last] - 1] != "\n":
+        last += 1
     after = text[ends[last] : ends[last + 1]][:NEAR] if last + 1 < len(ends) else ""
-    before = text[max(ends[first], mention.start - NEAR) : mention.start]
+    before = _ARTICLE.sub("", text[max(ends[first], mention.start - NEAR) : mention.start])
     sentence = f"{before}{TITLE}{text[mention.end : min(ends[last], mention.end + NEAR)]}"
     heading = ""
     if _BULLET.match(sentence):

@@ -1,13 +1,14 @@
-"""Titles that an answer names outside its list, in sentences by writers who saw neither the rules nor their examples.
+"""Titles that an answer names outside its list, in sentences that the product does not learn from.
 
-Needs SAFEREC_REAL_DATA: each sentence gets a title of its films; and the lists of four language models, which name no
-title outside the list. The sentences are a language model's (tests/data/README.md).
+Needs SAFEREC_REAL_DATA: each sentence gets titles of its films; and the lists of four language models, which name no
+title outside the list. The sentences are language models' (tests/data/README.md): on `looked_at` the limits were set
+and failures read, `fresh` was written before that and measured once. The lists are in three thirds, likewise.
 """
 
 import json
 import random
-import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import cast
 
@@ -23,7 +24,8 @@ from tests.bench import undated_gold
 from tests.bench.figures import figure, real_data
 
 LIST = "1. Toy Story (1995)\n2. Heat (1995)\n3. Babe (1995)\n"
-HELD_OUT = DATA / "mentions_apart.jsonl"
+DRAWS = 3  # films for each sentence
+SENTENCES = {"looked_at": DATA / "mentions_apart.jsonl", "fresh": DATA / "mentions_fresh.jsonl"}
 PLACES = {  # places of a hidden title: after a list, in a reason, in a second list, under a second key
     "sentence": "{list}\n{text}",
     "reason": "1. Toy Story (1995) - Light and warm. {text}\n2. Heat (1995)\n3. Babe (1995)",
@@ -37,31 +39,35 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         rows = list(movielens.read(folder / "movielens27k").rows.iter_rows(named=True))
-        self.items = {row["source_id"]: (row["title"], row["year"]) for row in rows if row["year"]}
+        self.items = {row["source_id"]: (titles.spoken(row["title"]), row["year"]) for row in rows if row["year"]}
         self.index: Index = titles.index((i, title, year, "film", ()) for i, (title, year) in self.items.items())
         self.find: Find = finder(self.index)
         self.finder: Finder = mention_finder.finder(self.index, (title for title, _ in self.items.values()))
 
-    def beside(self, text: str) -> Beside:
-        return beside(tidied(text), parse(text, self.find, "film").entries, self.finder)
+    def read(self, text: str) -> tuple[set[str | None], Beside]:
+        """Returns (items of the list, what the answer names beside it)."""
+        entries = parse(text, self.find, "film").entries
+        return {entry.item for entry in entries}, beside(tidied(text), entries, self.finder)
 
 
 def main() -> None:
     if not (folder := real_data("mentions")):
         return
     world = World(folder)
-    rows = [json.loads(line) for line in HELD_OUT.read_text(encoding="utf-8").splitlines()]
-    for place, dated, kind in cases():
-        extras = [world.beside(text) for item, text in hidden(world, rows, place, dated, kind)]
-        items = [item for item, _ in hidden(world, rows, place, dated, kind)]
-        name = f"mentions.{kind}_{place}_{'dated' if dated else 'undated'}"
+    for name, path in SENTENCES.items():
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for place, dated, kind in cases():
+            answers = [(item, *world.read(text)) for item, text in hidden(world, rows, place, dated, kind)]
+            figure_of = f"mentions.{name}.{kind}_{place}_{'dated' if dated else 'undated'}"
+            for reading in ("offered", "named"):
+                # an item that became an entry of the list is judged there
+                hits = [item in getattr(extra, reading) or item in listed for item, listed, extra in answers]
+                figure(f"{figure_of}.{reading}", sum(hits) / len(hits), "share", _goal(kind, dated, reading))
+    for third, name in enumerate(("looked_at", "fresh", "fresh_too")):
+        clean = [world.read(text) for text in lists(folder, third)]
         for reading in ("offered", "named"):
-            hits = sum(item in getattr(extra, reading) for item, extra in zip(items, extras, strict=True))
-            figure(f"{name}.{reading}", hits / len(extras), "share", _goal(kind, dated, reading))
-    clean = [world.beside(text) for text in lists(folder)]
-    for reading in ("offered", "named"):
-        wrong = sum(bool(getattr(extra, reading)) for extra in clean)
-        figure(f"mentions.clean.{reading}", wrong / len(clean), "share", "<= 0.01")
+            wrong = sum(bool(getattr(extra, reading) - listed) for listed, extra in clean)
+            figure(f"mentions.clean.{name}.{reading}", wrong / len(clean), "share", "<= 0.01")
 
 
 def cases() -> Iterator[tuple[str, bool, str]]:
@@ -79,19 +85,19 @@ def hidden(
     films = [i for i, (title, year) in world.items.items() if world.find(title, None if not dated else year, None) == i]
     for row in rows:
         if row["kind"] == kind:
-            item = draw.choice(films)
-            title, year = world.items[item]
-            title = re.sub(r"^(.+), (The|A|An|La|El|Les?)$", r"\2 \1", title)  # MovieLens writes "Lodger, The"
-            name = f"{title} ({year})" if dated else title
-            text = row["text"].replace("{TITLE}", name)
-            yield item, PLACES[place].format(list=LIST, text=text, title=name)
+            for item in draw.sample(films, DRAWS):
+                title, year = world.items[item]
+                name = f"{title} ({year})" if dated else title
+                text = row["text"].replace("{TITLE}", name)
+                yield item, PLACES[place].format(list=LIST, text=text, title=name)
 
 
-def lists(folder: Path) -> Iterator[str]:
-    """Yields 300 answers of real models, as lists in four styles."""
+def lists(folder: Path, third: int) -> Iterator[str]:
+    """Yields 300 answers of real models, as lists in four styles. One model went on to invent the next turns of the
+    conversation ("[|Human|] Hello!"), where a server would have stopped it: they are cut."""
     styles = ("{n}. {title}", "- **{title}**", "{n}) '{title}' - one of my favorites", "* {title}: worth your evening")
-    for number, row in enumerate(undated_gold.lists(folder)[::3][:300]):
-        listed = [str(title) for title in cast("list[str]", row["titles"])]
+    for number, row in enumerate(undated_gold.lists(folder)[third::3][:300]):
+        listed = takewhile(lambda title: "[|" not in title, map(str, cast("list[str]", row["titles"])))
         style = styles[number % len(styles)]
         yield "Here you go:\n" + "\n".join(style.format(n=n, title=title) for n, title in enumerate(listed, 1))
 

@@ -7,13 +7,13 @@ from pytest import MonkeyPatch as Patch
 from saferec_builder.core import titles
 from saferec_builder.scoring import mention_finder, mentions
 from saferec_builder.scoring.answer_parser import finder, parse, tidied
-from saferec_builder.scoring.linear_text import Floats
 from saferec_builder.scoring.mention_finder import Finder
-from saferec_builder.scoring.mentions import Beside, beside
+from saferec_builder.scoring.mentions import Beside, Reading, beside
 from tests import DATA, ROOT
 
 FILMS = {"saw": ("Saw", 2004), "heat": ("Heat", 1995), "dead": ("Night of the Living Dead", 1968)}
 FILMS |= {"babe": ("Babe", 1995), "toy": ("Toy Story", 1995), "fallout": ("Fallout", 1998)}
+FILMS |= {"men": ("12 Angry Men", 1957), "13": ("13", 2010), "clown": ("Clown", 2004), "the": ("The Clown", 2011)}
 INDEX = titles.index((item, title, year, "film", ()) for item, (title, year) in FILMS.items())
 NONE: frozenset[str] = frozenset()
 
@@ -64,7 +64,9 @@ def test_what_is_named_to_leave_it_out_is_not_offered(text: str, found: Finder) 
 
 def test_a_word_that_is_a_title_by_chance_is_at_most_perhaps_named(found: Finder) -> None:
     assert read("1. Toy Story (1995) - the heat of summer, and a saw in the shed", found) == Beside()
-    assert read("1. Toy Story (1995)\n2. Mission: Impossible - Fallout", found).offered == NONE
+    listed = "".join(f"* {title}: worth it\n" for title in ("Babe", "Heat", "Mission: Impossible - Fallout"))
+    assert read(listed, found) == Beside()  # the list has a title that the catalogue lacks
+    assert read("1. Toy Story (1995)\n13.\n\nAll the best!", found) == Beside()
     assert read('1. Toy Story (1995)\n\nA bonus for tonight: "Heat".', found).offered == {"heat"}  # in quotes
 
 
@@ -73,21 +75,37 @@ def test_what_stands_behind_the_kth_place_is_read_as_text(found: Finder) -> None
     assert "heat" in read("1. Toy Story (1995)\n2. Heat (1995)", found, k=1).named
 
 
-def test_what_may_be_offered_is_named(found: Finder) -> None:
-    # a model of 800 sentences is unsure about this sentence (.36), and unknown is not safe
-    text = "1. Toy Story (1995)\n\nIf you feel up to it, watch Night of the Living Dead (1968) too."
-    assert read(text, found) == Beside(NONE, frozenset({"dead"}))
+@pytest.mark.parametrize(
+    ("sentence", "offered", "named"),
+    [
+        ("Start with {} and a warm blanket.", True, True),
+        ("Start with {} and a squelchy blanket.", False, True),  # one word that no example has: it may matter
+        ("Please skip {}.", False, False),
+        ("Don't skip {}.", False, True),  # unsure, and unknown is not safe
+        ("Do you know {}?", False, True),  # neither offered nor left out
+        ("{}? Nope. Skip it.", False, False),
+        ("Critics at the time compared it to {}.", False, True),
+    ],
+)
+def test_what_may_be_offered_is_named(sentence: str, offered: bool, named: bool, found: Finder) -> None:
+    beside_it = read("1. Toy Story (1995)\n\n" + sentence.format("Night of the Living Dead"), found)
+    assert beside_it == Beside(*(frozenset({"dead"} if yes else ()) for yes in (offered, named)))
+
+
+def test_a_title_may_begin_with_a_number_or_follow_an_article(found: Finder) -> None:
+    assert read("1. Toy Story (1995)\n\nYou might also like 12 Angry Men.", found).named == {"men"}
+    assert read('{"list": ["Heat (1995)"], "bonus": ["The Clown (2011)"]}', found).offered == {"the"}
 
 
 def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder, monkeypatch: Patch) -> None:
     """1,400 titles in a sentence of 20,000 characters took 17 s: each was read together with all of them."""
-    model, texts = mentions.model(), list[str]()
+    models, texts = mentions.models(), list[str]()
 
-    def score(given: list[str]) -> Floats:
+    def read_all(given: list[str]) -> list[Reading]:
         texts.extend(given)
-        return model.score(given)
+        return models.read(given)
 
-    monkeypatch.setattr(mentions, "model", lambda: SimpleNamespace(score=score))
+    monkeypatch.setattr(mentions, "models", lambda: SimpleNamespace(read=read_all))
     beside("a: Saw (2004) " * 1400, [], found)
     assert 0 < sum(map(len, texts)) < 3 * 20_000
 
@@ -98,6 +116,8 @@ def test_thoughts_are_no_part_of_an_answer(found: Finder) -> None:
 
 def test_the_sentences_that_are_learnt_are_not_those_that_are_reported() -> None:
     learnt = (ROOT / "saferec_builder" / "scoring" / "mentions.jsonl").read_text("utf-8").splitlines()
-    apart = (DATA / "mentions_apart.jsonl").read_text("utf-8").splitlines()
-    ours, theirs = ({" ".join(json.loads(line)["text"].lower().split()) for line in lines} for lines in (learnt, apart))
-    assert len(ours) == len(learnt) == 3898 and len(theirs) == len(apart) == 550 and not ours & theirs
+    apart, fresh = ((DATA / f"mentions_{name}.jsonl").read_text("utf-8").splitlines() for name in ("apart", "fresh"))
+    ours, theirs = (
+        {" ".join(json.loads(line)["text"].lower().split()) for line in lines} for lines in (learnt, apart + fresh)
+    )
+    assert len(ours) == len(learnt) == 3898 and len(theirs) == len(apart) + len(fresh) == 752 and not ours & theirs
