@@ -19,10 +19,9 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.plain_files import read_plain
 from saferec_builder.core.undated import Work
-from saferec_builder.scoring import mention_finder
 from saferec_builder.scoring.answer_parser import Answer, Find, finder, parse, tidied
 from saferec_builder.scoring.mention_finder import Finder
-from saferec_builder.scoring.mentions import Beside, beside
+from saferec_builder.scoring.mentions import Beside, beside, title_finder
 from saferec_builder.scoring.metrics import Listed
 
 SCHEMA = 1
@@ -129,7 +128,7 @@ class Release:
     @cached_property
     def mentions(self) -> Finder:
         """Finds the items of the release in running text."""
-        return mention_finder.finder(self.index, (item.title for item in self.items.values()))
+        return title_finder(self.index, (item.title for item in self.items.values()))
 
     def beside(self, text: str, answer: Answer) -> Beside:
         """Returns what the text of an answer names in addition to the first k entries of its list."""

@@ -2,7 +2,7 @@
 
 Needs SAFEREC_REAL_DATA: each sentence gets titles of its films; and the lists of four language models, which name no
 title outside the list. The sentences are language models' (tests/data/README.md): on `looked_at` the limits were set
-and failures read, `fresh` was written before that and measured once. The lists are in three thirds, likewise.
+and failures read, not on `fresh`. Likewise the first third of the lists.
 """
 
 import json
@@ -14,10 +14,9 @@ from typing import cast
 
 from saferec_builder.core import titles
 from saferec_builder.core.titles import Index
-from saferec_builder.scoring import mention_finder
 from saferec_builder.scoring.answer_parser import Find, finder, parse, tidied
 from saferec_builder.scoring.mention_finder import Finder
-from saferec_builder.scoring.mentions import Beside, beside
+from saferec_builder.scoring.mentions import Beside, beside, title_finder
 from saferec_builder.sources import movielens
 from tests import DATA
 from tests.bench import undated_gold
@@ -42,7 +41,7 @@ class World:
         self.items = {row["source_id"]: (titles.spoken(row["title"]), row["year"]) for row in rows if row["year"]}
         self.index: Index = titles.index((i, title, year, "film", ()) for i, (title, year) in self.items.items())
         self.find: Find = finder(self.index)
-        self.finder: Finder = mention_finder.finder(self.index, (title for title, _ in self.items.values()))
+        self.finder: Finder = title_finder(self.index, (title for title, _ in self.items.values()))
 
     def read(self, text: str) -> tuple[set[str | None], Beside]:
         """Returns (items of the list, what the answer names beside it)."""

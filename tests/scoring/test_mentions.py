@@ -5,10 +5,10 @@ import pytest
 from pytest import MonkeyPatch as Patch
 
 from saferec_builder.core import titles
-from saferec_builder.scoring import mention_finder, mentions
+from saferec_builder.scoring import mentions
 from saferec_builder.scoring.answer_parser import finder, parse, tidied
 from saferec_builder.scoring.mention_finder import Finder
-from saferec_builder.scoring.mentions import Beside, Reading, beside
+from saferec_builder.scoring.mentions import Beside, Reading, beside, title_finder
 from tests import DATA, ROOT
 
 FILMS = {"saw": ("Saw", 2004), "heat": ("Heat", 1995), "dead": ("Night of the Living Dead", 1968)}
@@ -20,7 +20,7 @@ NONE: frozenset[str] = frozenset()
 
 @pytest.fixture(scope="module")
 def found() -> Finder:
-    return mention_finder.finder(INDEX, (title for title, _ in FILMS.values()))
+    return title_finder(INDEX, (title for title, _ in FILMS.values()))
 
 
 def read(text: str, found: Finder, k: int = 10) -> Beside:
@@ -92,8 +92,11 @@ def test_what_may_be_offered_is_named(sentence: str, offered: bool, named: bool,
     assert beside_it == Beside(*(frozenset({"dead"} if yes else ()) for yes in (offered, named)))
 
 
-def test_a_title_may_begin_with_a_number_or_follow_an_article(found: Finder) -> None:
+def test_a_title_may_begin_with_a_number_follow_an_article_or_be_one_word(found: Finder) -> None:
     assert read("1. Toy Story (1995)\n\nYou might also like 12 Angry Men.", found).named == {"men"}
+    assert read("1. Toy Story (1995)\n\nCan't go wrong with Fallout.", found).named == {
+        "fallout"
+    }  # in a chat: no title
     assert read('{"list": ["Heat (1995)"], "bonus": ["The Clown (2011)"]}', found).offered == {"the"}
 
 
