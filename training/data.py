@@ -354,12 +354,19 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
     if not path.is_file():
         raise TrainingError(f"{folder}: no manifest.json: expected what `saferec-build release` wrote")
     release_files.refuse_changed(folder, path.name)
-    raw = path.read_bytes()
-    manifest: Manifest = strict_json(raw)
+    try:
+        raw = path.read_bytes()
+        manifest: Manifest = strict_json(raw)
+        if not isinstance(manifest, dict):
+            raise ValueError(f"found {type(manifest).__name__}, expected an object")
+    except (ValueError, RecursionError) as fault:
+        raise TrainingError(f"{path}: not JSON ({fault}): run `saferec-build verify` on it") from None
     missing = [key for key in ("name", "version", "schema", "k", "traits") if key not in manifest]
     if missing or manifest["schema"] != SCHEMA:
         cause = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
         raise TrainingError(f"{path}: {cause}: expected a release of schema {SCHEMA}; make it again with this version")
+    if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
+        raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
     return manifest, release_files.digest(raw)
 
 

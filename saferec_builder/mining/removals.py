@@ -111,6 +111,8 @@ def read_removals(path: Path) -> Removals:
 
 def _wishes(place: str, row: dict[str, str]) -> list[Wish]:
     source, post, author = (row[column] for column in _COLUMNS)
+    if any("\ufffd" in cell for cell in row.values()):  # what UTF-16 could not say
+        raise Left("not readable", "a character is damaged: save the file as CSV in UTF-8")
     if any("\n" in cell or "\r" in cell for cell in row.values()):  # it may have taken another wish in
         raise Left("a cell of two lines", "expected each in one: is a quote not closed?")
     if not post and not author:
@@ -149,12 +151,13 @@ def drop_erased(ws: Workspace) -> None:
 
     if finished := {wish.line for wish in removals.wishes if erased(wish)}:
         coding, _ = spelling(path, _COLUMNS)
-        with opened(path) as raw, TextIOWrapper(raw, coding, "replace", newline="") as file:
+        coding = coding.removesuffix("-sig")  # the mark stays in the header
+        with opened(path) as raw, TextIOWrapper(raw, coding, "surrogateescape", newline="") as file:
             lines = [*file]
         with whole_files.replacing(path, path.stat().st_mode) as tmp:
             tmp.chmod(path.stat().st_mode)  # with the bits that the umask removed
             rest = "".join(line for n, line in enumerate(lines, 1) if n not in finished)
-            tmp.write_text(rest, coding.removesuffix("-sig"), newline="")
+            tmp.write_text(rest, coding, "surrogateescape", newline="")
 
 
 def hashed(wish: Wish, sources: Iterable[str], secret: bytes) -> set[tuple[str, str]]:

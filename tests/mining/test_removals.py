@@ -89,6 +89,19 @@ def test_a_wish_that_would_be_passed_by_is_one_line(tmp_path, row, told):
     assert told in str(fault.value)
 
 
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'source,source_id,author,,\nreddit,t3_a,,"x\nreddit,t3_b,,y",\n', "removals.csv:3: a cell of two lines"),
+        ("source,source_id,author\nreddit,,bob".encode("utf-16")[:-1], "removals.csv:2: not readable"),
+    ],
+)
+def test_no_wish_is_lost_in_a_nameless_column_or_a_cut_file(tmp_path, data, told):
+    (tmp_path / "removals.csv").write_bytes(data)
+    with pytest.raises(UsageError, match=told):
+        removals.read_removals(tmp_path / "removals.csv")
+
+
 def test_wishes_know_every_source_of_the_command(tmp_path):
     for source in conversations.Source:
         assert wished(tmp_path, f"{source},a,").wishes[0].source == source
@@ -99,9 +112,11 @@ def test_removals_stay_readable_for_whom_they_were(workspace, tmp_path, cli):
     (tmp_path / "own.jsonl").write_text("\n".join(chat(name, "A calm film?", user=name) for name in ("a1", "b2")))
     assert cli("mine", "messages", tmp_path / "own.jsonl", "-C", workspace.root).code == 0
     path = workspace.root / "removals.csv"
-    for mode, coding in ((0o600, "utf-8"), (0o664, "utf-16")):
+    for mode, coding in ((0o600, "utf-8-sig"), (0o664, "utf-16")):
         path.write_text("source,source_id,author\nmessages,a1,\nmessages,,somebody-who-waits\n", coding)
         path.chmod(mode)
         assert cli("forget", "a1", "-C", workspace.root).code == 0
         assert path.stat().st_mode & 0o777 == mode
-        assert path.read_text(coding).splitlines()[1:] == ["messages,,somebody-who-waits"]
+        header, *rest = path.read_bytes().decode(coding.removesuffix("-sig")).splitlines()
+        assert rest == ["messages,,somebody-who-waits"]
+        assert header.startswith("\ufeff") == (coding == "utf-8-sig")  # a spreadsheet knows UTF-8 by this mark
