@@ -116,7 +116,7 @@ def next_step(ws: Workspace, waiting: Waiting | None = None, *, labels: int = 0,
     if _is_newer(last := ws.root / CERTIFICATES, newest) and not certificate.alike(newest / CERTIFICATE, last):
         return "make a version with what `adjudicate` changed since: `saferec-build release VERSION`"
     if _is_newer(ws.root / PAGE, newest):
-        train = f"`saferec-train run --release {shlex.quote(str(newest))} --output runs`"
+        train = f"`saferec-train run --release {shlex.quote(str(newest))} --model tiny --output runs`"
         option = "--to FOLDER" if ws.config.demo else "--hub --repo NAMESPACE/NAME"  # which refuses invented data
         return f"train on it ({train}), or share it: `saferec-build publish {releases[-1]} {option}`"
     return "look at the result: `saferec-build report`"

@@ -124,7 +124,7 @@ def test_a_report_that_stands_is_no_next_step(workspace: store.Workspace) -> Non
     folder, step = released(workspace, "report.html")
     assert step() == "look at the result: `saferec-build report`"
     (workspace.root / "report.html").touch()
-    assert step().startswith(f"train on it (`saferec-train run --release {folder} --output runs`), or share it: ")
+    assert step().startswith(f"train on it (`saferec-train run --release {folder} --model tiny --output runs`), or ")
 
 
 def test_a_demo_is_not_told_to_go_to_the_hub(workspace: store.Workspace) -> None:
