@@ -99,8 +99,10 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
 
 def file(name: str) -> tuple[Path, Settings]:
     """Returns the path of a config or recipe, and its content."""
-    import yaml
-
+    try:
+        import yaml
+    except ImportError:
+        raise TrainingError("training needs pyyaml: pip install 'saferec-builder[train]'") from None
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else CONFIGS / f"{name}.yaml"
     try:
         raw = read_plain(path)

@@ -1,5 +1,6 @@
 """Settings of a training: types and values, and errors that come before anything is done."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,13 @@ from training import settings
 def test_a_number_in_a_file_is_read_as_after_set(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text("saferec: {caution: 1e1, says: 2}\n")
     assert settings.read(str(tmp_path / "own.yaml"))["saferec"]["caution"] == 10.0
+
+
+def test_what_only_the_extra_for_training_brings_is_named(monkeypatch) -> None:
+    """A plain install has no pyyaml: `saferec-train run` and `memory` ended in a traceback."""
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(TrainingError, match=r"needs pyyaml: pip install 'saferec-builder\[train\]'"):
+        settings.read("sft")
 
 
 KINDS = "batch=null lam= lora=x hold=1 mode=true thin=[1] batch=1.5"  # not a number, not a word, not a switch
