@@ -35,7 +35,6 @@ from saferec_builder.sources import (
     imdb_titles,
     items_csv,
     items_demo,
-    messages,
     movielens,
     parent_guide,
     reddit,
@@ -48,7 +47,6 @@ from saferec_builder.storage import tables
 from tests.worlds import reddit_dump, source_lines
 from tests.worlds.catalog_files import media
 from tests.worlds.fuzz_strategies import CALM, TEXT, changed, values
-from tests.worlds.source_lines import said
 
 pytestmark = pytest.mark.slow  # each runs on many examples
 
@@ -189,10 +187,8 @@ def test_every_film_of_redial_is_an_item_or_a_drop(tmp_path: Path, films: Any) -
 
 
 INVENTED = {"title": "Bergamot", "year": 2011, "domain": "film", "genres": ["x"], "plot": "p", "id": 7}
-CHAT = {"id": 1, "messages": [said("user", "hi", items=["It (2017)"])], "time": "2024-05-01"}
 LINES: dict[str, tuple[Callable[[Path], Read], Any, tables.Table | None]] = {
     "redial": (redial.read, source_lines.REDIAL, None),
-    "messages": (messages.read, CHAT, None),
     "saferec": (saferec.read, source_lines.OFFICIAL, None),
     "demo": (items_demo.read, INVENTED, ITEMS),
 }
