@@ -113,7 +113,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[Place, str, str]]:
     todo: list[ast.AST] = [tree]
     while todo:
         node = todo.pop()
-        for field, other in _changes(node):
+        for field, other in wrong_values(node):
             before, value = ast.unparse(node), vars(node)[field]
             setattr(node, field, other)
             yield _place(node), before.split("\n")[0], f"({ast.unparse(node)})"
@@ -125,7 +125,7 @@ def _places(tree: ast.Module) -> Iterator[tuple[Place, str, str]]:
                 todo += [part for part in parts if isinstance(part, ast.AST) and hasattr(part, "_fields")]
 
 
-def _changes(node: ast.AST) -> Iterator[tuple[str, object]]:
+def wrong_values(node: ast.AST) -> Iterator[tuple[str, object]]:
     """Yields the fields of a node that can be changed, each with a wrong value."""
     if isinstance(node, ast.Constant) and type(node.value) in (bool, int, float):
         yield "value", not node.value if isinstance(node.value, bool) else node.value + 1

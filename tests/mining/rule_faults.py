@@ -1,6 +1,6 @@
 """Small faults in the rules whose version is named (versions.py): one fault at a time, in a fresh copy of a module.
 
-Not mutmut, which runs tests: here the answers with and without a fault are compared, hundreds in a minute.
+No test runs for each: the answers with and without a fault are compared, hundreds in a minute.
 """
 
 import ast
@@ -14,8 +14,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from tests import nearest
-from tests.mutation import told_wrong
+from tests.mutation import wrong_values
 
 SECONDS = 1.0  # of processor time: a fault that runs for ever counts as noticed
 
@@ -33,7 +32,7 @@ def faults(module: ModuleType) -> Iterator[tuple[str, str]]:
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name not in ("rules", "_places")]
     places = {id(n): n for function in functions for line in _code(function) for n in ast.walk(line)}
     for node in places.values():
-        for field, faulty in (*told_wrong(node), *_more(node)):
+        for field, faulty in _wrong(node):
             original, code = vars(node)[field], ast.unparse(node)[:70]
             setattr(node, field, faulty)
             changed = ast.unparse(ast.fix_missing_locations(tree))
@@ -46,9 +45,9 @@ def _code(function: ast.FunctionDef) -> list[ast.stmt]:
     return function.body[documented:]
 
 
-def _more(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """Faults beyond swapped numbers and operators: strings, truth values, conditions, parts of a condition, yields."""
-    yield from nearest._more(node)
+def _wrong(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """Faults of `wrong_values`, and in strings, conditions, parts of a condition and yields."""
+    yield from wrong_values(node)
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         yield "value", f"{node.value}x"
     if isinstance(node, ast.If | ast.IfExp | ast.While):
