@@ -5,9 +5,9 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import aggregation, agreement, certificate
+from annotation import aggregation, agreement, certificate, label_bounds
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import gather, label_bounds, reported, undone
+from annotation.review_state import gather, reported, undone
 from saferec_builder.core.counts import Counts
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, whole_files, workspace
@@ -46,7 +46,7 @@ def adjudicate(ws: Workspace) -> Adjudication:
         new = aggregation.changed(state.judged, state.labels)
         added = workspace.append(ws, tables.LABELS, new)
         warning_count = workspace.append(ws, tables.WARNINGS, aggregation.warnings(pl.concat([state.labels, new])))
-        bounds = label_bounds(state)
+        bounds = label_bounds.bounds(state)
         _write_certificate(ws.root / CERTIFICATES, bounds)
     methods = dict(state.judged["method"].value_counts().iter_rows())
     figures = {method: methods.get(method, 0) for method in ("agreed", "adjudicated", "auto", "unresolved")}

@@ -14,7 +14,7 @@ from annotation.recall_bounds import LabelBounds
 from saferec_builder.core.taxonomy import Taxonomy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reviewed:
     """One state of the reviews; the tables below `auto` hold all rows ever written."""
 
@@ -23,14 +23,14 @@ class Reviewed:
     current: Collection[str]  # conversations that may be assigned
     plots: Collection[str]  # items to read
     judged: pl.DataFrame  # kind, subject, trait, verdict and method of the current labels
-    standing: pl.DataFrame  # each person's last reviews (review_history.standing)
-    votes: pl.DataFrame  # aggregation.votes, including those on controls
+    standing: pl.DataFrame  # each person's last review per unit; column `out`: the reason why it does not count
+    all_votes: pl.DataFrame  # aggregation.votes, including those on blind controls, which make no labels
     auto: frozenset[tuple[str, str]]  # (conversation, trait) of labels that nobody has read
     labels: pl.DataFrame
     reviews: pl.DataFrame
     assignments: pl.DataFrame
     design: pl.DataFrame
-    proposals: pl.DataFrame
+    ever: pl.DataFrame  # all proposals ever made: a reviewer may have seen an old one
     gold: pl.DataFrame
     decoys: pl.DataFrame
     erased: pl.DataFrame  # TOMBSTONES
@@ -38,8 +38,10 @@ class Reviewed:
 
 def readings(data: Reviewed) -> pl.DataFrame:
     """How reviewers read units with a known answer that were not suggested (controls.readings)."""
-    facts = (data.judged, data.gold, data.proposals, data.decoys)
-    return controls.readings(data.assignments, data.votes, *facts, severe=data.taxonomy.severe, reviews=data.reviews)
+    facts = (data.judged, data.gold, data.ever, data.decoys)
+    return controls.readings(
+        data.assignments, data.all_votes, *facts, severe=data.taxonomy.severe, reviews=data.reviews
+    )
 
 
 def bounds(data: Reviewed) -> LabelBounds:
@@ -50,7 +52,7 @@ def bounds(data: Reviewed) -> LabelBounds:
     blind = controls.blind_misses(readings(data), data.readers)
     drawn = (data.design, data.current, data.assignments, verdicts, data.gold)
     misses = recall_bounds.bounds(*drawn, slugs, auto=data.auto, blind=blind, gone=data.erased)
-    voting, _ = controls.split_votes(data.votes, data.assignments)
+    voting, _ = controls.split_votes(data.all_votes, data.assignments)
     false, pooled = precision_bounds.false_shares(
         voting, data.assignments, data.auto, slugs, data.readers, data.reviews
     )

@@ -8,6 +8,7 @@ from annotation import (
     aggregation,
     agreement,
     gold_and_decoys as quality_checks,
+    label_bounds,
     recall_bounds as recall,
     rejections,
     reliability,
@@ -15,7 +16,7 @@ from annotation import (
     task_assignment as dealing,
 )
 from annotation.recall_bounds import LabelBounds
-from annotation.review_state import ReviewState, blind_readings, gather, label_bounds, open_units, reported, undone
+from annotation.review_state import ReviewState, gather, open_units, reported, undone
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.mining import withheld
 from saferec_builder.storage.tables import HANDED_BACK, UNIT
@@ -44,9 +45,9 @@ class ReviewStatus:
 def review_status(ws: Workspace) -> ReviewStatus:
     """Returns the progress, the agreement of reviewers, and how much the labels miss at most. Changes nothing."""
     state = gather(ws)
-    votes, bounds = aggregation.by_reviewers(state.votes), label_bounds(state)
+    votes, bounds = aggregation.by_reviewers(state.votes), label_bounds.bounds(state)
     proposed, assignments = (withheld.without(frame, state.withheld) for frame in (state.proposals, state.assignments))
-    traits = progress(proposed, assignments, votes, state.disputed, state.ws.config.review.readers)
+    traits = progress(proposed, assignments, votes, state.disputed, state.readers)
     alphas = agreement.alphas(votes.filter(kind="sensitivity"))
     undrawn = state.known.filter("current", kind="sensitivity").join(state.design, on=["kind", "subject"], how="anti")
     band = recall.band(state.proposals, withheld.without(undrawn, state.withheld)["subject"], bounds.pooled.found)
@@ -103,7 +104,7 @@ def _reviewers(state: ReviewState) -> dict[str, dict[str, JsonValue]]:
     counted = state.standing.filter(pl.col("out").is_null())
     speed = dict(counted.group_by("reviewer").agg(pl.col("seconds").median()).iter_rows())
     rejected = rejections.waiting(units)
-    quality = quality_checks.results(state.votes, state.gold, state.decoys, blind_readings(state))
+    quality = quality_checks.results(state.votes, state.gold, state.decoys, label_bounds.readings(state))
     ranked = reliability.rank(aggregation.by_reviewers(state.votes))
     skill = {name: {"with_the_model": share} for name, share in ranked.skill.items()} if ranked else {}
     return {

@@ -10,7 +10,6 @@ from annotation import (
     aggregation,
     controls,
     gold_and_decoys as quality_checks,
-    label_bounds as bounding,
     precision_bounds as precision,
     rejections,
     reliability,
@@ -19,41 +18,27 @@ from annotation import (
     routing,
     standing_claims,
 )
-from annotation.recall_bounds import LabelBounds
+from annotation.label_bounds import Reviewed
 from annotation.task_assignment import BLIND, HELD_BACK, claims
 from saferec_builder import catalog
-from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, texts_on_disk as spool, workspace
 from saferec_builder.storage.workspace import Workspace
 
 
-@dataclass(frozen=True)
-class ReviewState:
+@dataclass(frozen=True, kw_only=True)
+class ReviewState(Reviewed):
     """Everything that `review` and `adjudicate` look at, read once; the turns of the texts are read on first use."""
 
     ws: Workspace
-    taxonomy: Taxonomy
     known: pl.DataFrame  # TEXTS; turns are null, except in the few texts that labels need
     whole: Callable[[], pl.DataFrame]  # reads TEXTS with all turns
     proposals: pl.DataFrame  # those that apply now (standing_claims.py)
-    ever: pl.DataFrame  # all proposals ever made: a reviewer may have seen an old one
     sure: pl.DataFrame  # those of `proposals` that may become labels without a reader
-    assignments: pl.DataFrame
-    design: pl.DataFrame
-    erased: pl.DataFrame  # TOMBSTONES
-    reviews: pl.DataFrame
-    labels: pl.DataFrame
-    standing: pl.DataFrame  # each person's last review per unit; column `out`: the reason why it does not count
     left_out: dict[str, int]  # reason why a review does not count -> number of reviews
     votes: pl.DataFrame  # the votes that make labels
-    judged: pl.DataFrame  # labels as `adjudicate` would make them now
-    gold: pl.DataFrame
-    decoys: pl.DataFrame
-    auto: frozenset[tuple[str, str]]  # (conversation, trait) of the sure proposals that nobody has to read
     withheld: dict[str, str]  # conversation that nobody may be given -> reason
     orders: frozenset[tuple[str, str]]  # (kind, subject) of texts that give orders to a model
-    control_votes: pl.DataFrame  # votes on blind controls; they make no labels
 
     @property
     def texts(self) -> pl.DataFrame:
@@ -63,7 +48,7 @@ class ReviewState:
     @cached_property
     def disputed(self) -> pl.DataFrame:
         """UNIT of the units that wait for an adjudicator."""
-        return aggregation.disputed(self.votes, self.ws.config.review.readers)
+        return aggregation.disputed(self.votes, self.readers)
 
     @property
     def given(self) -> pl.DataFrame:
@@ -89,9 +74,8 @@ def gather(ws: Workspace) -> ReviewState:
     standing, left_out = review_history.standing(reviews, texts, taxonomy)
     spelled = review_history.with_implied_absent(standing, asked, taxonomy)
     excluded = withheld.reasons(ws, mined)
-    votes, on_controls = controls.split_votes(
-        withheld.without(aggregation.votes(spelled, taxonomy), excluded), assignments
-    )
+    all_votes = withheld.without(aggregation.votes(spelled, taxonomy), excluded)
+    votes, _ = controls.split_votes(all_votes, assignments)
     readers = ws.config.review.readers
     judged = aggregation.adjudicate(votes, labels, readers=readers)
     auto: frozenset[tuple[str, str]] = frozenset()
@@ -101,9 +85,13 @@ def gather(ws: Workspace) -> ReviewState:
         auto = precision.carried(sure, votes, judged, assignments, design)
         texts = _with_turns(ws, texts, pl.Series([subject for subject, _ in auto], dtype=pl.String))
         judged = aggregation.adjudicate(votes, labels, precision.labels(sure, auto, texts), readers=readers)
+    assignable = withheld.without(current, excluded)
     return ReviewState(
         ws=ws,
         taxonomy=taxonomy,
+        readers=readers,
+        current=assignable.filter(kind="sensitivity")["subject"].to_list(),
+        plots=assignable.filter(kind="item_flag")["subject"].to_list(),
         known=texts,
         whole=cache(lambda: routing.texts(read(tables.CONVERSATIONS), items)),
         proposals=proposals,
@@ -117,13 +105,13 @@ def gather(ws: Workspace) -> ReviewState:
         standing=standing,
         left_out=left_out,
         votes=votes,
+        all_votes=all_votes,
         judged=judged,
         gold=read(tables.GOLD),
         decoys=read(tables.DECOYS),
         auto=auto,
         withheld=excluded,
         orders=frozenset(readings.filter(pl.col("orders").list.len() > 0).select("kind", "subject").iter_rows()),
-        control_votes=on_controls,
     )
 
 
@@ -139,8 +127,7 @@ def queue(state: ReviewState, share: float = 0.0) -> pl.DataFrame:
     disputed = state.disputed
     if disputed.height > 1:
         disputed = reliability.closest_first(disputed, reliability.rank(aggregation.by_reviewers(state.votes)))
-    readers = state.ws.config.review.readers
-    return pl.concat([disputed, precision.rechecks(state.votes, state.assignments, state.auto, share, readers)])
+    return pl.concat([disputed, precision.rechecks(state.votes, state.assignments, state.auto, share, state.readers)])
 
 
 def found_units(state: ReviewState) -> pl.DataFrame:
@@ -193,38 +180,6 @@ def reported(state: ReviewState) -> list[str]:
     """Conversations in which readers reported personal data (reported_texts.reported)."""
     current = withheld.without(state.known.filter("current", kind="sensitivity"), state.withheld)
     return reported_texts.reported(state.reviews, current)
-
-
-def blind_readings(state: ReviewState) -> pl.DataFrame:
-    """label_bounds.readings of this state."""
-    return bounding.readings(_reviewed(state))
-
-
-def label_bounds(state: ReviewState) -> LabelBounds:
-    """label_bounds.bounds of this state."""
-    return bounding.bounds(_reviewed(state))
-
-
-def _reviewed(state: ReviewState) -> bounding.Reviewed:
-    current = withheld.without(state.known.filter("current"), state.withheld)
-    return bounding.Reviewed(
-        taxonomy=state.taxonomy,
-        readers=state.ws.config.review.readers,
-        current=current.filter(kind="sensitivity")["subject"].to_list(),
-        plots=current.filter(kind="item_flag")["subject"].to_list(),
-        judged=state.judged,
-        standing=state.standing,
-        votes=pl.concat([state.votes, state.control_votes]),
-        auto=state.auto,
-        labels=state.labels,
-        reviews=state.reviews,
-        assignments=state.assignments,
-        design=state.design,
-        proposals=state.ever,
-        gold=state.gold,
-        decoys=state.decoys,
-        erased=state.erased,
-    )
 
 
 def _items(ws: Workspace, frames: list[pl.DataFrame]) -> pl.DataFrame | None:

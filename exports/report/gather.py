@@ -11,6 +11,7 @@ import polars as pl
 from annotation import (
     aggregation,
     agreement,
+    label_bounds,
     progress,
     review_state as desk,
     reviewer_opt_outs as opt_outs,
@@ -66,7 +67,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     judged = labels.select(last_labels.columns).vstack(last_labels.filter(kind="item_flag"))
     auto = labels.filter(method="auto").select("subject", "trait").iter_rows()
     # by the labels that this page counts: reviews pulled since are not in them, and count as missed until they are
-    bounds = desk.label_bounds(replace(state, judged=labels, auto=frozenset(auto)))
+    bounds = label_bounds.bounds(replace(state, judged=labels, auto=frozenset(auto)))
     reviews = aggregation.by_reviewers(state.votes)
     tasks = progress.tasks(state, desk.open_units(state, opt_outs.avoided(ws)))
     steps = (conversations, drops, readings, state.assignments, state.votes, labels)

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from annotation import certificate
-from annotation.review_state import gather, label_bounds
+from annotation.label_bounds import bounds as label_bounds
+from annotation.review_state import gather
 from exports import folder as write, review_facts, verify as proof
 from saferec_builder.core.errors import ReleaseError
 from saferec_builder.storage import tables, workspace as store

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from annotation.review_state import gather, label_bounds
+from annotation.label_bounds import bounds as label_bounds
+from annotation.review_state import gather
 from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace as store
 from tests.servers.llm_stub import running, says
