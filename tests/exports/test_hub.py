@@ -179,19 +179,6 @@ def test_a_step_whose_reply_was_lost_is_found(hub, released, publish, step, stat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("status", [409, 412, 429, 500, None])
-@pytest.mark.parametrize("step", ["/commit/", "/tag/"])
-def test_a_refused_step_leaves_old_or_new_and_a_rerun_completes(hub, released, publish, step, status):
-    hub.faults.append(Fault("POST", step, status))
-    result = publish()
-    assert result.code == 1 and result.err.splitlines()[-1].startswith("error: ")
-    repo = hub.repos[REPO]
-    assert repo.tags == {} and len(repo.commits) == (1 if step == "/commit/" else 2)
-    assert publish().code == 0
-    assert len(repo.commits) == 2 and holds(hub, released, "1.0.0")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), [("POST", "/api/repos/create"), ("GET", "/refs"), ("POST", "/preupload/")])
 def test_a_fault_before_the_commit_changes_nothing(hub, released, publish, method, path):
     hub.faults.append(Fault(method, path, 403))
