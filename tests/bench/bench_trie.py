@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from tests.bench.figures import figure
-from training.decoding.trie import Trie, mask
+from training.decoding.trie import Mask, Trie
 
 TITLES, ROWS, WORDS, K = 10_000, 32, 8_000, 10
 
@@ -29,7 +29,7 @@ def main() -> None:
     steps: list[float] = []
     floor: list[float] = []
     for _ in range(3):
-        (process,) = mask(trie, excluded, 1)
+        process = Mask(trie, excluded, 1)
         ids, scores = torch.ones(ROWS, 1, dtype=torch.long), torch.rand(ROWS, WORDS)
         while (ids[:, -1] != trie.end).any():
             start = time.process_time()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList
+from transformers import LogitsProcessor
 
 from saferec_builder.core.errors import TrainingError, strict_json
 
@@ -122,12 +122,9 @@ def log_probabilities(
     return chosen.masked_fill(chosen.isinf(), 0.0), entropy
 
 
-def mask(catalogue: Catalogue, blocked: Tensor, prompt_length: int) -> LogitsProcessorList:
-    """Returns the masks for `generate`, over prompts padded on the left to one length."""
-    return LogitsProcessorList([_Mask(catalogue, blocked, prompt_length)])
+class Mask(LogitsProcessor):
+    """The masks for `generate`, over prompts padded on the left to one length."""
 
-
-class _Mask(LogitsProcessor):
     def __init__(self, catalogue: Catalogue, blocked: Tensor, prompt_length: int) -> None:
         self.catalogue, self.blocked, self.prompt_length = catalogue, blocked, prompt_length
 

@@ -203,12 +203,12 @@ def _constraints(
 ) -> Mapping[str, int | LogitsProcessorList]:
     """Returns arguments that constrain `generate` to the catalogue, after prompts of `width` tokens."""
     if policy.trie:
-        mask = trie.mask(policy.trie, excluded, width)
-        return {"max_new_tokens": policy.trie.length, "logits_processor": mask}
+        masks = LogitsProcessorList([trie.Mask(policy.trie, excluded, width)])
+        return {"max_new_tokens": policy.trie.length, "logits_processor": masks}
     assert policy.catalogue is not None
     blocked = constrained.blocked(policy.catalogue, excluded, policy.model.config.vocab_size).to(policy.model.device)
-    mask = constrained.mask(policy.catalogue, blocked, width)
-    return {"max_new_tokens": policy.catalogue.length, "logits_processor": mask}
+    masks = LogitsProcessorList([constrained.Mask(policy.catalogue, blocked, width)])
+    return {"max_new_tokens": policy.catalogue.length, "logits_processor": masks}
 
 
 def _ends(model: CausalLM, tokenizer: PreTrainedTokenizerBase) -> set[int]:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokenizerBase
+from transformers import LogitsProcessor, PreTrainedTokenizerBase
 
 from training.data import Release
 
@@ -133,8 +133,9 @@ class States:
         names += child
         places += nodes.token.take(child)
         is_open = self.remaining.take(names).nonzero()[0]
-        self.child, self.places = child.take(is_open), places.take(is_open)
-        return self.places
+        allowed: Numbers = places.take(is_open)
+        self.child, self.places = child.take(is_open), allowed
+        return allowed
 
     def advance(self, tokens: Numbers) -> None:
         """Advances each row by its token; after the end, or with a token that was not allowed, a row is done."""
@@ -149,13 +150,13 @@ class States:
         self.node[ended] = self.lines[ended, self.line[ended]]
 
 
-def mask(trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> LogitsProcessorList:
-    """Returns the masks for `generate`, over prompts padded on the left to one length."""
-    return LogitsProcessorList([_Mask(trie, excluded, prompt_length)])
+class Mask(LogitsProcessor):
+    """The masks for `generate`, over prompts padded on the left to one length.
 
+    Each step is written into the same tensor, so that it costs the same for every size of vocabulary.
+    """
 
-class _Mask(LogitsProcessor):
-    """Writes each step into the same tensor, so that a step costs the same for every size of vocabulary."""
+    places: Tensor  # that the last step wrote
 
     def __init__(self, trie: Trie, excluded: Sequence[Iterable[str]], prompt_length: int) -> None:
         self.trie, self.excluded, self.prompt_length = trie, excluded, prompt_length

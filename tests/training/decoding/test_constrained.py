@@ -10,10 +10,10 @@ import torch
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import (
     Catalogue,
+    Mask,
     blocked,
     load,
     log_probabilities,
-    mask,
     permitted,
     permitted_along,
     save,
@@ -103,7 +103,7 @@ def test_sampling_and_log_probabilities_allow_the_same() -> None:
     along = permitted_along(CATALOGUE, closed, answers)
     prompt = torch.full((2, 3), 2)
     for place in range(3):
-        scores = mask(CATALOGUE, closed, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
+        scores = Mask(CATALOGUE, closed, 3)(torch.cat([prompt, answers[:, :place]], dim=1), torch.zeros(2, SIZE))
         assert torch.equal(scores.isfinite(), along[:, place])
 
 

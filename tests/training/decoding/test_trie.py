@@ -89,7 +89,7 @@ def test_the_masks_of_many_rows_are_those_of_the_rules() -> None:
     for of in (many, few):  # the second has too few names for a whole list
         shut = [chance.sample(sorted(of.places), chance.randint(0, len(of.names))) for _ in range(20)]
         state, answers = states(*shut, of=of), [[] for _ in shut]  # type: ignore[var-annotated]
-        (process,), ids, scores = trie.mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
+        process, ids, scores = trie.Mask(of, shut, 1), torch.ones(len(shut), 1, dtype=torch.long), torch.rand(20, 16)
         while any(answer[-1:] != [0] for answer in answers):
             row, token = np.divmod(state.allowed(), 16)
             masked = process(ids, scores)
@@ -127,7 +127,7 @@ def test_sampling_and_log_probabilities_allow_the_same() -> None:
     logits = torch.randn(2, 5, 10)
     excluded: list[list[str]] = [[], ["a"]]
     logs, _ = trie.log_probabilities(NAMES, excluded, answers, logits)
-    prompt, process = torch.ones(2, 3, dtype=torch.long), trie.mask(NAMES, excluded, 3)
+    prompt, process = torch.ones(2, 3, dtype=torch.long), trie.Mask(NAMES, excluded, 3)
     for place in range(5):
         scores = process(torch.cat([prompt, answers[:, :place]], dim=1), logits[:, place])
         chosen = scores.log_softmax(-1).gather(1, answers[:, place : place + 1])
