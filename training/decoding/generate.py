@@ -124,21 +124,6 @@ def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
         tokenizer.chat_template += '{% if add_generation_prompt %}{{ "\n</think>\n\n" }}{% endif %}'
 
 
-def items(
-    policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
-) -> list[list[str]]:
-    """Returns the items of the greedy answer per row, exactly k, none of `excluded`; for a model with item tokens."""
-    assert policy.catalogue is not None
-    return [policy.catalogue.items(answer) for answer in tokens(policy, rows, excluded, progress)]
-
-
-def texts(
-    policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
-) -> list[str]:
-    """Returns the greedy answer per row as text, for any model; without `excluded` if text is constrained to names."""
-    return policy.tokenizer.batch_decode(tokens(policy, rows, excluded, progress), skip_special_tokens=True)
-
-
 def tokens(
     policy: PolicyModel, rows: Sequence[Row], excluded: Sequence[Sequence[str]], progress: Progress | None = None
 ) -> list[list[int]]:

@@ -30,13 +30,16 @@ def answers(
     excluded: Sequence[Sequence[str]] | None = None,
     progress: Progress | None = None,
 ) -> Answers:
-    """Returns answers by conversation: items from a model with item tokens, text from others.
+    """Returns the greedy answer by conversation: items from a model with item tokens, text from others.
 
-    If decoding is constrained to the catalogue, without the items in `excluded` (default: the seen items).
+    If decoding is constrained to the catalogue, it has exactly k items, none of `excluded` (default: the seen items).
     """
-    excluded = excluded or [row["seen"] for row in table]
-    generate_answers = generate.items if policy.catalogue else generate.texts
-    outputs: Sequence[str | Ranked] = generate_answers(policy, table, excluded, progress)
+    tokens = generate.tokens(policy, table, excluded or [row["seen"] for row in table], progress)
+    outputs: Sequence[str | Ranked]
+    if policy.catalogue:
+        outputs = [policy.catalogue.items(answer) for answer in tokens]
+    else:
+        outputs = policy.tokenizer.batch_decode(tokens, skip_special_tokens=True)
     return {row["conversation"]: answer for row, answer in zip(table, outputs, strict=True)}
 
 

@@ -9,6 +9,7 @@ from saferec_builder.core.errors import TrainingError
 from tests.worlds import bars, chat_model, small_release
 from training.data import rows
 from training.decoding import generate
+from training.decoding.validation_scores import answers
 from training.trainers import sft
 
 pytestmark = pytest.mark.training
@@ -76,13 +77,13 @@ def test_it_answers_with_k_unseen_items_and_the_same_alone_or_in_a_batch(
 ) -> None:
     table = rows(world / "release", "grpo", "test")
     seen = [row["seen"] for row in table]
-    together = generate.items(policy, table, seen)
+    together = [*answers(policy, table).values()]
     assert [len(answer) for answer in together] == [small_release.K] * 2
     assert all(len(set(a)) == len(a) and not set(a) & set(s) for a, s in zip(together, seen, strict=True))
-    assert together == [generate.items(policy, [row], [s])[0] for row, s in zip(table, seen, strict=True)]
+    assert together == [answer for row in table for answer in answers(policy, [row]).values()]
 
 
 def test_answers_are_on_a_bar_batch_by_batch(world: Path, policy: generate.PolicyModel) -> None:
     table, drawn = rows(world / "release", "grpo", "train"), list[bars.Bar]()
-    generate.texts(replace(policy, batch=3), table, [[]] * len(table), bars.drawn(drawn))
+    answers(replace(policy, batch=3), table, progress=bars.drawn(drawn))
     assert [(bar.total, bar.done, bar.steps) for bar in drawn] == [(4, 4, [3, 1])]

@@ -16,7 +16,7 @@ from saferec_builder.scoring import answer_parser as answers
 from tests.conftest import Patch
 from tests.worlds import chat_model, small_release
 from training import data, safecrs, settings
-from training.decoding import generate, rollouts, trie
+from training.decoding import generate, rollouts, trie, validation_scores
 from training.decoding.trie import States, Trie
 from training.trainers import gdpo
 
@@ -151,7 +151,7 @@ def held(world: Path) -> tuple[data.Release, generate.PolicyModel]:
 def test_an_untrained_model_writes_whole_lists_of_unseen_items(world: Path) -> None:
     release, policy = held(world)
     table = data.rows(release.folder, "grpo", "test")
-    for row, text in zip(table, generate.texts(policy, table, [row["seen"] for row in table]), strict=True):
+    for row, text in zip(table, validation_scores.answers(policy, table).values(), strict=True):
         items = [entry.item for entry in answers.parse(text, release.find).entries]
         assert len(items) == len(set(items)) == release.k and None not in items and not set(items) & set(row["seen"])
 
