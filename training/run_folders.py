@@ -80,7 +80,12 @@ class Run:
             start_time, start_cpu = time.perf_counter(), time.process_time()
             result = work(folder)
             _free_memory()
-            card = self.card(name, settings) | {
+            card: Card = {
+                "stage": name,
+                "release": identity(self.release),
+                "settings": settings,
+                "seed": self.seed,
+                "versions": versions(),
                 "key": stage_key,
                 "from": list(parents),
                 "seconds": round(time.perf_counter() - start_time, 1),
@@ -113,15 +118,6 @@ class Run:
     def say_once(self, text: str) -> None:
         if is_first_process():
             self.say(text)
-
-    def card(self, name: str, settings: Settings) -> Card:
-        return {
-            "stage": name,
-            "release": identity(self.release),
-            "settings": settings,
-            "seed": self.seed,
-            "versions": versions(),
-        }
 
     def rows(self, config: str, split: str, most: int | None = None) -> list[Row]:
         """Returns up to `most` rows of a split, at least one, across conditions, without rows that have no prompt."""
