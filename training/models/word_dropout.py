@@ -14,11 +14,6 @@ from training.decoding.generate import PolicyModel, embeddings
 Collate = Callable[[list[dict[str, list[int]]]], dict[str, Tensor]]
 
 
-def can_hide_words(policy: PolicyModel) -> bool:
-    """Whether the model has item tokens, and a token for unknown words."""
-    return policy.catalogue is not None and policy.tokenizer.unk_token_id is not None
-
-
 def words_of(policy: PolicyModel) -> Tensor:
     """(vocabulary,) bool: tokens that are words, not items, marks or traits."""
     words = torch.ones(policy.model.config.vocab_size, dtype=torch.bool)

@@ -48,7 +48,7 @@ def train(
         processing_class=policy.tokenizer,
         peft_config=lora(options.lora, item_rows(policy)),
     )
-    if options.thin and word_dropout.can_hide_words(policy):
+    if options.thin and policy.catalogue and policy.tokenizer.unk_token_id is not None:
         trainer.data_collator = word_dropout.hide_in_batches(trainer.data_collator, policy, options.thin)
     return fit(trainer, policy, folder, score, options.checks) | cut_rows
 
