@@ -36,6 +36,7 @@ TWICE = "key twice"  # in one JSON object
 NOT_READ = "column not read"  # a remark on a header: no row is left out for it
 PACKED = 100  # a packed file may unpack to so many times its size; text has about 5
 LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundred thousand
+_OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
 
@@ -275,21 +276,20 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
 
 def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Row | Left:
     try:
-        row = parse(line.decode("utf-8"))
+        return an_object(parse(line.decode("utf-8")), escaped=rb"\u" in line)
     except UnicodeDecodeError:
         return Left("not UTF-8")
     except KeyTwice as fault:
         return Left(TWICE, str(fault))
     except (ValueError, RecursionError) as fault:
-        advice = "an array begins here: write each of its objects on a line (`jq -c '.[]' FILE`)"
-        return Left("not JSON", f"expected an object on each line: {advice if line.startswith(b'[') else fault}")
-    return an_object(row, escaped=rb"\u" in line)
+        problem = f"an array begins here{_OF_ARRAYS}" if line.startswith(b"[") else fault
+        return Left("not JSON", f"expected an object on each line: {problem}")
 
 
 def an_object(row: object, *, escaped: bool = True) -> Row | Left:
     """Returns a JSON value as a row, or `Left`; only where it was `escaped` can it have a lone surrogate."""
     if not isinstance(row, dict):
-        return Left("not JSON", f"expected an object: found {type(row).__name__}")
+        return Left("not JSON", f"expected an object: found {type(row).__name__}{_OF_ARRAYS * isinstance(row, list)}")
     return without_surrogates(row) if escaped else row
 
 

@@ -308,6 +308,9 @@ def test_mining_from_python_says_what_was_left_out_and_of_which_file_nothing_was
     assert result.drops.select("file", "reason", "rows").rows() == left_out
     assert result.drops["example"][1].startswith("bad.jsonl:1: ")
     assert "nothing of bad.jsonl was taken: 2 of 2 rows" in result.fault
+    for array in (f"[{chat('a', 'hi')}]", f"[\n{chat('a', 'hi')}\n]"):  # as `json.dump` writes it, and as people do
+        broken.write_text(array)
+        assert "write each of its objects on a line" in str(ingest.mine(workspace, "messages", broken).fault)
     assert ingest.mine(workspace, "messages", str(valid)).fault is None
     with pytest.raises(UsageError, match="no such source"):
         ingest.mine(workspace, "letters", [valid])
