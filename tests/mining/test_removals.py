@@ -102,6 +102,13 @@ def test_no_wish_is_lost_in_a_nameless_column_or_a_cut_file(tmp_path, data, told
         removals.read_removals(tmp_path / "removals.csv")
 
 
+def test_a_row_of_two_lines_is_refused(tmp_path):
+    """`forget` deleted the last line of such a row: the name stayed, before a quote that nobody closes."""
+    (tmp_path / "removals.csv").write_text('source,source_id,author,why\n,,ann,"asked\nby mail"\n')
+    with pytest.raises(UsageError, match=r"removals\.csv:3: a cell of two lines"):
+        removals.read_removals(tmp_path / "removals.csv")
+
+
 def test_wishes_know_every_source_of_the_command(tmp_path):
     for source in conversations.Source:
         assert wished(tmp_path, f"{source},a,").wishes[0].source == source
