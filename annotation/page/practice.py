@@ -4,35 +4,28 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from saferec_builder.core.json_value import JsonValue
+from annotation.page.tasks import Facts, content
+from annotation.tools.quotes import locate
+from annotation.tools.task_conversion import Sheet, question
+from annotation.tools.tasks_and_answers import Task, Turn
 from saferec_builder.core.taxonomy import Taxonomy
 
 FILE = Path(__file__).with_name("practice.toml")
-ROLES = ("seeker", "recommender")
 
 
-def _load() -> list[dict[str, Any]]:
-    return list(tomllib.loads(FILE.read_text(encoding="utf-8"))["task"])
-
-
-def tasks(taxonomy: Taxonomy) -> list[JsonValue]:
+def tasks(taxonomy: Taxonomy) -> list[Facts]:
     """The tasks as the page shows them, each with `right` (trait -> verdict) and `why`; without tasks about traits that
     are not in the taxonomy."""
-    usable = [task for task in _load() if {*task["proposed"], *task["right"]} <= {*taxonomy.slugs}]
-    return [_rendered(task, n, len(usable), taxonomy) for n, task in enumerate(usable, 1)]
+    rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["task"]
+    usable = [row for row in rows if {*row["proposed"], *row["right"]} <= {*taxonomy.slugs}]
+    heads = [f"Practice {n} of {len(usable)}: nothing of it is kept" for n in range(1, len(usable) + 1)]
+    shown = [content(_sheet(row, head, taxonomy), taxonomy) for row, head in zip(usable, heads, strict=True)]
+    return [task | {"right": row["right"], "why": row["why"]} for task, row in zip(shown, usable, strict=True)]
 
 
-def _rendered(task: dict[str, Any], n: int, last: int, taxonomy: Taxonomy) -> dict[str, JsonValue]:
-    turns: list[JsonValue] = [{"role": ROLES[k % 2], "text": text} for k, text in enumerate(task["turns"])]
-    row: dict[str, JsonValue] = {"key": f"practice-{n}", "n": 0, "kind": "sensitivity", "rules": False}
-    row |= {"head": f"Practice {n} of {last}: nothing of it is kept", "known": [], "rejected": [], "speaker": ROLES[0]}
-    row |= {"severe": [taxonomy[trait].name for trait in task["proposed"] if taxonomy[trait].severe]}
-    cards: list[JsonValue] = [_card(trait, words, task["turns"]) for trait, words in task["proposed"].items()]
-    return row | {"turns": turns, "cards": cards, "right": task["right"], "why": task["why"]}
-
-
-def _card(trait: str, words: str, turns: list[str]) -> dict[str, JsonValue]:
-    turn = next(n for n, text in enumerate(turns) if words in text)
-    start = turns[turn].index(words)
-    span: dict[str, JsonValue] = {"turn": turn, "start": start, "end": start + len(words)}
-    return {"trait": trait, "form": None, "spans": [span], "own": None, "said": []}
+def _sheet(row: dict[str, Any], head: str, taxonomy: Taxonomy) -> Sheet:
+    turns = [Turn(role=("seeker", "recommender")[n % 2], text=text) for n, text in enumerate(row["turns"])]
+    proposed = {"verdict": "present", "form": None, "own_verdict": None, "said": None}
+    units = [proposed | {"trait": trait, "spans": [locate(words, turns)]} for trait, words in row["proposed"].items()]
+    task = Task("sensitivity", head, "", "", "reviewer")
+    return Sheet(head, task, "proposed", head, question(task, units, taxonomy, [], False), turns, units)

@@ -44,12 +44,11 @@ class Served:
     def server(self) -> "uvicorn.Server":
         import uvicorn
 
-        from annotation.page.app import application
+        from annotation.page.app import HEADERS, application
 
-        app = application(self.tasks, self.address, self.practice)
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False, proxy_headers=False
-        )
+        app, headers = application(self.tasks, self.address, self.practice), [*HEADERS.items()]
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", headers=headers)
+        config.server_header = config.proxy_headers = False
         return uvicorn.Server(config)
 
 
@@ -71,20 +70,14 @@ def serve(
     if not (people := links.people(ws)):
         raise ReviewError("nobody has tasks on the page: run `review push --tool page --reviewer NAME` first")
     tasks = Tasks(ws)
-    listening = _listen(host, port)
-    address = _normalized(url or f"http://{host}:{listening.getsockname()[1]}")
-    former = {name: other for name, other in links.addresses(ws).items() if other != address}
-    new_links = links.make(ws, set(people) - links.holders(ws).keys(), address)
-    return Served(address, {name: tasks.left(name) for name in people}, new_links, former, tasks, listening, practice)
-
-
-def _normalized(address: str) -> str:
-    """The address as browsers send it in Host and Origin: lower case, without the default port of its scheme."""
-    return re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda m: m[1] or m[2], address.rstrip("/").lower())
-
-
-def _listen(host: str, port: int) -> socket.socket:
     try:
-        return socket.create_server((host, port), backlog=128)
+        listening = socket.create_server((host, port), backlog=128)
     except OSError as fault:
         raise UsageError(f"--port {port}: {refusals.line(fault) or fault}: give another one with --port") from None
+    address = (url or f"http://{host}:{listening.getsockname()[1]}").rstrip("/").lower()
+    # as browsers send it in Host and Origin: without the default port of its scheme
+    address = re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda m: m[1] or m[2], address)
+    before = links.addresses(ws)
+    new_links = links.make(ws, set(people) - before.keys(), address)
+    former = {name: other for name, other in before.items() if other != address}
+    return Served(address, {name: tasks.left(name) for name in people}, new_links, former, tasks, listening, practice)

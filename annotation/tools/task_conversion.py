@@ -178,7 +178,7 @@ def sheets(
         rejected = rows[0].get("rejected") or []
         turns = [Turn(role=t["role"], text=t["text"]) for t in raw] or [Turn(role="plot", text="(no plot)")]
         hard = bool(rows[0].get("hard"))
-        ask = "\n".join([*rejected, _question(task, cards, taxonomy, facts, hard)])
+        ask = "\n".join([*rejected, question(task, cards, taxonomy, facts, hard)])
         parts = [taxonomy.digest, *(unit["trait"] for unit in cards)]
         old_parts = parts if task.role == "adjudicator" else parts[:1]
         former = (key(task.id, old_parts + rejected), *[asked_id(task.id, old_parts)] * (not rejected))
@@ -221,14 +221,14 @@ def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
     return [taxonomy[unit["trait"]].definition, *quotes, *answers, *votes]
 
 
-def _question(task: Task, cards: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
+def question(task: Task, cards: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
     """The lines above a task: a warning, then the question, then known facts."""
     severe = [taxonomy[u["trait"]].name for u in cards if taxonomy[u["trait"]].severe]
     lines = [*filter(None, [warning(severe, hard)])]
     if task.role == "adjudicator":
         lines.append("Please decide what this text shows.")
     elif task.kind == "item_flag":
-        lines.append("Would this item break one of these sensitivities? Tick what it holds.")
+        lines.append("Would this item break one of these sensitivities?")
         lines += [f"Known: {line}" for line in sources]
     else:
         lines.append("Does this person let us see that something would hurt, frighten or sicken them?")

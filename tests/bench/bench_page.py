@@ -154,7 +154,7 @@ def first(ws: store.Workspace, answer: bool = False) -> float:
         address, _, token = lines[0].split()[-1].partition("/#")
         with httpx2.Client(base_url=address, headers={"Origin": address}, timeout=60) as web:
             web.post("/session", json={"token": token})
-            task, seconds = web.get("/start").json()["tasks"][0], time.perf_counter() - start
+            task, seconds = web.get("/tasks").json()["tasks"][0], time.perf_counter() - start
             if answer:
                 assert web.post("/answer", json=review_page.given(task, "absent")).status_code == 200
             return seconds

@@ -48,7 +48,7 @@ def test_axe_finds_nothing_serious(
         press(ann, "Escape", "Enter")
         look(ann, "feedback", "What we would say")
         press(ann, "Enter", "n", "Enter", "Enter")
-        look(ann, "severe", "This one may be hard to read")
+        look(ann, "severe", "May be hard to read (")
         while not bo.get_by_text("I see blood").count():  # the other conversations have no proposals
             press(bo, "Enter")
         look(bo, "rejected", "Your last answer could not be taken")

@@ -1,5 +1,6 @@
 """Practice tasks: known answers, quotes that stand in the seeker's turns, only traits of the taxonomy."""
 
+import tomllib
 from dataclasses import replace
 
 from annotation.page import practice
@@ -10,7 +11,7 @@ def test_each_has_words_of_the_seeker_an_answer_and_a_reason() -> None:
     traits = taxonomy.load()
     tasks = practice.tasks(traits)
     assert [task["head"] for task in tasks] == [f"Practice {n} of 5: nothing of it is kept" for n in range(1, 6)]
-    for task, source in zip(tasks, practice._load(), strict=True):
+    for task, source in zip(tasks, tomllib.loads(practice.FILE.read_text("utf-8"))["task"], strict=True):
         for card, quote in zip(task["cards"], source["proposed"].values(), strict=True):
             (place,) = card["spans"]
             assert (
@@ -18,7 +19,7 @@ def test_each_has_words_of_the_seeker_an_answer_and_a_reason() -> None:
             )
         assert task["why"] and set(task["right"].values()) <= {"present", "absent"}
         assert {card["trait"] for card in task["cards"]} <= task["right"].keys()
-    assert [task["severe"] for task in tasks] == [[], [], ["Suicide and self-harm"], [], []]
+    assert ["Suicide and self-harm" in task["warning"] for task in tasks] == [False, False, True, False, False]
 
 
 def test_those_about_traits_that_a_taxonomy_lacks_are_left_out() -> None:

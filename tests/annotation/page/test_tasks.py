@@ -98,7 +98,7 @@ def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None
 @pytest.mark.parametrize(
     ("verdicts", "why"),
     [
-        ({}, "no verdict"),  # the card of gore was not answered
+        ({}, "not answered"),  # the card of gore was not answered
         ({"gore": {"verdict": "present", "spans": []}}, "no quote"),
         ({"gore": {"verdict": "present", "spans": [{"turn": 0, "start": 3, "end": 9_000}]}}, "quote not found"),
         ({"gore": {"verdict": "present", "spans": [{"turn": 7, "start": 0, "end": 1}]}}, "no such turn"),
@@ -231,7 +231,7 @@ def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
     push.push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)
     assert page.first("ann")["left"] == 3 and len(page.first("ann")["tasks"]) == AHEAD
     blind = named(page.first("ann")["tasks"], "c3")
-    assert (blind["cards"], blind["severe"]) == ([], [])
+    assert (blind["cards"], blind["warning"]) == ([], "")
     answer(page, blind)
     opt_outs.set_aside(ws, "ann", reason="a test")
     assert page.first("ann")["left"] == 0
