@@ -108,8 +108,10 @@ def test_a_circle_is_seen(tmp_path: Path) -> None:
 
 
 def test_no_file_outgrows_a_reader() -> None:
-    paths = [*files(), *sorted((ROOT / "tests").rglob("*.py"))]
+    static = sorted((ROOT / "annotation" / "page" / "static").iterdir())
+    paths = [*files(), *static, *sorted((ROOT / "tests").rglob("*.py"))]
     assert [str(path) for path in paths if len(path.read_text().splitlines()) > 400] == []
+    assert [path.name for path in static if max(map(len, path.read_text().splitlines())) > 120] == []
 
 
 def test_every_package_is_in_the_wheel() -> None:
