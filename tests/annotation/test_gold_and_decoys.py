@@ -38,8 +38,8 @@ def test_gold_goes_to_everybody_and_tells_their_accuracy(ws, cli, review, tmp_pa
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text('{"conversation": "c3", "traits": ["needle"]}')
     review_settings(ws.root, gold=str(wrong))
-    for content in ('{"conversation": "nowhere", "traits": []}', "no json"):
-        wrong.write_text(content)
+    for text in ('{"conversation": "nowhere", "traits": []}', "no json"):
+        wrong.write_text(text)
         result = cli("review", "push", "--tool", "files", *TWO, "-C", ws.root)
         assert (result.code, result.err.count("\n"), "wrong.jsonl:1" in result.err) == (1, 1, True)
 
