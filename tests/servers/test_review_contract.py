@@ -193,7 +193,7 @@ def test_other_words_for_a_trait_are_shown(ws, tool, review):
         (project,) = tool.projects("ann")
         page = str(tool.rest(tool.server.token, "GET", f"/api/v1/datasets/{project.id}/questions"))
     elif tool.name == "page":
-        page = str(tool.page.taxonomy)
+        page = str(tool.page.review.taxonomy)
     else:
         page = str(tool.project("ann").setup if tool.name == "label-studio" else tool._rows("ann"))
     assert "Blood and wounds." in page
