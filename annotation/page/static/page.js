@@ -85,12 +85,13 @@ async function send() {
       continue;
     }
     S.unsent.shift();
-    if (status !== 200) for (const [slug, blind] of Object.entries(sent.body.blind)) sent.cur.said.get(slug).blind = blind;
+    const { blind } = sent.body; // of what was not stored the answers come back
+    if (status !== 200) for (const slug in blind) sent.cur.said.get(slug).blind = blind[slug];
     if (status === 200) merge(said);
     else if (status === 409) {
       S.aside.set(textOf(sent.cur.task), { ...sent.cur, spent: 1000 * sent.body.seconds });
       await load();
-    } else { // nothing was stored: it comes back with its answers
+    } else {
       sent.cur.task.n -= 1;
       S.past = [...S.past.filter((each) => each !== sent), sent];
       back();
@@ -145,7 +146,8 @@ function draw(cur) {
 }
 
 function leave() { // what was answered on the present task is kept until that comes again
-  if (S.cur && !S.cur.again) S.aside.set(textOf(S.cur.task), { ...S.cur, spent: S.cur.spent + performance.now() - S.since });
+  const spent = S.cur?.spent + performance.now() - S.since;
+  if (S.cur && !S.cur.again) S.aside.set(textOf(S.cur.task), { ...S.cur, spent });
   S.cur = null;
 }
 
