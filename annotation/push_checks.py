@@ -59,10 +59,14 @@ def check_pulled(state: ReviewState, paths: list[Path]) -> None:
     pulled = pull.of_files(state, paths)
     facts = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
     taxonomy = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is a different answer
+    words = ["form", "note", pl.col("spans").list.eval(pl.element().struct.field("quote")).alias("quotes")]
+    new, stored, standing = (
+        rows.select(*facts, taxonomy.alias("of"), *words)
+        for rows in (pull.new(state, pulled), state.reviews, state.standing.filter(pl.col("out").is_null()))
+    )
+    unpulled = new.join(stored, on=[*facts, "of"], how="anti", nulls_equal=True)
     # a push fills in the answers that still hold in a changed text
-    stored = pl.concat([state.reviews, state.standing.filter(pl.col("out").is_null()).select(state.reviews.columns)])
-    new, stored = (rows.select(*facts, of=taxonomy) for rows in (pull.new(state, pulled), stored))
-    unpulled = new.join(stored, on=new.columns, how="anti", nulls_equal=True)
+    unpulled = unpulled.join(standing, on=standing.columns, how="anti", nulls_equal=True)
     waiting = unpulled.height + sum(reason != SAID_AGAIN for _, _, _, reason, _ in pulled.drops)
     if waiting:
         names = " ".join(str(path) for path in paths)

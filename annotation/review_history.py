@@ -73,8 +73,8 @@ def record(answers: pl.DataFrame, reviews: pl.DataFrame, taxonomy: str | None = 
         both = new.filter(pl.col("tool") != pl.col("last_tool")).join(reviews, on=[*key, "tool"], suffix="_had")
         parts = [pl.element().struct.field(part) for part in ("turn", "quote")]  # older versions place some elsewhere
         alike = both.with_columns(pl.col(c).list.eval(pl.struct(parts)) for c in ("spans", "spans_had"))
-        untimed = pl.any_horizontal(pl.col("time", "time_had").is_null())
-        same = alike.filter(untimed, *(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
+        repeated = pl.any_horizontal(pl.col("time", "time_had").is_null(), pl.col("time") == pl.col("time_had"))
+        same = alike.filter(repeated, *(pl.col(c).eq_missing(pl.col(f"{c}_had")) for c in facts))
         new = new.join(same, on=key, how="anti", maintain_order="left")
     names = ["tool", "reviewer", *UNIT, "digest", "verdict", "form", "spans", "role", "times"]
     ids = [digest(*row) for row in new.select(names).iter_rows()]

@@ -75,8 +75,9 @@ def set_aside(ws: Workspace, reviewer: str, *, reason: str = "", undo: bool = Fa
         reviews = workspace.read(ws, tables.REVIEWS)
         answers = review_history.last_words(reviews).drop_nulls("verdict")  # handing back alone cannot be set aside
         if reviewer not in (people := {*answers["reviewer"], *review_history.aside(reviews)}):
+            names = ", ".join(sorted(people)) or "nobody yet"
             hint = f"open tasks: `review hand-back {reviewer}`"
-            raise UsageError(f"{reviewer} has no reviews here: expected one of {', '.join(sorted(people))} ({hint})")
+            raise UsageError(f"{reviewer} has no reviews here: expected one of {names} ({hint})")
         if not (reason or undo):
             raise UsageError(f"set-aside {reviewer}: give --reason, for whoever wonders later")
         if undo:

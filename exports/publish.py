@@ -113,13 +113,8 @@ def _refuse_removed(ws: Workspace, release: Path) -> None:
     remedy = f"publish {clean}" if clean else f"make {major} (`saferec-build release {major}`) and publish that"
     held = many(len(removals), "conversation", "conversations")
     raise ReleaseError(
-        f"release {release.name} holds {held} whose removal {_wanted(ws)}, first {removals[0]}:"
+        f"release {release.name} holds {held} whose removal {wishes.FILE} asks for, or was carried out"
+        f" before (`saferec-build forget` empties what was put back), first {removals[0]}:"
         f" {remedy}, which is without them; if {release.name} is out already,"
         f" `saferec-build withdraw {release.name}` takes it back"
     )
-
-
-def _wanted(ws: Workspace) -> str:
-    if wishes.read_removals(ws.root / wishes.FILE).wishes:
-        return f"{wishes.FILE} asks for"
-    return "was carried out before (`saferec-build forget` empties a release that was put back)"

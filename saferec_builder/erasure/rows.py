@@ -52,8 +52,8 @@ def moved(ws: Workspace, erasure: Erasure) -> tuple[pl.DataFrame, pl.DataFrame]:
     texts = turns.join(last, on="subject").with_columns(kind=pl.lit("sensitivity"), current=current)
     judged, _ = review_history.standing(reviews, texts, ws.taxonomy)
     # of a trait that has left the taxonomy nobody says whether its quotes are in the remaining text
-    reasons = [review_history.STALE, review_history.NO_TRAIT, evidence_check.UNFOUNDED]
-    is_invalid = pl.col("out").is_in(reasons).fill_null(False)
+    unplaced = (pl.col("out") == review_history.NO_TRAIT) & (pl.col("spans").list.len() > 0)
+    is_invalid = (unplaced | pl.col("out").is_in([review_history.STALE, evidence_check.UNFOUNDED])).fill_null(False)
     about_old = reviews.join(old, on=["subject", "digest"], how="semi").select("review")
     staying = judged.filter(~is_invalid).join(about_old, on="review", how="semi", maintain_order="left")
     # what was set aside keeps the owner's reason and loses its quotes, which were not looked up in the remaining text

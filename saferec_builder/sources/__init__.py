@@ -359,7 +359,7 @@ def spelling(path: Path, expected: Iterable[str] = ()) -> tuple[str, str]:
     with opened(path) as file:
         head = file.read(2**16)
     coding = "utf-16" if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
-    first = [*head.decode(coding, "replace").lstrip().splitlines(), ""][0].strip()
+    first = [*head.decode(coding, "replace").lstrip().splitlines(), ""][0].strip(" ")
     if first.startswith("sep=") and len(first) == 5:
         return coding, first[4]
     return coding, max(",;\t", key=lambda m: ({*next(csv.reader([first], delimiter=m))} >= {*expected}, first.count(m)))

@@ -25,7 +25,7 @@ def test_work_that_was_not_pulled_is_not_overwritten(ws, cli, review):
     assert {row["trait"]: row["verdict"] for row in rows_of(file)}["gore"] == "absent"  # and show her answer
 
 
-def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, review):
+def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, cli, review):
     """Their answers still hold in the text, which has grown: the next push took them for new ones."""
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
@@ -34,6 +34,8 @@ def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, review):
     turns = [*row["turns"], {"role": "seeker", "text": "No snakes.", "items": []}]
     store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row | {"digest": "d2", "turns": turns}]))
     assert [review("push", *TWO)["rows"]["ann"] for _ in range(2)] == [2, 2]
+    edit(ws.root / "review" / "ann.csv", lambda row: {"note": "her own story"} if row["quote"] else {})
+    assert "are not in the workspace yet" in cli("review", "push", "--tool", "files", *TWO, "-C", ws.root).err
 
 
 def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):

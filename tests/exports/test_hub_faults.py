@@ -23,6 +23,8 @@ BLOWS = {
     "line cut": Fault("", "", None),
     "line cut, done all the same": Fault("", "", None, after=True),
     "429": Fault("", "", 429),
+    "409": Fault("", "", 409),
+    "412": Fault("", "", 412),
     "403": Fault("", "", 403),
 }
 

@@ -91,7 +91,7 @@ def test_a_release_outside_a_workspace_is_not_published_past_its_removals(ws: st
     removals = "source,source_id,author\nmessages,c001,\n"
     (ws.root / "removals.csv").write_text(removals)
     (name,) = world.released(ws, "c001")
-    with pytest.raises(ReleaseError, match=f"removals.csv asks for, first {name}: make 2.0.0"):
+    with pytest.raises(ReleaseError, match=f"asks for, or was carried out before .*, first {name}: make 2.0.0"):
         built.publish(tmp_path / "later")
 
 

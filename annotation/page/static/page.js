@@ -118,12 +118,14 @@ const textOf = (task) => task.key.split("-", 2).join("-"); // the part of a key 
 function fresh(task) { // with what was said of the same text, as far as it is asked now, or shows another trait
   const said = new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
   const { said: before = [], note = "", spent = 0, read, ...was } = S.aside.get(textOf(task)) ?? {};
+  let changed = false; // somebody answered elsewhere meanwhile: that answer stands
   for (const [slug, each] of before) {
-    const added = !said.has(slug);
-    if (added ? !task.rules && each.verdict === "present" : each.verdict) said.set(slug, { ...each, added });
+    const card = said.get(slug);
+    if (card && card.own != each.own) changed = true; // null is undefined here
+    else if (card ? each.verdict : !task.rules && each.verdict === "present") said.set(slug, { ...each, added: !card });
   }
   S.aside.delete(textOf(task));
-  return { task, said, note, spent, read, cover: was.task?.key === task.key ? was.cover : task.warning !== "" };
+  return { task, said, note: changed ? "" : note, spent, read, cover: was.task?.key === task.key ? was.cover : task.warning !== "" };
 }
 
 function draw(cur) {

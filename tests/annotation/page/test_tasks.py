@@ -292,6 +292,9 @@ def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
     assert said(ws)["c2", "accidents_disasters"][0] == "unsure"
     page = Tasks(ws)
     task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
+    (last,) = store.read(ws, tables.REVIEWS).filter(trait="accidents_disasters")[-1:].to_dicts()
+    in_a_sheet = last | {"review": "of needles", "trait": "needles", "digest": "d-c2b", "tool": "files"}
+    store.append(ws, tables.REVIEWS, tables.REVIEWS.frame([in_a_sheet]))  # of one trait alone: the others are open
     answer(page, task, nonce=NONCE(3))
     with pytest.raises(Stale, match="since it changed"):
         answer(first_page, earlier, n=2, nonce=NONCE(4), verdict="unsure")
