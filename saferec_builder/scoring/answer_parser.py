@@ -92,7 +92,7 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
             return Answer((), "key twice")
         entries = []
     if not entries:
-        remaining = recommended(lines)
+        remaining = recommended(tidy.split("\n"), look)
         entries = _of_lines(remaining, look) if len(remaining) < len(lines) else []
         entries = entries if has_titles(entries) else _of_lines(lines, look)
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))

@@ -45,6 +45,9 @@ _NOT_RECOMMENDED = re.compile(
 )
 
 
+_NEAR = 50  # lines that are read to tell a heading from a note
+
+
 class _Position(NamedTuple):
     """A line with its number or bullet cut off."""
 
@@ -52,6 +55,14 @@ class _Position(NamedTuple):
     indent: int
     number: int  # 0 for a bullet
     text: str
+
+
+class _Mark(NamedTuple):
+    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's number, "" with none."""
+
+    indent: int
+    sign: str
+    number: int
 
 
 def listed(lines: Sequence[str], look: Look) -> list[Entry]:
@@ -63,46 +74,92 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 def left_out(heading: str) -> re.Match[str] | None:
-    """The match of a heading that says that the list beneath it is not recommended."""
-    text = re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _MARKER.sub("", heading[:POSITION], count=1))
-    return _NOT_RECOMMENDED.fullmatch(text)
+    """The match of a heading that says that the list beneath it is not recommended; "Excluded (2011)" is a film."""
+    line = heading[:POSITION]
+    if GROUP.search(line) or YEAR_AFTER.match(line):
+        return None
+    return _NOT_RECOMMENDED.fullmatch(re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
 
 
-def recommended(lines: Sequence[str]) -> list[str]:
-    """The lines without lists whose headings say that they are not recommended, and without lines like "Avoid: Saw"."""
-    remaining = list[str]()
-    heading_indent: int | None = None
-    first: tuple[int, str] | None = None  # indent and mark of the list beneath the heading
-    for line in lines:
-        indent, mark = len(line) - len(line.lstrip()), _mark(line)
-        if first is None and mark and heading_indent is not None and indent >= heading_indent:
-            first = indent, mark
-        # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
-        if first and ((indent, mark) == first or indent > first[0]):
+def recommended(lines: Sequence[str], look: Look) -> list[str]:
+    """The lines without lists whose headings say that they are not recommended, and without lines like "Avoid: Saw".
+
+    Blank lines are read, and not returned: they tell a heading from a note on the entry right above it.
+    """
+    marks, remaining, end = [_mark(line) for line in lines], list[str](), 0
+    for n, line in enumerate(lines):
+        if n < end or not line.strip():
             continue
-        is_heading = _heads_rejected(line, mark)
-        heading_indent = indent if is_heading else None
-        first = (indent, "-" if mark == "1" else "none") if is_heading and mark in ("1", "-") else None
+        if end := _rejected_until(lines, marks, n, look):
+            continue
         label, _, rest = line.partition(":")
-        is_label = rest and not re.search(r"[.!?;]\s+\w", rest) and (of := left_out(label)) and not of["user"]
-        if not is_heading and not is_label:
+        of = left_out(label) if rest and not re.search(r"[.!?;]\s+\w", rest) else None
+        is_film = of and re.match(r"[\W_]*(?!none\b)[a-z]", rest) and look(of.string)  # "Skip: a short"
+        if not of or of["user"] or is_film:
             remaining.append(line)
     return remaining
 
 
-def _heads_rejected(line: str, mark: str) -> bool:
-    """Whether a line is a heading of what is not recommended; a sentence, such as a note on one film, is none."""
-    if not (heading := left_out(line)) or line.rstrip(" *_").endswith(":"):
-        return bool(heading)
-    return not heading["cause"] and bool(mark or _style(line) or not heading["why"])
+def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: Look) -> int:
+    """Where the list ends whose heading at n says that it is not recommended; 0 if there is no such heading."""
+    if not (heading := left_out(lines[n])):
+        return 0
+    indent, sign, _ = marks[n]
+    is_position, has_colon = sign in ("1", "-"), _ends_in_colon(lines[n])
+    if not has_colon and (heading["cause"] or (heading["why"] and not sign and not _style(lines[n]))):
+        return 0
+    after = next((m for m in range(n + 1, len(lines)) if lines[m].strip()), n)
+    if not is_position and after > n and marks[after].sign and _is_note(lines, marks, n, after):
+        return 0
+    first = (indent, "-" if sign == "1" else "none") if is_position else marks[after][:2]
+    end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
+    while first[1] and end < len(lines):
+        if lines[end].strip() and marks[end][:2] != first and marks[end].indent <= first[0]:
+            break
+        end += 1
+    # a film may be called "Skip": but not without a year beside one with a year, or above titles
+    before = next((line for line in lines[max(0, n - _NEAR) : n][::-1] if line.strip()), "")
+    if any(GROUP.search(line) and _is_title(_text(line), look) for line in (before, lines[after])):
+        return end
+    beneath = [line for line in lines[n + 1 : end][:_NEAR] if line.strip()]
+    if entry_of(heading.string, look).item and not any(_is_title(_text(line), look) for line in beneath):
+        return 0
+    return end if beneath or has_colon or not is_position else 0
 
 
-def _mark(line: str) -> str:
-    """ "-" for a line that begins with a bullet, "1" with a number, "#1" for a numbered heading, else ""."""
-    number = _MARKER.match(line)
+def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -> bool:
+    """Whether line n, such as "*Avoid (guns)*", speaks of the entry above it, and the list goes on at `after`."""
+    indent, sign, number = marks[after]
+    above = [marks[m][:2] for m in range(max(0, n - _NEAR), n) if lines[m].strip() and marks[m].indent <= indent]
+    if marks[n].indent > indent:
+        return (indent, sign) in above
+    if _ends_in_colon(lines[n]) or "#" in _style(lines[n]):
+        return False
+    if sign != "-" and number != 1:
+        return True
+    if above[-1:] != [(indent, sign)]:
+        return False
+    is_alone = above[-2:-1] != [(indent, sign)]
+    has_why = bool((heading := left_out(lines[n])) and heading["why"])
+    if lines[n - 1].strip():
+        return is_alone or (sign == "-" and has_why)
+    return is_alone and after > n + 1 and (has_why or not _style(lines[n]))
+
+
+def _text(line: str) -> str:
+    """The line without its number or bullet."""
+    return _MARKER.sub("", line, count=1)
+
+
+def _ends_in_colon(line: str) -> bool:
+    return line.rstrip(" *_").endswith(":")
+
+
+def _mark(line: str) -> _Mark:
+    number, indent = _MARKER.match(line), len(line) - len(line.lstrip())
     if BULLET.match(line) or not number or not (number[2] or number[3]):
-        return "-" if BULLET.match(line) else ""
-    return "#1" if "#" in number[0] else "1"
+        return _Mark(indent, "-" if BULLET.match(line) else "", 0)
+    return _Mark(indent, "#1" if "#" in number[0] else "1", int(number[2] or number[3]))
 
 
 def _entries_in(lines: Sequence[str], look: Look) -> list[Entry]:
@@ -219,14 +276,20 @@ def _bulleted(lines: Sequence[str]) -> list[_Position]:
 
 def _top_level(positions: Sequence[_Position], look: Look) -> list[Entry]:
     """Entries of the positions that are indented no deeper than the first, without headings ("- For you:")."""
-    texts, last, lines = [], 0, {position.line for position in positions}
+    texts, last = [], 0
+    by_line = {position.line: position for position in positions}
     for line, indent, number, text in positions:
         # a nested list starts at one again; in a text that lost its first indent, the numbers go on
         deeper = indent > positions[0].indent + 1 and not (number and number == last + 1)
-        if not deeper and (name := clean(marked(text))):
-            last = number
-            is_heading = text.rstrip(" *_").endswith(":") and line + 1 in lines and not GROUP.search(text)
-            texts += [] if is_heading and not look(name) else [text.strip()]
+        if not deeper and clean(marked(text)):
+            last, after = number, by_line.get(line + 1)
+            # a title may end in a colon, too: then reasons follow, or the next title with a colon
+            nested = after and (after.indent > indent or BULLET.match(after.text))
+            heads = after and (not nested or _is_title(after.text, look)) and not _ends_in_colon(after.text)
+            before = by_line.get(line - 1)
+            in_run = before and before.indent == indent and _ends_in_colon(before.text)
+            is_heading = heads and _ends_in_colon(text) and not in_run
+            texts += [] if is_heading and not has_titles(_entries_of(text, look)) else [text.strip()]
     return [entry for text in texts for entry in _entries_of(text, look)]
 
 

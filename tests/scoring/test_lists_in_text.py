@@ -218,6 +218,22 @@ def test_a_heading_marked_like_its_list_takes_no_rank(heading, mark):
     assert ids(titles_) == ["titanic", None, None, "heat"]
 
 
+def test_an_invented_title_with_a_colon_keeps_its_rank():
+    for text in ("- Zed and Zoe:\n  - slow\n- Heat:\n  - slick", "1. Zed and Zoe:\n2. Heat:", "- Zed:\n- Zoe:\n- Heat"):
+        assert ids(text) == [None] * (text.count("\n- Zoe") + 1) + ["heat"]
+
+
+@pytest.mark.parametrize(
+    "form", ["- {} ({})", "1. **{} ({})**\n   - tense", "### {} ({})\n- tense", "- **{} ({}):** sad"]
+)
+def test_films_that_are_called_like_a_warning(form):
+    films = {"skip": ("Skip", 2014), "out": ("Left Out", 2012), "heat": ("Heat", 1995)}
+    find = finder(titles.index((item, title, year, "film", ()) for item, (title, year) in films.items()))
+    undated = form.replace(" ({})", "")
+    for text in ("\n".join(f.format(*film) for film in films.values()) for f in (form, undated)):
+        assert parse(text, find, "film").ranked == ["skip", "out", "heat"]
+
+
 def test_a_note_below_a_title_does_not_end_the_list():
     """The note names scenes to skip, and the list goes on after them."""
     lines = [f"{n}. **{film}**\n   Scenes to skip:\n   - the drowning" for n, film in enumerate(FILMS, 1)]
