@@ -39,6 +39,18 @@ _MARK = r"(?:[-*•●▪◦‣·–—+]|\(?\d{1,3}[.):])"
 _BULLET = re.compile(rf"\s*{_MARK}\s+")
 # what stands before a title in a line of a list: a bullet, perhaps below a heading, perhaps with a key
 _LISTED = re.compile(rf"""(?:^|:[*_]*\s)\s*{_MARK}\s+(?:[^.:!?,;]{{1,60}}:\s+)?["'“‘*_«]*$""")
+# a line such as "Honorable mentions: a title, another", without a reason, which may be one to leave it out
+_OFFERING_KEY = re.compile(
+    r"""\s*[*_]*(?:(?:an?|one|my)\s)?(?:(?:honou?rable|special)\smentions?|runners?[-\s]up|(?:bonus|wild\s?card|backup|extra)s?
+    |(?:(?:bonus|other|more|further|extra|additional|backup|alternative|wild\s?card)\s)?
+      (?:options?|picks?|choices?|ideas?|suggestions?|recommendations?|alternatives?|films?|movies?|games?|titles?)
+    |also|plus|more|next|also\s(?:consider|try|great|good|recommended|worth\s\w+(?:\s\w+)?)|more\slike\s(?:this|these)
+    |you\s(?:might|may|could)\salso\s(?:like|enjoy|try)|for\ssomething\s\w+
+    |if\syou(?:\sdare|(?:['’]re|\sare|\sfeel)(?:\sfeeling)?\s(?:bold|brave|curious|daring|adventurous)))
+    :[*_]*\s+["'“‘*_«]*"""
+    rf"{TITLE}(?=[\"'”’*_»]*(?:\s\({YEAR}\))?[.!]?\s*(?:$|,\s[\"'“‘*_«]*(?-i:[A-Z0-9])))",
+    re.IGNORECASE | re.VERBOSE,
+)
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
 # the rest of a name that the catalogue has in part
@@ -95,7 +107,7 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
 
 def _offers(context: str, reading: Reading) -> bool:
     """A line of a list needs less to offer its title than prose, where one unknown word ("goriest") may decide."""
-    if _LISTED.search(context.partition(TITLE)[0]):
+    if _LISTED.search(context.partition(TITLE)[0]) or _OFFERING_KEY.match(context):
         return reading.offer >= LISTED
     return reading.familiar and reading.offer >= SURE
 

@@ -49,6 +49,14 @@ def test_what_is_offered_in_another_place_is_found(text: str, found: Finder) -> 
     assert read(text, found) == Beside(frozenset({"dead"}), frozenset({"dead"}))
 
 
+@pytest.mark.parametrize("key", ["Also consider:", "**Honorable mentions:**", "Runner-up:", "More like this:"])
+def test_a_line_whose_key_offers_is_a_list(key: str, found: Finder) -> None:
+    text = f"1. Toy Story (1995)\n\n{key} Night of the Living Dead (1968)"
+    assert read(text, found).offered == {"dead"}
+    assert read(text + ", left out because of its gore", found).offered == NONE
+    assert read(text.replace(key, "Hidden for you:"), found).offered == NONE
+
+
 @pytest.mark.parametrize(
     "text",
     [
