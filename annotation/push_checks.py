@@ -59,9 +59,9 @@ def check_pulled(state: ReviewState, paths: list[Path]) -> None:
     pulled = pull.of_files(state, paths)
     facts = ["kind", "subject", "trait", "reviewer", "role", "digest", "verdict"]
     taxonomy = pl.when(pl.col("trait") == "*").then("taxonomy")  # the same `*` for other traits is a different answer
-    words = ["form", "note", pl.col("spans").list.eval(pl.element().struct.field("quote")).alias("quotes")]
+    quotes = pl.col("spans").list.eval(pl.element().struct.field("quote"))
     new, stored, standing = (
-        rows.select(*facts, taxonomy.alias("of"), *words)
+        rows.select(*facts, "form", "note", of=taxonomy, quotes=quotes)
         for rows in (pull.new(state, pulled), state.reviews, state.standing.filter(pl.col("out").is_null()))
     )
     unpulled = new.join(stored, on=[*facts, "of"], how="anti", nulls_equal=True)

@@ -323,10 +323,8 @@ def _csv_lines(
                 raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in columns]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
-        header = [name or f"column {n}" for n, name in enumerate(header, 1)]
-        for line, record in _csv_records(reader):
-            if record != []:
-                yield f"{path.name}:{line}", _csv_row(header, record)
+        keys = [name or f"column {n}" for n, name in enumerate(header, 1)]
+        yield from ((f"{path.name}:{n}", _csv_row(keys, record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:

@@ -111,9 +111,13 @@ def test_an_answer_given_again_later_is_no_repeat_of_the_earlier_one():
     first, again = (pl.DataFrame([row], schema=tables.REVIEWS.schema).drop("review") for row in rows)
     history = reviews(rows[0], review("ann", "gore", "absent"))
     assert (record(first, history, THREE.digest).height, record(again, history, THREE.digest).height) == (0, 1)
-    row = review("ann", "*", "absent", tool="label_studio", taxonomy=THREE.digest, time=datetime(2026, 1, 1, tzinfo=UTC))
+    row = review(
+        "ann", "*", "absent", tool="label_studio", taxonomy=THREE.digest, time=datetime(2026, 1, 1, tzinfo=UTC)
+    )
     answer = pl.DataFrame([row], schema=tables.REVIEWS.schema).drop("review")  # pulled again, in its taxonomy again
-    assert record(answer, reviews(row, review("ann", "*", "absent", taxonomy="T2", digest="d2")), THREE.digest).is_empty()
+    assert record(
+        answer, reviews(row, review("ann", "*", "absent", taxonomy="T2", digest="d2")), THREE.digest
+    ).is_empty()
 
 
 @pytest.mark.slow

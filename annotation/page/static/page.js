@@ -13,8 +13,7 @@ const marking = $("marking"), typed = $("words"); // they move into the card who
 
 // `cur` is the task on the page. said: slug -> {verdict, form, spans, added}; at: the card in turn; picking: its words
 // are being marked; first: the first of them; adding: the list of traits is open; cover: its warning stands alone;
-// spent: ms before it was put aside. `aside`: text -> what was said of it when another task came, or when it changed;
-// since: when this was drawn
+// spent: ms before it was put aside; aside: text -> what was said of it until it changed, or another came; since: drawn
 const S = { practice: [], tasks: [], unsent: [], past: [], cur: null, aside: new Map(), busy: false, since: 0 };
 
 function el(tag, properties, ...children) {
@@ -32,7 +31,6 @@ const bring = (node, onPhones) => (onPhones || !COARSE) && node?.scrollIntoView(
 const ready = () => performance.now() - S.since > QUIET;
 
 // ---- server
-
 async function ask(path, body) { // a status of 500 or more: nobody knows what became of it
   const headers = { "Content-Type": "application/json" };
   try {
@@ -103,7 +101,6 @@ async function send() {
 }
 
 // ---- a task
-
 function next() {
   const task = S.practice[0] ?? S.tasks.find((each) => !S.unsent.some((sent) => sent.body.task === each.key));
   if (task) return draw(fresh(task));
@@ -115,17 +112,15 @@ function next() {
 
 const textOf = (task) => task.key.split("-", 2).join("-"); // the part of a key that stays when other traits are asked
 
-function fresh(task) { // with what was said of the same text, as far as it is asked now, or shows another trait
-  const said = new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
-  const { said: before = [], note = "", spent = 0, read, ...was } = S.aside.get(textOf(task)) ?? {};
-  let changed = false; // somebody answered elsewhere meanwhile: that answer stands
-  for (const [slug, each] of before) {
-    const card = said.get(slug);
-    if (card && card.own != each.own) changed = true; // null is undefined here
-    else if (card ? each.verdict : !task.rules && each.verdict === "present") said.set(slug, { ...each, added: !card });
+function fresh(task) { // with what was said of the same text, where nobody has answered elsewhere since
+  const cards = new Map(task.cards.map((card) => [card.trait, { ...card, verdict: card.own }]));
+  const { said = [], note = "", spent = 0, read, ...was } = S.aside.get(textOf(task)) ?? {};
+  for (const [slug, each] of said) {
+    const card = cards.get(slug), shows = !task.rules && each.verdict === "present"; // null is undefined here
+    if (card ? each.verdict && card.own == each.own : shows) cards.set(slug, { ...each, added: !card });
   }
   S.aside.delete(textOf(task));
-  return { task, said, note: changed ? "" : note, spent, read, cover: was.task?.key === task.key ? was.cover : task.warning !== "" };
+  return { task, said: cards, note, spent, read, cover: was.task?.key === task.key ? was.cover : task.warning !== "" };
 }
 
 function draw(cur) {
@@ -182,6 +177,10 @@ const quote = ({ turn, start, end }) => [...S.cur.task.turns[turn].text].slice(s
 const needs = (each) => each.verdict === "present" && !each.spans.length && S.cur.task.kind === "sensitivity";
 const unanswered = () => [...S.cur.said.values()].findIndex((each) => !each.verdict || needs(each));
 const inTurn = () => [...S.cur.said.values()][S.cur.at];
+const turn = (n) => n !== S.cur.at && n >= 0 && n < S.cur.said.size && work({ at: n, picking: false });
+const spoken = ({ verdict, form, spans }) => ({ verdict, form, spans });
+const between = ({ span: a }, { span: b }) =>
+  ({ turn: a.turn, start: Math.min(a.start, b.start), end: Math.max(a.end, b.end) });
 
 function work(changes) {
   const { task, said, adding } = Object.assign(S.cur, changes), focus = document.activeElement.id;
@@ -228,10 +227,6 @@ function card(slug, n) {
       && [el("p", { className: "soft" }, "What reviewers said; you may change your answer:"), quotes(each.said)]);
 }
 
-function turn(n) {
-  if (n !== S.cur.at && n >= 0 && n < S.cur.said.size) work({ at: n, picking: false });
-}
-
 function answer(slug, verdict) {
   const { said, task, at } = S.cur, each = said.get(slug);
   const voted = task.rules && each.verdict && each.verdict !== verdict && !needs(each); // the votes are on the page
@@ -245,7 +240,6 @@ function answer(slug, verdict) {
 }
 
 // ---- another trait, and its words
-
 function add(adding = true, dragged = []) {
   $("trait").value = "";
   sift();
@@ -291,11 +285,6 @@ function locate(text) { // the first whole words of the seeker's that begin with
     const to = nodes.findIndex((_, n) => n >= from && plainly(texts.slice(from, n + 1)).length >= wanted.length);
     if (from >= 0) return between(nodes[from], nodes[to]);
   }
-  return null;
-}
-
-function between({ span: a }, { span: b }) {
-  return { turn: a.turn, start: Math.min(a.start, b.start), end: Math.max(a.end, b.end) };
 }
 
 $("talk").addEventListener("click", (event) => { // the end of a drag, or a tap: the first word, then the last
@@ -318,7 +307,6 @@ $("talk").addEventListener("click", (event) => { // the end of a drag, or a tap:
 });
 
 // ---- the end of a task
-
 function unread() { // whether the end of the conversation was not on the screen so far; then it is moved there
   const last = $("talk").lastChild.getBoundingClientRect().bottom;
   S.cur.read ||= last < Math.min($("talk").getBoundingClientRect().bottom, innerHeight) + 24;
@@ -334,8 +322,6 @@ function done() {
   work({ at });
   say(inTurn().verdict ? "Mark the words that show it first." : "One more answer first: yes, no or unsure.");
 }
-
-const spoken = ({ verdict, form, spans }) => ({ verdict, form, spans });
 
 function finish(outcome) {
   if (!S.cur || !ready()) return;
@@ -373,14 +359,12 @@ function feedback({ right, why, turns }, said, read) { // on a practice task: no
 
 function back() {
   const sent = S.past.pop();
-  if (!sent) return;
   leave();
   draw({ ...sent.cur, again: true });
   say("Your last answer stands until you give another.");
 }
 
 // ---- keys: each presses the button that shows it
-
 document.addEventListener("keydown", (event) => {
   const { key, target } = event, step = { j: 1, k: -1 }[key];
   if (event.repeat || event.ctrlKey || event.metaKey || event.altKey || $("guidelines").open) return;

@@ -278,23 +278,35 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     assert rows["verdict"].to_list() == ["absent", "present"]
 
 
+def grow(ws) -> None:
+    turns = [{"role": "seeker", "text": f"{review_world.TEXTS['c2']} No snakes, they scare me.", "items": []}]
+    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c2", "digest": "d-c2b", "turns": turns}
+    row |= {"source": "messages", "source_id": "c2"}
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
+
+
+def test_what_a_sheet_holds_of_the_revised_text_keeps_no_other_answer_out(ws) -> None:
+    answer(page := review_page.tasks(ws, "ann", "bo"), named(page.first("ann")["tasks"], "c2"))
+    grow(ws)
+    last = store.read(ws, tables.REVIEWS).filter(trait="accidents_disasters").row(-1, named=True)
+    in_a_sheet = last | {"review": "of needles", "trait": "needles", "digest": "d-c2b", "tool": "files"}
+    store.append(ws, tables.REVIEWS, tables.REVIEWS.frame([in_a_sheet]))
+    task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
+    answer(page, task, nonce=NONCE(2), verdict="absent")
+    assert said(ws)["c2", "accidents_disasters"][0] == "absent"
+
+
 def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
     """Answers on the earlier text were counted too: the page said that the answer stands. And an answer to the earlier
     text, after `z`, was stored nowhere, and the page said nothing."""
     first_page = review_page.tasks(ws, "ann", "bo")
     earlier = named(first_page.first("ann")["tasks"], "c2")
     answer(first_page, earlier)
-    turns = [{"role": "seeker", "text": f"{review_world.TEXTS['c2']} No snakes, they scare me.", "items": []}]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c2", "digest": "d-c2b", "turns": turns}
-    row |= {"source": "messages", "source_id": "c2"}
-    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
+    grow(ws)
     answer(first_page, earlier, n=1, nonce=NONCE(2), verdict="unsure")  # nobody has answered the new text
     assert said(ws)["c2", "accidents_disasters"][0] == "unsure"
     page = Tasks(ws)
     task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
-    (last,) = store.read(ws, tables.REVIEWS).filter(trait="accidents_disasters")[-1:].to_dicts()
-    in_a_sheet = last | {"review": "of needles", "trait": "needles", "digest": "d-c2b", "tool": "files"}
-    store.append(ws, tables.REVIEWS, tables.REVIEWS.frame([in_a_sheet]))  # of one trait alone: the others are open
     answer(page, task, nonce=NONCE(3))
     with pytest.raises(Stale, match="since it changed"):
         answer(first_page, earlier, n=2, nonce=NONCE(4), verdict="unsure")
