@@ -83,12 +83,13 @@ def again(text: str, known: Collection[str]) -> Iterator[tuple[int, int]]:
 
 def somewhere(texts: pl.Series) -> pl.Series:
     """In which of many texts `find` finds something; it reads only those that have a given name."""
-    all_names, sure_names = (pl.Series(sorted(names_)).implode() for names_ in _given_names())
+    all_names, sure_names = _name_lists()
     word, row = pl.col("word"), pl.col("row")
     words = pl.DataFrame({"word": texts.str.extract_all(r"\p{L}+(?:-\p{L}+)*")}).with_row_index("row").explode("word")
     lower, capital = word.str.to_lowercase(), word.str.contains(r"^\p{Lu}")
     is_given = lower.is_in(sure_names) | (capital & lower.is_in(all_names)) | word.str.contains("[^a-zA-Z-]|.-.")
-    rows = words.filter(is_given).select(row.unique().sort()).to_series()
+    given = words.select(word.unique()).filter(is_given)  # a text's words are mostly those of others
+    rows = words.join(given, on="word", how="semi").select(row.unique().sort()).to_series()
     hits = [any(True for _ in find(text)) for text in texts.gather(rows)]
     return pl.zeros(len(texts), pl.Int8, eager=True).cast(pl.Boolean).scatter(rows, hits)
 
@@ -99,10 +100,17 @@ def _given_names() -> tuple[frozenset[str], frozenset[str]]:
     return all_names - names.NEVER, sure_names - names.NEVER
 
 
+@cache
+def _name_lists() -> list[pl.Series]:
+    return [pl.Series(sorted(given)).implode() for given in _given_names()]
+
+
 def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, list[str]]]:
     """(start, end, features) of each given name that stands alone."""
-    words, starts = _words(text)
-    spans = {n: (starts[n], starts[n] + word.size) for n, word in enumerate(words) if word.sort}
+    words = [*map(_word, _TOKEN.findall(text))]
+    named = [n for n, word in enumerate(words) if word.sort]
+    starts = [match.start() for match in _TOKEN.finditer(text)] if named else []
+    spans = {n: (starts[n], starts[n] + words[n].size) for n in named}
     alone = [n for n, span in spans.items() if _stands_alone(text, words, n, *span)]
     if alone:
         no_capitals = not any(word.capital and word.plain not in _FIRST_PERSON for word in words[1:])

@@ -270,33 +270,27 @@ def _is_signature(text: str, match: re.Match[str], pattern: re.Pattern[str]) -> 
     return not listed and given(name)
 
 
-def _lower_kin() -> str:
-    """A relative and a given name, both in lower case."""
-    return rf" (?:{KIN}),? (?:{'|'.join(sorted(known()[1]))})(?-u:\b)"
-
-
-# Cheap searches: every text in which `find` finds a name matches one.
+# Cheap searches: every text in which `find` finds a name matches one. They are few, as polars keeps no more than 32
+# patterns compiled, and not all in one, which would be slow.
 _UPPER = r"\p{Lu}"
 MAYBE = (
-    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?[*_]{{0,2}}{_UPPER}[^\W\d_'’ ]",
-    r"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){0,6}(?: ?\(|,)? ?[*_]{0,2}\p{Lu}['’]",
-    r" name(?:['’]?s| is| was)[:,]? | is my name|NAME IS | (?:called|named) "
-    r"|[Cc]all me \W{0,3}\p{Lu}|(?:calls?|knows?) me |[Ii] go by |(?i:name ?: ?)\W{0,3}\pL",
-    rf"(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_UPPER}|{_UPPER}[\w'’-]* here(?-u:\b)|(?:lost|miss) my \p{{Lu}}"
+    rf"(?-u:\b)(?:[Mm]y|[Oo]ur|MY)(?: [a-zé'’-]+){{0,6}}(?: ?\(|,)? ?[*_]{{0,2}}{_UPPER}(?:[^\W\d_]|['’])"
+    r"| name(?:['’]?s| is| was)[:,]? | is my name|NAME IS | (?:called|named) "
+    r"|[Cc]all me \W{0,3}\p{Lu}|(?:calls?|knows?) me |[Ii] go by |(?i:name ?: ?)\W{0,3}\pL"
+    rf"|(?-u:\b)(?:[Ii]['’]?m|[Ii] am|[Tt]his is) {_UPPER}|{_UPPER}[\w'’-]* here(?-u:\b)|(?:lost|miss) my \p{{Lu}}"
     r"|(?i:aunt|auntie|uncle|grandma|grandpa|cousin|nana|nan) \pL",
     r"(?:(?i:regards|wishes|sincerely|yours|truly|signed)|[Xx]{2}|[Xx]oxo|(?-u:\b)(?i:sincerely|regards|yours|truly|signed"
     r"|wishes|thanks|you|thx|cheers|love|best|bye|ta|hugs|care|much|again|all|everyone|advance|lot|guys)[ ,.!]*"
     r"[,\n])\s*[-–—~]* ?"
     rf"{_UPPER}[\w'’ -]*[.!]?\s*$|[-–—~] ?{_UPPER}[\w'’ -]*[.!]?\s*$",
     r"(?i:hey|hi|hello|dear|thanks|thank you|it['’]s|asked|ask|tell|told|regards|wishes|sincerely|cheers|best)"
-    rf",? {_UPPER}",
-    rf"{_UPPER}[\w'’-]*(?: and (?:I|me|myself)|,? (?:say|told|ask|text|call|sent|show|lent|recomm)|, ?\d\d)"
+    rf",? {_UPPER}"
+    rf"|{_UPPER}[\w'’-]*(?: and (?:I|me|myself)|,? (?:say|told|ask|text|call|sent|show|lent|recomm)|, ?\d\d)"
     r"|['’]s (?:birth|place|flat|numb|e-?mail|phone|insta|acc)"
-    rf"|(?:me|us|myself) and {_UPPER}|(?: was| is|['’]s) (?:meant )?for {_UPPER}",
-    rf"(?i:call|text|ring|phone|mail|message|contact|dm|pm|reach|write to|ask|tell|told|asked) {_UPPER}",
-    rf"(?i:name on |under the name|registered |attn|c/o )|(?i:ship|sen[dt]|deliver|addr|mail)[a-z]* .{{0,30}}{_UPPER}"
+    rf"|(?:me|us|myself) and {_UPPER}|(?: was| is|['’]s) (?:meant )?for {_UPPER}"
+    rf"|(?i:call|text|ring|phone|mail|message|contact|dm|pm|reach|write to) {_UPPER}"
+    rf"|(?i:name on |under the name|registered |attn|c/o )|(?i:ship|sen[dt]|deliver|addr|mail)[a-z]* .{{0,30}}{_UPPER}"
     rf"|(?i:from|to|cc|signed|by): ?{_UPPER}|wrote:"
     rf"|(?i:ol[aá]|hola|hallo|bonjour|salut|ciao|hej),? {_UPPER}",
-    _lower_kin(),
-    rf"(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is) (?:{'|'.join(sorted(known()[1]))})(?-u:\b)",
+    rf"(?: (?:{KIN}),?|(?-u:\b)(?:[Ii](?:['’]?m| am)|[Tt]his is)) (?:{'|'.join(sorted(known()[1]))})(?-u:\b)",
 )

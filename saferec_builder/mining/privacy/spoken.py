@@ -176,9 +176,8 @@ _UPPER = r"\p{Lu}"
 _THEIRS = rf"(?i:{'|'.join(_PHRASES['my'].split())})(?: \pL+)? (?i:{_PHRASES['kin']})(?:,? | \()"
 # Cheap searches: every text matches one if `find` finds a word there that is no given name, or if it is in capitals;
 MAYBE = (
-    rf"(?i:{_PHRASES['called']}) \W{{0,3}}\pL|(?i:{_PHRASES['mine']}),? {_UPPER}",
-    rf"{_THEIRS}{_UPPER}",
-    r"[a-z,] (?:[Mm]r|[Mm]rs|[Mm]s|[Mm]iss|Mx|[Dd]r|Prof)\.? \p{Lu}",
+    rf"(?i:{_PHRASES['called']}) \W{{0,3}}\pL|(?i:{_PHRASES['mine']}),? {_UPPER}|{_THEIRS}{_UPPER}"
+    r"|[a-z,] (?:[Mm]r|[Mm]rs|[Mm]s|[Mm]iss|Mx|[Dd]r|Prof)\.? \p{Lu}",
     rf"(?:[Ii]t['’]?s|[Tt]his is|[Ii]['’]?m|[Yy]ou['’]re) {_UPPER}[\w'’-]*(?: {_UPPER}[\w'’-]*)* from (?:the"
     rf"|[oymwsadun])"
     rf"|(?i:{_PHRASES['hail']}),? [A-Z]\. ?[A-Z]|{_UPPER}\S* \((?:my|our) ",
@@ -192,10 +191,10 @@ LOOSE = (
     rf"^{_UPPER}[^,\s]*, (?:{_PHRASES['answers']})",
     rf"{_UPPER}[\w'’-]*(?:, | - | ?[—–] ?)(?:[a-z]+ )?(?:my|our) |[Yy]ou (?:and|or|&) {_UPPER}"
     rf"|[Yy]our .{{0,60}}{_UPPER}"
-    rf"|{_UPPER}[\w'’-]* and you",
-    r"[.!…] \p{Lu}[\w'’-]* ?\.?\s*$|[Yy]ours truly, |(?:rofile|ccount|ser|iewer)\S*(?: [a-z]+)? [\"“'‘]"
-    r"|[Nn]ame:? \p{Lu}|\p{Lu}[\w'’-]* (?:is|turns|turned|just turned|will be) \d",
-    rf"(?i:ask|tell|told|asked) {_UPPER}|\n\s*{_UPPER}[^\n]*\s*$|(?:[Mm]y|[Oo]ur) .{{0,99}}(?:is|['’]s) {_UPPER}",
+    rf"|{_UPPER}[\w'’-]* and you"
+    r"|[.!…] \p{Lu}[\w'’-]* ?\.?\s*$|[Yy]ours truly, |(?:rofile|ccount|ser|iewer)\S*(?: [a-z]+)? [\"“'‘]"
+    r"|[Nn]ame:? \p{Lu}|\p{Lu}[\w'’-]* (?:is|turns|turned|just turned|will be) \d"
+    rf"|(?i:ask|tell|told|asked) {_UPPER}|\n\s*{_UPPER}[^\n]*\s*$|(?:[Mm]y|[Oo]ur) .*(?:is|['’]s) {_UPPER}",
     rf"(?i:{_PHRASES['closing']}) {_UPPER}[\w.'’ -]*[.!]?\s*$",
     rf"[,.!~—–\n-] ?{_UPPER}[\w.'’-]*(?: {_UPPER}[\w'’-]*)*(?:[.!]?|, [^\n.!?]+| \([^\n)]+\))\s*$"
     rf"|[,.!\n] ?[-–—~]+ ?{_UPPER}",
