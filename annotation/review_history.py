@@ -14,7 +14,7 @@ from difflib import SequenceMatcher
 import polars as pl
 
 from annotation.tools.quotes import nearest
-from annotation.tools.tasks_and_answers import Answered, Turns
+from annotation.tools.tasks_and_answers import Answered
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining.conversations import PLACEHOLDER
 from saferec_builder.storage import evidence_check as evidence
@@ -218,31 +218,27 @@ def claims() -> pl.Expr:
 
 def _check_evidence(reviews: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[int, list[Span] | None, str | None]]:
     """(row, its spans in the current text, why the review does not count there)."""
-    reviewed = texts.select("kind", "subject", "digest", was="turns")
-    current = texts.filter("current").select("kind", "subject", "turns")
-    rows = reviews.join(reviewed, on=["kind", "subject", "digest"], how="left").join(
-        current, on=["kind", "subject"], how="left"
-    )
     has_new: dict[tuple[str, str, str], bool] = {}  # a cache: many reviews share a text
-    for row in rows.iter_rows(named=True):
-        spans, turns, kind = row["spans"] or [], row["turns"], row["kind"]
-        text = kind, row["subject"], row["digest"]
-        if row["changed"]:
+    for part, turns_of in evidence.with_texts(reviews, texts):
+        columns = part.select("row", "spans", "changed", "now", "kind", "subject", "digest")
+        for row, spans, is_changed, now, kind, subject, shown in columns.iter_rows():
+            text, turns = (kind, subject, shown), turns_of.get((kind, subject, now))
+            if not is_changed:
+                yield row, None, evidence.UNFOUNDED if evidence.first_fault(spans, turns, kind) else None
+                continue
             if not spans and text not in has_new:
-                has_new[text] = _has_new_words(row["was"], turns, kind)
+                has_new[text] = _has_new_words(turns_of.get(text), turns, kind)
             moved = _move_all(spans, turns, kind) if spans else None if has_new[text] else []
-            yield row["row"], moved, STALE if moved is None else None
-        else:
-            yield row["row"], None, evidence.UNFOUNDED if evidence.first_fault(spans, turns, kind) else None
+            yield row, moved, STALE if moved is None else None
 
 
-def _move_all(spans: list[Span], turns: Turns | None, kind: str) -> list[Span] | None:
+def _move_all(spans: list[Span], turns: evidence.Turns | None, kind: str) -> list[Span] | None:
     """The spans at their places in `turns`; None if any is not there."""
     placed = [place for span in spans if turns and (place := _move(span, turns, kind))]
     return placed if len(placed) == len(spans) else None
 
 
-def _has_new_words(was: Turns | None, now: Turns | None, kind: str) -> bool:
+def _has_new_words(was: evidence.Turns | None, now: evidence.Turns | None, kind: str) -> bool:
     """Whether `now` has words that a reader of `was` did not see, except words that a placeholder hides or hid: nobody
     has judged whether these show a trait."""
     if now is None or kind == "item_flag":  # for plots only present traits are known
@@ -262,7 +258,7 @@ def _hidden(words: list[str]) -> bool:
     return bool(words) and all(word[0] == "[" for word in words)
 
 
-def _move(span: Span, turns: Turns, kind: str) -> Span | None:
+def _move(span: Span, turns: evidence.Turns, kind: str) -> Span | None:
     """The span at the place where its quote is evidence now: the same place, else the nearest place in the nearest
     turn; None if there is none."""
     if evidence.fault(span, turns, kind) is None:

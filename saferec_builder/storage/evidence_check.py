@@ -4,7 +4,7 @@
 workspace in the revision that was shown, never with a copy of it from a server, a file or a model.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -20,8 +20,9 @@ NO_TEXT = "text not found"
 UNFOUNDED = "evidence not in the text"  # for a review that was stored before this check existed
 
 Turns = Sequence[Mapping[str, Any]]
+TurnsOf = Mapping[tuple[str, str, str], Turns]  # by kind, subject, digest
 TEXTS = pl.Schema([("kind", pl.String()), ("subject", pl.String()), ("digest", pl.String()), ("turns", pl.List(TURN))])
-_SLICE = 10_000  # rows whose turns are in memory as Python objects
+_SLICE = 10_000  # rows whose texts are in memory as Python objects
 
 
 def fault(span: Mapping[str, Any] | None, turns: Turns | None, kind: str) -> str | None:
@@ -53,17 +54,22 @@ def split(rows: pl.DataFrame, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Dat
     """
     numbered = rows.with_row_index("row_")
     claims = numbered.filter(pl.col("verdict").is_not_null() & (pl.col("spans").list.len() > 0))
-    shown_texts = texts.select(list(TEXTS)).with_columns(there=pl.lit(True))
     problems: list[tuple[int, str, str]] = []
-    for part in claims.select("row_", "kind", "subject", "digest", "spans").iter_slices(_SLICE):
-        joined = part.join(shown_texts, on=["kind", "subject", "digest"], how="left")
-        for row, kind, spans, turns, has_text in joined.select("row_", "kind", "spans", "turns", "there").iter_rows():
-            if problem := first_fault(spans, turns if has_text else None, kind):
+    for part, turns_of in with_texts(claims.select("row_", "kind", "subject", "digest", "spans"), texts):
+        for row, *text, spans in part.iter_rows():
+            if problem := first_fault(spans, turns_of.get(tuple(text)), text[0]):
                 problems.append((row, *problem))
     schema = [("row_", numbered.schema["row_"]), ("reason", pl.String()), ("quote", pl.String())]
     faults = pl.DataFrame(problems, schema=schema, orient="row")
     refused = numbered.join(faults, on="row_", how="inner", maintain_order="left").drop("row_")
     return numbered.join(faults, on="row_", how="anti", maintain_order="left").drop("row_"), refused
+
+
+def with_texts(rows: pl.DataFrame, texts: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, TurnsOf]]:
+    """Yields (a slice of the rows, the turns of their texts): each text becomes Python objects once per slice."""
+    for part in rows.sort("kind", "subject").iter_slices(_SLICE):
+        shown = texts.join(part, on=["kind", "subject"], how="semi").select("kind", "subject", "digest", "turns")
+        yield part, {(kind, subject, digest): turns for kind, subject, digest, turns in shown.iter_rows()}
 
 
 def drops(stage: str, source: str, refused: pl.DataFrame) -> pl.DataFrame:
