@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from annotation.review_state import ReviewState
 
 _FILE = "tables/waiting.json"  # for a large workspace the counts take ten seconds
+_READ = [table for table in tables.TABLES.values() if table is not tables.DROPS]  # to which `release` adds
 _WRITTEN = ("saferec.toml", "removals.csv", ".opt-outs.json")  # files of people and their wishes, beside the tables
 
 
@@ -40,7 +41,7 @@ class Waiting:
 
 def waiting(ws: Workspace) -> Waiting:
     """The counts for the workspace as it is now; raises StoreError if a table that is read is damaged."""
-    fingerprint = tables.digest(__version__, list(Waiting.__annotations__), *state(ws))
+    fingerprint = tables.digest(__version__, list(Waiting.__annotations__), *state(ws, *_READ))
     if stored := whole_files.remembered(ws.root / _FILE, fingerprint):
         return Waiting(**stored)
     counts = _count(ws)
