@@ -160,7 +160,7 @@ def _guard_unkeyed(state: ReviewState, pulled: Pulled) -> None:
     """Takes an answer without a key only once, so that nobody who knows a task's id can overwrite an answer."""
     unit = ["kind", "subject", "trait", "reviewer", "role"]
     answered = set(state.reviews.select(unit).iter_rows())
-    for key in new(state, pulled).select(unit).iter_rows():
+    for key in new(state, pulled).select(unit).iter_rows() if pulled.once else ():
         if key in pulled.once and key in answered:
             del pulled.answers[key]
             detail = f"{key[2]}: answered before: the next push writes a sheet on which it can be changed"

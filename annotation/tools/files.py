@@ -77,9 +77,9 @@ def push(
         for name, path in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(stack.enter_context(whole_files.replacing(path)), "w", encoding="utf-8-sig", newline="") as file:
-                out = csv.DictWriter(file, COLUMNS, quoting=csv.QUOTE_ALL)
-                out.writeheader()
-                out.writerows({c: guarded(row.get(c, "")) for c in COLUMNS} for row in rows[name])
+                out = csv.writer(file, quoting=csv.QUOTE_ALL)
+                out.writerow(COLUMNS)
+                out.writerows([guarded(row.get(c, "")) for c in COLUMNS] for row in rows[name])
     return {name: len(rows[name]) for name in paths}
 
 
@@ -186,7 +186,7 @@ def lines(path: Path) -> Iterator[Line]:
         raise ReviewError(f"{path}: no such file: give the CSV that `saferec-build review push` wrote") from None
     except (UnicodeDecodeError, OSError) as fault:
         raise ReviewError(f"{path}: cannot be read ({fault}): save it as CSV in UTF-8 and pull again") from None
-    header: list[str] = []
+    header, faults = list[str](), list[tuple[str, str]]()
     for number, row in enumerate(_rows(path, text, delimiter), 1):
         if not any(cell.strip() for cell in row) or (not header and row[0].startswith("sep=")):
             continue
@@ -194,12 +194,12 @@ def lines(path: Path) -> Iterator[Line]:
             header = [cell.strip().lower() for cell in row]
             if set(NEEDED).isdisjoint(header):
                 break
+            faults = [("column missing", f"column {name!r} is missing") for name in NEEDED if name not in header]
+            faults += [("column twice", f"{name!r} is twice there") for name in COLUMNS if header.count(name) > 1]
             continue
         cells = {name: bare(cell.strip()) for name, cell in zip(header, row, strict=False)}
-        faults = [("column missing", f"column {name!r} is missing") for name in NEEDED if name not in header]
-        faults += [("column twice", f"{name!r} is twice there") for name in COLUMNS if header.count(name) > 1]
-        faults += [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
-        yield Line(str(path), number, cells, faults[0] if faults else None)
+        too_long = [("row too long", "more cells than columns")] * any(cell.strip() for cell in row[len(header) :])
+        yield Line(str(path), number, cells, next(iter((*faults, *too_long)), None))
     if set(NEEDED).isdisjoint(header):
         raise NoSheet(
             f"{path}: no sheet of `saferec-build review push`: expected the columns {', '.join(NEEDED)}, found"

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from saferec_builder.core.errors import UsageError, near
@@ -58,7 +58,7 @@ class Taxonomy:
     digest: str  # of all wordings, stamped on proposals, reviews and releases; comments and weights do not count
     traits: tuple[Trait, ...]
 
-    @property
+    @cached_property
     def slugs(self) -> tuple[str, ...]:
         return tuple(t.slug for t in self.traits)
 
