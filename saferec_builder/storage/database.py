@@ -26,6 +26,7 @@ from saferec_builder.storage.whole_files import replacing
 Values = tuple[object, ...]  # the values of a row
 # seconds to wait for a busy file: SQLite's own 5 are too few on a loaded machine
 PATIENCE = 60.0
+_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -358,7 +359,7 @@ def _as_sql(row: Mapping[str, object], nested: Iterable[str], times: Iterable[st
     values = dict(row)
     for column in nested:
         if values[column] is not None:
-            values[column] = json.dumps(values[column], ensure_ascii=False)
+            values[column] = _JSON.encode(values[column]) if values[column] else "[]"
     for column in times:
         if isinstance(time := values[column], datetime):
             values[column] = time.isoformat(timespec="microseconds")

@@ -163,6 +163,7 @@ def titles(texts: Sequence[str]) -> list[str]:
     return sorted((name for name in names if len(name) > 3), key=lambda n: (-len(n), n))
 
 
+@lru_cache(64)  # the turns of a conversation are read for its titles, and then one by one
 def _dated_spans(text: str) -> list[tuple[int, int]]:
     """Spans of every "Title (Year)": back from the year over capitalised words, or over a few lower-case ones."""
     return [(_title_start(text, match.start()), match.end()) for match in _YEAR.finditer(text)]
