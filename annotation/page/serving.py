@@ -61,7 +61,7 @@ def serve(
     `practice`: reviewers without an answer begin with five invented tasks. Raises UsageError if the page cannot be
     opened with these arguments, ReviewError if nobody has tasks on it.
     """
-    if missing := [name for name in ("starlette", "uvicorn") if find_spec(name) is None]:
+    if missing := [name for name in ("starlette", "uvicorn", "markdown_it") if find_spec(name) is None]:
         raise UsageError(f"the page needs {missing[0]}: pip install 'saferec-builder[page]'")
     if host not in LOOPBACK and url is None:
         raise UsageError(f"--host {host}: give --url too, the address that reviewers open")

@@ -83,16 +83,16 @@ async function send() {
       continue;
     }
     S.unsent.shift();
-    const { blind } = sent.body; // of what was not stored the answers come back
-    if (status !== 200) for (const slug in blind) sent.cur.said.get(slug).blind = blind[slug];
+    if (status !== 200) for (const slug in sent.body.blind) sent.cur.said.get(slug).blind = sent.body.blind[slug];
     if (status === 200) merge(said);
     else if (status === 409) {
       S.aside.set(textOf(sent.cur.task), { ...sent.cur, spent: 1000 * sent.body.seconds });
       await load();
     } else {
       sent.cur.task.n -= 1;
-      S.past = [...S.past.filter((each) => each !== sent), sent];
-      back();
+      S.past = S.past.filter((each) => each !== sent);
+      leave();
+      draw(sent.cur);
     }
     if (status !== 200 || tries) say(said.why ?? "Saved.");
     tries = 0;
@@ -148,10 +148,7 @@ function leave() { // what was answered on the present task is kept until that c
   S.cur = null;
 }
 
-function shut(...why) {
-  leave();
-  plain("Nothing to see here", ...why);
-}
+const shut = (...why) => { leave(); plain("Nothing to see here", ...why); };
 
 function plain(title, text, ...more) {
   frame(false);
@@ -252,7 +249,9 @@ function sift() { // the traits whose name, slug or definition holds what was ty
   const part = $("trait").value.trim().toLowerCase();
   const rank = (trait) => ["name", "slug", "definition"].findIndex((key) => trait[key].toLowerCase().includes(part));
   const matching = [...S.traits.values()].filter((trait) => !S.cur.said.has(trait.slug) && rank(trait) >= 0);
-  $("traits").replaceChildren(...matching.sort((a, b) => rank(a) - rank(b)).map(({ slug, name, definition }) =>
+  matching.sort((a, b) => rank(a) - rank(b));
+  if (part) say(matching.length ? `Enter takes: ${matching[0].name}` : "No such trait.");
+  $("traits").replaceChildren(...matching.map(({ slug, name, definition }) =>
     el("li", {}, button([name, " ", el("span", { className: "soft" }, definition)], "", () => take(slug)))));
 }
 
@@ -281,14 +280,14 @@ function locate(text) { // the first whole words of the seeker's that begin with
   const plainly = (parts) => parts.join("").toLowerCase().replace(/\s+/g, " "), wanted = plainly([text.trim()]);
   for (const row of wanted ? $("talk").querySelectorAll(".theirs p") : []) {
     const nodes = [...row.children], texts = nodes.map((node) => node.textContent);
-    const from = nodes.findIndex((_, n) => plainly(texts.slice(n)).startsWith(wanted));
+    const from = nodes.findIndex((_, n) => plainly(texts.slice(n, n + 2 * wanted.length + 99)).startsWith(wanted));
     const to = nodes.findIndex((_, n) => n >= from && plainly(texts.slice(from, n + 1)).length >= wanted.length);
     if (from >= 0) return between(nodes[from], nodes[to]);
   }
 }
 
-$("talk").addEventListener("click", (event) => { // the end of a drag, or a tap: the first word, then the last
-  if (!S.cur || S.cur.cover) return;
+document.addEventListener("click", (event) => { // the end of a drag, or a tap: the first word, then the last
+  if (!S.cur || S.cur.cover || event.target.closest("button, input, select, textarea, summary, dialog")) return;
   const chosen = getSelection(), nodes = [...$("talk").querySelectorAll(".theirs i:not(.gap)")];
   const dragged = nodes.filter((node) => !chosen.isCollapsed && chosen.containsNode(node, true));
   const word = dragged[0] ?? event.target.closest("i:not(.gap)"), { picking, first: tapped, task } = S.cur;
@@ -395,6 +394,7 @@ on("marking", "submit", () => {
   if (inTurn().spans.length) set(inTurn().spans, true);
   else say("These words stand in none of the seeker's turns.");
 });
+addEventListener("hashchange", () => location.hash && load()); // a new link, opened in this tab
 addEventListener("beforeunload", (event) => { if (S.unsent.length) event.preventDefault(); });
 
 load();
