@@ -1,8 +1,9 @@
 """Types of manifest.json, from which the card, croissant.json and provenance.json of a release are made."""
 
+import re
 from typing import Annotated, NotRequired
 
-from pydantic import ConfigDict, StringConstraints, TypeAdapter, with_config
+from pydantic import AfterValidator, ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict  # pydantic takes no other before Python 3.12
 
 
@@ -49,7 +50,14 @@ class Stamp(TypedDict):
 
 
 # a config or split, which becomes a file name: a foreign release must not point elsewhere
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+def _plain(name: str) -> str:
+    """Checks a config or split, which becomes a file name: a foreign release must not point elsewhere."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise ValueError(f"{name[:40]!r} is no name of a config or split")
+    return name
+
+
+Name = Annotated[str, AfterValidator(_plain)]
 Counts = dict[Name, dict[Name, int]]  # config -> split -> rows
 
 
