@@ -184,12 +184,12 @@ def redact_all(
         return texts.clone().scatter(places, changed) if changed else texts
 
     plain = fold_all(texts)
-    suspects = _matches_any(plain, (*_SHAPED, *names.MAYBE, *spoken.MAYBE)) | in_passing.somewhere(plain)
-    places = (~suspects & _matches_any(plain, spoken.LOOSE)).arg_true()
-    loose = places.filter(
-        pl.Series([any(True for _ in spoken.loose(text)) for text in plain.gather(places)], dtype=pl.Boolean)
-    )
-    texts = mask(pl.concat([suspects.arg_true(), loose]).sort())
+    suspects = _matches_any(plain, _SHAPED) | in_passing.somewhere(plain)
+    for patterns, find_names in (((*names.MAYBE, *spoken.MAYBE), _named), (spoken.LOOSE, spoken.loose)):
+        places = (~suspects & _matches_any(plain, patterns)).arg_true()
+        has_names = [any(True for _ in find_names(text)) for text in plain.gather(places)]
+        suspects = suspects.scatter(places, has_names)
+    texts = mask(suspects.arg_true())
     with_names = [talk for talk, known_names in known.items() if known_names]
     if talks is not None and with_names:
         texts = mask((talks.is_in(pl.Series(with_names, dtype=talks.dtype).implode()) & texts.is_not_null()).arg_true())
@@ -234,8 +234,7 @@ def _candidates(text: str, known: Collection[str]) -> Iterator[Found]:
         is_letter |= match[2] in _LETTER_KINDS
         yield match
     first_words = set(known)
-    calm = spoken.calm(text)
-    for start, end in (*names.find(calm), *spoken.find(calm), *(names.beside(text) if is_letter else ())):
+    for start, end in (*_named(text), *(names.beside(text) if is_letter else ())):
         first_words.add(names.first(text[start:end]))
         yield start, end, "name"
     for start, end in in_passing.find(text):
@@ -243,6 +242,12 @@ def _candidates(text: str, known: Collection[str]) -> Iterator[Found]:
         yield start, end, _PASSING
     for start, end in in_passing.again(text, first_words):
         yield start, end, _PASSING
+
+
+def _named(text: str) -> Iterator[tuple[int, int]]:
+    calm = spoken.calm(text)
+    yield from names.find(calm)
+    yield from spoken.find(calm)
 
 
 def _structured(text: str) -> Iterator[Found]:
