@@ -49,7 +49,6 @@ class Stamp(TypedDict):
     sha256: str  # of that release's SHA256SUMS
 
 
-# a config or split, which becomes a file name: a foreign release must not point elsewhere
 def _plain(name: str) -> str:
     """Checks a config or split, which becomes a file name: a foreign release must not point elsewhere."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):

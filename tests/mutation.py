@@ -146,8 +146,9 @@ def _instead(node: ast.AST) -> Iterator[tuple[Place, str, str]]:
         yield _place(node), ast.unparse(node), "..."
 
 
-def _place(node: ast.AST) -> Place:
-    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset  # type: ignore[attr-defined]
+def _place(node: ast.expr | ast.stmt) -> Place:
+    assert node.end_lineno is not None and node.end_col_offset is not None  # they come from a parsed source
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
 def _replaced(source: str, place: Place, text: str) -> str:
