@@ -250,7 +250,7 @@ function sift() { // the traits whose name, slug or definition holds what was ty
   const rank = (trait) => ["name", "slug", "definition"].findIndex((key) => trait[key].toLowerCase().includes(part));
   const matching = [...S.traits.values()].filter((trait) => !S.cur.said.has(trait.slug) && rank(trait) >= 0);
   matching.sort((a, b) => rank(a) - rank(b));
-  if (part) say(matching.length ? `Enter takes: ${matching[0].name}` : "No such trait.");
+  if (part) say(matching.length ? `Enter takes: ${matching[0].name}` : "No other trait matches.");
   $("traits").replaceChildren(...matching.map(({ slug, name, definition }) =>
     el("li", {}, button([name, " ", el("span", { className: "soft" }, definition)], "", () => take(slug)))));
 }
