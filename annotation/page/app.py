@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import uvicorn
 from markdown_it import MarkdownIt
 from pydantic import ValidationError
 from starlette.applications import Starlette
@@ -21,7 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from annotation.page import links, practice
-from annotation.page.tasks import Given, Stale, Tasks
+from annotation.page.tasks import Facts, Given, Stale, Tasks
 from annotation.tools.guidelines import page_for
 from annotation.tools.tasks_and_answers import Refused
 from saferec_builder.core.errors import SafeRecError, whole_object
@@ -29,8 +30,6 @@ from saferec_builder.storage.schema import digest
 
 STATIC = Path(__file__).with_name("static")
 LONGEST = 256 * 1024  # bytes of an answer
-# 503: the workspace cannot be read or written now; the page keeps the answer and retries
-STATUS: dict[type[Exception], int] = {Refused: 422, Stale: 409, SafeRecError: 503}
 HEADERS = {  # of every reply: what browsers may do with the page
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
@@ -62,21 +61,15 @@ class Page:
             raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
         return name
 
-    async def session(self, request: Request) -> Response:
+    async def first(self, request: Request) -> Response:
         """Exchanges the token of a link, which no server log and no other page has seen, for a cookie."""
-        token = (whole_object(await request.body()) or {}).get("token")
-        self.holder(token)
-        reply = Response(status_code=204)
+        linked = whole_object(await request.body()) or {}
+        token = linked["token"] if "token" in linked else request.cookies.get(self.cookie)
+        name = self.holder(token)
+        reply = self.reply(name, await run_in_threadpool(self.tasks.first, name))
         secure = self.address.startswith("https:")
         reply.set_cookie(self.cookie, str(token), max_age=90 * 86_400, httponly=True, samesite="strict", secure=secure)
         return reply
-
-    def first(self, request: Request) -> Response:
-        name = self.holder(request.cookies.get(self.cookie))
-        first, taxonomy = self.tasks.first(name), self.tasks.review.taxonomy
-        traits = [{n: getattr(t, n) for n in ("slug", "name", "definition", "hint")} for t in taxonomy.traits]
-        exercises = practice.tasks(taxonomy) if self.practice and not first["done"] else []
-        return JSONResponse(first | {"name": name, "traits": [*traits], "practice": [*exercises]})
 
     async def answer(self, request: Request) -> Response:
         name = self.holder(request.cookies.get(self.cookie))
@@ -85,21 +78,28 @@ class Page:
         except ValidationError as fault:
             first = fault.errors()[0]
             raise HTTPException(422, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        return JSONResponse(await run_in_threadpool(self.tasks.answer, name, answer))
+        return self.reply(name, await run_in_threadpool(self.tasks.answer, name, answer))
+
+    def reply(self, name: str, first: Facts) -> Response:
+        taxonomy = self.tasks.review.taxonomy
+        traits = [{n: getattr(t, n) for n in ("slug", "name", "definition", "hint")} for t in taxonomy.traits]
+        exercises = practice.tasks(taxonomy) if self.practice and not first["done"] else []
+        return JSONResponse(first | {"name": name, "traits": traits, "practice": exercises})
 
 
-def application(tasks: Tasks, address: str, practice: bool = False) -> BaseHTTPMiddleware:
+def server(tasks: Tasks, address: str, practice: bool) -> uvicorn.Server:
     page = Page(tasks, address, practice)
     routes = [
         Route("/", _index),
-        Route("/session", page.session, methods=["POST"]),
-        Route("/tasks", page.first),
+        Route("/tasks", page.first, methods=["GET", "POST"]),
         Route("/answer", page.answer, methods=["POST"]),
         Mount("/", StaticFiles(directory=STATIC)),
     ]
-    faults = {kind: partial(_refused, status) for kind, status in STATUS.items()}
-    app = Starlette(routes=routes, exception_handlers=faults, max_body_size=LONGEST)
-    return BaseHTTPMiddleware(app, partial(_guarded, address))
+    app = Starlette(routes=routes, exception_handlers={SafeRecError: _refused}, max_body_size=LONGEST)
+    guarded, headers = BaseHTTPMiddleware(app, partial(_guarded, address)), [*HEADERS.items()]
+    config = uvicorn.Config(guarded, log_config=None, access_log=False, lifespan="off", ws="none", headers=headers)
+    config.server_header = config.proxy_headers = False
+    return uvicorn.Server(config)
 
 
 def _index(request: Request) -> Response:
@@ -107,7 +107,9 @@ def _index(request: Request) -> Response:
     return HTMLResponse(page.replace("{{ guidelines }}", guidelines))
 
 
-def _refused(status: int, request: Request, fault: Exception) -> Response:
+def _refused(request: Request, fault: Exception) -> Response:
+    # 503: the workspace cannot be read or written now; the page keeps the answer and retries
+    status = 422 if isinstance(fault, Refused) else 409 if isinstance(fault, Stale) else 503
     return PlainTextResponse(str(fault), status)
 
 

@@ -2,10 +2,11 @@
 
 import hashlib
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from hmac import compare_digest
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from saferec_builder.core.errors import StoreError, UsageError, whole_object
 from saferec_builder.core.plain_files import read_plain
@@ -16,14 +17,11 @@ TOOL = "page"
 FILE = ".page-links.json"
 
 
-class _Links(BaseModel):
-    """What the file holds. The previous version stored only the last address."""
-
-    model_config = ConfigDict(strict=True)
+class _Links(BaseModel, strict=True):
+    """What the file holds."""
 
     address: str = ""  # of the page when it was served last
     people: dict[str, str] = {}  # reviewer -> the hash of their link
-    addresses: dict[str, str] = {}  # reviewer -> address of the page when their link was made
 
 
 def people(ws: Workspace) -> list[str]:
@@ -31,41 +29,37 @@ def people(ws: Workspace) -> list[str]:
     return sorted(set(workspace.read(ws, tables.SENT).filter(tool=TOOL)["place"]))
 
 
-def make(ws: Workspace, names: Iterable[str], address: str = "") -> dict[str, str]:
+def make(ws: Workspace, names: Collection[str], address: str = "") -> dict[str, str]:
     """reviewer -> a new link, which replaces the previous one; `address` is stored for links that are made later.
 
     Raises UsageError if somebody has no tasks on the page.
     """
-    names = list(names)
-    if unassigned := sorted(set(names) - set(people(ws))):
-        raise UsageError(
-            f"{unassigned[0]} has no tasks on the page: `review push --tool page --reviewer {unassigned[0]}` gives some"
-        )
-    address = address or _read(ws).address
-    if names and not address:
-        raise UsageError("nobody knows yet where the page is: `review serve` opens it, and makes everybody's link")
+    for name in sorted(set(names) - set(people(ws))):
+        raise UsageError(f"{name} has no tasks on the page: `review push --tool page --reviewer {name}` gives some")
     tokens = {name: secrets.token_urlsafe(32) for name in names}
-    _change(ws, {name: _hash(token) for name, token in tokens.items()}, address)
-    return {name: f"{address}/#{token}" for name, token in tokens.items()}
+    with _changed(ws) as links:
+        links.address = address or links.address
+        if names and not links.address:
+            raise UsageError("nobody knows yet where the page is: `review serve` opens it, and makes everybody's link")
+        links.people |= {name: _hash(token) for name, token in tokens.items()}
+    return {name: f"{links.address}/#{token}" for name, token in tokens.items()}
 
 
 def revoke(ws: Workspace, name: str) -> bool:
     """Invalidates a reviewer's link, even on a page that is running; returns whether there was one."""
-    existed = name in addresses(ws)
-    _change(ws, {name: ""})
-    return existed
+    with _changed(ws) as links:
+        return links.people.pop(name, None) is not None
 
 
-def addresses(ws: Workspace) -> dict[str, str]:
-    """reviewer -> address of the page when their link was made."""
-    links = _read(ws)
-    return {name: links.addresses.get(name, links.address) for name in links.people}
+def holders(ws: Workspace) -> set[str]:
+    """The reviewers who have a link."""
+    return {*_read(ws).people}
 
 
 def holder(ws: Workspace, token: str) -> str | None:
     """The reviewer whose link has this token, or None."""
-    token_hash = _hash(token)
-    return next((name for name, stored in _read(ws).people.items() if compare_digest(stored, token_hash)), None)
+    hashed = _hash(token)
+    return next((name for name, stored in _read(ws).people.items() if compare_digest(stored, hashed)), None)
 
 
 def _hash(token: str) -> str:
@@ -80,13 +74,10 @@ def _read(ws: Workspace) -> _Links:
         raise StoreError(f"{path}: damaged: delete it, and `review serve` makes everybody a new link") from None
 
 
-def _change(ws: Workspace, hashes: dict[str, str], address: str = "") -> None:
+@contextmanager
+def _changed(ws: Workspace) -> Iterator[_Links]:
+    """The links, which are stored once the block has changed them."""
     with workspace.alone(ws, "page links", wait=True):
         links = _read(ws)
-        address = address or links.address
-        people = {name: digest for name, digest in (links.people | hashes).items() if digest}
-        places = {
-            name: place for name, place in (addresses(ws) | dict.fromkeys(hashes, address)).items() if name in people
-        }
-        changed = _Links(address=address, people=people, addresses=places)
-        whole_files.write_private(ws.root / FILE, changed.model_dump_json().encode())
+        yield links
+        whole_files.write_private(ws.root / FILE, links.model_dump_json().encode())

@@ -18,14 +18,14 @@ def tasks(taxonomy: Taxonomy) -> list[Facts]:
     are not in the taxonomy."""
     rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["task"]
     usable = [row for row in rows if {*row["proposed"], *row["right"]} <= {*taxonomy.slugs}]
-    heads = [f"Practice {n} of {len(usable)}: nothing of it is kept" for n in range(1, len(usable) + 1)]
-    shown = [content(_sheet(row, head, taxonomy), taxonomy) for row, head in zip(usable, heads, strict=True)]
-    return [task | {"right": row["right"], "why": row["why"]} for task, row in zip(shown, usable, strict=True)]
+    return [_shown(row, f"Practice {n} of {len(usable)}", taxonomy) for n, row in enumerate(usable, 1)]
 
 
-def _sheet(row: dict[str, Any], head: str, taxonomy: Taxonomy) -> Sheet:
+def _shown(row: dict[str, Any], name: str, taxonomy: Taxonomy) -> Facts:
     turns = [Turn(role=("seeker", "recommender")[n % 2], text=text) for n, text in enumerate(row["turns"])]
     proposed = {"verdict": "present", "form": None, "own_verdict": None, "said": None}
     units = [proposed | {"trait": trait, "spans": [locate(words, turns)]} for trait, words in row["proposed"].items()]
-    task = Task("sensitivity", head, "", "", "reviewer")
-    return Sheet(head, task, "proposed", head, question(task, units, taxonomy, [], False), turns, units)
+    task = Task("sensitivity", name, "", "", "reviewer")
+    ask = question(task, units, taxonomy, [], False)
+    sheet = Sheet(name, task, "proposed", f"{name}: nothing of it is kept", ask, turns, units)
+    return content(sheet, taxonomy) | {"right": row["right"], "why": row["why"]}

@@ -4,18 +4,12 @@ import re
 import socket
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from annotation.page import links
 from annotation.page.tasks import Tasks
 from saferec_builder.core import os_error_messages as refusals
 from saferec_builder.core.errors import ReviewError, UsageError
 from saferec_builder.storage.workspace import Workspace, together
-
-if TYPE_CHECKING:
-    import uvicorn
-
-LOOPBACK = ("127.0.0.1", "localhost")
 
 
 @dataclass(frozen=True)
@@ -26,30 +20,20 @@ class Served:
     address: str
     people: dict[str, int]  # reviewer -> open tasks
     links: dict[str, str] = field(repr=False)
-    before: dict[str, str]  # reviewer -> address of their link, if it is another one
     tasks: Tasks = field(repr=False)
     listening: socket.socket = field(repr=False)
     practice: bool = False
 
     def way(self, name: str) -> str:
         """The line that says how this person opens the page."""
-        former = self.before.get(name)
-        detour = f" to {former}, which opens this page with {self.address} in its place" if former else ""
-        return self.links.get(name) or f"has a link{detour} (`review link {name}` makes a new one)"
+        held = f"has a link, which opens this page with {self.address} before its # (`review link {name}`: a new one)"
+        return self.links.get(name) or held
 
     def run(self) -> None:
+        from annotation.page.app import server
+
         with together(self.tasks.ws):
-            self.server().run(sockets=[self.listening])
-
-    def server(self) -> "uvicorn.Server":
-        import uvicorn
-
-        from annotation.page.app import HEADERS, application
-
-        app, headers = application(self.tasks, self.address, self.practice), [*HEADERS.items()]
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", headers=headers)
-        config.server_header = config.proxy_headers = False
-        return uvicorn.Server(config)
+            server(self.tasks, self.address, self.practice).run(sockets=[self.listening])
 
 
 def serve(
@@ -63,7 +47,7 @@ def serve(
     """
     if missing := [name for name in ("starlette", "uvicorn", "markdown_it") if find_spec(name) is None]:
         raise UsageError(f"the page needs {missing[0]}: pip install 'saferec-builder[page]'")
-    if host not in LOOPBACK and url is None:
+    if host not in ("127.0.0.1", "localhost") and url is None:
         raise UsageError(f"--host {host}: give --url too, the address that reviewers open")
     if url is not None and not re.fullmatch(r"https?://[^/@?#\s]+/?", url):  # not repeated: it may hold a password
         raise UsageError("--url: expected only scheme, name and port, like https://review.example.org")
@@ -77,7 +61,5 @@ def serve(
     address = (url or f"http://{host}:{listening.getsockname()[1]}").rstrip("/").lower()
     # as browsers send it in Host and Origin: without the default port of its scheme
     address = re.sub(r"^(http://.*):80$|^(https://.*):443$", lambda m: m[1] or m[2], address)
-    before = links.addresses(ws)
-    new_links = links.make(ws, set(people) - before.keys(), address)
-    former = {name: other for name, other in before.items() if other != address}
-    return Served(address, {name: tasks.left(name) for name in people}, new_links, former, tasks, listening, practice)
+    new_links = links.make(ws, set(people) - links.holders(ws), address)
+    return Served(address, {name: tasks.left(name) for name in people}, new_links, tasks, listening, practice)

@@ -221,10 +221,14 @@ def about(unit: dict[str, Any], sheet: Sheet, taxonomy: Taxonomy) -> list[str]:
     return [taxonomy[unit["trait"]].definition, *quotes, *answers, *votes]
 
 
+def warned(cards: list[dict[str, Any]], taxonomy: Taxonomy, hard: bool) -> str:
+    """The warning of a task with these cards; empty if it needs none."""
+    return warning([taxonomy[u["trait"]].name for u in cards if taxonomy[u["trait"]].severe], hard)
+
+
 def question(task: Task, cards: list[dict[str, Any]], taxonomy: Taxonomy, sources: Iterable[str], hard: bool) -> str:
     """The lines above a task: a warning, then the question, then known facts."""
-    severe = [taxonomy[u["trait"]].name for u in cards if taxonomy[u["trait"]].severe]
-    lines = [*filter(None, [warning(severe, hard)])]
+    lines = [*filter(None, [warned(cards, taxonomy, hard)])]
     if task.role == "adjudicator":
         lines.append("Please decide what this text shows.")
     elif task.kind == "item_flag":

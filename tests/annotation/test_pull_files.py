@@ -43,8 +43,8 @@ def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
     """The earlier CSVs were still there, empty, and each of their rows counted as not answered yet."""
     review("push", *TWO)
     page = review_page.tasks(ws, "ann")
-    for task in page.first("ann")["tasks"]:
-        page.answer("ann", Given.model_validate(review_page.given(task, nonce=task["key"][-30:])))
+    for task in review_page.shown(page, "ann"):
+        page.answer("ann", Given.model_validate(review_page.given(task)))
     pulled = review("pull")
     assert (pulled["not_answered_yet"], pulled["not_asked_any_more"]) == (4, 4)  # bo's rows, and ann's
     assert review("pull", ws.root / "review" / "bo.csv").get("not_asked_any_more") is None

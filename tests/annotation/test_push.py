@@ -12,7 +12,7 @@ from annotation.page.tasks import Tasks
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from saferec_builder.storage import tables, whole_files, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_page, review_world
 from tests.worlds.pushes import ALL, FILES, TWO, given, in_files, nothing_is_left, planted, shown_in_files
 from tests.worlds.review_world import TEXTS
 from tests.worlds.settings import review_settings
@@ -92,5 +92,5 @@ def test_a_page_that_is_open_shows_what_was_proposed_since(ws):
     page = Tasks(ws)
     store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([review_world.claim("c2", "gore", "present", "crash")]))
     assert push(ws, ("ann", "bo"), to=ReviewPage()).counts.added == 0
-    trait_sets = {tuple(card["trait"] for card in task["cards"]) for task in page.first("ann")["tasks"]}
+    trait_sets = {tuple(card["trait"] for card in task["cards"]) for task in review_page.shown(page, "ann")}
     assert trait_sets - {()} == {("gore",), ("accidents_disasters", "gore")}  # audits, which are drawn, have no card

@@ -18,6 +18,7 @@ from saferec_builder.core import taxonomy
 from saferec_builder.demo import inputs
 from tests.doc_pages import DOCS, files
 from tests.servers.hub import WRITER, Hub
+from tests.worlds import review_page
 from tests.worlds.hub_world import REPO
 
 NEXT = f"1.{datetime.now(UTC):%Y%m}.0"
@@ -31,7 +32,7 @@ def answered(ws: sr.Workspace) -> None:
     page = Tasks(ws)
 
     def waiting(name: str) -> Any:
-        return page.first(name)["tasks"]
+        return review_page.shown(page, name)
 
     for name in TEAM:
         while queue := waiting(name):
@@ -40,9 +41,7 @@ def answered(ws: sr.Workspace) -> None:
                 card["trait"]: Verdict(verdict="present", spans=[Place(**span) for span in card["spans"]])
                 for card in task["cards"]
             }
-            page.answer(
-                name, Given(task=task["key"], n=0, nonce=f"once-{task['key']}", outcome="read", verdicts=verdicts)
-            )
+            page.answer(name, Given(task=task["key"], outcome="read", verdicts=verdicts))
     sr.adjudicate(ws)
 
 

@@ -82,7 +82,7 @@ def _world(ws: store.Workspace) -> Any:
     ws = store.Workspace.open(ws.root)
     page = review_page.tasks(ws, "di", "bo")
     for name, verdict in (("di", "present"), ("bo", "absent")):
-        task = review_page.named(page.first(name)["tasks"], "c2")
+        task = review_page.named(review_page.shown(page, name), "c2")
         page.answer(name, review_page.Given.model_validate(review_page.given(task, verdict)))
     push(ws, ["ann", "bo", "di"], to=ReviewPage(), adjudicator="cy", everything=True)
     line = {"task": task_id("sensitivity", "c1", "d-c1", "bo", "reviewer"), "reviewer": "bo", "place": "bo.csv:2"}

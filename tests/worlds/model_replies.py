@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from saferec_builder.core import taxonomy
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Ran
 from tests.servers.llm_stub import Handler, completion
@@ -65,3 +67,9 @@ def own_taxonomy(ws: store.Workspace) -> None:
     """Gives the workspace the traits of its mine.toml."""
     toml = ws.root / "saferec.toml"
     toml.write_text(toml.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "mine.toml"\n'))
+
+
+def one_more(path: Path) -> None:
+    """Adds the trait `drowning` to a taxonomy's file."""
+    head, mark, last = path.read_text("utf-8").rpartition("[[trait]]")
+    path.write_text(f"{head}{mark}{last}\n{mark}" + last.replace(taxonomy.load(path).slugs[-1], "drowning"), "utf-8")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from annotation.page import links, serving
-from annotation.page.tasks import Given, Tasks
+from annotation.page.tasks import Given, Tasks, content
 from annotation.push import push
 from annotation.review_destinations import ReviewPage
 from annotation.tools import task_conversion
@@ -17,7 +17,6 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.settings import review_settings
 
-NONCE = "a nonce {}".format
 DRAWN = 550  # ms: for half a second after a task is shown no key ends it
 
 
@@ -36,17 +35,19 @@ class Opened:
         web = httpx2.Client(base_url=self.served.address, headers={"Origin": self.served.address}, timeout=60)
         self.ending.enter_context(web)
         if name:
-            assert web.post("/session", json={"token": self.link(name).partition("#")[2]}).status_code == 204
+            assert web.post("/tasks", json={"token": self.link(name).partition("#")[2]}).status_code == 200
         return web
 
 
 @contextmanager
 def opened(ws: store.Workspace, *names: str, practice: bool = False, **words: Any) -> Iterator[Opened]:
     """Pushes tasks to these people and serves the page; without names it serves what was pushed before."""
+    from annotation.page import app  # which needs the extra `page`
+
     if names:
         push(ws, names, to=ReviewPage(), **words)
     served = serving.serve(ws, port=0, practice=practice)
-    server = served.server()
+    server = app.server(served.tasks, served.address, practice)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [served.listening]}, daemon=True)
     thread.start()
     try:
@@ -81,17 +82,16 @@ class Page:
     def tasks(self, who: str) -> dict[str, list[str]]:
         page = self.page
         page.first(who)
-        sheets = [page._sheets[key] for key in page._open.get(who, [])]
+        sheets = page._open.get(who, {}).values()
         return {review_world.subject_of(sheet.turns[0]["text"]): sheet.asked for sheet in sheets}
 
     def answer(self, who: str, person: review_world.Person) -> int:
         """Answers the open tasks, and again those that were answered before."""
         page, done = self.page, 0
         page.first(who)
-        answered = [key for key in page._nonces if page._sheets[key].task.reviewer == who]
-        for key in [*page._open.get(who, []), *answered]:
-            sheet = page._sheets[key]
-            subject, n = review_world.subject_of(sheet.turns[0]["text"]), len(page._nonces.get(key, []))
+        answered = {key: sheet for key, sheet in page._answered.items() if sheet.task.reviewer == who}
+        for key, sheet in (page._open.get(who, {}) | answered).items():
+            subject = review_world.subject_of(sheet.turns[0]["text"])
             if (verdict := person(subject, sheet.asked)) is None:
                 continue
             read, done = verdict.outcome == task_conversion.READ, done + 1
@@ -100,7 +100,7 @@ class Page:
             for trait, quote in verdict.present.items():
                 evidence = review_world.span(subject, quote)
                 verdicts[trait] = {"verdict": "present", "spans": [{k: evidence[k] for k in ("turn", "start", "end")}]}
-            body = {"task": key, "n": n, "nonce": NONCE(f"{key} {n}")[-60:], "note": verdict.note}
+            body = {"task": key, "again": key in answered, "note": verdict.note}
             body |= {"outcome": "read" if read else "rather_not", "verdicts": verdicts if read else {}}
             page.answer(who, Given.model_validate(body))
         return done
@@ -119,15 +119,21 @@ def films(ws: store.Workspace, many: int) -> list[str]:
     return sorted(row["conversation"] for row in rows)
 
 
+def shown(page: Tasks, name: str) -> list[dict[str, Any]]:
+    """The open tasks of this person, as the page shows one after the other."""
+    page.first(name)
+    return [content(sheet, page.review.taxonomy) for sheet in page._open.get(name, {}).values()]
+
+
 def named(tasks: list[dict[str, Any]], subject: str) -> dict[str, Any]:
     """The task on this conversation of review_world."""
     return next(t for t in tasks if t["turns"][0]["text"] == review_world.TEXTS[subject])
 
 
-def given(task: dict[str, Any], verdict: str = "present", nonce: str = NONCE(1), **more: Any) -> dict[str, Any]:
+def given(task: dict[str, Any], verdict: str = "present", **more: Any) -> dict[str, Any]:
     """The answer that gives every card this verdict, with the words that were proposed."""
     cards = {c["trait"]: {"verdict": verdict, "form": c["form"], "spans": c["spans"]} for c in task["cards"]}
-    return {"task": task["key"], "n": 0, "nonce": nonce, "outcome": "read", "verdicts": cards, "seconds": 4.5} | more
+    return {"task": task["key"], "outcome": "read", "verdicts": cards, "seconds": 4.5} | more
 
 
 def said(ws: store.Workspace, name: str = "ann") -> dict[tuple[str, str], tuple[Any, ...]]:

@@ -106,6 +106,14 @@ def flag(ws: store.Workspace, plots: dict[str, str], flagged: list[str], quote: 
         store.append(ws, table, pl.DataFrame(entries, schema=table.schema))
 
 
+def grow(ws: store.Workspace, subject: str, more: str) -> None:
+    """The conversation with more words of the seeker."""
+    row = store.read(ws, tables.CONVERSATIONS).filter(conversation=subject).to_dicts()[0]
+    first, *rest = row["turns"]
+    row |= {"digest": f"d-{subject}b", "turns": [first | {"text": f"{first['text']} {more}"}, *rest]}
+    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
+
+
 def item(n: int) -> str:
     """The item of the n-th of these films."""
     return tables.digest("item", "csv", f"{n:03}")

@@ -19,20 +19,20 @@ def page(workspace: store.Workspace) -> Iterator[Opened]:
 
 def test_a_link_opens_its_persons_tasks_by_a_cookie_that_no_script_reads(page) -> None:
     web = page.browser()
-    cookie = web.post("/session", json={"token": page.link("ann").partition("#")[2]}).headers["set-cookie"]
+    cookie = web.post("/tasks", json={"token": page.link("ann").partition("#")[2]}).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(cookie.split("; "))
     start = web.get("/tasks").json()
     assert (start["name"], start["left"], len(start["traits"])) == ("ann", 2, len(page.ws.taxonomy.traits))
     assert "<h2>On the page</h2>" in (guidelines := web.get("/").text) and "In a file" not in guidelines
-    reply = web.post("/answer", json=given(start["tasks"][0]))
+    reply = web.post("/answer", json=given(start["task"]))
     assert (reply.status_code, reply.json()["left"], len(said(page.ws))) == (200, 1, 2)
     assert page.browser("bo").get("/tasks").json()["left"] == 2
 
 
 def test_who_has_no_link_sees_nothing(page) -> None:
     wrong, revoked = page.browser(), page.browser("ann")
-    assert wrong.post("/session", json={"token": "A" * 43}).status_code == 401
-    assert wrong.post("/session", json={"token": 7}).status_code == 401
+    assert wrong.post("/tasks", json={"token": "A" * 43}).status_code == 401
+    assert wrong.post("/tasks", json={"token": 7}).status_code == 401
     assert not wrong.cookies
     assert revoked.get("/tasks").status_code == 200
     links.revoke(page.ws, "ann")  # while the page is open
@@ -58,16 +58,14 @@ HERE = "http://127.0.0.1"
         ("/answer", {"Origin": HERE}, 403),  # another port of this machine
         ("/answer", {"Origin": "null"}, 403),
         ("/answer", {"Content-Type": "text/plain"}, 415),  # what a form of any site can send
-        ("/session", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ("/tasks", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
     ],
 )
 def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
     web = page.browser("ann")
-    body = given(web.get("/tasks").json()["tasks"][0])
+    body = given(web.get("/tasks").json()["task"])
     reply = (
-        web.post(path, json=body, headers=headers)
-        if path in ("/answer", "/session")
-        else web.get(path, headers=headers)
+        web.post(path, json=body, headers=headers) if path in ("/answer", "/tasks") else web.get(path, headers=headers)
     )
     assert (reply.status_code, said(page.ws)) == (status, {})
     assert "default-src 'none'" in reply.headers["content-security-policy"]
@@ -81,11 +79,11 @@ def test_no_other_site_asks_or_answers(page, path, headers, status) -> None:
         (b"[]", 422),
         (b'{"task": "a", "task": "b"}', 422),  # a key twice
         (b'{"task": "' + b"x" * 300_000 + b'"}', 413),
-        (b'{"task": "x", "n": "0", "nonce": "12345678", "outcome": "read"}', 422),
-        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read", "role": "adjudicator"}', 422),
-        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read"}', 409),
-        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read", "seconds": NaN}', 422),
-        (b'{"task": "x", "n": 0, "nonce": "12345678", "outcome": "read", "note": "\\ud800"}', 422),
+        (b'{"task": "x", "again": 0, "outcome": "read"}', 422),
+        (b'{"task": "x", "outcome": "read", "role": "adjudicator"}', 422),
+        (b'{"task": "x", "outcome": "read"}', 409),
+        (b'{"task": "x", "outcome": "read", "seconds": NaN}', 422),
+        (b'{"task": "x", "outcome": "read", "note": "\\ud800"}', 422),
     ],
 )
 def test_what_is_no_answer_is_named_and_stores_nothing(page, body, status) -> None:

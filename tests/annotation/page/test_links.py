@@ -40,4 +40,4 @@ def test_no_file_holds_a_link_and_only_its_owner_reads_the_hashes(workspace) -> 
     assert (workspace.root / ".page-links.json").stat().st_mode & 0o777 == 0o600
     (workspace.root / ".page-links.json").write_text('{"people": {}, "people": {}, "address": ""}')
     with pytest.raises(StoreError, match="damaged"):  # a key twice
-        links.addresses(workspace)
+        links.holders(workspace)

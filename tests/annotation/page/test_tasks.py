@@ -9,7 +9,7 @@ import pytest
 
 from annotation import pull, push, reviewer_opt_outs as opt_outs
 from annotation.page import tasks
-from annotation.page.tasks import AHEAD, Given, Stale, Tasks
+from annotation.page.tasks import Given, Stale, Tasks
 from annotation.review_destinations import Files, ReviewPage
 from annotation.review_history import aside
 from annotation.review_state import gather, reported
@@ -18,8 +18,8 @@ from saferec_builder.core import taxonomy
 from saferec_builder.core.errors import UsageError
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_page, review_world
-from tests.worlds.model_replies import own_taxonomy
-from tests.worlds.review_page import NONCE, given, named, said
+from tests.worlds.model_replies import one_more, own_taxonomy
+from tests.worlds.review_page import given, named, said, shown
 
 
 class SetBack(datetime):
@@ -38,7 +38,7 @@ def disputed(ws: store.Workspace, *adjudicators: str) -> Tasks:
     """Returns a page on which ann and bo differ on gore in c1, and the adjudicators have the task to rule."""
     page = review_page.tasks(ws, "ann", "bo")
     for name, verdict in (("ann", "present"), ("bo", "absent")):
-        answer(page, named(page.first(name)["tasks"], "c1"), name=name, verdict=verdict)
+        answer(page, named(shown(page, name), "c1"), name=name, verdict=verdict)
     for name in adjudicators:
         push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator=name)
     return page
@@ -52,8 +52,9 @@ def test_an_answer_becomes_the_rows_of_a_pull(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
     first = page.first("ann")
     assert (first["done"], first["left"]) == (0, 2)  # the two proposals
-    assert all(task["cards"] and not task["cards"][0]["own"] for task in first["tasks"])
-    reply = answer(page, named(first["tasks"], "c1"), note=" my\0data ")
+    assert all(task["cards"] and not task["cards"][0]["own"] for task in shown(page, "ann"))
+    assert first["task"] == shown(page, "ann")[0]
+    reply = answer(page, named(shown(page, "ann"), "c1"), note=" my\0data ")
     assert (reply["done"], reply["left"]) == (1, 1)
     assert said(ws) == {("c1", "gore"): ("present", ["blood"]), ("c1", "*"): ("absent", [])}
     (star,) = store.read(ws, tables.REVIEWS).filter(trait="*").to_dicts()
@@ -68,19 +69,18 @@ def test_a_trait_that_came_later_is_not_absent_by_an_answer_given_again(workspac
     ws = store.Workspace.open(workspace.root)
     review_world.fill(ws)
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     digest = answer(page, task)["taxonomy"]
-    head, mark, last = path.read_text("utf-8").rpartition("[[trait]]")
-    path.write_text(f"{head}{mark}{last}\n{mark}" + last.replace(taxonomy.load(path).slugs[-1], "drowning"), "utf-8")
+    one_more(path)
     with pytest.raises(Stale, match="stored already"):  # the tab of the answer does not list drowning
-        answer(page, task, "ann", verdict="absent", n=1, nonce=NONCE(2))
+        answer(page, task, "ann", verdict="absent", again=True)
     assert page.first("ann")["taxonomy"] != digest and ("c1", "drowning") not in said(ws)
     assert pl.Series(store.read(ws, tables.REVIEWS)["taxonomy"]).n_unique() == 1
 
 
 def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     body = given(task, "absent")
     place = review_world.span("c1", "I faint")
     added = {
@@ -108,7 +108,7 @@ def test_a_trait_is_added_with_words_after_an_emoji_and_none_without(ws) -> None
 )
 def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws, verdicts, why) -> None:
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     with pytest.raises(Refused, match=why):
         answer(page, task, verdicts=verdicts)
     assert rows(ws) == 0
@@ -118,68 +118,66 @@ def test_nothing_is_stored_of_an_answer_that_cannot_stand(ws, verdicts, why) -> 
 
 def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     answer(page, task)
     answer(page, task)  # sent again: the reply was lost
     assert rows(ws) == 2
-    with pytest.raises(Stale, match="another tab"):  # its n is outdated
-        answer(page, task, verdict="absent", nonce=NONCE(2))
+    with pytest.raises(Stale, match="stored already"):  # another tab, where this task is still open
+        answer(page, task, verdict="absent")
     with pytest.raises(Stale, match="no longer yours"):  # bo's own has another key
-        answer(page, task, name="bo", nonce=NONCE(3))
-    answer(page, task, verdict="absent", nonce=NONCE(4), n=1)
+        answer(page, task, name="bo")
+    answer(page, task, verdict="absent", again=True)
     assert said(ws)["c1", "gore"] == ("absent", [])
     restarted = Tasks(ws)  # the server was killed: an answer whose reply was lost is neither lost nor stored twice
     count = rows(ws)
-    with pytest.raises(Stale, match="stored already"):
-        answer(restarted, task, verdict="absent", nonce=NONCE(4), n=1)
+    answer(restarted, task, verdict="absent", again=True)
+    answer(restarted, task, verdict="absent")
     assert (restarted.first("ann")["left"], rows(ws)) == (1, count)
 
 
 def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     """An open tab goes back with `z`: the new answer was refused, and lost."""
-    task = named(review_page.tasks(ws, "ann", "bo").first("ann")["tasks"], "c1")
+    task = named(shown(review_page.tasks(ws, "ann", "bo"), "ann"), "c1")
     answer(Tasks(ws), task)
     page = Tasks(ws)
     with pytest.raises(Stale, match="no longer yours"):
-        answer(page, task, name="bo", verdict="absent", n=1, nonce=NONCE(2))
-    answer(page, task, verdict="absent", n=1, nonce=NONCE(3))
+        answer(page, task, name="bo", verdict="absent", again=True)
+    answer(page, task, verdict="absent", again=True)
     assert said(ws)["c1", "gore"] == ("absent", []) and page.first("ann")["left"] == 1
-    answer(page, task, verdict="unsure", n=2, nonce=NONCE(4))
+    answer(page, task, verdict="unsure", again=True)
     assert said(ws)["c1", "gore"][0] == "unsure"
     with pytest.raises(Stale, match="stored already, and stands"):  # of a tab that knows less than is stored
-        answer(Tasks(ws), task, verdict="absent", n=1, nonce=NONCE(5))
+        answer(Tasks(ws), task, verdict="absent")
     assert said(ws)["c1", "gore"][0] == "unsure"
 
 
 def test_a_ruling_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     """That ruling settled the dispute, and its first answer is two rows: the change was refused, and lost."""
     disputed(ws, "cy")
-    (task,) = Tasks(ws).first("cy")["tasks"]
+    (task,) = shown(Tasks(ws), "cy")
     answer(Tasks(ws), task, name="cy", blind={"gore": {"verdict": "unsure"}})
-    answer(Tasks(ws), task, name="cy", verdict="absent", n=1, nonce=NONCE(2))
+    answer(Tasks(ws), task, name="cy", verdict="absent", again=True)
     assert said(ws, "cy") == {("c1", "gore"): ("absent", [])}
     assert store.read(ws, tables.REVIEWS).filter(reviewer="cy")["verdict"].to_list() == ["unsure", "present", "absent"]
     with pytest.raises(Stale, match="stored already, and stands"):  # of a tab that knows less than is stored
-        answer(Tasks(ws), task, name="cy", verdict="unsure", n=1, nonce=NONCE(3))
+        answer(Tasks(ws), task, name="cy", verdict="unsure")
     assert gather(ws).disputed.is_empty()
 
 
 def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page said that the answer was stored, and it was not."""
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     answer(page, task)
     monkeypatch.setattr(tasks, "datetime", SetBack)
-    answer(page, task, verdict="absent", n=1, nonce=NONCE(2))
+    answer(page, task, verdict="absent", again=True)
     assert said(ws)["c1", "gore"] == ("absent", [])
 
 
 def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     """A report of personal data in such a note was lost."""
     page = review_page.tasks(ws, "ann", "bo")
-    answer(
-        page, named(page.first("ann")["tasks"], "c1"), outcome="rather_not", verdicts={}, note="Personal data: a ward"
-    )
+    answer(page, named(shown(page, "ann"), "c1"), outcome="rather_not", verdicts={}, note="Personal data: a ward")
     (row,) = store.read(ws, tables.REVIEWS).to_dicts()
     assert (row["trait"], row["verdict"], row["note"], row["spans"]) == (
         "*",
@@ -197,40 +195,41 @@ def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
 def test_who_hands_an_answer_back_has_said_nothing_until_they_answer_anew(ws) -> None:
     """`z`, then `s`: only the `*` was taken back, and `present` still counted for labels."""
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     answer(page, task)
-    answer(page, task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2))
+    answer(page, task, outcome="rather_not", verdicts={}, again=True)
     assert said(ws) == {("c1", "gore"): (None, []), ("c1", "*"): (None, [])}
     state = gather(ws)
     assert state.votes.is_empty() and state.left_out == {tables.HANDED_BACK: 2} and not aside(state.reviews)
-    answer(page, task, n=2, nonce=NONCE(3))  # exactly the first answer again
+    answer(page, task, again=True)  # exactly the first answer again
     assert gather(ws).votes.filter(trait="gore").select("reviewer", "verdict").rows() == [("ann", "present")]
 
 
 def test_a_ruling_that_is_handed_back_is_disputed_again_and_another_one_stays(ws) -> None:
     page = disputed(ws, "cy")
-    (task,) = page.first("cy")["tasks"]
+    (task,) = shown(page, "cy")
     answer(page, task, name="cy")
     assert gather(ws).disputed.is_empty()
-    handed_back = Given.model_validate(given(task, outcome="rather_not", verdicts={}, n=1, nonce=NONCE(2)))
-    sheet = replace(page._sheets[task["key"]], units=[page._sheets[task["key"]].units[0] | {"trait": "needles"}])
+    handed_back = Given.model_validate(given(task, outcome="rather_not", verdicts={}, again=True))
+    sheet = page._answered[task["key"]]
+    sheet = replace(sheet, units=[sheet.units[0] | {"trait": "needles"}])
     page._store(sheet, handed_back)  # later they are asked about another trait and hand that one back
     assert said(ws, "cy")["c1", "gore"] == ("present", ["blood"])
-    answer(page, task, name="cy", outcome="rather_not", verdicts={}, n=1, nonce=NONCE(3))
+    answer(page, task, name="cy", outcome="rather_not", verdicts={}, again=True)
     assert gather(ws).disputed["trait"].to_list() == ["gore"]
     assert push.push(ws, ["ann", "bo"], to=ReviewPage(), adjudicator="di").assignments["reviewer"].to_list() == ["di"]
 
 
 def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     opt_outs.opt_out(ws, "ann", "gore")
     assert page.first("ann")["left"] == 1
     with pytest.raises(Stale, match="no longer yours"):
         answer(page, task)
     push.push(ws, ["ann", "bo"], to=ReviewPage(), everything=True)
-    assert page.first("ann")["left"] == 3 and len(page.first("ann")["tasks"]) == AHEAD
-    blind = named(page.first("ann")["tasks"], "c3")
+    assert page.first("ann")["left"] == 3
+    blind = named(shown(page, "ann"), "c3")
     assert (blind["cards"], blind["warning"]) == ([], "")
     answer(page, blind)
     opt_outs.set_aside(ws, "ann", reason="a test")
@@ -242,19 +241,19 @@ def test_what_changes_in_the_workspace_changes_on_the_page(ws) -> None:
 def test_who_was_set_aside_changes_no_answer(ws) -> None:
     """An answered task that was still open in a tab brought their reviews back into the labels."""
     page = review_page.tasks(ws, "ann", "bo")
-    task = named(page.first("ann")["tasks"], "c1")
+    task = named(shown(page, "ann"), "c1")
     answer(page, task)
     opt_outs.set_aside(ws, "ann", reason="a test")
     count = rows(ws)
     with pytest.raises(Stale, match="set aside: ask"):
-        answer(page, task, verdict="absent", nonce=NONCE(2), n=1)
+        answer(page, task, verdict="absent", again=True)
     assert rows(ws) == count
 
 
 def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: pytest.MonkeyPatch) -> None:
     """After its own rows the page took the state of the workspace as already read: it never saw the opt-out."""
     page = review_page.tasks(ws, "ann", "bo")
-    task, append = named(page.first("ann")["tasks"], "c2"), store.append
+    task, append = named(shown(page, "ann"), "c2"), store.append
 
     def meanwhile(ws, table, *rows):
         stored = append(ws, table, *rows)
@@ -268,7 +267,7 @@ def test_a_wish_that_comes_while_an_answer_is_stored_is_heard(ws, monkeypatch: p
 
 def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> None:
     page = disputed(ws, "cy")
-    (task,) = page.first("cy")["tasks"]
+    (task,) = shown(page, "cy")
     assert task["rules"] and [card["trait"] for card in task["cards"]] == ["gore"]
     assert sorted(task["cards"][0]["said"]) == ["absent", "present, explicit: “blood”"]
     first_ruling = {"gore": {"verdict": "absent"}}  # before the votes were seen
@@ -278,21 +277,14 @@ def test_an_adjudicator_rules_on_what_is_disputed_and_sees_what_was_said(ws) -> 
     assert rows["verdict"].to_list() == ["absent", "present"]
 
 
-def grow(ws) -> None:
-    turns = [{"role": "seeker", "text": f"{review_world.TEXTS['c2']} No snakes, they scare me.", "items": []}]
-    row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c2", "digest": "d-c2b", "turns": turns}
-    row |= {"source": "messages", "source_id": "c2"}
-    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row]))
-
-
 def test_what_a_sheet_holds_of_the_revised_text_keeps_no_other_answer_out(ws) -> None:
-    answer(page := review_page.tasks(ws, "ann", "bo"), named(page.first("ann")["tasks"], "c2"))
-    grow(ws)
+    answer(page := review_page.tasks(ws, "ann", "bo"), named(shown(page, "ann"), "c2"))
+    review_world.grow(ws, "c2", "No snakes, they scare me.")
     last = store.read(ws, tables.REVIEWS).filter(trait="accidents_disasters").row(-1, named=True)
     in_a_sheet = last | {"review": "of needles", "trait": "needles", "digest": "d-c2b", "tool": "files"}
     store.append(ws, tables.REVIEWS, tables.REVIEWS.frame([in_a_sheet]))
-    task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
-    answer(page, task, nonce=NONCE(2), verdict="absent")
+    task = next(t for t in shown(page, "ann") if "snakes" in t["turns"][0]["text"])
+    answer(page, task, verdict="absent")
     assert said(ws)["c2", "accidents_disasters"][0] == "absent"
 
 
@@ -300,28 +292,28 @@ def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
     """Answers on the earlier text were counted too: the page said that the answer stands. And an answer to the earlier
     text, after `z`, was stored nowhere, and the page said nothing."""
     first_page = review_page.tasks(ws, "ann", "bo")
-    earlier = named(first_page.first("ann")["tasks"], "c2")
+    earlier = named(shown(first_page, "ann"), "c2")
     answer(first_page, earlier)
-    grow(ws)
-    answer(first_page, earlier, n=1, nonce=NONCE(2), verdict="unsure")  # nobody has answered the new text
+    review_world.grow(ws, "c2", "No snakes, they scare me.")
+    answer(first_page, earlier, again=True, verdict="unsure")  # nobody has answered the new text
     assert said(ws)["c2", "accidents_disasters"][0] == "unsure"
     page = Tasks(ws)
-    task = next(t for t in page.first("ann")["tasks"] if "snakes" in t["turns"][0]["text"])
-    answer(page, task, nonce=NONCE(3))
+    task = next(t for t in shown(page, "ann") if "snakes" in t["turns"][0]["text"])
+    answer(page, task)
     with pytest.raises(Stale, match="since it changed"):
-        answer(first_page, earlier, n=2, nonce=NONCE(4), verdict="unsure")
-    answer(Tasks(ws), task, n=1, nonce=NONCE(5), verdict="absent")
+        answer(first_page, earlier, again=True, verdict="unsure")
+    answer(Tasks(ws), task, again=True, verdict="absent")
     assert said(ws)["c2", "accidents_disasters"] == ("absent", [])
 
 
 def test_what_one_adjudicator_has_settled_no_other_is_asked(ws) -> None:
     """cy is away, and di rules too: cy's page still asked, and cy's answer changed the label."""
     page = disputed(ws, "cy", "di")
-    (task,) = page.first("cy")["tasks"]
-    answer(page, page.first("di")["tasks"][0], name="di")
+    (task,) = shown(page, "cy")
+    answer(page, shown(page, "di")[0], name="di")
     assert page.left("cy") == 0
     with pytest.raises(Stale, match="no longer yours"):
-        answer(page, task, name="cy", verdict="absent", nonce=NONCE(2))
+        answer(page, task, name="cy", verdict="absent")
     assert gather(ws).disputed.is_empty()
 
 
@@ -351,14 +343,14 @@ def test_a_push_to_the_page_is_assigned_once_and_a_killed_one_is_adopted(ws, mon
 def test_who_asks_to_be_removed_is_shown_to_nobody_and_no_answer_is_kept(ws) -> None:
     """An open page kept showing, and storing answers on, what removals.csv had named since."""
     page = review_page.tasks(ws, "ann", "bo")
-    answered, task = (named(page.first("ann")["tasks"], name) for name in ("c2", "c1"))
+    answered, task = (named(shown(page, "ann"), name) for name in ("c2", "c1"))
     answer(page, answered)
     count = rows(ws)
     (ws.root / "removals.csv").write_text("source,source_id,author\nmessages,c1,\nmessages,c2,\n")
-    for shown, words in ((task, {}), (answered, {"n": 1, "nonce": NONCE(2)})):  # former answers cannot change
+    for former, words in ((task, {}), (answered, {"again": True})):  # former answers cannot change
         with pytest.raises(Stale, match="taken out: nobody reads it any more"):
-            answer(page, shown, **words)
-    assert (page.first("ann")["tasks"], page.first("bo")["left"], rows(ws)) == ([], 0, count)
+            answer(page, former, **words)
+    assert (shown(page, "ann"), page.first("bo")["left"], rows(ws)) == ([], 0, count)
 
 
 def test_whose_crisis_is_found_while_the_page_is_open_is_shown_to_nobody(ws) -> None:
