@@ -173,9 +173,10 @@ def _add_span(span: dict[str, Any], ours: tuple[str, Places], turns: Turns, serv
     sheets.take_mark(response, span["label"], spans, turns, words)
 
 
-def questions(taxonomy: Taxonomy, cards: int = SIZES[0]) -> list[dict[str, Any]]:
+def questions(taxonomy: Taxonomy, cards: int = SIZES[0], *, ruling: bool = False) -> list[dict[str, Any]]:
     """A required question per card, then the optional questions about everything else. All records of a data set share
-    them: where a record has fewer cards, the other card questions come answered with NO_CARD."""
+    them: where a record has fewer cards, the other card questions come answered with NO_CARD. `ruling`: those of an
+    adjudicator, whose answers about anything else would not be taken."""
     options = [
         {"value": t.slug, "text": t.name, "description": f"{t.name}: {t.definition}"[:500]} for t in taxonomy.traits
     ]
@@ -189,7 +190,7 @@ def questions(taxonomy: Taxonomy, cards: int = SIZES[0]) -> list[dict[str, Any]]
     }
     rows = [(f"verdict_{n}", f"Proposal {n}", verdicts) for n in range(1, cards + 1)]
     rows += [
-        ("evidence", "Words that show it, or something else: click its name, drag over the words", span),
+        ("evidence", f"Words that show it{', or something else' * (not ruling)}: click its name, drag over them", span),
         ("openly", "Which of these do they say openly? The others are implied", many | {"options_order": "suggestion"}),
         ("present", "Also there, without words that show it (a film or game)", many),
         ("unsure", "Unsure about something else", many),
@@ -198,4 +199,5 @@ def questions(taxonomy: Taxonomy, cards: int = SIZES[0]) -> list[dict[str, Any]]
     return [
         {"name": name, "title": title, "settings": settings, "required": settings is verdicts}
         for name, title, settings in rows
+        if not (ruling and name in ("present", "unsure"))
     ]

@@ -267,7 +267,8 @@ def names_of(people: dict[str, str], accounts: dict[str, str], names: Iterable[s
 def _questions_of(mark: str, taxonomy: Taxonomy) -> list[dict[str, Any]]:
     """The questions of the data sets with this mark."""
     size = mark.rpartition("-")[2]
-    return questions(taxonomy, int(size) if size.isdigit() else len(taxonomy.traits))
+    cards = int(size) if size.isdigit() else len(taxonomy.traits)
+    return questions(taxonomy, cards, ruling=f"-{ADJUDICATOR}-" in mark)
 
 
 def _page_digest(rows: list[dict[str, Any]], guidelines: str) -> str:

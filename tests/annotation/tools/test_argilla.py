@@ -84,6 +84,17 @@ def test_a_record_has_an_answer_to_each_question_but_its_own_cards(cards, questi
     assert all(f"{n}. {TAXONOMY[unit['trait']].name}: " in entry["fields"]["ask"] for n, unit in enumerate(units, 1))
 
 
+def test_an_adjudicator_is_asked_nothing_whose_answer_is_refused():
+    """Regression: they could tick what else is there or unsure, and the pull said `not asked`."""
+    names = [question["name"] for question in argilla.questions(TAXONOMY, ruling=True)]
+    assert names == ["verdict_1", "verdict_2", "verdict_3", "evidence", "openly", "note"]
+    reader, adjudicator = (
+        argilla_server.Server("http://x", "t").project_page(f"mark-cards-{role}-3", TAXONOMY)
+        for role in ("reviewer", "adjudicator")
+    )
+    assert reader != adjudicator
+
+
 @pytest.mark.parametrize(
     "facts",
     [
