@@ -314,8 +314,10 @@ def take(
     response = ticked(response)
     asked = {t for t in response.asked if t in taxonomy.slugs}
     faults = _faults(response, task, turns, asked, taxonomy)
+    # what has left the taxonomy nobody can correct, and holds nothing back
+    left = set() if response.taxonomy in (None, taxonomy.digest) else faults.keys() - {*taxonomy.slugs}
     for trait, (reason, detail) in faults.items():
-        pulled.drop(response.place, reason, f"{trait}: {detail}", *author)
+        pulled.drop(response.place, reason, f"{trait}: {detail}", *(() if trait in left else author))
     former = {*before} & {*taxonomy.slugs} | {
         t for t, a in answers.items() if a and fixed["taxonomy"] in (a["taxonomy"], taxonomy.digest)
     }
@@ -325,7 +327,7 @@ def take(
         form = response.forms.get(trait) if verdict == "present" else None
         spans = response.spans.get(trait, []) if verdict != "absent" else []
         pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
-    if not faults and not ruling:
+    if not faults.keys() - left and not ruling:
         pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
 
 

@@ -127,13 +127,16 @@ def test_nobody_leaves_a_trait_unticked_that_has_left_the_taxonomy():
     }
 
 
-def test_a_trait_that_left_the_taxonomy_is_no_edited_interface():
-    for taxonomy, hint in ((TAXONOMY.digest, "push again"), ("before", "left the taxonomy")):
+def test_a_trait_that_left_the_taxonomy_is_no_edited_interface_and_holds_nothing_back():
+    """Regression: its row kept back the `*` of a text that was read to its end."""
+    for taxonomy, hint, rest in ((TAXONOMY.digest, "push again", set()), ("before", "left the taxonomy", {"*"})):
         pulled, response = Pulled(), exported([card("absent"), mark("snow")])
         response.taxonomy = taxonomy
         take(pulled, response, TASK, TURNS, {}, STAMP, TAXONOMY)
         ((*_, reason, detail),) = pulled.drops
         assert reason == "unknown trait" and hint in detail
+        assert {answer["trait"] for answer in pulled.answers.values()} == {"gore"} | rest
+        assert bool(pulled.returned) == (not rest)  # nobody can correct it
 
 
 def test_somebody_elses_answer_is_kept_and_set_aside():
