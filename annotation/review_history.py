@@ -9,6 +9,7 @@ which they read as a whole; of an item they read only a plot, which cannot show 
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from difflib import SequenceMatcher
 
 import polars as pl
@@ -27,6 +28,7 @@ OTHER_TAXONOMY = "`*` of another taxonomy"
 NO_TRAIT = "trait not in the taxonomy"
 NOT_ASSIGNED = "not assigned"
 SET_ASIDE = "set aside"
+LEFT_TEXT = "You have answered this text since it changed, and that answer stands: change it there."
 HAND_BACK = "hand_back"  # the `tool` of rows by `review hand-back`
 
 _WORD = re.compile(rf"{PLACEHOLDER}|\w+")
@@ -118,6 +120,17 @@ def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
     restored = record(last(rows.filter(pl.col("verdict").is_not_null()), *key), reviews)
     hand_backs = last(rows.filter(pl.col("verdict").is_not_null() | BACK), *key).filter(BACK)
     return pl.concat([restored, record(hand_backs, pl.concat([reviews, restored]))])
+
+
+def texts_answered(reviews: pl.DataFrame) -> dict[tuple[str, ...], dict[str, datetime | None]]:
+    """(kind, subject, reviewer, role) -> the digests of the texts that they answered, the last one last, with the times
+    of the last answers."""
+    texts: dict[tuple[str, ...], dict[str, datetime | None]] = {}
+    for *who, text, time in reviews.drop_nulls("verdict").select(*UNIT[:2], *WHO, "digest", "time").iter_rows():
+        times = texts.setdefault(tuple(who), {})
+        times.pop(text, None)
+        times[text] = time
+    return texts
 
 
 def answered(reviews: pl.DataFrame) -> Answered:

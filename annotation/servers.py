@@ -234,11 +234,16 @@ def _add_answers(pulled: Pulled, responses: list[Response], state: ReviewState, 
     stamp = {"tool": pulled.tool, "guideline": guideline(), "taxonomy": state.taxonomy.digest, "simulated": False}
     tasks, earlier = shown(state.assignments, state.texts), review_history.answered(state.reviews)
     stored = set(state.reviews.drop_nulls("time").select("kind", "subject", "reviewer", "time").iter_rows())
-    epoch = datetime.min.replace(tzinfo=UTC)
+    texts, epoch = review_history.texts_answered(state.reviews), datetime.min.replace(tzinfo=UTC)
     for response in sorted(responses, key=lambda r: (r.taxonomy == state.taxonomy.digest, r.time or epoch)):
         task, drops = tasks.get(base_id(response.key)), len(pulled.drops)
         if task is None:
             pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
+            continue
+        times = texts.get((task.kind, task.subject, response.who, task.role), {})
+        edited_since = response.time and all(time is None or time < response.time for time in times.values())
+        if edited_since and task.digest in [*times][:-1]:
+            pulled.drop(response.place, "not the last text", review_history.LEFT_TEXT, task, response.link)
             continue
         is_stored = (task.kind, task.subject, response.who, response.time) in stored
         if is_stored and response.changed == sent_pages.OTHER_PAGE:

@@ -158,7 +158,7 @@ class Tasks:
             had = earlier.filter(pl.col("trait").is_in([key[2] for key in pulled.answers]))
             last_texts = tables.last(had, "trait").filter(pl.col("digest") != task.digest)
             if last_texts.join(had.filter(digest=task.digest), on="trait", how="semi").height:
-                raise Stale("You have answered this text since it changed, and that answer stands: change it there.")
+                raise Stale(review_history.LEFT_TEXT)
             if pull.new(replace(review, reviews=earlier), pulled).is_empty():
                 return  # sent again: the reply was lost
             if not answer.again:
