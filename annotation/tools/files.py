@@ -71,7 +71,7 @@ def push(
     dialogues = {(kind, subject): _dialogue(head, turns) for kind, subject, head, turns in heads}
     rows: dict[str, list[dict[str, str]]] = {name: [] for name in paths}
     for task, part in rows_by_task(units.filter(pl.col("reviewer").is_in([*paths]))):
-        fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, part, taxonomy, key)}
+        fixed = {"text": dialogues[task.kind, task.subject], "task": _key(task, part, guideline, taxonomy, key)}
         rows[task.reviewer] += _task_rows(part, fixed | {"shown": f"{stamp}, asked {' '.join(_asked(part))}"}, taxonomy)
     with ExitStack() as stack:  # no file is replaced until all are written: half a push would be assigned again
         for name, path in paths.items():
@@ -91,7 +91,7 @@ def _dialogue(head: str | None, turns: Turns) -> str:
 def records(units: pl.DataFrame, guideline: str, taxonomy: Taxonomy, names: Container[str], key: Key) -> list[Record]:
     """Rows of the table `keyed` for the files of `names`: what each task asks."""
     return [
-        (_key(task, rows, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest)
+        (_key(task, rows, guideline, taxonomy, key), _asked(rows), [], guideline, taxonomy.digest)
         for task, rows in rows_by_task(units)
         if task.reviewer in names
     ]
@@ -101,8 +101,8 @@ def _asked(units: list[dict[str, Any]]) -> list[str]:
     return [u["trait"] for u in units if u["trait"] != "*"]
 
 
-def _key(task: Task, units: list[dict[str, Any]], taxonomy: Taxonomy, key: Key) -> str:
-    return key(task.id, [taxonomy.digest, *_asked(units)])
+def _key(task: Task, units: list[dict[str, Any]], guideline: str, taxonomy: Taxonomy, key: Key) -> str:
+    return key(task.id, [guideline, taxonomy.digest, *_asked(units)])
 
 
 def _task_rows(units: list[dict[str, Any]], fixed: dict[str, str], taxonomy: Taxonomy) -> list[dict[str, str]]:
@@ -122,12 +122,14 @@ def _trait(unit: dict[str, Any], taxonomy: Taxonomy) -> dict[str, str]:
 
 
 def _filled(unit: dict[str, Any]) -> dict[str, str]:
-    """The cells with the proposal, the reviewers' verdicts (for the adjudicator) and this reviewer's last answer."""
-    proposed, answered = (cells(unit[name] or []) for name in ("spans", "own_spans"))
+    """The cells with the proposal, the reviewers' verdicts (for the adjudicator) and this reviewer's last answer.
+    A proposal's form and quote fill the empty cells beside `present`: so not beside an answer that left them empty."""
     verdict = unit["own_verdict"] or ""
+    form, spans = (None, []) if verdict == "present" else (unit["form"], unit["spans"] or [])
+    proposed, answered = cells(spans), cells(unit["own_spans"] or [])
     return {
         "proposed": unit["verdict"] or "",
-        "proposed_form": unit["form"] or "",
+        "proposed_form": form or "",
         "proposed_quote": proposed[0],
         "proposed_turn": proposed[1],
         "said": "\n".join(unit["said"] or []),

@@ -50,6 +50,16 @@ def test_what_was_answered_elsewhere_waits_for_nobody(ws, review):
     assert review("pull", ws.root / "review" / "bo.csv").get("not_asked_any_more") is None
 
 
+def test_a_file_that_is_written_again_has_the_guidelines_of_then(ws, review, monkeypatch):
+    """Regression: it kept the stamp of the first push."""
+    review("push", *TWO)
+    monkeypatch.setattr("annotation.push.guideline", lambda: "fed321")
+    review("push", *TWO)
+    edit(ws.root / "review" / "ann.csv", no)
+    review("pull")
+    assert set(store.read(ws, tables.REVIEWS).filter(reviewer="ann")["guideline"]) == {"fed321"}
+
+
 def test_an_empty_copy_of_a_file_that_is_answered_waits_for_nobody(ws, review):
     """The pull that took the answers counted the copy as not answered yet; later pulls did not."""
     review("push", *TWO)

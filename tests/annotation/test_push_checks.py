@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from annotation import push as handing
+from annotation.page.tasks import Given
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_page, review_world
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.reviewing import TWO, no, yes
 from tests.worlds.settings import review_settings
@@ -30,12 +32,24 @@ def test_what_a_push_has_filled_in_itself_does_not_hold_up_the_next(ws, cli, rev
     review("push", *TWO)
     edit(ws.root / "review" / "ann.csv", yes)
     review("pull")
-    row = store.read(ws, tables.CONVERSATIONS).filter(conversation="c1").to_dicts()[0]
-    turns = [*row["turns"], {"role": "seeker", "text": "No snakes.", "items": []}]
-    store.append(ws, tables.CONVERSATIONS, tables.CONVERSATIONS.frame([row | {"digest": "d2", "turns": turns}]))
+    review_world.grow(ws, "c1", "No snakes.")
     assert [review("push", *TWO)["rows"]["ann"] for _ in range(2)] == [2, 2]
     edit(ws.root / "review" / "ann.csv", lambda row: {"note": "her own story"} if row["quote"] else {})
     assert "are not in the workspace yet" in cli("review", "push", "--tool", "files", *TWO, "-C", ws.root).err
+
+
+def test_what_an_answer_left_open_no_proposal_fills_in_later(ws, review):
+    """Regression: the proposal's form filled the empty cell, as if they had said it since, and no push went through."""
+    page = review_page.tasks(ws, "ann", "bo")
+    for task in review_page.shown(page, "ann"):
+        verdicts = {card["trait"]: {"verdict": "present", "spans": card["spans"]} for card in task["cards"]}
+        page.answer("ann", Given.model_validate(review_page.given(task, verdicts=verdicts)))
+    review_world.grow(ws, "c1", "No snakes.")
+    assert [review("push", *TWO)["rows"]["ann"] for _ in range(2)] == [2, 2]
+    edit(ws.root / "review" / "ann.csv", lambda row: {"verdict": row["verdict"] or "none"})
+    review("pull")
+    reviews = store.read(ws, tables.REVIEWS).filter(reviewer="ann", digest="d-c1b", trait="gore")
+    assert set(reviews.select("verdict", "form").rows()) <= {("present", None)}
 
 
 def test_an_answer_saved_while_a_push_is_at_work_is_not_overwritten(ws, cli, review, monkeypatch):
