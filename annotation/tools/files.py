@@ -125,11 +125,11 @@ def _filled(unit: dict[str, Any]) -> dict[str, str]:
     """The cells with the proposal, the reviewers' verdicts (for the adjudicator) and this reviewer's last answer.
     A proposal's form and quote fill the empty cells beside `present`: so not beside an answer that left them empty."""
     verdict = unit["own_verdict"] or ""
-    form, spans = (None, []) if verdict == "present" else (unit["form"], unit["spans"] or [])
-    proposed, answered = cells(spans), cells(unit["own_spans"] or [])
+    theirs = verdict == "present"
+    proposed, answered = cells([] if theirs else unit["spans"] or []), cells(unit["own_spans"] or [])
     return {
         "proposed": unit["verdict"] or "",
-        "proposed_form": form or "",
+        "proposed_form": "" if theirs else unit["form"] or "",
         "proposed_quote": proposed[0],
         "proposed_turn": proposed[1],
         "said": "\n".join(unit["said"] or []),
