@@ -10,6 +10,7 @@ from tests import DATA
 
 LINES = DATA / "privacy.txt"
 DISGUISED = DATA / "privacy_disguised.txt"  # other spellings, what Markdown and HTML make of them, and lookalikes
+HANDLES = DATA / "handles.txt"  # handles alone, and what looks like one
 STRANGERS = DATA / "privacy_strangers.jsonl"  # written by somebody who had seen no rule
 APART = DATA / "privacy_apart.jsonl"  # by a second person; only the first of its two halves was read
 THIRD = DATA / "privacy_third.jsonl"  # by a third person; read
@@ -30,7 +31,7 @@ def labelled(path: Path = LINES) -> Iterator[tuple[str, list[tuple[int, int, str
         yield text + line[position:], spans
 
 
-EVERY = [text for path in (LINES, DISGUISED) for text, _ in labelled(path)]
+EVERY = [text for path in (LINES, DISGUISED, HANDLES) for text, _ in labelled(path)]
 NAMED = ("Joker", "Emma", "Matilda", "Elm Street", "Max Payne", "Tom Thumb")
 
 

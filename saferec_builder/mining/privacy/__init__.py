@@ -16,7 +16,7 @@ from functools import cache
 import polars as pl
 
 from saferec_builder.mining import rules_version as versions
-from saferec_builder.mining.privacy import addresses, folding, in_passing, names, numbers, spoken
+from saferec_builder.mining.privacy import addresses, folding, handles, in_passing, names, numbers, spoken
 from saferec_builder.mining.privacy.folding import Folded, fold_all
 
 KINDS = ("email", "phone", "ip", "card", "url", "handle", "address", "name")
@@ -75,33 +75,23 @@ _USER_IN_URL = [
         r"|pin|posts?|profile\.php|u|user|users|id|in)(?:[/?#.]|$))" + _USER,
     )
 ]
-_HANDLE = re.compile(
-    r"(?<![\w/])/?[uU]/[\w-]{3,20}(?![\w/])"
-    # @home is a place, @everyone no person, @7pm a time
-    r"|(?<![^\W_])(?<![@./\]])@"
-    r"(?!(?i:\d+(?:[.:]\d+)?(?:[apxhk]|[ap]m|fps|hz|ish|min|st|nd|rd|th)|home|work|school|uni|all|everyone|everybody"
-    r"|here|channel|least|last|once|night|noon|midnight|dawn|me|my|the|a|an|this|that|your|our)(?![\w-]|\.\w))"
-    r"(?=[\w.-]*[^\W\d_])_{0,3}[^\W_](?:[\w.-]{0,28}\w)?"
-    r"|(?:\b[A-Z]\w{1,31} )?\b[A-Za-z][\w.]{1,31}#\d{4}\b"
-)
-_OFFICIAL = re.compile(
-    rf"@(?:{'|'.join(names.words()['sites'].split())}|{names.words()['official']})(?:_?(?:uk|us|in|de|fr|es|it"
-    rf"|hd|tv|help|helps|support|official|films?|movies?|games?))?",
-    re.I,
-)
 
 
 def find(
-    text: str, titles: Titles | None = None, leave: Container[str] = (), known: Collection[str] = ()
+    text: str,
+    titles: Titles | None = None,
+    leave: Container[str] = (),
+    known: Collection[str] = (),
+    stated: bool = True,
 ) -> list[Found]:
     """Every piece of personal data in a text, in order, without overlaps; a title of the catalog is none.
 
     `leave` names kinds with another meaning in a source: ReDial writes @ before a film. `known` are names that were
-    found elsewhere in the same conversation.
+    found elsewhere in the same conversation. Handles that only the words before them show are found if `stated`.
     """
     plain = Folded(text)
     accepted: list[Found] = []  # sorted, for a pasted log may have thousands
-    for start, end, kind in _candidates(plain.text, known):
+    for start, end, kind in _candidates(plain.text, known, stated):
         place = bisect_left(accepted, (end,))
         if kind not in leave and (not place or accepted[place - 1][1] <= start):
             accepted.insert(place, (start, end, kind))
@@ -145,10 +135,12 @@ def redact(text: str, titles: Titles | None = None, leave: Container[str] = ()) 
     return _redact(text, titles, leave, set())
 
 
-def _redact(text: str, titles: Titles | None, leave: Container[str], known: set[str]) -> tuple[str, Counter[str]]:
-    """`redact`; adds the names that it finds to the known ones."""
+def _redact(
+    text: str, titles: Titles | None, leave: Container[str], known: set[str], stated: bool = True
+) -> tuple[str, Counter[str]]:
+    """`redact`; adds the names that it finds to the known ones. `stated`: whether the text may state a handle."""
     counts: Counter[str] = Counter()
-    while matches := find(text, titles, leave, known):
+    while matches := find(text, titles, leave, known, stated):
         parts, last_end = list[str](), 0
         for start, end, kind in matches:
             if kind == "name":
@@ -177,14 +169,16 @@ def redact_all(
 
     def mask(places: pl.Series) -> pl.Series:
         changed = []
-        for text, talk in zip(texts.gather(places), places if talks is None else talks.gather(places), strict=True):
-            clean, kinds = _redact(text, titles, leave, known[talk])
+        of_talks = places if talks is None else talks.gather(places)
+        for text, talk, states in zip(texts.gather(places), of_talks, stated.gather(places), strict=True):
+            clean, kinds = _redact(text, titles, leave, known[talk], states)
             counts.update(kinds)
             changed.append(clean)
         return texts.clone().scatter(places, changed) if changed else texts
 
     plain = fold_all(texts)
-    suspects = _matches_any(plain, _SHAPED) | in_passing.somewhere(plain)
+    stated = _matches_any(plain, handles.MAYBE)
+    suspects = stated | _matches_any(plain, _SHAPED) | in_passing.somewhere(plain)
     for patterns, find_names in (((*names.MAYBE, *spoken.MAYBE), _named), (spoken.LOOSE, spoken.loose)):
         places = (~suspects & _matches_any(plain, patterns)).arg_true()
         has_names = [any(True for _ in find_names(text)) for text in plain.gather(places)]
@@ -198,7 +192,7 @@ def redact_all(
 
 def suspect(texts: pl.Series) -> pl.Series:
     """Which of many texts may contain a structured kind: `find` finds none in the others."""
-    return _matches_any(fold_all(texts), _SHAPED)
+    return _matches_any(fold_all(texts), (*_SHAPED, *handles.MAYBE))
 
 
 def _matches_any(plain: pl.Series, patterns: Iterable[str]) -> pl.Series:
@@ -209,15 +203,15 @@ def _matches_any(plain: pl.Series, patterns: Iterable[str]) -> pl.Series:
 def rules() -> str:
     """The name of this version of the search: texts that went through another one are mined again."""
     samples = versions.samples("privacy")
-    titled, handles, talks = samples.pop("titled"), samples.pop("left"), samples.pop("conversations")
+    titled, left, talks = samples.pop("titled"), samples.pop("left"), samples.pop("conversations")
     clean, counts = redact_all(pl.Series([text for texts in samples.values() for text in texts]))
     with_titles = [redact(text, _places(titles))[0] for text, *titles in titled]
     talk_numbers = pl.Series([n for n, talk in enumerate(talks) for _ in talk])
     by_talk = redact_all(pl.Series([text for talk in talks for text in talk]), talk_numbers)[0].to_list()
-    answers = [clean.to_list(), counts, with_titles, by_talk, [redact(text, leave={"handle"})[0] for text in handles]]
+    answers = [clean.to_list(), counts, with_titles, by_talk, [redact(text, leave={"handle"})[0] for text in left]]
     lists = [*map(sorted, names.known()), *(sorted(map(str, part.items())) for part in in_passing.model())]
     digests = [hashlib.blake2b(" ".join(words).encode()).hexdigest() for words in lists]  # the lists are too long
-    parts = map(vars, (addresses, folding, in_passing, names, numbers, spoken))
+    parts = map(vars, (addresses, folding, handles, in_passing, names, numbers, spoken))
     return versions.named(answers, globals(), *parts, {"given": digests})
 
 
@@ -226,11 +220,11 @@ def _places(titles: Iterable[str]) -> Titles:
     return lambda text: [(start, start + len(title)) for title in titles if (start := text.find(title)) >= 0]
 
 
-def _candidates(text: str, known: Collection[str]) -> Iterator[Found]:
+def _candidates(text: str, known: Collection[str], stated: bool) -> Iterator[Found]:
     """Candidates, the more certain kinds first; a house number and a postcode are no phone. No pattern runs over a text
     that lacks a character which all its matches have."""
     is_letter = False
-    for match in _structured(text):
+    for match in _structured(text, stated):
         is_letter |= match[2] in _LETTER_KINDS
         yield match
     first_words = set(known)
@@ -250,15 +244,14 @@ def _named(text: str) -> Iterator[tuple[int, int]]:
     yield from spoken.find(calm)
 
 
-def _structured(text: str) -> Iterator[Found]:
+def _structured(text: str, stated: bool) -> Iterator[Found]:
     digits = len(_DIGIT.findall(text))
     yield from _links(text)
     if _MAIL.search(text):
         yield from ((*match.span(), "email") for match in _EMAIL.finditer(text))
     if digits > 3 or text.count(":") > 1:
         yield from numbers.find(text)
-    if "@" in text or "#" in text or "u/" in text or "U/" in text:
-        yield from ((*match.span(), "handle") for match in _HANDLE.finditer(text) if not _OFFICIAL.fullmatch(match[0]))
+    yield from ((*span, "handle") for span in handles.find(text, stated))
     if digits:
         yield from ((*span, "address") for span in addresses.find(text))
     if digits > 5:
@@ -276,7 +269,8 @@ def _links(text: str) -> Iterator[Found]:
 
 # Every text with one of these kinds matches them: cheap for the Rust engine, which searches every text.
 _SHAPED = (
-    r"@[\d.-]*[\pL_]|#\d{4}|(?i:://|www\.|\.(?:com|net|org|tv|me|io|app|social)/|[(\[{<]at[)\]}>]| dot )|[uU]/[\w-]{3}"
+    r"@[\d.-]*[\pL_]|#\d{4}|SW-\d{4}-|7656119\d"
+    r"|(?i:://|www\.|\.(?:com|net|org|tv|me|io|app|social)/|[(\[{<]at[)\]}>]| dot )|[uU]/[\w-]{3}"
     rf"|[(\[{{](?:[dD][oO][tT]|\.)[)\]}}]| AT [a-z\d]|(?i:[ @]{_MAIL_HOST}\.)"
     r"|\d(?:[\s.()-]{0,3}\d){5}|\d\.\d{1,3}\.\d|:[0-9A-Fa-f]{0,4}:[0-9A-Fa-f]",
     r"\d[A-Za-z]?,? [A-Z\d].*(?:Str|St|R(?:oad|d|ow)|Ave|L(?:ane|n)|Dr|Bo?u?le?v|C(?:our|lo|r|ir|t)|W(?:ay|alk)"

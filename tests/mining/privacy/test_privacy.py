@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from exports import checks
 from saferec_builder import catalog
 from saferec_builder.mining import privacy
-from saferec_builder.mining.privacy import folding, names, spoken
+from saferec_builder.mining.privacy import folding, handles, names, spoken
 from saferec_builder.sources import movielens
 from tests.worlds.privacy_lines import DISGUISED, EVERY, LINES, NAMED, labelled, measured, strangers
 
@@ -104,7 +104,7 @@ def test_many_texts_at_once_give_what_each_gives_alone():
 
 def test_polars_keeps_the_patterns_of_the_search_compiled():
     """It keeps 32, and folding.py and in_passing.py have four: with more, each block of a dump compiles all again."""
-    assert len((*privacy._SHAPED, *names.MAYBE, *spoken.MAYBE, *spoken.LOOSE)) <= 28
+    assert len((*privacy._SHAPED, *handles.MAYBE, *names.MAYBE, *spoken.MAYBE, *spoken.LOOSE)) <= 28
 
 
 def test_placeholders_say_what_was_there_and_stay_what_they_are():
