@@ -178,11 +178,11 @@ def redact_all(
 
     plain = fold_all(texts)
     stated = _matches_any(plain, handles.MAYBE)
-    suspects = stated | _matches_any(plain, _SHAPED) | in_passing.somewhere(plain)
-    for patterns, find_names in (((*names.MAYBE, *spoken.MAYBE), _named), (spoken.LOOSE, spoken.loose)):
-        places = (~suspects & _matches_any(plain, patterns)).arg_true()
-        has_names = [any(True for _ in find_names(text)) for text in plain.gather(places)]
-        suspects = suspects.scatter(places, has_names)
+    suspects = _matches_any(plain, _SHAPED) | in_passing.somewhere(plain)
+    named, loose = _matches_any(plain, (*names.MAYBE, *spoken.MAYBE)), _matches_any(plain, spoken.LOOSE)
+    for maybe, search in ((stated, handles.find), (named, _named), (loose, spoken.loose)):
+        places = (~suspects & maybe).arg_true()
+        suspects = suspects.scatter(places, [any(True for _ in search(text)) for text in plain.gather(places)])
     texts = mask(suspects.arg_true())
     with_names = [talk for talk, known_names in known.items() if known_names]
     if talks is not None and with_names:
