@@ -28,7 +28,7 @@ from saferec_builder.scoring.list_entry_parser import (
     finder,
     year_in,
 )
-from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed, recommended
+from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed, rejected
 from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
@@ -86,19 +86,22 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     lines = [line for line in tidy.split("\n") if line.strip()]
     look = Look(find, domain)
     try:
-        entries = _plain(lines, look) or _json(tidy, look) or _table(lines, look)
+        entries = _plain(lines, look) or _json(tidy, look)
     except KeyTwice:  # its lines would be read as another list, unless a list stands beside it
         if not has_titles(listed(lines, look)):
             return Answer((), "key twice")
         entries = []
     if not entries:
-        remaining = recommended(tidy.split("\n"), look)
-        entries = _of_lines(remaining, look) if len(remaining) < len(lines) else []
+        every = tidy.split("\n")
+        without = rejected(every, look)
+        entries = _of_lines([s for n, s in enumerate(every) if s.strip() and n not in without], look) if without else []
         entries = entries if has_titles(entries) else _of_lines(lines, look)
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
 
 
 def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
+    if in_table := _table(lines, look):
+        return in_table
     positions = listed(lines, look)
     # bullets may be reasons under plain titles: the reading that names items counts
     in_prose = [] if has_titles(positions) else unlisted(lines, look)

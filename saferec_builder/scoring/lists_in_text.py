@@ -10,6 +10,7 @@ from saferec_builder.scoring.list_entry_parser import (
     GROUP,
     OPEN,
     POSITION,
+    YEAR,
     YEAR_AFTER,
     Entry,
     Look,
@@ -30,19 +31,26 @@ _MARKER = re.compile(
 _INLINE_NUMBER = re.compile(r"(?:^|(?<=[\s)\],;.]))(\(?)(\d{1,3})([.)])\s+(?=\S)")
 _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
-_OBJECT = r"(?:\s+(?:these|those|them|the following|for now|for you|list|films|movies|titles|games))*"
-# headings of lists that are not recommended: "Avoid:", "Films to skip (gore):", "I would not recommend these:", "You
-# liked:"; but "Films that avoid gore:" is recommended, and "Skip if ..." a note on one film
+_OBJECT = r"(?:\s+(?:these|those|them|the following|from this one|for now|for you|list|films|movies|titles|games))*"
+# headings of lists that are not recommended: "Avoid:", "B. Films to skip (gore):", "I would not recommend these:",
+# "Popular, but not for you:", "You liked:"; but "Films that avoid gore:" is recommended, and "Skip if ..." a note
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
 _ADVERBS = r"(?:(?:to|you should|you may want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
+_FIT = r"(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))"
 _WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
-    rf"(?:{_SUBJECT}{_ADVERBS}(?:avoid|skip|stay away from|steer clear of|leave out){_OBJECT}"
-    rf"|{_SUBJECT}(?:i\s+)?(?:(?:would|do|can) ?not|\w+n['’]t|not) (?:recommend|recommended|suggest|watch){_OBJECT}"
-    rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+)?(?:left out|excluded)){_WHY}"
+    rf"(?:[a-z][.)]\s+)?(?:{_SUBJECT}{_ADVERBS}"
+    rf"(?:avoid|skip|exclude|stay away(?: from)?|steer clear(?: of)?|leave out|instead of){_OBJECT}"
+    rf"|{_SUBJECT}{_ADVERBS}(?:i\s+)?(?:(?:(?:would|do|can) ?)?not|\w+n['’]t) "
+    rf"(?:recommend|recommended|suggest|watch|pick){_OBJECT}"
+    rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+)?(?:left out|excluded)"
+    rf"|(?:[^.!?:]*\bbut\s+)?(?:(?:not |un){_FIT}(?: for (?:you|now))?|not for (?:you|now))){_WHY}"
     rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?P<user>liked|enjoyed|seen|watched)",
     re.I,
 )
+_CROSS = "❌🚫⛔✖✘🙅"
+_CROSSED = re.compile(rf"\s*[{_CROSS}]|.*?{YEAR}[)\]][\s*_:–—-]*[{_CROSS}]")  # "❌ a title", "A title (1999): ❌ gore"
+_CROSSED_HEADING = re.compile(rf"\s*(?:#+|[{_CROSS}\s]*(?=\*\*[^*]+\*\*:?\W*$|.*:\W*$))")
 
 
 _NEAR = 50  # lines that are read to tell a heading from a note
@@ -58,7 +66,7 @@ class _Position(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's number, "" with none."""
+    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's number, "|" in a table, else ""."""
 
     indent: int
     sign: str
@@ -78,26 +86,26 @@ def left_out(heading: str) -> re.Match[str] | None:
     line = heading[:POSITION]
     if GROUP.search(line) or YEAR_AFTER.match(line):
         return None
-    return _NOT_RECOMMENDED.fullmatch(re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
+    crossed = any(sign in line for sign in _CROSS) and _CROSSED_HEADING.match(line)
+    return _NOT_RECOMMENDED.fullmatch("avoid" if crossed else re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
 
 
-def recommended(lines: Sequence[str], look: Look) -> list[str]:
-    """The lines without lists whose headings say that they are not recommended, and without lines like "Avoid: Saw".
-
-    Blank lines are read, and not returned: they tell a heading from a note on the entry right above it.
-    """
-    marks, remaining, end = [_mark(line) for line in lines], list[str](), 0
+def rejected(lines: Sequence[str], look: Look) -> set[int]:
+    """The numbers of the lines of lists whose headings say that they are not recommended, of lines like "Avoid: Saw",
+    and of those with a cross. Blank lines tell a heading from a note on the entry right above it."""
+    marks, dropped, end = [_mark(line) for line in lines], set[int](), 0
     for n, line in enumerate(lines):
         if n < end or not line.strip():
             continue
         if end := _rejected_until(lines, marks, n, look):
+            dropped.update(range(n, end))
             continue
         label, _, rest = line.partition(":")
         of = left_out(label) if rest and not re.search(r"[.!?;]\s+\w", rest) else None
         is_film = of and re.match(r"[\W_]*(?!none\b)[a-z]", rest) and look(of.string)  # "Skip: a short"
-        if not of or of["user"] or is_film:
-            remaining.append(line)
-    return remaining
+        if _CROSSED.match(_text(line)) or (of and not of["user"] and not is_film):
+            dropped.add(n)
+    return dropped
 
 
 def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: Look) -> int:
@@ -113,6 +121,8 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
         return 0
     first = (indent, "-" if sign == "1" else "none") if is_position else marks[after][:2]
     end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
+    if not first[1] and (n == 0 or not lines[n - 1].strip()):  # lines without marks end at a blank one
+        end = next((m for m in range(after, len(lines)) if not lines[m].strip() or marks[m].sign), len(lines))
     while first[1] and end < len(lines):
         if lines[end].strip() and marks[end][:2] != first and marks[end].indent <= first[0]:
             break
@@ -135,7 +145,7 @@ def _is_note(lines: Sequence[str], marks: Sequence[_Mark], n: int, after: int) -
         return (indent, sign) in above
     if _ends_in_colon(lines[n]) or "#" in _style(lines[n]):
         return False
-    if sign != "-" and number != 1:
+    if number > 1:
         return True
     if above[-1:] != [(indent, sign)]:
         return False
@@ -157,6 +167,8 @@ def _ends_in_colon(line: str) -> bool:
 
 def _mark(line: str) -> _Mark:
     number, indent = _MARKER.match(line), len(line) - len(line.lstrip())
+    if line[indent:].startswith("|"):
+        return _Mark(indent, "|", 0)
     if BULLET.match(line) or not number or not (number[2] or number[3]):
         return _Mark(indent, "-" if BULLET.match(line) else "", 0)
     return _Mark(indent, "#1" if "#" in number[0] else "1", int(number[2] or number[3]))

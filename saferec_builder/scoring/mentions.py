@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,7 +21,8 @@ from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring import json_in_text, linear_text, mention_finder
 from saferec_builder.scoring.linear_text import LinearText
-from saferec_builder.scoring.list_entry_parser import YEAR, Entry
+from saferec_builder.scoring.list_entry_parser import YEAR, Entry, Look
+from saferec_builder.scoring.lists_in_text import rejected
 from saferec_builder.scoring.mention_finder import Finder, Mention, in_text
 from saferec_builder.scoring.title_evidence import rarity
 
@@ -91,9 +93,12 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
     """The items that the text of an answer names outside `entries`, its list. tidy: from answer_parser.tidied."""
     text = _without(_json_lines(tidy), entries)
     titles_read = ((mention, _title_reading(text, mention)) for mention in in_text(finder, text) if mention.item)
-    mentions = [(mention, reading) for mention, reading in titles_read if reading]
-    if not mentions:
+    if not (mentions := [(mention, reading) for mention, reading in titles_read if reading]):
         return Beside()
+    lines = text.split("\n")
+    look = Look(lambda title, year, domain: titles.item_of(titles.find(finder.index, title, year, domain)), None)
+    without, starts = rejected(lines, look), [0, *accumulate(len(line) + 1 for line in lines)]
+    mentions = [(m, how) for m, how in mentions if bisect_right(starts, m.start) - 1 not in without]
     ends = [0, *(end.end() for end in _ENDS.finditer(text)), len(text)]
     contexts = [_context(text, mention, ends) for mention, _ in mentions]
     distinct = list(dict.fromkeys(contexts))
