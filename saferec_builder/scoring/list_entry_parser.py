@@ -24,6 +24,7 @@ GROUP = re.compile(
 YEAR_AFTER = re.compile(rf"^(.*\S)\s*(?:,|\s[-–—])\s*({YEAR})\W*$")  # a title, 1999
 _YEAR_BARE = re.compile(rf"^(.*\S)\s+({YEAR})$")  # a title 1999: only if the catalogue has that title and year
 YEAR_BEFORE = re.compile(rf"^\W*({YEAR})\W*[-–—:|)\]]\s*(\S.*)$")  # 1999 - a title
+DASH = re.compile(r"\s+[-–—]\s+")
 _REASON = re.compile(r"\s+[-–—]+\s+|[–—]|:\s+|,\s+|;\s+|\.\s+|\s+\(|\s+\|\s+|\s+because\s+")
 _LABEL = re.compile(r"^(?:title|movie|film|game|name|recommendation|pick)\s*:\s*", re.I)
 _LEAD = re.compile(
@@ -147,7 +148,8 @@ def choose(text: str, year: int | None, look: Look, more: Sequence[str] = (), fo
     """
     full, span, plain = clean(text), _span(text), bare(text)
     short = [clean(cut) for cut in _cuts(text)]
-    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short)) if n):
+    labelled = [clean(text.rpartition(": ")[2])] if year else []  # "Best of all: a title (1999)"
+    for name in dict.fromkeys(n for n in (full, span, plain, *more, *short, *map(bare, short), *labelled) if n):
         if item := look(name, year):
             return Entry(name, year, before(item, f"{full} {following}".partition(name)[2]))
     return Entry(span or (plain if year or not short else short[-1]) or full, year)
@@ -181,7 +183,10 @@ def yearless(text: str, look: Look) -> Entry:
     if year_last := YEAR_AFTER.match(text):
         return choose(year_last[1], int(year_last[2]), look)
     if year_first := YEAR_BEFORE.match(text):
-        return choose(year_first[2], int(year_first[1]), look)
+        entry = choose(year_first[2], int(year_first[1]), look)
+        # "2001: A Space Odyssey - Sci-Fi" is not of 2001
+        if entry.item or not any(look(clean(text[: dash.start()])) for dash in DASH.finditer(text)):
+            return entry
     if (entry := named(clean(text), look)).item:
         return entry
     if text.lstrip().startswith(OPEN) and CLOSE in text:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from saferec_builder.scoring.list_entry_parser import (
     CLOSE,
+    DASH,
     GROUP,
     OPEN,
     POSITION,
@@ -36,7 +37,9 @@ _OBJECT = r"(?:\s+(?:these|those|them|the following|from this one|for now|for yo
 # "Popular, but not for you:", "You liked:"; but "Films that avoid gore:" is recommended, and "Skip if ..." a note
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
 _ADVERBS = r"(?:(?:to|you should|you may want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
-_FIT = r"(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))"
+_UNFIT = (
+    r"(?:(?:not |un)(?:safe|suitable|right|recommended|a (?:good |great )?(?:fit|match|choice))|(?:poor|bad) fits?)"
+)
 _WHY = r"(?P<why>\s*\((?!if\b)[^()]*\)?|\s+[-–—]\s+(?!if\b).*|(?P<cause>,?\s+(?:because|since|for|due to)\b.*))?"
 _NOT_RECOMMENDED = re.compile(
     rf"(?:[a-z][.)]\s+)?(?:{_SUBJECT}{_ADVERBS}"
@@ -44,7 +47,7 @@ _NOT_RECOMMENDED = re.compile(
     rf"|{_SUBJECT}{_ADVERBS}(?:i\s+)?(?:(?:(?:would|do|can) ?)?not|\w+n['’]t) "
     rf"(?:recommend|recommended|suggest|watch|pick){_OBJECT}"
     rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+)?(?:left out|excluded)"
-    rf"|(?:[^.!?:]*\bbut\s+)?(?:(?:not |un){_FIT}(?: for (?:you|now))?|not for (?:you|now))){_WHY}"
+    rf"|(?:[^.!?:]*\bbut\s+)?(?:{_UNFIT}(?: for (?:you|now))?|not for (?:you|now))){_WHY}"
     rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?P<user>liked|enjoyed|seen|watched)",
     re.I,
 )
@@ -66,7 +69,7 @@ class _Position(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's number, "|" in a table, else ""."""
+    """How a line begins: "-" with a bullet, "1" with a number, "#1" with a heading's, "|" in a table, else ""."""
 
     indent: int
     sign: str
@@ -288,21 +291,28 @@ def _bulleted(lines: Sequence[str]) -> list[_Position]:
 
 def _top_level(positions: Sequence[_Position], look: Look) -> list[Entry]:
     """Entries of the positions that are indented no deeper than the first, without headings ("- For you:")."""
-    texts, last = [], 0
+    texts, last, headed = list[str](), 0, False
     by_line = {position.line: position for position in positions}
     for line, indent, number, text in positions:
         # a nested list starts at one again; in a text that lost its first indent, the numbers go on
         deeper = indent > positions[0].indent + 1 and not (number and number == last + 1)
         if not deeper and clean(marked(text)):
             last, after = number, by_line.get(line + 1)
-            # a title may end in a colon, too: then reasons follow, or the next title with a colon
+            # a title may end in a colon, too: above reasons, above another colon, in a list that no heading begins
             nested = after and (after.indent > indent or BULLET.match(after.text))
             heads = after and (not nested or _is_title(after.text, look)) and not _ends_in_colon(after.text)
-            before = by_line.get(line - 1)
-            in_run = before and before.indent == indent and _ends_in_colon(before.text)
-            is_heading = heads and _ends_in_colon(text) and not in_run
-            texts += [] if is_heading and not has_titles(_entries_of(text, look)) else [text.strip()]
-    return [entry for text in texts for entry in _entries_of(text, look)]
+            may_head = heads and _ends_in_colon(text) and (headed or not texts)
+            is_heading = bool(may_head and not has_titles(_entries_of(text, look)))
+            headed |= is_heading
+            texts += [] if is_heading else [text.strip()]
+    return [entry for text in _undashed(texts, look) for entry in _entries_of(text, look)]
+
+
+def _undashed(texts: list[str], look: Look) -> list[str]:
+    """ "Title - Genre" in every line of a list without the genres; "Saw - Reborn" alone may be another work."""
+    parts = [DASH.split(text) for text in texts]
+    items = {look(clean(marked(head))) for head, *_ in parts} - {None}
+    return [head for head, *_ in parts] if {*map(len, parts)} == {2} and 2 * len(items) > len(texts) > 1 else texts
 
 
 def _entries_of(text: str, look: Look) -> list[Entry]:

@@ -221,6 +221,8 @@ def test_a_heading_marked_like_its_list_takes_no_rank(heading, mark):
 def test_an_invented_title_with_a_colon_keeps_its_rank():
     for text in ("- Zed and Zoe:\n  - slow\n- Heat:\n  - slick", "1. Zed and Zoe:\n2. Heat:", "- Zed:\n- Zoe:\n- Heat"):
         assert ids(text) == [None] * (text.count("\n- Zoe") + 1) + ["heat"]
+    assert ids("- Titanic\n- Zed:\n- Heat") == ["titanic", None, "heat"]  # a list that no heading begins
+    assert ids("- Sad:\n- Titanic\n- Slick:\n- Heat") == ["titanic", "heat"]
 
 
 @pytest.mark.parametrize(
