@@ -24,8 +24,10 @@ from saferec_builder.scoring.list_entry_parser import (
     Entry,
     Find,
     Look,
+    clean,
     entry_of,
     finder,
+    marked,
     year_in,
 )
 from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed, rejected
@@ -45,6 +47,8 @@ _ASIDE = re.compile(
     r"|liked"
 )
 _TITLE_HEADS = "title|movie|film|game|name|recommendation"
+_TITLE_LABEL = re.compile(r"[\W\d]*(?:title|movie|film|game|name)[*_\"]*:[*_]*", re.I)
+_YEAR_LABEL = re.compile(rf"\W*(?:release )?(?:year|released?)(?: date)?\W*:\W*({YEAR})\b", re.I)
 _REASONS = re.compile(r"\b(?:why|reason)", re.I)
 _RECOMMENDED = re.compile(r"recommend|suggest|\brecs\b|\bpicks?\b")  # a key of the list, even if about the user, too
 _TITLES = re.compile(r"title|movie|film|game|item|list|result|answer")
@@ -56,10 +60,27 @@ _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|w
 
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
 _REPLACEMENTS = str.maketrans(
-    {"（": "(", "）": ")", "［": "[", "］": "]", "\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
+    {
+        "（": "(",
+        "）": ")",
+        "［": "[",
+        "］": "]",
+        "【": "(",
+        "】": ")",
+        "\u00a0": " ",
+        "\r": "\n",
+        "\u2028": "\n",
+        "\u2029": "\n",
+    }
     | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff", "\ufe0f"), "")
     | {"\u20e3": ".", "🔟": "10."}  # 1️⃣
 )
+
+
+_THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
+# some templates open <think> in the prompt
+_UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>.*?(?:</\1>|\Z)|~~[^~\n]+~~", re.S)
+_TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
 @dataclass(frozen=True)
@@ -100,8 +121,8 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
 
 
 def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
-    if in_table := _table(lines, look):
-        return in_table
+    if rows := _table(lines, look) or _labelled(lines, look):
+        return rows
     positions = listed(lines, look)
     # bullets may be reasons under plain titles: the reading that names items counts
     in_prose = [] if has_titles(positions) else unlisted(lines, look)
@@ -109,11 +130,11 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 def tidied(text: str) -> str:
-    """The part of a completion that is read: without its thoughts, with plain marks, at most LONG characters."""
+    """The part of a completion that is read: without thoughts, tags and what is struck out, with plain marks, at most
+    LONG characters."""
     tidy = text if _PLAIN.fullmatch(text) else text.translate(_REPLACEMENTS)
-    if "think>" in tidy:
-        tidy = re.sub(r"<think>.*?(?:</think>|\Z)", "", tidy, flags=re.S)
-        tidy = tidy.rpartition("</think>")[2]  # some templates open <think> in the prompt
+    if ">" in tidy or "~~" in tidy:
+        tidy = _TAG.sub(" ", _UNREAD.sub("", tidy))
     return tidy[:LONG]
 
 
@@ -246,6 +267,18 @@ def _cell_entry(row: list[str], title: int | None, year: int | None, look: Look)
     years = [row[year]] if year is not None and year < len(row) else row[title + 1 :]
     cell_year = next((cell for cell in years if re.fullmatch(YEAR, cell)), None)
     return entry_of(f"{row[title]} ({cell_year})" if cell_year and not GROUP.search(row[title]) else row[title], look)
+
+
+def _labelled(lines: Sequence[str], look: Look) -> list[Entry]:
+    """Entries of two or more lines such as "Title: Alien", with the year of a line "Year: 1979" below each."""
+    values: list[str] = []
+    for line in lines:
+        if (label := _TITLE_LABEL.match(line)) and (value := clean(marked(line[label.end() :]))):
+            values.append(value)
+        elif values and (year := _YEAR_LABEL.match(line)) and not GROUP.search(values[-1]):
+            values[-1] += f" ({year[1]})"
+    entries = [entry_of(value, look) for value in values] if len(values) > 1 else []
+    return entries if has_titles(entries) else []
 
 
 def _cells(line: str) -> list[str]:

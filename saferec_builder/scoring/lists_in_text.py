@@ -311,8 +311,10 @@ def _top_level(positions: Sequence[_Position], look: Look) -> list[Entry]:
 def _undashed(texts: list[str], look: Look) -> list[str]:
     """ "Title - Genre" in every line of a list without the genres; "Saw - Reborn" alone may be another work."""
     parts = [DASH.split(text) for text in texts]
-    items = {look(clean(marked(head))) for head, *_ in parts} - {None}
-    return [head for head, *_ in parts] if {*map(len, parts)} == {2} and 2 * len(items) > len(texts) > 1 else texts
+    if len(texts) < 2 or any(len(part) != 2 or GROUP.search(part[0]) for part in parts):
+        return texts
+    items = {look(clean(marked(head))) for head, _ in parts} - {None}
+    return [head for head, _ in parts] if 2 * len(items) > len(texts) else texts
 
 
 def _entries_of(text: str, look: Look) -> list[Entry]:
