@@ -53,6 +53,10 @@ _OFFERING_KEY = re.compile(
     rf"{TITLE}(?=[\"'”’*_»]*(?:\s\({YEAR}\))?[.!]?\s*(?:$|,\s[\"'“‘*_«]*(?-i:[A-Z0-9])))",
     re.IGNORECASE | re.VERBOSE,
 )
+# "X is out, Y is fine": the models read whole sentences, and cannot tell such works apart
+_IS = rf"""[\"'”’*_»]*(?:\s\({YEAR}\))?[\"'”’*_»]*\s(?:is|was)\b[^,;:]*"""
+_NEXT = r"""[,;]\s+(?:(?:and|but|while)\s+)?["'“‘*_«]*"""
+_APART = re.compile(rf"{TITLE}{_IS}{_NEXT}[A-Z0-9][^,;:]*\s(?:is|was)\b|\b(?:is|was)\b[^,;:]*{_NEXT}{TITLE}{_IS}")
 _GOES_ON = re.compile(r"(?:It|That|This|They|Its|Both|But|Too|So|Hence|Sadly|Unfortunately)\b")
 _SUBTITLE = re.compile(r":\s+[A-Z0-9][^\s.!?]*(?:\s+[^\s.!?]+){0,3}\s*(?:[.!?\n]|$)")
 # the rest of a name that the catalogue has in part
@@ -112,6 +116,8 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
 
 def _offers(context: str, reading: Reading) -> bool:
     """A line of a list needs less to offer its title than prose, where one unknown word ("goriest") may decide."""
+    if _APART.search(context):
+        return False
     if _LISTED.search(context.partition(TITLE)[0]) or _OFFERING_KEY.match(context):
         return reading.offer >= LISTED
     return reading.familiar and reading.offer >= SURE
