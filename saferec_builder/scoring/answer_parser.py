@@ -31,6 +31,7 @@ from saferec_builder.scoring.list_entry_parser import (
     year_in,
 )
 from saferec_builder.scoring.lists_in_text import has_titles, left_out, listed, rejected
+from saferec_builder.scoring.mentions import kept
 from saferec_builder.scoring.titles_in_prose import unlisted
 
 __all__ = ["Answer", "Entry", "Find", "finder", "from_items", "parse", "tidied"]
@@ -125,7 +126,7 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
         return rows
     positions = listed(lines, look)
     # bullets may be reasons under plain titles: the reading that names items counts
-    in_prose = [] if has_titles(positions) else unlisted(lines, look)
+    in_prose = [] if has_titles(positions) else kept(lines, unlisted(lines, look)[:MOST])
     return in_prose if has_titles(in_prose) or not positions else positions
 
 

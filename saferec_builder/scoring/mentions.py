@@ -103,15 +103,37 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
     look = Look(lambda title, year, domain: titles.item_of(titles.find(finder.index, title, year, domain)), None)
     without, starts = rejected(lines, look), [0, *accumulate(len(line) + 1 for line in lines)]
     mentions = [(m, how) for m, how in mentions if bisect_right(starts, m.start) - 1 not in without]
+    scored = [(*mention, *read) for mention, read in zip(mentions, _read(text, [m for m, _ in mentions]), strict=True)]
+    return Beside(
+        frozenset(m.item for m, how, line, read in scored if m.item and how == "surely" and _offers(line, read)),
+        frozenset(m.item for m, _, _, read in scored if m.item and read.left_out < LEFT_OUT),
+    )
+
+
+def kept(lines: Sequence[str], entries: Sequence[Entry]) -> list[Entry]:
+    """The entries of running text without those that its sentences leave out; all of them if no other is there.
+
+    A title at the start of a line may have its reasons behind it, so it is kept.
+    """
+    text, spans = "\n".join(lines), list[Mention]()
+    for entry in entries:
+        start = text.find(entry.title, spans[-1].end if spans else 0)
+        spans.append(Mention(start, start + len(entry.title), entry.item, ()))
+    inside = [
+        n for n, span in enumerate(spans) if re.search(r"\w[^\n]*$", text[max(span.start - NEAR, 0) : span.start])
+    ]
+    readings = zip(inside, _read(text, [spans[n] for n in inside]), strict=True) if inside else ()
+    left_out = {n for n, (_, reading) in readings if reading.familiar and reading.left_out >= LEFT_OUT}
+    return [entry for n, entry in enumerate(entries) if n not in left_out] or list(entries)
+
+
+def _read(text: str, mentions: Sequence[Mention]) -> list[tuple[str, Reading]]:
+    """The context of each mention, and how the models read it."""
     ends = [0, *(end.end() for end in _ENDS.finditer(text)), len(text)]
-    contexts = [_context(text, mention, ends) for mention, _ in mentions]
+    contexts = [_context(text, mention, ends) for mention in mentions]
     distinct = list(dict.fromkeys(contexts))
     readings = dict(zip(distinct, models().read(distinct), strict=True))
-    scored = [(mention, context, readings[context]) for mention, context in zip(mentions, contexts, strict=True)]
-    return Beside(
-        frozenset(m.item for (m, how), line, read in scored if m.item and how == "surely" and _offers(line, read)),
-        frozenset(m.item for (m, _), _, read in scored if m.item and read.left_out < LEFT_OUT),
-    )
+    return [(context, readings[context]) for context in contexts]
 
 
 def _offers(context: str, reading: Reading) -> bool:

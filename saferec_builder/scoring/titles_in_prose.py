@@ -90,7 +90,7 @@ def _may_begin(words: Sequence[tuple[int, str]], n: int) -> bool:
     last = words[n - 1][1].rstrip(CLOSE)
     if last[-1:] in ",;:.!?…|/&–—-" or last.endswith(OPEN):
         return True
-    return last in _LEADING or (n == 1 and last.lower() in _FIRST)
+    return last.lower() in _LEADING or (n == 1 and last.lower() in _FIRST)
 
 
 def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
