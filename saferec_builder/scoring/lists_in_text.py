@@ -34,7 +34,7 @@ _BARE_NUMBER = re.compile(r"(\s*)(?:\*\*)?#?(\d{1,3})(?:\*\*)?\s+(?=\S)")
 _INLINE_BULLET = re.compile(r"(?<=\s)(?=[•●▪◦‣]\s)")
 _OBJECT = r"(?:\s+(?:these|those|them|the following|from this one|for now|for you|list|films|movies|titles|games))*"
 # headings of lists that are not recommended: "Avoid:", "B. Films to skip (gore):", "I would not recommend these:",
-# "Popular, but not for you:", "You liked:"; but "Films that avoid gore:" is recommended, and "Skip if ..." a note
+# "Popular, but not for you:", "Reasoning", "You liked:"; but "Films that avoid gore:" is, and "Skip if ..." is a note
 _SUBJECT = r"(?:(?:the |some |a few )?(?:films|movies|titles|games|ones|what|which)(?: that| which)?\s+)?"
 _ADVERBS = r"(?:(?:to|you should|you may want to|better|also|and|please|definitely|i(?:['’]d| would))\s+)*"
 _UNFIT = (
@@ -47,6 +47,7 @@ _NOT_RECOMMENDED = re.compile(
     rf"|{_SUBJECT}{_ADVERBS}(?:i\s+)?(?:(?:(?:would|do|can) ?)?not|\w+n['’]t) "
     rf"(?:recommend|recommended|suggest|watch|pick){_OBJECT}"
     rf"|{_SUBJECT}(?:i(?:['’]ve| have)?\s+)?(?:left out|excluded)"
+    rf"|(?:my |the )?(?:reasoning|thinking|thought process)"
     rf"|(?:[^.!?:]*\bbut\s+)?(?:{_UNFIT}(?: for (?:you|now))?|not for (?:you|now))){_WHY}"
     rf"|{_SUBJECT}you(?:['’]ve| have)?(?: already)? (?P<user>liked|enjoyed|seen|watched)",
     re.I,
