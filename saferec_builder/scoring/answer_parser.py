@@ -61,23 +61,10 @@ _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|w
 
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
 _REPLACEMENTS = str.maketrans(
-    {
-        "（": "(",
-        "）": ")",
-        "［": "[",
-        "］": "]",
-        "【": "(",
-        "】": ")",
-        "\u00a0": " ",
-        "\r": "\n",
-        "\u2028": "\n",
-        "\u2029": "\n",
-    }
+    {"（": "(", "）": ")", "［": "[", "］": "]", "\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
     | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff", "\ufe0f"), "")
-    | {"\u20e3": ".", "🔟": "10."}  # 1️⃣
+    | {"\u20e3": ".", "🔟": "10.", "【": "(", "】": ")"}  # 1️⃣
 )
-
-
 _THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
 # some templates open <think> in the prompt
 _UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>.*?(?:</\1>|\Z)|~~[^~\n]+~~", re.S)
@@ -115,8 +102,8 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
         entries = []
     if not entries:
         every = tidy.split("\n")
-        without = rejected(every, look)
-        entries = _of_lines([s for n, s in enumerate(every) if s.strip() and n not in without], look) if without else []
+        if without := rejected(every, look):
+            entries = _of_lines([line for n, line in enumerate(every) if line.strip() and n not in without], look)
         entries = entries if has_titles(entries) else _of_lines(lines, look)
     return Answer(tuple(entries[:MOST]), None if entries else _problem(tidy))
 

@@ -96,13 +96,14 @@ def title_finder(index: titles.Index, names: Iterable[str]) -> Finder:
 def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
     """The items that the text of an answer names outside `entries`, its list. tidy: from answer_parser.tidied."""
     text = _without(_json_lines(tidy), entries)
-    titles_read = ((mention, _title_reading(text, mention)) for mention in in_text(finder, text) if mention.item)
-    if not (mentions := [(mention, reading) for mention, reading in titles_read if reading]):
-        return Beside()
-    lines = text.split("\n")
-    look = Look(lambda title, year, domain: titles.item_of(titles.find(finder.index, title, year, domain)), None)
-    without, starts = rejected(lines, look), [0, *accumulate(len(line) + 1 for line in lines)]
-    mentions = [(m, how) for m, how in mentions if bisect_right(starts, m.start) - 1 not in without]
+    mentions = [
+        (mention, how) for mention in in_text(finder, text) if mention.item and (how := _title_reading(text, mention))
+    ]
+    if mentions:
+        look = Look(lambda title, year, domain: titles.item_of(titles.find(finder.index, title, year, domain)), None)
+        lines = text.split("\n")
+        without, starts = rejected(lines, look), [*accumulate((len(line) + 1 for line in lines), initial=0)]
+        mentions = [(m, how) for m, how in mentions if bisect_right(starts, m.start) - 1 not in without]
     scored = [(*mention, *read) for mention, read in zip(mentions, _read(text, [m for m, _ in mentions]), strict=True)]
     return Beside(
         frozenset(m.item for m, how, line, read in scored if m.item and how == "surely" and _offers(line, read)),
@@ -115,20 +116,21 @@ def kept(lines: Sequence[str], entries: Sequence[Entry]) -> list[Entry]:
 
     A title at the start of a line may have its reasons behind it, so it is kept.
     """
-    text, spans = "\n".join(lines), list[Mention]()
-    for entry in entries:
-        start = text.find(entry.title, spans[-1].end if spans else 0)
-        spans.append(Mention(start, start + len(entry.title), entry.item, ()))
-    inside = [
-        n for n, span in enumerate(spans) if re.search(r"\w[^\n]*$", text[max(span.start - NEAR, 0) : span.start])
-    ]
-    readings = zip(inside, _read(text, [spans[n] for n in inside]), strict=True) if inside else ()
+    text, end, inside = "\n".join(lines), 0, dict[int, Mention]()
+    for n, entry in enumerate(entries):
+        if (start := text.find(entry.title, end)) >= 0:
+            end = start + len(entry.title)
+            if re.search(r"\w", text[text.rfind("\n", 0, start) + 1 : start]):
+                inside[n] = Mention(start, end, entry.item, ())
+    readings = zip(inside, _read(text, [*inside.values()]), strict=True)
     left_out = {n for n, (_, reading) in readings if reading.familiar and reading.left_out >= LEFT_OUT}
     return [entry for n, entry in enumerate(entries) if n not in left_out] or list(entries)
 
 
 def _read(text: str, mentions: Sequence[Mention]) -> list[tuple[str, Reading]]:
     """The context of each mention, and how the models read it."""
+    if not mentions:
+        return []
     ends = [0, *(end.end() for end in _ENDS.finditer(text)), len(text)]
     contexts = [_context(text, mention, ends) for mention in mentions]
     distinct = list(dict.fromkeys(contexts))

@@ -65,19 +65,13 @@ def _chunk(text: str, year: int, look: Look) -> list[Entry]:
     """Text before a year: its longest ending that is a title and begins where one may begin."""
     words = [(m.start(), m[0]) for m in re.finditer(r"\S+", text)][-24:]
     endings = []
-    first_letter = text.lstrip()[:1]  # "Heat Alien (1979)"
-    may_be_two = first_letter.isalnum() and not first_letter.islower() and not look(clean(text), year)
+    # "Heat Alien (1979)"; but ", Dark City (1998)" is one
+    two = text.lstrip()[:1].isalnum() and not text.lstrip()[0].islower() and not look(clean(text), year)
     for n, (start, _) in enumerate(words):
         ending = text[start:]
         if _may_begin(words, n) or (_after_verb(words, n) and look(clean(ending), year)):
             endings.append(clean(ending))
-        elif (
-            n
-            and may_be_two
-            and (first := look(clean(text[:start])))
-            and (item := look(clean(ending), year))
-            and first != item
-        ):
+        elif two and (first := look(clean(text[:start]))) and (item := look(clean(ending), year)) not in (None, first):
             return [Entry(clean(text[:start]), None, first), Entry(clean(ending), year, item)]
     entry = choose(text, year, look, endings)
     return [entry] if clean(entry.title) else []
@@ -99,7 +93,7 @@ def _after_verb(words: Sequence[tuple[int, str]], n: int) -> bool:
     before = [word for _, word in words[:n]]
     while before and before[-1] in _SMALL:
         before.pop()
-    return n > 0 and (not before or before[-1][0].islower()) and not words[n][1][0].islower()
+    return (not before or before[-1][0].islower()) and not words[n][1][0].islower()
 
 
 def _undated(line: str, look: Look, alone: bool) -> list[Entry]:
