@@ -118,8 +118,7 @@ def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
 
 
 def tidied(text: str) -> str:
-    """The part of a completion that is read: without thoughts, tags and what is struck out, with plain marks, at most
-    LONG characters."""
+    """At most LONG characters of a completion, without thoughts, tags and what is struck out, with plain marks."""
     tidy = text if _PLAIN.fullmatch(text) else text.translate(_REPLACEMENTS)
     if ">" in tidy or "~~" in tidy:
         tidy = _TAG.sub(" ", _UNREAD.sub("", tidy))

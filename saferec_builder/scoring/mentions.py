@@ -112,10 +112,7 @@ def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
 
 
 def kept(lines: Sequence[str], entries: Sequence[Entry]) -> list[Entry]:
-    """The entries of running text without those that its sentences leave out; all of them if no other is there.
-
-    A title at the start of a line may have its reasons behind it, so it is kept.
-    """
+    """The entries of running text without those left out inside its lines; all of them if no other is there."""
     text, end, inside = "\n".join(lines), 0, dict[int, Mention]()
     for n, entry in enumerate(entries):
         if (start := text.find(entry.title, end)) >= 0:
