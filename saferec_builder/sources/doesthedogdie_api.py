@@ -32,7 +32,7 @@ class Site:
     asked: int = 0
 
     def __post_init__(self) -> None:
-        if "@" in self.base:
+        if "@" in (urllib.parse.urlsplit(self.base).netloc if addresses.host(self.base) else self.base):
             raise UsageError("--base holds a user or password: the key alone says who you are")
         if not addresses.host(self.base):
             raise UsageError(f"--base {self.base} is no address: expected such as {SITE}")

@@ -112,6 +112,14 @@ def test_a_key_goes_to_nobody_else(cli, films, monkeypatch):
     assert "my-secret-key" not in f"{fault.value}{fetch.Site('my-secret-key')}"
 
 
+def test_an_at_sign_in_the_path_of_an_address_is_no_user():
+    assert fetch.Site("k", "https://example.org/@films/api").base == "https://example.org/@films/api"
+    for base in ("https://ann:word@example.org/a", "ann:word@example.org", "https:/ann:word@example.org"):
+        with pytest.raises(UsageError, match="--base holds a user or password") as fault:
+            fetch.Site("k", base)
+        assert "word@" not in str(fault.value)
+
+
 def test_a_title_that_the_site_knows_otherwise_is_not_taken(monkeypatch):
     """One with another year, two films of one title, or one with another id: none is chosen."""
     emma = {"name": "Emma", "releaseYear": "1996"}
