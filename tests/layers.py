@@ -26,7 +26,6 @@ ELSEWHERE = {
     "saferec_builder/demo/reviewing.py": "tests/demo/test_walkthrough.py",
     "saferec_builder/erasure/people.py": "tests/erasure/test_forget.py",
     "saferec_builder/erasure/review_server.py": "tests/servers/test_review_contract.py",
-    "saferec_builder/mining/input_files.py": "tests/mining/test_ingest.py",
     "saferec_builder/mining/privacy/folding.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/names.py": "tests/mining/privacy/test_privacy.py",
     "saferec_builder/mining/privacy/numbers.py": "tests/mining/privacy/test_privacy.py",
@@ -38,6 +37,7 @@ ELSEWHERE = {
     "saferec_builder/scoring/list_entry_parser.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/scoring/titles_in_prose.py": "tests/scoring/test_answer_parser.py",
     "saferec_builder/sources/conversation_rows.py": "tests/sources/test_messages.py",
+    "saferec_builder/sources/input_files.py": "tests/mining/test_ingest.py",
     "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
     "annotation/connections.py": "tests/servers/test_review_contract.py",  # real servers

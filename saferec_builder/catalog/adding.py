@@ -30,6 +30,7 @@ from saferec_builder.sources import (
     esrb,
     headers,
     imdb_titles,
+    input_files,
     item_rows,
     items_csv,
     items_demo,
@@ -83,8 +84,9 @@ def add_catalog(
     was_empty = not workspace.count(ws, tables.CATALOG_ROWS)
     with shown(len(files) + len(_STEPS), progress) as bar:
         read = {}
-        for path in files:
-            read[path] = _read_checked(Source(source), path)
+        for path, place in input_files.places(files):
+            parts = _read_checked(Source(source), path)
+            read[path] = [(table, input_files.placed(part, place)) for table, part in parts]
             bar.update()
         if source == Source.csv:
             read = _with_distinct_ids(ws, read)

@@ -21,14 +21,13 @@ from saferec_builder.core.progress import Progress, counted
 from saferec_builder.mining import (
     clusters,
     conversations as stage,
-    input_files,
     language,
     privacy,
     reddit,
     removals as wishes,
     withheld,
 )
-from saferec_builder.sources import Read, conversation_rows as conversations, dumps, hf, threads
+from saferec_builder.sources import Read, conversation_rows as conversations, dumps, hf, input_files, threads
 from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.sources.readers import READERS
 from saferec_builder.storage import parallel, tables, whole_files, workspace

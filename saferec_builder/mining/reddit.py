@@ -21,6 +21,7 @@ from saferec_builder import catalog, sources
 from saferec_builder.mining import conversations as mine, language, privacy, removals as wishes
 from saferec_builder.mining.privacy import names as given_names
 from saferec_builder.sources import Read, Rows, conversation_rows as conversations, reddit, threads
+from saferec_builder.sources.input_files import places
 from saferec_builder.storage import parallel as engine, tables
 
 _SMALL = 32 << 20  # bytes of dumps: for fewer, a second process is not worth its start
@@ -68,7 +69,7 @@ def read(
     """
     if how.workers is None and sum(path.stat().st_size for path in files) < _SMALL:
         how = replace(how, workers=1)
-    shards = {f"file-{_identity(path, job.mark)}": (path, job) for path in files}
+    shards = {f"file-{_identity(path, place, job.mark)}": (path, place, job) for path, place in places(files)}
     first = engine.map_shards(read_file, shards, folder, how)
     parts = [folder / name for name in first]
     first_pass = tables.digest(sorted(first))
@@ -105,9 +106,9 @@ def _table(shards: list[Path], name: str) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=_WRITTEN[name]), *map(_read, paths)])
 
 
-def _identity(path: Path, mark: str) -> str:
+def _identity(path: Path, place: str, mark: str) -> str:
     stat = path.stat()
-    return tables.digest(path.name, stat.st_size, stat.st_mtime_ns, mark)
+    return tables.digest(place, stat.st_size, stat.st_mtime_ns, mark)
 
 
 @contextmanager
@@ -120,12 +121,12 @@ def _clock(seconds: Counter[str], step: str) -> Iterator[None]:
 # ---- first pass: a file
 
 
-def read_file(work: tuple[Path, Job], folder: Path) -> dict[str, Any]:
+def read_file(work: tuple[Path, str, Job], folder: Path) -> dict[str, Any]:
     """Writes posts-BUCKET-N.parquet and drops-N.parquet; returns counts of the lines and posts."""
-    path, job = work
+    path, place, job = work
     names = set[str]()
     tally, counts, buffer = reddit.Tally(), Counter[str](), _Buffer(folder, job.buckets)
-    blocks = reddit.read(path, job.rules.subreddits, tally)
+    blocks = reddit.read(path, job.rules.subreddits, tally, place)
     while True:
         with _clock(counts, "reading"):
             block = next(blocks, None)

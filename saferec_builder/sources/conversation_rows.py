@@ -70,7 +70,7 @@ def row(
         "digest": digest or tables.digest(turns),
         "source": source,
         "source_id": source_id,
-        "source_file": place.rsplit(":", 1)[0],
+        "source_file": place.rsplit(":", 1)[0].rpartition("/")[2],  # a manifest names no folder
         "domain": domain,
         "seeker": seeker,
         "time": time,

@@ -58,12 +58,12 @@ class Tally:
     passed: int = 0
 
 
-def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[pl.DataFrame, Rows]]:
-    """Yields (rows of POSTS, drops), one pair per batch of lines."""
+def read(path: Path, subreddits: Iterable[str], tally: Tally, file: str) -> Iterator[tuple[pl.DataFrame, Rows]]:
+    """Yields (rows of POSTS, drops), one pair per batch of lines; `file` names the file in their places."""
     names = sorted(subreddits)
     # one automaton per name: a single needle is searched several times faster than a set with a common beginning
     needles = [ahocorasick_rs.BytesAhoCorasick([f'"{name}"'.encode()]) for name in names]
-    batch, drops, size, n_odd = _Batch(path), [], 0, 0
+    batch, drops, size, n_odd = _Batch(file), [], 0, 0
     has_key, first = False, list[tuple[int, bytes]]()  # first: the first object, while no line names a subreddit
     with ThreadPoolExecutor(1) as parsing:  # while it parses, the next blocks are searched
         pending: Future[tuple[pl.DataFrame, Rows]] | None = None
@@ -71,24 +71,24 @@ def read(path: Path, subreddits: Iterable[str], tally: Tally) -> Iterator[tuple[
             tally.lines += block.ends.size
             odd = dumps.odd_lines(block)
             listed = odd[: MOST_ODD - n_odd]
-            drops += [_drop(path, block.first + n, "not JSON", "a cut line, or no object") for n in listed]
-            drops += [_drop(path, *fault) for fault in block.faults]
+            drops += [_drop(file, block.first + n, "not JSON", "a cut line, or no object") for n in listed]
+            drops += [_drop(file, *fault) for fault in block.faults]
             n_odd += len(odd)
             has_key = has_key or bool(_SUBREDDIT_KEY.search(block.data))
             first = first if has_key or first else _first_object(block, odd)
             if n_odd > MOST_ODD:
                 detail = f"more than {MOST_ODD:,} lines are no JSON object: is this a dump of Reddit?"
-                drops.append(_drop(path, block.first + int(block.ends.size), dumps.UNREADABLE, detail))
+                drops.append(_drop(file, block.first + int(block.ends.size), dumps.UNREADABLE, detail))
                 break
             size += batch.add(block, _matching(block, needles, odd))
             if size > _BATCH_BYTES or len(drops) > 10_000:
                 if pending:
                     yield pending.result()
                 pending = parsing.submit(_posts, batch, drops, names, tally)
-                batch, drops, size = _Batch(path), [], 0
+                batch, drops, size = _Batch(file), [], 0
         if pending:
             yield pending.result()
-        drops += [] if has_key else [_drop(path, number, NO_DUMP, _no_subreddit(line)) for number, line in first]
+        drops += [] if has_key else [_drop(file, number, NO_DUMP, _no_subreddit(line)) for number, line in first]
         yield _posts(batch, drops, names, tally)
 
 
@@ -99,7 +99,7 @@ _BATCH_BYTES = 4 << 20  # bytes of matching lines that are parsed at once
 class _Batch:
     """Matching lines, and their numbers in the file."""
 
-    path: Path
+    file: str
     numbers: list[int] = field(default_factory=list)
     lines: list[bytes] = field(default_factory=list)
 
@@ -205,7 +205,7 @@ def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:
         frame = None
     if frame is None or frame.height != len(lines):
         frame, odd = pl.DataFrame(schema=_STRINGS), set(range(len(batch.lines)))
-    name = batch.path.name
+    name = batch.file
     numbers = pl.Series("place", [number for n, number in enumerate(batch.numbers) if n not in odd], dtype=pl.Int64)
     posts = frame.with_columns(place=pl.lit(f"{name}:") + numbers.cast(pl.String))
     odd_lines = ((f"{name}:{batch.numbers[n]}", batch.lines[n]) for n in sorted(odd))
@@ -244,5 +244,5 @@ def _string(name: str, value: object) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _drop(path: Path, line: int, reason: str, detail: str) -> Row:
-    return sources.drop("mine", SOURCE, f"{path.name}:{line}", reason, detail)
+def _drop(file: str, line: int, reason: str, detail: str) -> Row:
+    return sources.drop("mine", SOURCE, f"{file}:{line}", reason, detail)

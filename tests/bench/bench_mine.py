@@ -27,7 +27,7 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")  # as engine.py starts one work
 from pathlib import Path
 from saferec_builder.sources import reddit
 tally = reddit.Tally()
-kept = sum(frame.height for frame, _ in reddit.read(Path(sys.argv[1]), ["MovieSuggestions", "movies"], tally))
+kept = sum(frame.height for frame, _ in reddit.read(Path(sys.argv[1]), ["MovieSuggestions", "movies"], tally, "x"))
 assert kept and kept == tally.passed
 """
 DUCKDB = """

@@ -52,6 +52,15 @@ def test_a_file_that_gives_nothing_is_an_error_and_the_others_are_added(workspac
     assert store.read(workspace, tables.DROPS)["place"].to_list() == ["items.csv:5"]  # a refused file adds no drops
 
 
+def test_of_two_files_of_one_name_each_has_its_own_drops(workspace, items, tmp_path):
+    """Line 5 of the second file was not in the table, as the first has such a row there."""
+    other = tmp_path / "more" / "items.csv"
+    other.parent.mkdir()
+    other.write_text(ITEMS.replace("Alien", "Speed").replace("0078748", "0111257"))
+    assert adding.add_catalog(workspace, "csv", [items, other]).dropped == {"no title": 2}
+    assert {"items.csv:5", "more/items.csv:5"} <= {*store.read(workspace, tables.DROPS)["place"]}
+
+
 def test_statements_that_no_trait_asks_about_are_no_fault_of_their_file(workspace, tmp_path):
     (tmp_path / "calm.csv").write_text("title,year,rating,reason\nBig,1988,PG,mild language\n")
     counts = adding.add_catalog(workspace, "rating-reasons", tmp_path / "calm.csv")

@@ -158,6 +158,17 @@ def test_files_of_one_name_in_two_folders_count_each_post(cli, tmp_path):
     assert all(a.equals(b) for a, b in zip(first, second, strict=True))  # tables_of sums: 4 posts, 2 twice
 
 
+def test_of_two_files_of_one_name_each_has_its_own_drops(cli, workspace, tmp_path):
+    """The broken line of the second file was not in the table, as the first has one there."""
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "RS.ndjson").write_text("{\n" + line(submission(1)) + "\n")
+    mined(cli, workspace, tmp_path / "a" / "RS.ndjson", tmp_path / "b" / "RS.ndjson")
+    broken = store.read(workspace, tables.DROPS).filter(reason="not JSON")
+    assert broken["place"].to_list() == ["a/RS.ndjson:1", "b/RS.ndjson:1"]
+    assert store.read(workspace, tables.CONVERSATIONS)["source_file"].to_list() == ["RS.ndjson"]
+
+
 def test_a_flair_that_its_author_wrote_reaches_no_disk(cli, workspace, tmp_path):
     path = reddit_dump.write(tmp_path / "RS.ndjson", [S | {"link_flair_text": "Request, mail jo@example.org"}])
     assert mined(cli, workspace, path)["added"] == 1

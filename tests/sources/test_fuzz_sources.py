@@ -222,7 +222,7 @@ def test_every_post_is_passed_or_dropped_or_of_another_place(tmp_path: Path, pos
     valid = reddit_dump.line(reddit_dump.comment(2, "s1"))
     path.write_text(json.dumps(post, separators=(",", ":")) + "\n" + valid.strip() + "\n")
     tally = reddit.Tally()
-    batches = list(reddit.read(path, ["MovieSuggestions"], tally))
+    batches = list(reddit.read(path, ["MovieSuggestions"], tally, path.name))
     passed, dropped = sum(frame.height for frame, _ in batches), sum(len(drops) for _, drops in batches)
     is_ours = isinstance(post, dict) and post.get("subreddit") == "MovieSuggestions"
     assert tally.lines == 2 and tally.passed == passed >= 1 and passed + dropped >= 1 + is_ours

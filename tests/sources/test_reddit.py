@@ -61,7 +61,7 @@ def test_the_reader_counts_every_line(tmp_path):
     path = tmp_path / "RC.ndjson"
     lines = reddit_dump.bulk(path, 3, share=0.3)
     tally = reddit.Tally()
-    batches = list(reddit.read(path, ["MovieSuggestions"], tally))
+    batches = list(reddit.read(path, ["MovieSuggestions"], tally, path.name))
     assert tally.lines == lines
     assert tally.passed == sum(frame.height for frame, _ in batches) == path.read_text().count('"subreddit":"MovieSugg')
     assert not any(drops for _, drops in batches)

@@ -65,7 +65,7 @@ def test_no_mutated_line_stops_a_source_and_every_line_counts(tmp_path, source, 
     path.write_text("\n".join([*filter(None, [HEADS.get(source)]), text, LINES[source]]) + "\n", "utf-8", newline="")
     if source == "reddit":
         tally = reddit.Tally()
-        batches = list(reddit.read(path, ["MovieSuggestions"], tally))
+        batches = list(reddit.read(path, ["MovieSuggestions"], tally, path.name))
         passed, dropped = sum(frame.height for frame, _ in batches), sum(len(drops) for _, drops in batches)
         assert tally.lines == 2 and 1 <= tally.passed == passed
         assert passed + dropped == 2 or not text.strip() or '"MovieSuggestions"' not in text or _nested(text)

@@ -1,4 +1,4 @@
-"""The input files of `mine`: which files of a folder are read, which are passed by, and how their rows are placed."""
+"""Input files: which files of a folder `mine` reads and passes by, and how rows of files of one name are told apart."""
 
 import os
 from collections.abc import Sequence
@@ -57,5 +57,5 @@ def places(files: list[Path]) -> list[tuple[Path, str]]:
 
 def placed(read: Read, place: str) -> Read:
     """The rows read from a file, under its place: a reader knows only the file's name."""
-    whole = pl.lit(place.removesuffix(Path(place).name)) + pl.col("place")
-    return replace(read, rows=read.rows.with_columns(place=whole), drops=read.drops.with_columns(place=whole))
+    whole = (pl.lit(place.removesuffix(Path(place).name)) + pl.col("^place$")).name.keep()  # items have no place
+    return replace(read, rows=read.rows.with_columns(whole), drops=read.drops.with_columns(whole))
