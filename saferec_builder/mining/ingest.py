@@ -7,7 +7,7 @@ gives  new rows of conversations, origins, marks, clusters, stated, honoured and
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -96,10 +96,10 @@ def mine(
         figures |= {"files_without_a_row": empty_files} if empty_files else {}
         complete = True
     figures |= input_files.unread_files(kind, paths)
-    stored, stored_marks, tally = _stored_facts(ws), workspace.read(ws, tables.MARKS), _Tally()
+    stored, tally = _stored(ws), _Tally()
     clusters.begin(ws)
     for read, marks in parts:
-        _append(ws, read, marks, stored, stored_marks, tally, complete=complete)
+        _append(ws, read, marks, stored, tally, complete=complete)
     clusters.compare(ws)
     if warning := clusters.doubled_source_warning(ws, tally.new):
         figures["there_under_another_source"] = warning
@@ -185,8 +185,7 @@ def _append(
     ws: Workspace,
     read: Read,
     marks: pl.DataFrame,
-    stored: pl.DataFrame,
-    stored_marks: pl.DataFrame,
+    before: "_Stored",
     tally: _Tally,
     *,
     complete: bool,
@@ -196,6 +195,7 @@ def _append(
     complete: the part holds all rows of its files, or none of the files has a row to take. Then the drops of a file
     that gave nothing are reported but not stored: it was probably the wrong file, and would be in every report.
     """
+    stored, read, marks = before.facts, replace(read, rows=before.returned(read.rows)), before.returned(marks)
     earlier = _with_turns(ws, stored, read.rows)
     stage.refuse_other_ids(read.rows, earlier)
     rows, drops = stage.mine(read.rows, earlier)
@@ -203,7 +203,7 @@ def _append(
     row_drops = drops.vstack(foreign)
     tally.drops.append(_summary(row_drops.vstack(read.drops)))
     # first what withholds a conversation: a kill in between must not show it to anybody
-    workspace.append(ws, tables.MARKS, withheld.new_marks(marks, stored_marks))
+    workspace.append(ws, tables.MARKS, withheld.new_marks(marks, before.marks))
     workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
     tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)
@@ -227,19 +227,50 @@ def _facts_hash() -> pl.Expr:
     return pl.struct(FACTS).hash().alias("facts")
 
 
-def _stored_facts(ws: Workspace) -> pl.DataFrame:
-    """(conversation, digest, facts: a hash) of the stored revisions, without those that removals have to change.
+@dataclass(frozen=True)
+class _Stored:
+    """What the workspace holds before a run.
 
-    A shorter text may replace these.
+    facts      (conversation, digest, facts: a hash) of its revisions, without those of conversations that removals have
+               to change: a shorter text may replace these
+    removed    these conversations
+    revisions  (conversation, digest) of these, and of all others with several revisions
     """
+
+    facts: pl.DataFrame
+    marks: pl.DataFrame
+    removed: frozenset[str]
+    revisions: frozenset[tuple[str, str]]
+
+    def returned(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Gives texts that are stored, and were followed by one that removals have to change, another digest: a table
+        has each digest once, and they are to follow that text."""
+        if not self.revisions:
+            return rows
+        digests = [self._digest(*text) for text in rows.select("conversation", "digest").iter_rows()]
+        return rows.with_columns(digest=pl.Series(digests, dtype=pl.String))
+
+    def _digest(self, conversation: str, digest: str) -> str:
+        while (conversation, digest) in self.revisions:
+            again = tables.digest("again", digest)
+            if conversation not in self.removed and (conversation, again) not in self.revisions:
+                break
+            digest = again
+        return digest
+
+
+def _stored(ws: Workspace) -> _Stored:
     removals = wishes.of_workspace(ws)
     columns = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
     parts = workspace.parts(ws, tables.CONVERSATIONS, *columns, *FACTS)
     stored = pl.concat(part.select(*columns, _facts_hash()) for part in (tables.CONVERSATIONS.empty, *parts))
-    if len(columns) > 2:
-        removed = wishes.gone(removals, stored, workspace.read(ws, tables.ORIGINS))
-        stored = stored.filter(~pl.col("conversation").is_in(removed.implode()))
-    return stored.select("conversation", "digest", "facts")
+    removed = (
+        wishes.gone(removals, stored, workspace.read(ws, tables.ORIGINS)) if removals else pl.Series(dtype=pl.String)
+    )
+    is_removed = pl.col("conversation").is_in(removed.implode())
+    revisions = stored.filter(is_removed | pl.col("conversation").is_duplicated()).select("conversation", "digest")
+    facts = stored.filter(~is_removed).select("conversation", "digest", "facts")
+    return _Stored(facts, workspace.read(ws, tables.MARKS), frozenset(removed), frozenset(revisions.iter_rows()))
 
 
 def _with_turns(ws: Workspace, stored: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

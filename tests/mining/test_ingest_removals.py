@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from saferec_builder.mining import withheld
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import reddit_dump
 from tests.worlds.reddit_dump import comment, submission
@@ -94,6 +95,21 @@ def test_the_order_of_files_and_of_commands(cli, workspace, tmp_path):
     assert result.code == 1 and "mine the files that hold them too" in result.err and held(workspace) == {"a1"}
     assert mined(cli, workspace, "messages", first, second).code == 0  # in a later file of the command
     assert mined(cli, workspace, "messages", first).code == 0 and held(workspace) == {"a1", "b3"}
+
+
+def test_a_text_that_is_what_it_was_before_the_person_came_is_not_withheld(cli, workspace, tmp_path):
+    """The table had that text already, so the later one, which is to be removed, stayed the current one."""
+    path, added = tmp_path / "a.jsonl", []
+    calm, theirs = chat("a", "Something calm?", user="ann"), chat("a", "Something calm? Bo asks", user="bo")
+    for text, row in ((calm, "x"), (theirs, "x"), (calm, "bo"), (calm, "bo"), (theirs, "x"), (calm, "bo")):
+        path.write_text(text)
+        wish(workspace, f"messages,,{row}")
+        summary = mined(cli, workspace, "messages", path).json
+        added.append((summary["added"], summary.get("kept_with_later_words")))
+    assert added == [(1, None), (1, None), (1, None), (0, None), (0, 1), (0, None)]
+    conversations = store.read(workspace, tables.CONVERSATIONS)
+    assert conversations["turns"].to_list()[2] == conversations["turns"].to_list()[0]
+    assert withheld.reasons(workspace, conversations) == {}
 
 
 def test_what_another_source_gave_before_counts(cli, workspace, tmp_path):
