@@ -231,10 +231,16 @@ def _erase(
 
 def _todo(ws: Workspace, erasure: Erasure, emptied: Sequence[Path], *, team: bool) -> list[str]:
     """What the owner has to do, one line per place that applies to this workspace."""
+    todo = []
+    if unkeyed := [str(p.relative_to(ws.root)) for p in places.without_key(ws, erasure) if p not in emptied]:
+        problem = (
+            "the key file is missing, so whoever was forgotten by an id of their source cannot be recognised there"
+        )
+        todo.append(f"{', '.join(unkeyed)}: {problem}: put it back and run this again, or delete the release")
     if not (erasure.revisions or erasure.before):
-        return []
+        return todo
     mined = sorted({name for _, name in erasure.inputs})
-    todo = [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
+    todo += [f"{name}: the file that was mined, wherever it lies: take them out, or delete it" for name in mined]
     if any(source == Source.reddit for source, _ in erasure.inputs):
         todo.append("dumps of comments that were mined with it, wherever they lie: take theirs out, or delete them")
     if links := [str(path.relative_to(ws.root)) for path in places.links(ws.root)]:

@@ -360,6 +360,15 @@ def _read_release(folder: Path) -> pl.DataFrame:
     return pl.concat([pl.DataFrame(schema=dict.fromkeys(columns, pl.String)), *frames])
 
 
+def without_key(ws: Workspace, erasure: Erasure) -> list[Path]:
+    """Releases and copies that hold data, and have no key file: if anybody was erased by an id of their source, nobody
+    can recognise them there."""
+    if not _all_erased(ws, erasure):
+        return []
+    keys = {path: released_ids.path_of(ws.releases / facts_of(path)["version"]) for path in sorted(releases(ws))}
+    return [path for path, key in keys.items() if not key.exists() and not _read_release(path).is_empty()]
+
+
 def put_back(ws: Workspace) -> set[str]:
     """Names of people who were erased before in releases and key files, which somebody put back from a backup."""
     erased, key_files = _all_erased(ws, Erasure()), map(released_ids.read, ws.releases.glob("*.key.parquet"))

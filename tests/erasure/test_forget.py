@@ -351,6 +351,17 @@ def test_a_wish_that_names_nobody_is_kept_and_told(ws: store.Workspace, cli: Cli
     assert ids.len() == 23 and "c001" not in ids
 
 
+def test_a_release_in_which_nobody_can_be_recognised_is_told(ws: store.Workspace, cli: Cli) -> None:
+    """Whom an id of a source means, only the key file tells: a release put back without it was passed over silently."""
+    (key := ws.releases / "1.0.0.key.parquet").rename(ws.root / "key")
+    options: tuple[str, ...]
+    for options in (("--dry-run",), ()):
+        told = cli("forget", "elsewhere", *options, "-C", ws.root, "--json").json["do_1"]
+        assert told.startswith("published, releases/1.0.0: the key file is missing, so whoever was forgotten by an id")
+    (ws.root / "key").rename(key)
+    assert "do_1" not in cli("forget", "elsewhere", "-C", ws.root, "--json").json
+
+
 def test_an_id_of_here_or_of_a_release_is_enough_where_no_turn_has_one(workspace: store.Workspace, cli: Cli) -> None:
     """ReDial names the author of a turn, but its turns have no ids: the id that a release's card asks for ended in a
     traceback."""
