@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -376,9 +376,8 @@ def _check(chosen: Chosen, allow: frozenset[str]) -> None:
     checks.check_removed(filled, base.out)
     checks.check_leaks(filled)
     released = filled.filter(~pl.col("source").is_in(list(chosen.silent)))
-    finder = cache(partial(catalog.finder, base.items))  # made only if a text holds something like a title
     # as in mine: titles of the catalog would look like personal data and stop every release
-    find = partial(privacy.find, titles=lambda text: [(m.start, m.end) for m in catalog.in_text(finder(), text)])
+    find = partial(privacy.find, titles=catalog.spans(partial(catalog.finder, base.items)))
     leave = {str(source): kinds for source, kinds in AT_SIGN.items()}
     checks.check_personal(released, chosen.released_texts.turns, find, privacy.suspect, leave)
     checks.check_reported(released, base.reported, allow)

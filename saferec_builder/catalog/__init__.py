@@ -7,10 +7,10 @@ lookup    what a workspace says of an item        arithmetic  of a verdict, line
 """
 
 from saferec_builder.catalog.explain import explained, judged
-from saferec_builder.catalog.linking import finder, finders, index, link, mentions
+from saferec_builder.catalog.linking import finder, finders, index, link, mentions, spans
 from saferec_builder.catalog.merging import merge, merges, ruling
 from saferec_builder.catalog.verdicts import risks, unasked
 from saferec_builder.scoring.mention_finder import Finder, in_text
 
 __all__ = ["Finder", "finder", "finders", "in_text", "index", "link", "mentions"]
-__all__ += ["explained", "judged", "merge", "merges", "risks", "ruling", "unasked"]
+__all__ += ["explained", "judged", "merge", "merges", "risks", "ruling", "spans", "unasked"]

@@ -5,7 +5,7 @@ reads  items, links (see merging)
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 import polars as pl
 from ahocorasick_rs import AhoCorasick
@@ -36,9 +36,16 @@ def finder(
     return mention_finder.finder(index(items, works), names, AhoCorasick, weighed)
 
 
-def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index, domain: str | None = None) -> dict[str, str]:
+def spans(build: Callable[[], Finder]) -> Callable[[str], list[tuple[int, int]]]:
+    """A function: a text -> (start, end) of the items in it, which no placeholder may replace. It calls `build` for the
+    first text that it is asked for, since few texts hold something like a title."""
+    built = cache(build)
+    return lambda text: [(m.start, m.end) for m in mention_finder.in_text(built(), text)]
+
+
+def link(refs: Iterable[str], links: pl.DataFrame, index: titles.Index) -> dict[str, str]:
     """ref -> item for every ref that names one item only, exactly or not."""
-    return {ref: match.item for ref, match in matches(refs, links, index, domain).items() if match.item}
+    return {ref: match.item for ref, match in matches(refs, links, index).items() if match.item}
 
 
 def matches(

@@ -104,7 +104,9 @@ def mine(
     if warning := clusters.doubled_source_warning(ws, tally.new):
         figures["there_under_another_source"] = warning
     drops = tally.summary()
-    unread, broken = _unread(kind, drops, tally.taken), _broken(drops)
+    unread, broken = _unread(kind, drops, tally.taken), None
+    for example in drops.filter(reason=dumps.UNREADABLE)["example"].head(1):
+        broken = f"mine: {example}: what came before it was mined: get this file whole, and mine it again"
     if not tally.kept and drops.is_empty() and not figures.get("lines"):
         unread = f"mine {source}: no row in {', '.join(map(str, paths))}: expected conversations: nothing was mined"
     return MineResult(tally.counts(drops, figures), drops, withheld.unmatched_removals(ws), unread, broken)
@@ -144,18 +146,6 @@ class _Tally:
         return Counts("mine", self.added, self.kept - self.added, ordered, figures | totals, examples)
 
 
-def _summary(drops: pl.DataFrame) -> pl.DataFrame:
-    """SUMMARY of rows of DROPS; the example is the first row: its place, and what was found and expected there."""
-    example = pl.col("place") + pl.when(pl.col("detail") == "").then(pl.lit("")).otherwise(": " + pl.col("detail"))
-    groups = drops.group_by(_FILE.alias("file"), "reason", maintain_order=True)
-    return groups.agg(pl.len().alias("rows"), example.first().alias("example")).cast(SUMMARY)
-
-
-def _drops_to_keep(drops: pl.DataFrame, taken: set[str]) -> pl.DataFrame:
-    """The drops of files from which something was taken, and the drops for EXPECTED reasons."""
-    return drops.filter(_FILE.is_in(list(taken)) | pl.col("reason").is_in(EXPECTED))
-
-
 def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
     """A message about the first file that gave nothing, probably because it is of another source; else None."""
     unused = drops.filter(~pl.col("file").is_in(list(taken)))
@@ -175,12 +165,6 @@ def _unread(source: Source, drops: pl.DataFrame, taken: set[str]) -> str | None:
     return None
 
 
-def _broken(drops: pl.DataFrame) -> str | None:
-    for example in drops.filter(reason=dumps.UNREADABLE)["example"]:
-        return f"mine: {example}: what came before it was mined: get this file whole, and mine it again"
-    return None
-
-
 def _append(
     ws: Workspace,
     read: Read,
@@ -193,7 +177,8 @@ def _append(
     """Appends one part to the workspace; parts do not depend on each other.
 
     complete: the part holds all rows of its files, or none of the files has a row to take. Then the drops of a file
-    that gave nothing are reported but not stored: it was probably the wrong file, and would be in every report.
+    that gave nothing are reported but not stored, but for EXPECTED reasons: it was probably the wrong file, and would
+    be in every report.
     """
     stored, read, marks = before.facts, replace(read, rows=before.returned(read.rows)), before.returned(marks)
     earlier = _with_turns(ws, stored, read.rows)
@@ -201,15 +186,18 @@ def _append(
     rows, drops = stage.mine(read.rows, earlier)
     rows, marks, foreign = _in_our_languages(ws, rows, marks, read.rows)
     row_drops = drops.vstack(foreign)
-    tally.drops.append(_summary(row_drops.vstack(read.drops)))
+    reports = row_drops.vstack(read.drops)
+    example = pl.col("place") + pl.when(pl.col("detail") == "").then(pl.lit("")).otherwise(": " + pl.col("detail"))
+    groups = reports.group_by(_FILE.alias("file"), "reason", maintain_order=True)
+    tally.drops.append(groups.agg(rows=pl.len(), example=example.first()).cast(SUMMARY))
     # first what withholds a conversation: a kill in between must not show it to anybody
     workspace.append(ws, tables.MARKS, withheld.new_marks(marks, before.marks))
     workspace.append(ws, tables.ORIGINS, stage.origins(read.rows, rows))
     tally.added += workspace.append(ws, tables.CONVERSATIONS, rows)
     _append_stated(ws, rows, read.rows)
     taken = set(read.rows.join(rows, ["conversation", "digest"], "semi").select(_FILE).to_series())
-    file_drops = _drops_to_keep(read.drops, taken) if complete else read.drops
-    workspace.append(ws, tables.DROPS, row_drops.vstack(file_drops).sort("place", "reason"))
+    keeps = _FILE.is_in(list(taken)) | pl.col("reason").is_in(EXPECTED) | pl.lit(not complete)
+    workspace.append(ws, tables.DROPS, row_drops.vstack(read.drops.filter(keeps)).sort("place", "reason"))
     repeated = rows.with_columns(_facts_hash()).join(stored, ["conversation", "digest"])
     tally.stale_facts += int((repeated["facts"] != repeated["facts_right"]).sum())
     revisions = stored.join(repeated, "conversation", "semi", maintain_order="left")
@@ -309,7 +297,8 @@ def _prepared(ws: Workspace, source: Source, read: Read) -> tuple[Iterable[reddi
     removals = wishes.of_workspace(ws)
     workspace.append(ws, tables.HONOURED, wishes.met_in(removals, read.rows, ws.secret))
     permitted, removed = wishes.without(read.rows, removals)
-    titles = reddit.titles(_items(ws))
+    catalog_rows = workspace.read(ws, tables.CATALOG_ROWS)
+    titles = None if catalog_rows.is_empty() else catalog.spans(lambda: catalog.finder(catalog.merge(catalog_rows)[0]))
     clean, counts = stage.hidden(
         permitted, partial(privacy.redact_all, titles=titles, leave=stage.AT_SIGN.get(source, ()))
     )

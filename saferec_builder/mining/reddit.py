@@ -133,7 +133,9 @@ def read_file(work: tuple[Path, str, Job], folder: Path) -> dict[str, Any]:
         if block is None:
             break
         posts, rejects = block
-        names.update(_honoured(posts, job))
+        ids, people = (posts.select(name=column).drop_nulls() for column in ("post", "author"))
+        with_source = (frame.with_columns(source=pl.lit(reddit.SOURCE)) for frame in (ids, people))
+        names.update(wishes.met(job.removals, *with_source, job.secret)["who"])
         posts, removed = _without_removed(posts, job.removals)
         with _clock(counts, "privacy"):
             posts = _redacted(posts, job, counts)
@@ -174,13 +176,6 @@ class _Buffer:
         self.posts, self.drops, self.written = [], [], self.written + 1
 
 
-def _honoured(posts: pl.DataFrame, job: Job) -> pl.Series:
-    """Pseudonyms of the ids and authors of these posts that removals.csv names."""
-    with_source = posts.with_columns(source=pl.lit(reddit.SOURCE))
-    ids, people = (with_source.select("source", name=column).drop_nulls() for column in ("post", "author"))
-    return wishes.met(job.removals, ids, people, job.secret)["who"]
-
-
 def _without_removed(posts: pl.DataFrame, removals: wishes.Removals) -> tuple[pl.DataFrame, Rows]:
     ids = removals.ids_in(reddit.SOURCE, posts["post"])
     authors = removals.people_in(reddit.SOURCE, posts["author"])
@@ -194,7 +189,7 @@ def _redacted(posts: pl.DataFrame, job: Job, counts: Counter[str]) -> pl.DataFra
     indexes = pl.int_range(posts.height, eager=True)
     conversation = pl.concat([indexes] * len(columns))
     texts, hidden_names = pl.concat([posts[c].rename("") for c in columns]), privacy.Known(set)
-    clean, replacements = privacy.redact_all(texts, conversation, titles(job.items), known=hidden_names)
+    clean, replacements = privacy.redact_all(texts, conversation, _titles(job.items), known=hidden_names)
     counts.update({f"replaced_{kind}": n for kind, n in replacements.items()})
     redacted = {c: clean.slice(n * posts.height, posts.height) for n, c in enumerate(columns)}
     names = [sorted(_name_key(name, job) for name in hidden_names[n]) for n in indexes]
@@ -228,7 +223,8 @@ def join_bucket(work: tuple[list[Path], int, Job], folder: Path) -> dict[str, An
     with _clock(counts, "linking"):
         rows = conversations.frame(threads.build(requests, talk, job.rules, mentions(job.items)))
     with _clock(counts, "language"):
-        marks = language.marks(rows).with_columns(replaced=_placeholders(rows))
+        texts = rows.select(pl.col("turns").list.eval(pl.element().struct["text"]).list.join("\n")).to_series()
+        marks = language.marks(rows).with_columns(replaced=texts.str.count_matches(mine.PLACEHOLDER).cast(pl.Int32))
     rows.write_parquet(folder / "conversations.parquet")
     marks.select(list(_MARKS)).write_parquet(folder / "marks.parquet")
     tables.DROPS.frame(drops).write_parquet(folder / "drops.parquet")
@@ -248,15 +244,10 @@ def _without_names(posts: pl.DataFrame, names: dict[str, list[str]], job: Job, c
         for text, link in zip(texts, links, strict=True):
             words = {word.removesuffix("'s").removesuffix("’s") for word in _WORD.findall((text or "").casefold())}
             hidden_names[link] |= {word for word in words if _name_key(word, job) in names[link]}
-        clean, replacements = privacy.redact_all(texts, links, titles(job.items), known=hidden_names)
+        clean, replacements = privacy.redact_all(texts, links, _titles(job.items), known=hidden_names)
         posts = posts.with_columns(posts[column].clone().scatter(places, clean))
         counts.update({f"replaced_{kind}": n for kind, n in replacements.items()})
     return posts
-
-
-def _placeholders(rows: pl.DataFrame) -> pl.Series:
-    texts = pl.col("turns").list.eval(pl.element().struct["text"]).list.join("\n")
-    return rows.select(texts.str.count_matches(mine.PLACEHOLDER).cast(pl.Int32)).to_series()
 
 
 # ---- the catalog, once per process
@@ -277,9 +268,5 @@ def mentions(items: Path | None) -> threads.Items:
     return lambda text: list(dict.fromkeys(names[m.item] for m in catalog.in_text(finder, text) if m.item))
 
 
-def titles(items: Path | None) -> privacy.Titles | None:
-    """A function: a text -> (start, end) of the catalog's items in it, which no placeholder may replace."""
-    if items is None:
-        return None
-    finder, _ = _finder(items)
-    return lambda text: [(m.start, m.end) for m in catalog.in_text(finder, text)]
+def _titles(items: Path | None) -> privacy.Titles | None:
+    return None if items is None else catalog.spans(lambda: _finder(items)[0])

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from saferec_builder import catalog
+from saferec_builder.catalog.linking import matches
 from saferec_builder.sources import movielens, redial, redial_items
 from tests.worlds.shelves import shelf
 
@@ -35,7 +36,7 @@ def test_link_answers_only_what_names_one_item():
     unknown = ("title:Emma (1996)", "title:Nope (2022)", "redial:99", "x")
     assert catalog.link([*expected, *unknown], LINKS, INDEX) == expected
     assert catalog.link(["title:Alien (1979)"], LINKS, INDEX) == {}  # a film and a game
-    assert catalog.link(["title:Alien (1979)"], LINKS, INDEX, "game") == {"title:Alien (1979)": ID["csv:8"]}
+    assert matches(["title:Alien (1979)"], LINKS, INDEX, "game")["title:Alien (1979)"].item == ID["csv:8"]
     assert catalog.link([f"item:{ID['redial:3']}"], LINKS, INDEX) == {f"item:{ID['redial:3']}": ID["redial:3"]}
 
 
