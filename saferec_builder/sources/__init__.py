@@ -182,9 +182,7 @@ class _Packed(gzip.GzipFile):
         self.left = most
 
     def read1(self, size: int = -1) -> bytes:
-        return self._counted(super().read1(size))
-
-    def _counted(self, data: bytes) -> bytes:
+        data = super().read1(size)
         self.left -= len(data)
         if self.left < 0:
             raise gzip.BadGzipFile(f"it unpacks to more than {PACKED} times its size")
@@ -275,6 +273,7 @@ def lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | Left]]:
 
 
 def json_object(line: bytes, parse: Callable[[str], object] = strict_json) -> Row | Left:
+    """Returns the object that a line of JSON is, or `Left` with what it is instead."""
     try:
         return an_object(parse(line.decode("utf-8")), escaped=rb"\u" in line)
     except UnicodeDecodeError:

@@ -39,13 +39,13 @@ def turns_of(prompt: str) -> list[tuple[str, str]]:
 
 
 def apostrophes(text: str) -> str:
-    return re.sub(r"\S+", lambda match: match[0] if _is_address(match[0]) else _restored(match[0]), text)
+    """The text with its lost apostrophes; an address keeps its question marks."""
+    return re.sub(r"\S+", _restored, text)
 
 
-def _is_address(word: str) -> bool:
-    return "://" in word or "www." in word.lower()
-
-
-def _restored(word: str) -> str:
-    places = {match.end() for match in _LOST.finditer(word)} if "?" in word else ()
+def _restored(match: re.Match[str]) -> str:
+    word = match[0]
+    if "?" not in word or "://" in word or "www." in word.lower():
+        return word
+    places = {lost.end() for lost in _LOST.finditer(word)}
     return "".join("'" if n in places else char for n, char in enumerate(word))

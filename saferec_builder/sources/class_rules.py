@@ -46,6 +46,7 @@ class Reason:
     ratings: tuple[str, ...]  # none: any
 
     def matches(self, rating: str, reason: str) -> bool:
+        """Whether a reason, with its rating in capitals, says this."""
         if self.ratings and rating not in self.ratings:
             return False
         return bool(self.says.search(reason)) and not (self.unless and self.unless.search(reason))
@@ -58,6 +59,7 @@ def _table() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def reasons() -> tuple[Reason, ...]:
+    """The patterns of rating reasons, in the order of class_rules.toml."""
     return tuple(
         Reason(
             row["name"],

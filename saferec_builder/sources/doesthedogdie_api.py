@@ -81,32 +81,21 @@ def media(site: Site, item: Asked, agrees: Agrees = lambda *_: True) -> Row | No
     `exact` is False in the answer where title and year may mean another work (titles.Match).
     """
     imdb = next((ref.removeprefix("imdb:") for ref in item["refs"] if ref.startswith("imdb:")), None)
-    hit = _by_imdb(site, imdb) if imdb else None
-    number: str | None
-    if hit and agrees(*_facts(hit)[1:]):
-        number, exact = _facts(hit)[0], True
+    by_id = [hit for hit in _search(site, {"imdb": imdb}) if hit.get("imdbId") in (imdb, None)] if imdb else []
+    if len(by_id) == 1 and agrees(*_facts(by_id[0])[1:]):  # an answer with another id is another film
+        match = titles.Match("found", _facts(by_id[0])[0])
     else:
-        match = _by_title(site, item, None if hit else imdb)
-        number, exact = match.item, match.exact
-    if number is None:
+        hits = _search(site, {"q": item["title"]})
+        if imdb and len(by_id) != 1:  # what the site has under another IMDb id is another item
+            hits = [hit for hit in hits if hit.get("imdbId") in (imdb, None, "")]
+        rows = [(*_facts(hit), ()) for hit in hits]
+        match = titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
+    if match.item is None:
         return None
-    answer = _get(site, f"/media/{number}")
+    answer = _get(site, f"/media/{match.item}")
     if not isinstance(answer, dict) or not isinstance(answer.get("topicItemStats"), list):
-        raise SourceError(f"{site.base}/media/{number}: no topicItemStats in the answer: has the API changed?")
-    return answer | {"exact": exact}
-
-
-def _by_imdb(site: Site, imdb: str) -> Row | None:
-    """The only item that the site has under this id; an answer with another id is another film."""
-    hits = [hit for hit in _search(site, {"imdb": imdb}) if hit.get("imdbId") in (imdb, None)]
-    return hits[0] if len(hits) == 1 else None
-
-
-def _by_title(site: Site, item: Asked, imdb: str | None) -> titles.Match:
-    """The item of this title and year; none if several fit, or if the site has it under another IMDb id."""
-    hits = _search(site, {"q": item["title"]})
-    rows = [(*_facts(hit), ()) for hit in hits if not imdb or hit.get("imdbId") in (imdb, None, "")]
-    return titles.find(titles.index(rows), item["title"], item["year"], item["domain"])
+        raise SourceError(f"{site.base}/media/{match.item}: no topicItemStats in the answer: has the API changed?")
+    return answer | {"exact": match.exact}
 
 
 def _facts(hit: Row) -> tuple[str, str, int | None, str]:

@@ -83,12 +83,8 @@ def odd_lines(block: Block) -> list[int]:
     starts = np.concatenate([[0], ends[:-1] + 1])
     plausible = (codes[starts] == ord("{")) & (codes[ends - 1] == ord("}"))
     suspects = np.flatnonzero(~plausible & (ends > starts))  # empty lines are not odd
-    return [n for n, line in zip(suspects.tolist(), block.lines(suspects), strict=True) if not _is_object(line)]
-
-
-def _is_object(line: bytes) -> bool:
-    line = line.removeprefix(b"\xef\xbb\xbf").strip()
-    return not line or (line.startswith(b"{") and line.endswith(b"}"))
+    lines = (line.removeprefix(b"\xef\xbb\xbf").strip() for line in block.lines(suspects))
+    return [n for n, line in zip(suspects.tolist(), lines, strict=True) if line and line[:1] + line[-1:] != b"{}"]
 
 
 def _chunks(path: Path, broken: list[str]) -> Iterator[memoryview]:

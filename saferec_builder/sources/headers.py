@@ -44,7 +44,8 @@ def others(source: Source, path: Path) -> list[Mark]:
 
     A table for `source` is not taken for one of source `csv`: any table may name items by domain, title and year.
     """
-    columns = sources.header(path) if _may_be_table(path) else []
+    is_table = path.is_file() and path.name.lower().removesuffix(".gz").endswith(SUFFIXES)
+    columns = sources.header(path) if is_table else []
     header = {name.casefold() for name in columns}
     marks = [mark for mark in MARKS if {name.casefold() for name in mark.columns} <= header]
     marks += [Mark(Source.ddd, (name,)) for name in columns if name.startswith(tuple(doesthedogdie.CLEAR))][:1]
@@ -60,7 +61,3 @@ def advice(marks: Iterable[Mark], path: Path) -> str:
     return (
         f"this file has {', '.join(first.columns)}: `saferec-build catalog add {first.source} {shlex.quote(str(path))}`"
     )
-
-
-def _may_be_table(path: Path) -> bool:
-    return path.is_file() and path.name.lower().removesuffix(".gz").endswith(SUFFIXES)

@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 
@@ -47,9 +48,12 @@ def of_rows(dataset: str, rows: Iterable[Row], columns: dict[str, str]) -> Read:
     def convert(place: str, row: Row) -> Rows:
         mapped = {ours: row[theirs] for ours in COLUMNS if (theirs := columns.get(ours, ours)) in row}
         mapped |= {name: conversations.unpacked(mapped.get(name)) for name in ("messages", "accepted", "seen")}
-        mapped["messages"] = _messages(mapped["messages"])
+        if isinstance(turns := mapped["messages"], list):
+            mapped["messages"] = [_message(turn) if isinstance(turn, dict) else turn for turn in turns]
+        if isinstance(time := mapped.get("time"), date):  # of a typed column
+            mapped["time"] = time.isoformat()
         present = {name: value for name, value in mapped.items() if value is not None}
-        record, skipped = messages.conversation(dataset, place, _with_time_text(present))
+        record, skipped = messages.conversation(dataset, place, present)
         left_out.update(skipped)
         return [record]
 
@@ -68,18 +72,6 @@ def checked(columns: dict[str, str]) -> dict[str, str]:
     if wrong:
         raise UsageError(f"--column {wrong[0]}: expected OURS=THEIRS with OURS one of {', '.join(COLUMNS)}")
     return columns
-
-
-def _with_time_text(row: Row) -> Row:
-    """The row with its time as text: a typed column gives an object."""
-    time = row.get("time")
-    return row | {"time": time.isoformat()} if hasattr(time, "isoformat") else row
-
-
-def _messages(value: object) -> object:
-    if not isinstance(value, list):
-        return value
-    return [_message(m) if isinstance(m, dict) else m for m in value]
 
 
 def _message(raw: Row) -> Row:

@@ -30,7 +30,8 @@ def read(path: Path) -> Read:
 
 def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[str, dict[str, str] | Left]]:
     lines = sources.lines(file)
-    header = _cells(next(lines, (0, b""))[1])
+    first = next(lines, (0, b""))[1]
+    header = [] if isinstance(first, Left) else first.decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
     missing = [name for name in WANTED if name not in header]
     if missing:
         columns = sources.readable("\t".join(header))
@@ -47,10 +48,6 @@ def _rows(path: Path, file: IO[bytes], others: Counter[str]) -> Iterator[tuple[s
                 others[sources.readable(row["titleType"], 30)] += 1
             else:
                 yield place, row
-
-
-def _cells(line: bytes | Left) -> list[str]:
-    return [] if isinstance(line, Left) else line.decode("utf-8-sig", "replace").rstrip("\r\n").split("\t")
 
 
 def _row(header: list[str], line: bytes) -> dict[str, str] | Left:

@@ -3,13 +3,9 @@
 The rows have the format of `messages`; the source has its own name and licence.
 """
 
-from pathlib import Path
+from functools import partial
 
-from saferec_builder.sources import Read, messages
+from saferec_builder.sources import messages
 
 SOURCE = "opendialkg"
-
-
-def read(path: Path) -> Read:
-    """Conversations as `conversation_rows.frame` gives them."""
-    return messages.read(path, SOURCE)
+read = partial(messages.read, source=SOURCE)

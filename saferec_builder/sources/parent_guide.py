@@ -50,7 +50,8 @@ def _as_cells(row: object) -> dict[str, str] | Left:
 
 
 def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
-    cells = [(category, cell) for name, cell in row.items() if (category := _category(name))]
+    names = {name: OFFICIAL.get(name.casefold().strip(), name.casefold().strip()) for name in row}
+    cells = [(names[name], cell) for name, cell in row.items() if names[name] in GUIDE]
     if not cells:
         raise Left(NO_CATEGORY, f"expected one of {', '.join(GUIDE)}")
     rated = {category: cell for category, cell in cells if cell}
@@ -69,8 +70,3 @@ def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
         else:
             rows.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **noted))
     return rows
-
-
-def _category(name: str) -> str | None:
-    name = name.casefold().strip()
-    return name if name in GUIDE else OFFICIAL.get(name)

@@ -32,14 +32,10 @@ IN_CELLS = (Source.inspired, Source.ccpe)  # fields are columns of a table; the 
 def likely(path: Path) -> list[Source]:
     """The sources that a file may be of, by the fields at its beginning; only reading it can tell."""
     if path.suffix == ".parquet":
-        return [Source.saferec] if "prompt" in _columns(path) else []
+        try:
+            return [Source.saferec] if "prompt" in pq.read_schema(path).names else []
+        except (OSError, pa.ArrowException):
+            return []
     with path.open("rb") as file:
         head = file.read(_HEAD).replace(b"\0", b"").lower()  # UTF-16 has NULs; a spreadsheet's header has capitals
     return [source for source, field in _FIELDS.items() if field.lower() in head]
-
-
-def _columns(path: Path) -> list[str]:
-    try:
-        return list(pq.read_schema(path).names)
-    except (OSError, pa.ArrowException):
-        return []

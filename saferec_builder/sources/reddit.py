@@ -144,7 +144,10 @@ def _posts(batch: _Batch, drops: Rows, subreddits: list[str], tally: Tally) -> t
     drops = drops + rejects
     # a line may have the name in a nested object only, as in a cross-post
     frame = frame.filter(pl.col("subreddit").is_in(subreddits))
-    time, score = (_integers(frame[c]) for c in ("created_utc", "score"))
+    # also from numbers written as text; anything else is null
+    time, score = (
+        frame[c].cast(pl.Float64, strict=False).cast(pl.Int64, strict=False) for c in ("created_utc", "score")
+    )
     comment = pl.col("link_id").is_not_null()
     rows = frame.with_columns(time=time, score=score).select(
         post=pl.when(comment).then(pl.lit("t1_")).otherwise(pl.lit("t3_")) + pl.col("id"),
@@ -186,11 +189,6 @@ def _checked(rows: pl.DataFrame) -> tuple[pl.DataFrame, Rows]:
     bad = checked.filter(pl.col("reason").is_not_null())
     drops = [sources.drop("mine", SOURCE, place, reason) for place, reason in bad.select("place", "reason").iter_rows()]
     return checked.filter(pl.col("reason").is_null()).select(list(POSTS)), drops
-
-
-def _integers(values: pl.Series) -> pl.Series:
-    """The values as integers, also from numbers written as text; anything else is null."""
-    return values.cast(pl.Float64, strict=False).cast(pl.Int64, strict=False)
 
 
 def _parsed(batch: _Batch) -> tuple[pl.DataFrame, Rows]:

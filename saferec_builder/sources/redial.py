@@ -95,15 +95,11 @@ def _turn(row: _Row, titles: dict[str, str], message: _Message) -> conversations
 
 def _items(row: _Row, titles: dict[str, str], turns: list[conversations.Turn]) -> tuple[list[str], ...]:
     """Returns (recommended, accepted, seen); on a film, the seeker's form counts before the respondent's."""
-    first_role: dict[str, str] = {}
-    for turn in turns:
-        for ref in turn["items"]:
-            first_role.setdefault(ref, turn["role"])
+    named = conversations.by_role(turns)
     forms = {**row.respondentQuestions, **row.initiatorQuestions}
     answered = {f"redial:{i}": answers for i, answers in sorted(forms.items()) if i in titles}
-    refs = [*first_role, *(ref for ref in answered if ref not in first_role)]
-    unanswered = _Answers()
-    recommended = [r for r in refs if first_role.get(r) == "recommender" or answered.get(r, unanswered).suggested == 1]
+    refs, unanswered = dict.fromkeys([ref for turn in turns for ref in turn["items"]] + [*answered]), _Answers()
+    recommended = [r for r in refs if r in named["recommender"] or answered.get(r, unanswered).suggested == 1]
     accepted = [r for r in recommended if answered.get(r, unanswered).liked == 1]
-    seen = [r for r in refs if first_role.get(r) == "seeker" or answered.get(r, unanswered).seen == 1]
+    seen = [r for r in refs if r in named["seeker"] or answered.get(r, unanswered).seen == 1]
     return recommended, accepted, seen

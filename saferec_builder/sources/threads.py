@@ -94,39 +94,27 @@ def joined(submissions: pl.DataFrame, comments: pl.DataFrame) -> tuple[pl.DataFr
         level = level.drop("to_seeker")
         levels.append(level.with_columns(depth=pl.lit(depth, pl.Int32)))
     talk = pl.concat(levels)
-    return talk, _left_out(candidates, talk)
-
-
-def _left_out(candidates: pl.DataFrame, talk: pl.DataFrame) -> Rows:
     others = candidates.join(talk, "post", "anti", maintain_order="left")
     has_parent = others["parent"].is_in(candidates["post"].implode()) | (others["parent"] == others["link"])
     reasons = has_parent.replace_strict({True: "talk among others", False: "parent missing"}, return_dtype=pl.String)
-    return [sources.drop("mine", SOURCE, place, reason) for place, reason in zip(others["place"], reasons, strict=True)]
+    pairs = zip(others["place"], reasons, strict=True)
+    return talk, [sources.drop("mine", SOURCE, place, reason) for place, reason in pairs]
 
 
 def build(submissions: pl.DataFrame, talk: pl.DataFrame, rules: Rules, items: Items) -> Rows:
     """Conversations as `conversation_rows.row` gives them; people are pseudonyms already."""
     rows_by_request = talk.sort("time", "depth", "post").rows_by_key("link", named=True, include_key=True)
     replies = cast("dict[str, list[Post]]", rows_by_request)
-    thanked = set(talk.filter(_taken_up(rules))["parent"])
-    refused = set(
-        talk.filter((pl.col("author") == pl.col("seeker")) & pl.col("text").str.contains(rules.known))["parent"]
-    )
-    rows = []
-    for request in cast("Iterator[Post]", submissions.sort("time", "post").iter_rows(named=True)):
-        rows.append(_conversation(request, replies.get(request["post"], []), rules, items, (thanked, refused)))
-    return rows
-
-
-def _taken_up(rules: Rules) -> pl.Expr:
-    by_seeker = pl.col("author") == pl.col("seeker")
-    return by_seeker & pl.col("text").str.contains(rules.thanks) & ~pl.col("text").str.contains(rules.known)
+    by_seeker = talk.filter(pl.col("author") == pl.col("seeker"))
+    thanks, refusal = (pl.col("text").str.contains(pattern) for pattern in (rules.thanks, rules.known))
+    thanked, refused = (set(by_seeker.filter(answer)["parent"]) for answer in (thanks & ~refusal, refusal))
+    requests = cast("Iterator[Post]", submissions.sort("time", "post").iter_rows(named=True))
+    return [_conversation(r, replies.get(r["post"], []), rules, items, thanked, refused) for r in requests]
 
 
 def _conversation(
-    request: Post, comments: list[Post], rules: Rules, items: Items, answered: tuple[set[str], set[str]]
+    request: Post, comments: list[Post], rules: Rules, items: Items, thanked: set[str], refused: set[str]
 ) -> Row:
-    thanked, refused = answered
     opening = f"{request['title']}\n\n{request['text']}".strip()
     turns = [conversations.Turn(role="seeker", text=opening, items=items(opening))]
     accepted: list[str] = []
