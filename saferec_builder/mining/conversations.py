@@ -30,7 +30,11 @@ def mine(read: pl.DataFrame, have: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataF
     """
     read = read.with_row_index("_row")
     spoken, mute = read.filter(_says_something()), read.filter(~_says_something())
-    finest = _finest_first(spoken).unique("conversation", keep="first", maintain_order=True)
+    rank = spoken.with_columns(_turns=pl.col("turns").list.len(), _length=_words().str.len_chars())
+    rank = rank.sort(
+        "conversation", "_turns", "_length", "digest", "place", descending=[False, True, True, False, False]
+    )
+    finest = rank.drop("_turns", "_length").unique("conversation", keep="first", maintain_order=True)
     coarser = finest.join(_coarser(finest, have), "conversation", "semi")
     kept = finest.join(coarser, "_row", "anti").sort("conversation")
     others = spoken.join(kept, "_row", "anti")
@@ -58,6 +62,7 @@ def speakers(frame: pl.DataFrame, secret: bytes) -> pl.DataFrame:
 
 
 def pseudonym(source: str, person: str, secret: bytes) -> str:
+    """The name of a person of a source in this workspace: always the same, and nobody without `secret` can trace it."""
     return tables.keyed_digest(secret, source, person)
 
 
@@ -75,18 +80,14 @@ def hidden(read: pl.DataFrame, hide: Hide) -> tuple[pl.DataFrame, Counter[str]]:
     changed = turns["_row"].filter(clean != texts)
     if changed.is_empty():
         return read.with_columns(replaced=pl.lit(0, pl.Int32)), counts
-    new = turns.with_columns(pl.col("turns").struct.with_fields(text=clean), marks=_placeholders(clean, texts))
+    now, before = (column.str.count_matches(PLACEHOLDER).cast(pl.Int32) for column in (clean, texts))
+    new = turns.with_columns(pl.col("turns").struct.with_fields(text=clean), marks=(now - before).clip(0))
     lists = new.group_by("_row", maintain_order=True).agg("turns", replaced=pl.col("marks").sum().cast(pl.Int32))
     rows = read.with_row_index("_row").drop("turns").join(lists, "_row", "left", maintain_order="left")
     rows = rows.with_columns(pl.col("turns").fill_null([]), pl.col("replaced").fill_null(0))
     places = changed.unique().sort()
     digests = [tables.digest(list(turns)) for turns in rows["turns"].gather(places)]
     return rows.with_columns(digest=rows["digest"].scatter(places, digests)).select([*read.columns, "replaced"]), counts
-
-
-def _placeholders(clean: pl.Series, texts: pl.Series) -> pl.Series:
-    added = clean.str.count_matches(PLACEHOLDER).cast(pl.Int32) - texts.str.count_matches(PLACEHOLDER).cast(pl.Int32)
-    return added.clip(0)
 
 
 def origins(read: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
@@ -110,12 +111,6 @@ def _says_something() -> pl.Expr:
 def _words() -> pl.Expr:
     texts = pl.col("turns").list.eval(pl.element().struct["text"]).list.join(" ")
     return texts.str.replace_all(r"\s+", " ").str.strip_chars()
-
-
-def _finest_first(frame: pl.DataFrame) -> pl.DataFrame:
-    rank = frame.with_columns(_turns=pl.col("turns").list.len(), _length=_words().str.len_chars())
-    order = ["conversation", "_turns", "_length", "digest", "place"]
-    return rank.sort(order, descending=[False, True, True, False, False]).drop("_turns", "_length")
 
 
 def _coarser(new: pl.DataFrame, have: pl.DataFrame) -> pl.DataFrame:

@@ -58,13 +58,17 @@ def similar(texts: pl.Series) -> list[tuple[int, int]]:
     """Pairs of row numbers of distinct texts whose word triples are at least SAME alike."""
     if texts.len() < 2:
         return []
-    flagged = _sharing_a_band(_sketches(*_shingles(texts)))
+    from rensa import RMinHashLSH
+
+    index = RMinHashLSH(threshold=SAME, num_perm=_BANDS * _ROWS, num_bands=_BANDS)
+    flagged = np.flatnonzero(index.query_duplicate_flags_matrix_one_shot(_sketches(*_shingles(texts))))
     if flagged.size < 2:
         return []
     hashes, offsets = _shingles(texts.gather(flagged))
     sets = [frozenset(hashes[a:b].tolist()) for a, b in pairwise(offsets.tolist())]
     near = sorted(_candidates(_sketches(hashes, offsets)))
-    return [(int(flagged[a]), int(flagged[b])) for a, b in near if _jaccard(sets[a], sets[b]) >= SAME]
+    alike = [(a, b) for a, b in near if len(sets[a] & sets[b]) / len(sets[a] | sets[b]) >= SAME]
+    return [(int(flagged[a]), int(flagged[b])) for a, b in alike]
 
 
 def _shingles(texts: pl.Series) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -92,13 +96,6 @@ def _sketches(hashes: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> Any:
     return RMinHash.digest_matrix_from_flat_token_hashes(hashes, offsets, _BANDS * _ROWS, 42)
 
 
-def _sharing_a_band(sketches: Any) -> NDArray[np.int64]:
-    from rensa import RMinHashLSH
-
-    index = RMinHashLSH(threshold=SAME, num_perm=_BANDS * _ROWS, num_bands=_BANDS)
-    return np.flatnonzero(index.query_duplicate_flags_matrix_one_shot(sketches))
-
-
 def _candidates(sketches: Any) -> set[tuple[int, int]]:
     """Pairs of rows that share a band (rarely by a hash collision); the caller verifies each."""
     pairs: set[tuple[int, int]] = set()
@@ -111,10 +108,6 @@ def _candidates(sketches: Any) -> set[tuple[int, int]]:
             rows = order[edges[n] : edges[n + 1]].tolist()
             pairs.update((a, b) for n, b in enumerate(rows) for a in rows[max(0, n - _ALL_PAIRS) : n])
     return pairs
-
-
-def _jaccard(a: frozenset[int], b: frozenset[int]) -> float:
-    return len(a & b) / len(a | b)
 
 
 def _joined(n: int, pairs: list[tuple[int, int]]) -> list[int]:

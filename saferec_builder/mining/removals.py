@@ -56,6 +56,7 @@ class Removals:
         return bool(self.ids or self.authors or self.forgotten)
 
     def of(self, pairs: frozenset[tuple[str, str]], source: str) -> set[str]:
+        """The names of `pairs` (`ids` or `authors`) that may be of this source."""
         return {name for named_source, name in pairs if named_source in spelt(source)}
 
     def erased(self, source: str) -> set[str]:
@@ -134,6 +135,7 @@ def wish(source: str, post: str, author: str, line: int = 0) -> Wish:
 
 
 def together(wishes: Sequence[Wish], secret: bytes = b"") -> Removals:
+    """The removals that these wishes ask for."""
     none = frozenset[tuple[str, str]]()
     return Removals(
         none.union(*(w.ids for w in wishes)), none.union(*(w.authors for w in wishes)), tuple(wishes), secret=secret

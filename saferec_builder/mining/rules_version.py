@@ -10,7 +10,7 @@ the same, add the new version to SAME, so that nothing is read again.
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,15 +31,10 @@ def samples(name: str) -> dict[str, Any]:
 
 def named(answers: object, *parts: Mapping[str, object]) -> str:
     """16 hex digits for rules that give these answers; `parts` are the variables of the modules that hold them."""
-    version = digest(answers, _data(parts))
-    return SAME.get(version, version)
-
-
-def _data(parts: Iterable[Mapping[str, object]]) -> list[str]:
-    """Every pattern, text and word list, once each; a text that is part of another one counts in that."""
     values = [value for part in parts for name, value in part.items() if not name.startswith("__")]
-    texts = {text for value in values for text in _texts(value)}
-    return sorted(text for text in texts if not any(text in other for other in texts if other != text))
+    texts = {text for value in values for text in _texts(value)}  # one that is part of another counts in that
+    version = digest(answers, sorted(text for text in texts if not any(text in t for t in texts if t != text)))
+    return SAME.get(version, version)
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -57,10 +57,13 @@ def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
     rows of its seeker or of its cluster of near-duplicates. The split that keeps them is the latest one with a row of
     the earlier release, so that a returning seeker removes nothing from the dataset; without such a row the latest.
     """
+    in_validation, in_test = (
+        pl.lit(False) if start is None else pl.col("time") >= start for start in shares.starts(conversations["time"])
+    )
     level = (
         pl.when(pl.col("time").is_null())
         .then(_by_hash(shares.validation, shares.test, "seed" in conversations.columns))
-        .otherwise(_by_time(*shares.starts(conversations["time"])))
+        .otherwise(pl.when(in_test).then(2).when(in_validation).then(1).otherwise(0))
     )
     groups = [name for name in ("seeker", "cluster") if name in conversations.columns]
     earlier = (
@@ -73,13 +76,6 @@ def assign(conversations: pl.DataFrame, shares: Shares) -> pl.DataFrame:
         split=pl.col("level").replace_strict(dict(enumerate(SPLITS)), return_dtype=pl.String),
         straddles=pl.any_horizontal(elsewhere),
     )
-
-
-def _by_time(validation_from: datetime | None, test_from: datetime | None) -> pl.Expr:
-    def since(start: datetime | None) -> pl.Expr:
-        return pl.lit(False) if start is None else pl.col("time") >= start
-
-    return pl.when(since(test_from)).then(2).when(since(validation_from)).then(1).otherwise(0)
 
 
 def _by_hash(validation: float, test: float, seeded: bool) -> pl.Expr:
