@@ -8,7 +8,7 @@ exists, no other command writes what people said.
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from annotation import outbox
@@ -128,10 +128,12 @@ def forget(
         erasure, receipts = people.find(ws, names, source, only)
         erasure = replace(erasure, before=sorted({*erasure.before, *places.put_back(ws)}))
         _check_server(ws, erasure, to, no_server)
-        releases = _check_readable(ws, erasure)
+        for table in tables.TABLES.values():  # damaged ones stop it here: once it has begun, none can be repaired
+            workspace.count(ws, table)
+        releases = places.releases_with(ws, erasure)
         if dry:
             return _preview(ws, erasure, receipts, releases, to, progress)
-        whole_files.write_private(intent, json.dumps(erasure.facts()).encode())
+        whole_files.write_private(intent, json.dumps(asdict(erasure)).encode())
         result = replace(_erase(ws, erasure, to, progress), receipts=receipts)
         return _merged(earlier, result) if earlier else result
 
@@ -180,13 +182,6 @@ def _check_server(ws: Workspace, erasure: Erasure, to: LabelStudio | Argilla | N
             f"forget: {sent.height} tasks about them are on a review server ({tool}): give it with --tool {tool},"
             " --url and --token, so that they are deleted there too; or say --no-server if it is there no more"
         )
-
-
-def _check_readable(ws: Workspace, erasure: Erasure) -> list[Path]:
-    """Returns `places.releases_with`. Damaged tables stop an erasure here: once it has begun, none can be repaired."""
-    for table in tables.TABLES.values():
-        workspace.count(ws, table)
-    return places.releases_with(ws, erasure)
 
 
 # ---- the steps, in an order that leaves no way back to the names

@@ -7,7 +7,7 @@ gives  Erasure: what has to be erased, as the file of an erasure under way (.for
 import re
 import secrets
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,6 @@ class Erasure:
         """Every name that stands for them, and for nobody else, in a file."""
         return sorted({*self.whole, *self.others, *self.before, *self.tasks})
 
-    def facts(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Receipt:
@@ -63,6 +60,7 @@ class Receipt:
 
     @property
     def met(self) -> bool:
+        """Whether the wish means anybody, now or before."""
         return self.before or bool(self.conversations)
 
 
@@ -97,7 +95,12 @@ def find(ws: Workspace, names: Sequence[str], source: str, only: str = "") -> tu
         old |= _old_names(ws, name if names else "", wish, posts["source"].unique()) if keys <= erased else set()
         receipts.append(Receipt(name, revisions["conversation"].unique().sort().to_list(), keys <= erased))
     revisions = pl.concat(matches).unique().sort("conversation", "digest")
-    return _erasure(ws, rows, revisions, forgotten, old), [_with_more(receipt, rows, revisions) for receipt in receipts]
+    rest = rows.join(revisions, on="conversation", how="anti")
+    for n, receipt in enumerate(receipts):
+        seekers = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
+        others = rest.filter(pl.col("seeker").is_in(seekers.implode()))["conversation"]
+        receipts[n] = replace(receipt, more=others.n_unique())
+    return _erasure(ws, rows, revisions, forgotten, old), receipts
 
 
 def _wish(ws: Workspace, posts: pl.DataFrame, source: str, name: str, only: str) -> wishes.Wish:
@@ -174,12 +177,6 @@ def _old_names(ws: Workspace, name: str, wish: wishes.Wish, mined: pl.Series) ->
     return conversations | authors | own_id | released | pseudonyms
 
 
-def _with_more(receipt: Receipt, rows: pl.DataFrame, revisions: pl.DataFrame) -> Receipt:
-    seekers = rows.filter(pl.col("conversation").is_in(receipt.conversations))["seeker"].drop_nulls()
-    others = rows.filter(pl.col("seeker").is_in(seekers.implode())).join(revisions, on="conversation", how="anti")
-    return replace(receipt, more=others["conversation"].n_unique())
-
-
 def _erasure(
     ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame, forgotten: set[Pair], old_names: set[str]
 ) -> Erasure:
@@ -197,6 +194,10 @@ def _erasure(
     )
     tombstones = workspace.read(ws, tables.TOMBSTONES).select("kind", "subject", "draw", "stratum", batch=pl.lit(""))
     design = pl.concat([design, tombstones])  # so that a place lies between its neighbours, also those erased before
+    sent = assignments.filter(kind="sensitivity").drop("digest")
+    sent = sent.join(revisions, left_on="subject", right_on="conversation")
+    pairs = set(revisions.iter_rows())
+    unsent = [name for name, task in outbox.tasks(ws).items() if (task.subject, task.digest) in pairs]
     return Erasure(
         forgotten=sorted(forgotten),
         revisions=revisions.rows(),
@@ -205,13 +206,6 @@ def _erasure(
         inputs=erased.select("source", "source_file").drop_nulls().unique().sort("source", "source_file").rows(),
         others=others,
         before=sorted(old_names.difference(remaining["conversation"], remaining["seeker"])),
-        tasks=_task_ids(ws, assignments, revisions),
+        tasks=sorted({*tasks(sent), *unsent}),
         tombstones=sampling_design.tombstones(design, assignments, labels, reviews, whole).to_dicts(),
     )
-
-
-def _task_ids(ws: Workspace, rows: pl.DataFrame, revisions: pl.DataFrame) -> list[str]:
-    sent = rows.filter(kind="sensitivity").drop("digest").join(revisions, left_on="subject", right_on="conversation")
-    pairs = set(revisions.iter_rows())
-    unsent = [name for name, task in outbox.tasks(ws).items() if (task.subject, task.digest) in pairs]
-    return sorted({*tasks(sent), *unsent})

@@ -63,13 +63,14 @@ def files_naming(
     source as a word, or if it is one of `copies`: copies of input with a row of theirs. Nothing is unpacked."""
     names, folders, spelled = erasure.names, releases(ws), SpelledNames(ws, (*erasure.forgotten, *erasure.ids))
     erased = _all_erased(ws, erasure)
-    paths, unread = list[Path](), [path for path in sorted(ws.root.rglob("*")) if _is_closed(path)]
+    folders_here = (path for path in sorted(ws.root.rglob("*")) if os.path.isdir(path) and not path.is_symlink())
+    paths, unread = list[Path](), [path for path in folders_here if not os.access(path, os.R_OK | os.X_OK)]
     for path in counted([*files(ws.root)], progress):
         is_ours = path.relative_to(ws.root).parts[0] in _OUTPUTS or not folders.isdisjoint(path.parents)
         try:
             blocks = () if path in copies else _blocks(path)
             is_hit = any(
-                (names and _has_name(block, names))
+                (names and bool(pl.Series([block.decode("latin-1"), _plain(block)]).str.contains_any(names).any()))
                 or _tasks_about(_plain(block), erased)
                 or (not is_ours and spelled.is_in(block))
                 for block in blocks
@@ -79,11 +80,6 @@ def files_naming(
         else:
             paths += [path] * (is_hit or path in copies)
     return paths, unread
-
-
-def _is_closed(path: Path) -> bool:
-    """Whether this is a folder that cannot be read."""
-    return os.path.isdir(path) and not path.is_symlink() and not os.access(path, os.R_OK | os.X_OK)
 
 
 class SpelledNames:
@@ -125,25 +121,20 @@ def packed(root: Path) -> list[Path]:
     """The packed files, recognised by their first bytes: they are not searched."""
     paths = list[Path]()
     for path in files(root):
-        with suppress(OSError):  # it cannot be read: `holding` reports it
+        with suppress(OSError):  # it cannot be read: `files_naming` reports it
             paths += [path] * (packed_as(_head(path)) is not None)
     return paths
 
 
-def _head(path: Path) -> bytes:
+def _head(path: Path, size: int = 16) -> bytes:
     with path.open("rb") as file:
-        return file.read(16)
+        return file.read(size)
 
 
 def links(root: Path) -> list[Path]:
     """The links that lead out of the workspace: they are not followed."""
     root_path, all_links = root.resolve(), (path for path in sorted(root.rglob("*")) if os.path.islink(path))
     return [path for path in all_links if os.path.exists(path) and not path.resolve().is_relative_to(root_path)]
-
-
-def _has_name(block: bytes, names: Sequence[str]) -> bool:
-    texts = pl.Series([block.decode("latin-1"), _plain(block)])
-    return bool(texts.str.contains_any(list(names)).any())
 
 
 def _plain(block: bytes) -> str:
@@ -217,7 +208,7 @@ def clean_lists(
         if path.relative_to(ws.root).parts[0] == "label-studio":
             continue
         matched, removed = InputRows(), 0
-        with suppress(OSError):  # it cannot be read or written: `holding` reports it
+        with suppress(OSError):  # it cannot be read or written: `files_naming` reports it
             matched = InputRows() if folders.intersection(path.parents) else _input_rows(path, erased)
             in_rows = path.suffix.lower() in (*_LISTS, *_TABLES) or matched.lines or matched.ids
             removed = _clean(path, erasure.names, matched, erased, dry=dry) if in_rows else 0
@@ -238,20 +229,14 @@ def _input_rows(path: Path, erased: wishes.Removals) -> InputRows:
         any_found |= not removed.is_empty()
         if source in IN_CELLS:
             ids |= set(removed["source_id"].drop_nulls())
-        elif path.suffix != ".parquet" and not _is_one_value(path):
+        elif path.suffix != ".parquet" and not _ONE_VALUE.match(_head(path, 1_000)):  # else its rows are not lines
             lines |= {int(place.rpartition(":")[2]) for place in removed["place"]}
     return InputRows(lines, ids, any_found)
 
 
-def _is_one_value(path: Path) -> bool:
-    """Whether the file is a single JSON value, or gzipped: its rows are not lines."""
-    with path.open("rb") as file:
-        return bool(_ONE_VALUE.match(file.read(1_000)))
-
-
 def _clean(path: Path, names: Sequence[str], matched: InputRows, erased: wishes.Removals, *, dry: bool) -> int:
     raw = path.read_bytes()
-    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 cannot be split into lines as bytes: `holding` reports it
+    if raw[:2] in (b"\xff\xfe", b"\xfe\xff"):  # UTF-16 cannot be split into lines as bytes: `files_naming` reports it
         return 0
     in_lines = path.suffix.lower() in _LISTS or bool(matched.lines)
     text = raw.decode("latin-1")
@@ -259,10 +244,8 @@ def _clean(path: Path, names: Sequence[str], matched: InputRows, erased: wishes.
     records = _records(text, matched.ids, in_lines=in_lines)
     texts = pl.Series([text for text, _ in records], dtype=pl.String)
     to_drop = texts.str.contains_any([*names, *tasks]) if names or tasks else pl.repeat(False, len(texts), eager=True)
-    if in_lines:
-        to_drop |= pl.Series([n in matched.lines for n in range(1, len(records) + 1)], dtype=pl.Boolean)
-    else:
-        to_drop |= pl.Series([is_theirs for _, is_theirs in records], dtype=pl.Boolean)
+    is_theirs = [n in matched.lines if in_lines else in_ids for n, (_, in_ids) in enumerate(records, 1)]
+    to_drop |= pl.Series(is_theirs, dtype=pl.Boolean)
     if to_drop.any() and not dry:
         with replacing(path) as tmp:
             tmp.write_bytes("".join(texts.filter(~to_drop)).encode("latin-1"))

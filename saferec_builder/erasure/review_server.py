@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from collections.abc import Collection
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import polars as pl
@@ -42,8 +42,10 @@ def erase_own(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> in
         managed.down(connections.server_folder(ws))
         managed.clear_exports(connections.server_folder(ws))
     with closing(sqlite3.connect(path)) as db:
-        keys = [(n, str((whole_object(data) or {}).get("key"))) for n, data in _task_rows(db)]
-        erased = [n for n, key in keys if base_id(key) in tasks]
+        rows = []
+        with suppress(sqlite3.OperationalError):  # a server that has never started has no tables
+            rows = db.execute("SELECT id, data FROM task").fetchall()
+        erased = [n for n, data in rows if base_id(str((whole_object(data) or {}).get("key"))) in tasks]
         if not dry and erased:
             db.execute("PRAGMA secure_delete=ON")
             with db:
@@ -61,18 +63,9 @@ def _places(path: Path) -> list[str]:
     """The marks of the server's projects, as the table SENT has them in `place`."""
     if not path.is_file():
         return []
-    with closing(sqlite3.connect(path)) as db:
-        try:
-            return [str(text).split("\n")[0] for (text,) in db.execute("SELECT description FROM project")]
-        except sqlite3.OperationalError:  # a server that has never started has no tables
-            return []
-
-
-def _task_rows(db: sqlite3.Connection) -> list[tuple[int, str]]:
-    try:
-        return db.execute("SELECT id, data FROM task").fetchall()
-    except sqlite3.OperationalError:
-        return []
+    with closing(sqlite3.connect(path)) as db, suppress(sqlite3.OperationalError):
+        return [str(text).split("\n")[0] for (text,) in db.execute("SELECT description FROM project")]
+    return []
 
 
 def _delete_rows(db: sqlite3.Connection, table: str, ids: list[int]) -> None:
