@@ -141,9 +141,16 @@ def _read_checked(source: Source, path: Path) -> Parts:
     if source not in ITEMS or not others:
         return [(table, _with_advice(read, others, path)) for table, read in parts]
     repeating = [mark for mark in others if mark.many]
-    if repeating and any(_repeats(read) for _, read in parts):
+    repeated = [(read.drops.filter(reason="same id").height, read.rows.height) for _, read in parts]
+    if repeating and any(0 < again >= kept for again, kept in repeated):  # few do in a table with a row per item
         raise SourceError(f"{path}: {source} reads a row per item: {headers.advice(repeating, path)}")
-    return [(table, _with_advice(_with_remark(read, source, path), others, path)) for table, read in parts]
+    # the reader made no remark on the header if it ignores columns that it does not know
+    remark = sources.drop(item_rows.STAGE, source, f"{path.name}:1", sources.NOT_READ, "another source reads some")
+    for n, (table, read) in enumerate(parts):
+        if not (read.drops["reason"] == sources.NOT_READ).any():
+            read = replace(read, drops=pl.concat([tables.DROPS.frame([remark]), read.drops]))
+        parts[n] = table, _with_advice(read, others, path)
+    return parts
 
 
 def _with_distinct_ids(ws: Workspace, parts_by_path: dict[Path, Parts]) -> dict[Path, Parts]:
@@ -154,20 +161,6 @@ def _with_distinct_ids(ws: Workspace, parts_by_path: dict[Path, Parts]) -> dict[
         distinct[path] = [(table, items_csv.apart_from(read, earlier, path.name)) for table, read in parts]
         earlier = pl.concat([earlier, *(read.rows for _, read in distinct[path])])
     return distinct
-
-
-def _repeats(read: Read) -> bool:
-    """Whether at least half of the rows repeat an item: few do in a table with a row per item."""
-    repeated = read.drops.filter(reason="same id").height
-    return repeated > 0 and repeated >= read.rows.height
-
-
-def _with_remark(read: Read, source: Source, path: Path) -> Read:
-    """Adds a remark on the header if the reader made none, as it ignores columns that it does not know."""
-    if (read.drops["reason"] == sources.NOT_READ).any():
-        return read
-    remark = sources.drop(item_rows.STAGE, source, f"{path.name}:1", sources.NOT_READ, "another source reads some")
-    return replace(read, drops=pl.concat([tables.DROPS.frame([remark]), read.drops]))
 
 
 def _with_advice(read: Read, others: Sequence[headers.Mark], path: Path) -> Read:

@@ -111,7 +111,9 @@ def _votes(judged: Judged) -> list[Step]:
         answers = ", ".join(rows["answer"].drop_nulls().unique().sort())
         parts = [f"{answers} (stated)"] if answers else []
         if yes + no:
-            parts.append(f"{yes} yes of {yes + no}{several} (voters {_voter_rates(voters[key])})")
+            v = voters[key]  # the share of these voters who say yes where it is true / where it is not
+            basis = f"{v.works:,} works" if v.learnt else "a prior"
+            parts.append(f"{yes} yes of {yes + no}{several} (voters {v.hit:.2f} / {v.slip:.2f}, {basis})")
         text = f"{topic}{' [core]' if n in core else ''}: {'; '.join(parts)}{_outcome(p[0, n], rule)}"
         true = bool(max(p[0, n], exact[0, n]) >= rule.violated_from)  # inexact statements outvote nothing
         lines.append(judged.step(text, rows, *["violated"] * true, *["clear"] * (clears and n in core)))
@@ -126,11 +128,6 @@ def _worst_count(counts: pl.DataFrame, voters: Voters | None) -> tuple[int, int,
     ]
     _, yes, no = max(counted, key=lambda c: (np.nan_to_num(c[0], nan=-1), c[1], -c[2]), default=(0.0, 0, 0))
     return yes, no, f", the worst of {len(counted)} counts that may be of the same people" if len(counted) > 1 else ""
-
-
-def _voter_rates(voters: Voters) -> str:
-    """The share of these voters who say yes where it is true / where it is not."""
-    return f"{voters.hit:.2f} / {voters.slip:.2f}, {f'{voters.works:,} works' if voters.learnt else 'a prior'}"
 
 
 def _outcome(p: float, rule: Rule) -> str:

@@ -4,10 +4,10 @@ reads  items, links, warnings
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -114,7 +114,7 @@ def judged(
     return replace(
         answer,
         item=match.item,
-        title=titles.dated(items.filter(pl.col("item") == match.item).row(0, named=True)),
+        title=titles.dated(items.row(by_predicate=pl.col("item") == match.item, named=True)),
         word=violations.VERDICTS[verdict],
         risk=number,
         evidence=statements.filter(speaks_for(trait)).select(SHOWN),
@@ -139,12 +139,9 @@ def candidates(wanted: Sequence[str], items: pl.DataFrame) -> pl.DataFrame:
     ref: what `resolved` accepts for this item alone, its IMDb id or else its item id.
     """
     rows = {row["item"]: row for row in items.filter(pl.col("item").is_in(list(wanted))).to_dicts()}
-    table = [(item, titles.dated(rows[item]), rows[item]["domain"], _ref(rows[item])) for item in dict.fromkeys(wanted)]
+    refs = {i: next((ref for ref in row["refs"] or () if ref.startswith("imdb:")), i) for i, row in rows.items()}
+    table = [(item, titles.dated(rows[item]), rows[item]["domain"], refs[item]) for item in dict.fromkeys(wanted)]
     return pl.DataFrame(table, schema=dict.fromkeys(("item", "title", "domain", "ref"), pl.String), orient="row")
-
-
-def _ref(item: Mapping[str, Any]) -> str:
-    return next((ref for ref in item["refs"] or () if ref.startswith("imdb:")), str(item["item"]))
 
 
 def _number(risk: float) -> float | None:
@@ -189,10 +186,8 @@ def explained(
 ) -> Explained:
     """The item with all statements on it, and risk, verdict and steps per trait. `by_title`: index(items), if known."""
     all_statements = judging.statements(items, links, warnings, by_title)
-    statements, voters = (
-        all_statements.filter(pl.col("item") == item).with_columns(row=pl.lit(0)),
-        judging.voters(all_statements, taxonomy.topics),
-    )
+    statements = all_statements.filter(pl.col("item") == item).with_columns(row=pl.lit(0))
+    voters = judging.voters(all_statements, taxonomy.topics)
     risk, codes = judging.judge(statements, taxonomy.traits, rule, 1, voters)
     traits = tuple(
         TraitRisk(
@@ -204,8 +199,9 @@ def explained(
         for n, trait in enumerate(taxonomy.traits)
         if not statements.filter(speaks_for(trait)).is_empty()
     )
-    row = cast("ItemRow", items.filter(pl.col("item") == item).row(0, named=True))
-    return Explained(row, statements.select(SHOWN), traits)
+    return Explained(
+        cast("ItemRow", items.row(by_predicate=pl.col("item") == item, named=True)), statements.select(SHOWN), traits
+    )
 
 
 def resolved(

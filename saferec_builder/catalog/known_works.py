@@ -5,7 +5,6 @@ reads  items, statements (verdicts.statements), conversations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import polars as pl
@@ -20,7 +19,6 @@ from saferec_builder.scoring.list_entry_parser import Look, entry_of
 from saferec_builder.sources import class_rules
 from saferec_builder.storage import texts_on_disk
 
-Floats = NDArray[np.float64]
 _NAMED = pl.DataFrame(schema={"conversation": pl.String, "ref": pl.String})
 
 
@@ -64,7 +62,7 @@ class Judged:
     """The oracle and the risks of verdicts.risks, and every item as a Work."""
 
     oracle: Oracle
-    risks: Floats
+    risks: NDArray[np.float64]
     works: Mapping[str, Work]
 
 
@@ -85,7 +83,11 @@ def judged(
 def match_list(index: titles.Index, texts: Iterable[str], domain: str | None = None) -> dict[str, titles.Match]:
     """The works that the texts of one list mean, read without quotes and reasons; for a title without a year the works
     that the others mean are taken into account."""
-    look = Look(partial(_if_known, index), domain)
+
+    def if_in_catalog(title: str, year: int | None, domain: str | None) -> str | None:
+        return None if titles.find(index, title, year, domain) is titles.NOT_FOUND else title
+
+    look = Look(if_in_catalog, domain)
     read = {text: _title_in(text, look) for text in texts}
     alone = {text: titles.find(index, *titles.split_year(title), domain) for text, title in read.items()}
     items = {text: match.item for text, match in alone.items() if match.item in index.works}
@@ -113,10 +115,6 @@ def undated_twins(items: pl.DataFrame) -> pl.DataFrame:
     dated = dated.filter(pl.struct("domain", "form").is_unique(), pl.col("form") != "")
     both = undated.join(dated, ["domain", "form"], suffix="_dated", maintain_order="left")
     return both.select("title", "row", other="row_dated")
-
-
-def _if_known(index: titles.Index, title: str, year: int | None, domain: str | None) -> str | None:
-    return None if titles.find(index, title, year, domain) is titles.NOT_FOUND else title
 
 
 def _title_in(text: str, look: Look) -> str:

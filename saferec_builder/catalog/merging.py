@@ -131,7 +131,9 @@ def merge(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     schema = pl.Schema({"n": pl.UInt32(), **ITEMS, "own": _TEXTS, "trusted": _TEXTS, "free": pl.Boolean()})
     merged = pl.DataFrame([_item(group) for group in row_groups], schema)
     items = pl.concat([singles, merged]).sort("n")
-    links = pl.concat([_links(items), _former_ids(row_groups)])
+    # the item ids that rows had before they merged: a review of such an item is one of the merged item
+    former = [(f"item:{_item_id(row)}", _item_id(rows[0])) for rows in row_groups for row in rows[1:]]
+    links = pl.concat([_links(items), pl.DataFrame(former, schema=LINKS, orient="row")])
     return _without_foreign_refs(items.select(ITEMS.names()), links), links
 
 
@@ -157,12 +159,6 @@ def _without_foreign_refs(items: pl.DataFrame, links: pl.DataFrame) -> pl.DataFr
     drop = set(foreign.select("item", "ref").iter_rows())
     refs = [[ref for ref in refs if (item, ref) not in drop] for item, refs in items.select("item", "refs").iter_rows()]
     return items.with_columns(pl.Series("refs", refs, _TEXTS))
-
-
-def _former_ids(row_groups: Sequence[Sequence[Row]]) -> pl.DataFrame:
-    """LINKS of the item ids that rows had before they merged: a review of such an item is one of the merged item."""
-    links = [(f"item:{_item_id(row)}", _item_id(rows[0])) for rows in row_groups for row in rows[1:]]
-    return pl.DataFrame(links, schema=LINKS, orient="row")
 
 
 def merges(rows: pl.DataFrame) -> pl.DataFrame:
@@ -365,7 +361,8 @@ def _item(rows: Sequence[Row]) -> _ItemDraft:
     first = rows[0]
     year = next((row["year"] for row in rows if row["year"] is not None), None)
     title = titles.spoken(first["title"])
-    names = [_dated(titles.spoken(row["title"]), row["year"], year) for row in rows]
+    # with the source's year if it differs from the item's, so that this year is found, too
+    names = [titles.spoken(r["title"]) + (f" ({r['year']})" if r["year"] not in (None, year) else "") for r in rows]
     aliases = [alias for row in rows for alias in row["aliases"] or ()]
     refs = [ref for row in rows for ref in (row["ref"], *_claims(row))]
     return {
@@ -387,8 +384,3 @@ def _item(rows: Sequence[Row]) -> _ItemDraft:
 def _genres(genres: Sequence[str]) -> list[str]:
     """Each genre once, in its first spelling."""
     return list(reversed({genre.casefold(): genre for genre in reversed(genres)}.values()))
-
-
-def _dated(title: str, year: int | None, item_year: int | None) -> str:
-    """The title, with the source's year if it differs from the item's, so that this year is found, too."""
-    return title if year in (None, item_year) else f"{title} ({year})"

@@ -101,7 +101,9 @@ def screen(
     lookup.known_domain(domain)
     slugs = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
     lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _parse)
-    lists, repeated = _first_of_each(lists)
+    by_request = {(x.model, n if x.request is None else x.request): x for n, x in reversed([*enumerate(lists)])}
+    first = [*reversed(by_request.values())]  # of each model for each request
+    lists, repeated = first, len(lists) - len(first)
     dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": repeated} if repeated else {})
     if not lists:
         first = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""
@@ -118,7 +120,10 @@ def screen(
     ids = {ref: titles.Match("found", item) for ref, item in links.iter_rows()}
     cut = [replace(ranked, titles=ranked.titles[:k]) for ranked in lists]
     read = _resolved(cut, partial(_matches, index, ids, domain), judged.oracle, slugs, progress)
-    counts = Counts("screen", added=len(lists), dropped=dropped, figures=_figures(read))
+    kinds = Counter(_kind(*read.named[n]) for indices in read.shown for n in indices)
+    figures = {"titles": kinds.total(), "linked": kinds["found"]}
+    figures |= {kind: kinds[kind] for kind in ("ambiguous", "not_found", "no_title")}
+    counts = Counts("screen", added=len(lists), dropped=dropped, figures=figures)
     names = {row["item"]: titles.dated(row) for row in items.select("item", "title", "year").to_dicts()}
     return Screening(
         counts, _rates(read, slugs), _unknown(read, slugs), _causes(read, slugs, names), _differences(read, slugs)
@@ -156,13 +161,6 @@ def _as_title(entry: JsonValue) -> JsonValue:
     return (entry["item"] or "") if isinstance(entry.get("item", False), str | None) else entry
 
 
-def _first_of_each(lists: Sequence[_List]) -> tuple[list[_List], int]:
-    """(the first list of each model for each request, number of others)."""
-    by_request = {(x.model, x.request if x.request is not None else n): x for n, x in reversed(list(enumerate(lists)))}
-    first = list(reversed(by_request.values()))
-    return first, len(lists) - len(first)
-
-
 def _matches(
     index: titles.Index, ids: Mapping[str, titles.Match], domain: str | None, entries: Sequence[str]
 ) -> dict[str, titles.Match]:
@@ -195,13 +193,6 @@ def _resolved(
     return _Read(lists, list(numbers), shown, as_named(codes, inexact), causes)
 
 
-def _figures(read: _Read) -> dict[str, int]:
-    kinds = Counter(_kind(*read.named[n]) for indices in read.shown for n in indices)
-    return {"titles": kinds.total(), "linked": kinds["found"]} | {
-        kind: kinds[kind] for kind in ("ambiguous", "not_found", "no_title")
-    }
-
-
 def _kind(title: str, match: titles.Match) -> str:
     no_title = match.match == "not_found" and refs.read(title) is None and not undated.is_title(title)
     return "no_title" if no_title else match.match
@@ -226,11 +217,6 @@ def _sums(read: _Read, chosen: Sequence[int], group_of: Sequence[str]) -> tuple[
     return sums, total
 
 
-def _share(part: Floats, total: Floats) -> tuple[float, float, float]:
-    """(share, low, high)"""
-    return float(part.sum() / total.sum()), *mean_share(part / total, total)
-
-
 def _rates(read: _Read, slugs: list[str]) -> pl.DataFrame:
     rows: list[Row] = []
     for model, chosen in _models(read).items():
@@ -239,7 +225,8 @@ def _rates(read: _Read, slugs: list[str]) -> pl.DataFrame:
         for t, trait in enumerate(slugs):
             row: Row = {"trait": trait, **head}
             for w, word in enumerate(WORDS):
-                row |= zip((word, f"{word}_low", f"{word}_high"), _share(sums[:, w, t], total), strict=True)
+                share, interval = float(sums[:, w, t].sum() / total.sum()), mean_share(sums[:, w, t] / total, total)
+                row |= zip((word, f"{word}_low", f"{word}_high"), (share, *interval), strict=True)
             rows.append(row)
     return pl.DataFrame(rows).select("model", "trait", pl.exclude("model", "trait"))
 
@@ -290,16 +277,13 @@ def _shown(read: _Read, code: int) -> Counter[tuple[str, int, int]]:
 def _unknown(read: _Read, slugs: list[str]) -> pl.DataFrame:
     reasons: Counter[tuple[str, str, str]] = Counter()
     for (model, t, n), times in _shown(read, UNKNOWN).items():
-        reasons[model, slugs[t], _reason(*read.named[n])] += times
+        title, match = read.named[n]
+        not_one = {"ambiguous": SEVERAL, "no_title": NO_TITLE}.get(_kind(title, match), NO_ITEM)
+        reason = not_one if match.item is None else TOO_LITTLE if match.exact else NEAR
+        reasons[model, slugs[t], reason] += times
     schema = dict.fromkeys(("model", "trait", "why"), pl.String()) | {"shown": pl.Int64()}
     rows = pl.DataFrame([(*key, times) for key, times in reasons.items()], schema=schema, orient="row")
     return rows.sort("model", "trait", "shown", "why", descending=[False, False, True, False])
-
-
-def _reason(title: str, match: titles.Match) -> str:
-    if match.item:
-        return TOO_LITTLE if match.exact else NEAR
-    return {"ambiguous": SEVERAL, "no_title": NO_TITLE}.get(_kind(title, match), NO_ITEM)
 
 
 def _causes(read: _Read, slugs: list[str], names: dict[str, str]) -> pl.DataFrame:

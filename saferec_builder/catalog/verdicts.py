@@ -121,28 +121,20 @@ def linked(
     items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, by_title: titles.Index | None = None
 ) -> pl.DataFrame:
     """Every warning that refers to an item of the catalog, even if a later one replaces it, with `item` and `exact`."""
-    linked = _linked(items, links, warnings, by_title)
-    return warnings.join(linked, ["ref", "domain"], nulls_equal=True, maintain_order="left")
+    refs = warnings.select("ref", "domain").unique(maintain_order=True)
+    frames = [refs.join(links, "ref", maintain_order="left").with_columns(exact=True)]
+    titled = refs.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
+    by_title = by_title or (titles.Index() if titled.is_empty() else index(items))
+    for (domain,), group in titled.group_by("domain", maintain_order=True):  # a title is of the items of its domain
+        by_ref = matches(group["ref"], links.clear(), by_title, domain)
+        rows = [(ref, domain, match.item, match.exact) for ref, match in by_ref.items() if match.item]
+        frames.append(pl.DataFrame(rows, schema=frames[0].schema, orient="row"))
+    return warnings.join(pl.concat(frames), ["ref", "domain"], nulls_equal=True, maintain_order="left")
 
 
 def topic_key() -> pl.Expr:
     """A topic in a normal form: sources spell a question with and without its mark and capitals."""
     return pl.col("topic").str.to_lowercase().str.replace_all(r"\s+", " ").str.strip_chars(" ?")
-
-
-def _linked(
-    items: pl.DataFrame, links: pl.DataFrame, warnings: pl.DataFrame, by_title: titles.Index | None
-) -> pl.DataFrame:
-    """(ref, domain, item, exact) of every warning that links: a title is looked up among the items of its domain."""
-    refs = warnings.select("ref", "domain").unique(maintain_order=True)
-    frames = [refs.join(links, "ref", maintain_order="left").with_columns(exact=True)]
-    titled = refs.filter(pl.col("ref").str.starts_with("title:")).join(links, "ref", how="anti", maintain_order="left")
-    by_title = by_title or (titles.Index() if titled.is_empty() else index(items))
-    for (domain,), group in titled.group_by("domain", maintain_order=True):
-        by_ref = matches(group["ref"], links.clear(), by_title, domain)
-        rows = [(ref, domain, match.item, match.exact) for ref, match in by_ref.items() if match.item]
-        frames.append(pl.DataFrame(rows, schema=frames[0].schema, orient="row"))
-    return pl.concat(frames)
 
 
 def voters(said: pl.DataFrame, topics: Sequence[str]) -> dict[str, Voters]:
@@ -189,6 +181,7 @@ def topic_truth(
 
 
 def severity(said: pl.DataFrame, n: int) -> NDArray[np.float64]:
+    """Items x categories of GUIDE: the worst severity that a parents' guide states; NaN if none does."""
     guide = said.filter((pl.col("kind") == "guide") & pl.col("key").is_in(GUIDE))
     rated = np.full((n, len(GUIDE)), np.nan)
     columns = np.array([GUIDE.index(key) for key in guide["key"]], int)
@@ -247,6 +240,7 @@ def _class_rules() -> pl.DataFrame:
 
 
 def keys(topics: Sequence[str]) -> list[str]:
+    """`topic_key` of each topic."""
     return pl.DataFrame({"topic": list(topics)}, schema={"topic": pl.String}).select(topic_key())["topic"].to_list()
 
 
