@@ -147,6 +147,7 @@ def _create(db: sa.Connection, sql: sa.Table) -> None:
 
 
 def read(place: Place, table: tables.Table) -> pl.DataFrame:
+    """All rows in the order in which they were appended."""
     sql = _sql_table(table)
     with _connection(place, reading=True) as db:
         if _is_read_only(place) and sql.name not in migrations.names(db):

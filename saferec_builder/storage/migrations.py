@@ -32,19 +32,14 @@ class Step:
     bulk: Mapping[str, Bulk] = field(default_factory=dict)
 
 
-def _add_words(warnings: pl.DataFrame) -> pl.DataFrame:
-    """Adds the words and the place of a statement, which are unknown for old ones."""
-    return warnings.with_columns(words=pl.lit(None, pl.String), place=pl.lit(None, pl.String))
-
-
-def _add_revision(marks: pl.DataFrame) -> pl.DataFrame:
-    """Adds `revision`: an old text has at most one row with `crisis` and one without, in any shards."""
-    return marks.with_columns(revision=pl.col("crisis").cast(pl.Int32))
-
-
+_UNKNOWN = pl.lit(None, pl.String)
+_REVISION = pl.col("crisis").cast(pl.Int32)  # an old text has at most one row with `crisis` and one without
 STEPS: list[Step] = [
-    Step("statements on items have the words and the place they rest on", None, {"warnings": _add_words}),
-    Step("marks of conversations are numbered", None, {"marks": _add_revision}),
+    Step(
+        "statements on items have the words and the place they rest on",
+        bulk={"warnings": lambda warnings: warnings.with_columns(words=_UNKNOWN, place=_UNKNOWN)},
+    ),
+    Step("marks of conversations are numbered", bulk={"marks": lambda marks: marks.with_columns(revision=_REVISION)}),
 ]
 
 

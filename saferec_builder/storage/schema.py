@@ -29,6 +29,8 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":
 
 @dataclass(frozen=True)
 class Table:
+    """The definition of a table, as tables.toml has it."""
+
     name: str
     place: Literal["bulk", "db"]  # bulk: parquet shards; db: small, precious, transactional
     key: tuple[str, ...]

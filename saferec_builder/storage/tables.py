@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, keyed_digest, last, texts
+from saferec_builder.storage.schema import SPAN, TURN, Table, check, digest, keyed_digest, last
 
-__all__ = ["SPAN", "TURN", "Table", "check", "digest", "keyed_digest", "last", "texts"]  # re-exported for callers
+__all__ = ["SPAN", "TURN", "Table", "check", "digest", "keyed_digest", "last"]  # re-exported for callers
 
 _TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
     "text": pl.String,

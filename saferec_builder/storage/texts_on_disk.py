@@ -64,7 +64,7 @@ def _by_block(rows: pl.DataFrame) -> dict[tuple[int], pl.DataFrame]:
 
 
 def narrow(ws: Workspace) -> pl.DataFrame:
-    """All revisions of all conversations, without the columns in SAID."""
+    """All revisions of all conversations, without TEXT_COLUMNS."""
     columns = [c for c in tables.CONVERSATIONS.columns if c not in TEXT_COLUMNS]
     return pl.concat([tables.CONVERSATIONS.empty.select(columns), *workspace.parts(ws, tables.CONVERSATIONS, *columns)])
 

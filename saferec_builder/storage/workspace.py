@@ -195,16 +195,12 @@ def without_secret(ws: Workspace) -> str | None:
     """The rows that depend on a missing secret (a copy without dotfiles lacks it), for a message; None: no rows do."""
     if ws.config.demo or (ws.root / ".secret").exists():
         return None
-    dependents = [table.name for table in _KEYED if any(state(ws, table)[table.name])] if _has_database(ws) else []
+    has_database = ws.config.store.url or (ws.root / "workspace.db").exists()  # to open it would create one
+    dependents = [table.name for table in _KEYED if has_database and any(state(ws, table)[table.name])]
     if (ws.root / COMPARED).exists():  # else it is unknown whether `mine` made the pseudonyms
         seekers = (part["seeker"].count() for part in parts(ws, tables.CONVERSATIONS, "seeker"))
         dependents += ["conversations"] if any(seekers) else []
     return f"missing, and rows of {', '.join(dependents)} rest on it" if dependents else None
-
-
-def _has_database(ws: Workspace) -> bool:
-    """Whether the workspace has a database; opening it would create one."""
-    return bool(ws.config.store.url) or (ws.root / "workspace.db").exists()
 
 
 @contextmanager
