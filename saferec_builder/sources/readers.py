@@ -1,12 +1,13 @@
 """The readers of files of conversations, and how such a file is recognised by its content."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from saferec_builder.sources import Read, ccpe, inspired, messages, opendialkg, redial, saferec
+from saferec_builder.sources import Read, ccpe, inspired, messages, redial, saferec
 from saferec_builder.sources.conversation_rows import Source
 
 READERS: dict[Source, Callable[[Path], Read]] = {
@@ -14,7 +15,7 @@ READERS: dict[Source, Callable[[Path], Read]] = {
     Source.inspired: inspired.read,
     Source.ccpe: ccpe.read,
     Source.messages: messages.read,
-    Source.opendialkg: opendialkg.read,
+    Source.opendialkg: partial(messages.read, source=Source.opendialkg.value),
     Source.saferec: saferec.read,
 }
 _HEAD = 2**16  # bytes that hold the field names of the first row

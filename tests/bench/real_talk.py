@@ -6,13 +6,14 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from saferec_builder.sources import ccpe, inspired, opendialkg, redial
+from saferec_builder.sources import ccpe, inspired, redial
+from saferec_builder.sources.readers import READERS
 
 FILES = (
     *((redial.read, f"redial/{name}_data.jsonl") for name in ("ievalm_valid", "raw_subset_train", "raw_subset_valid")),
     (inspired.read, "inspired/dev.tsv"),
     (ccpe.read, "ccpe/ccpe_dialogues.csv"),
-    (opendialkg.read, "opendialkg/conversations.jsonl.gz"),
+    (READERS["opendialkg"], "opendialkg/conversations.jsonl.gz"),
 )
 
 

@@ -3,7 +3,9 @@
 import json
 from datetime import UTC, datetime
 
+from exports import licences
 from saferec_builder.sources import conversation_rows as conversations, messages
+from saferec_builder.sources.readers import READERS
 from tests.worlds.source_lines import said
 
 
@@ -134,3 +136,13 @@ def test_no_depth_of_brackets_stops_a_run(tmp_path):
     path = tmp_path / "deep.jsonl"
     path.write_text("".join(f'{{"id": "\\u0041", "deep": {"[" * n}{"]" * n}}}\n' for n in range(800, 1010)))
     assert set(messages.read(path).drops["reason"]) == {"wrong type", "not JSON"}
+
+
+def test_a_row_of_messages_is_of_opendialkg(tmp_path):
+    path = tmp_path / "conversations.jsonl"
+    row = {"id": "train-0", "messages": [said("user", "Like Home Alone?"), said("assistant", "Ferris Bueller")]}
+    path.write_text(json.dumps(row) + "\n" + json.dumps({"id": "x"}) + "\n")
+    result = READERS["opendialkg"](path)
+    assert result.rows.select("source", "source_id").rows() == [("opendialkg", "train-0")]
+    assert result.drops["source"].to_list() == ["opendialkg"]
+    assert licences.shares("opendialkg") == "text" and "NC" in licences.LICENCES["opendialkg"].name
