@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from saferec_builder.sources import ccpe, inspired, redial
+from saferec_builder.sources.conversation_rows import Source
 from saferec_builder.sources.readers import READERS
 
 FILES = (
     *((redial.read, f"redial/{name}_data.jsonl") for name in ("ievalm_valid", "raw_subset_train", "raw_subset_valid")),
     (inspired.read, "inspired/dev.tsv"),
     (ccpe.read, "ccpe/ccpe_dialogues.csv"),
-    (READERS["opendialkg"], "opendialkg/conversations.jsonl.gz"),
+    (READERS[Source.opendialkg], "opendialkg/conversations.jsonl.gz"),
 )
 
 
