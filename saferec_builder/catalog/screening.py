@@ -102,8 +102,8 @@ def screen(
     slugs = [ws.taxonomy[slug].slug for slug in traits] or list(ws.taxonomy.slugs)
     lists, drops = sources.jsonl(sources.existing(Path(path)), "screen", "lists", _parse)
     by_request = {(x.model, n if x.request is None else x.request): x for n, x in reversed([*enumerate(lists)])}
-    first = [*reversed(by_request.values())]  # of each model for each request
-    lists, repeated = first, len(lists) - len(first)
+    unique = [*reversed(by_request.values())]  # the first of each model for each request
+    lists, repeated = unique, len(lists) - len(unique)
     dropped = dict(Counter(str(drop["reason"]) for drop in drops)) | ({"request twice": repeated} if repeated else {})
     if not lists:
         first = f" ({drops[0]['place']}: {drops[0]['reason']}, {drops[0]['detail']})" if drops else ""

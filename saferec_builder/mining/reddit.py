@@ -133,9 +133,9 @@ def read_file(work: tuple[Path, str, Job], folder: Path) -> dict[str, Any]:
         if block is None:
             break
         posts, rejects = block
-        ids, people = (posts.select(name=column).drop_nulls() for column in ("post", "author"))
-        with_source = (frame.with_columns(source=pl.lit(reddit.SOURCE)) for frame in (ids, people))
-        names.update(wishes.met(job.removals, *with_source, job.secret)["who"])
+        named = posts.with_columns(source=pl.lit(reddit.SOURCE))
+        ids, people = (named.select("source", name=column).drop_nulls() for column in ("post", "author"))
+        names.update(wishes.met(job.removals, ids, people, job.secret)["who"])
         posts, removed = _without_removed(posts, job.removals)
         with _clock(counts, "privacy"):
             posts = _redacted(posts, job, counts)
