@@ -8,23 +8,32 @@ and Reddit, and in the casts and plots of ReDial's films. The other half is not 
 
 import json
 import os
+import pkgutil
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from faker.providers import lorem
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from saferec_builder.mining.privacy import in_passing, names
+from saferec_builder.scoring import title_evidence
 from tests import DATA
 from tests.bench import real_talk
 from tests.worlds.privacy_lines import labelled
 
 LINES = DATA / "names_in_passing.txt"
+INVENTED = 0.4  # share of names in copies that are on no list
 COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.2  # SURE: the log odds above which a name is replaced
+SEEN = 1  # conversations with a word that make it no name unless it is on a list
+SOURCES = ("redial", "ccpe", "reddit")
 OFTEN = (1, 2, 5, 16)  # the least number of conversations with a name for each of the four ranks
 Span = tuple[int, int, str]
 Line = tuple[str, list[Span]]
@@ -47,18 +56,47 @@ def main() -> None:
 
 
 def counted(folder: Path, talks: Iterable[tuple[str, str, list[str]]]) -> Counter[str]:
-    """Returns given name -> number of conversations, posts, casts and plots that have it with a capital."""
-    texts = ["\n".join(turns) for source, _, turns in talks if source in ("redial", "ccpe", "reddit")]
+    """Returns word -> number of conversations, posts, casts and plots that have it, a given name with a capital."""
+    texts = ["\n".join(turns) for source, _, turns in talks if source in SOURCES]
     for film in json.loads((folder / "redial" / "ievalm_id2info.json").read_text(encoding="utf-8")).values():
-        texts += [" . ".join([*(film.get("star") or []), *(film.get("director") or [])]), film.get("plot") or ""]
+        texts += [
+            " . ".join([*(film.get("star") or []), *(film.get("director") or []), film.get("name") or ""]),
+            film.get("plot") or "",
+        ]
     counts = Counter[str]()
     for text in texts:
-        counts.update({word.plain for word in in_passing._words(text)[0] if word.sort and word.capital})
+        listed = ("sure", "more")
+        words = {w.plain for w in in_passing._words(text)[0] if w.size > 1 and (w.capital or w.sort not in listed)}
+        counts.update(words)
     return counts
 
 
 def ranked(met: Counter[str], less: int = 0) -> dict[str, str]:
-    return {word: str(sum(n - less >= least for least in OFTEN)) for word, n in met.items() if n - less >= OFTEN[0]}
+    """Returns word -> rank, with "f" if it is famous; other words than given names have one if they are seen often."""
+    given, famous = names.known()[0], _famous()
+    rank = {w: n - less for w, n in met.items() if n - less >= (OFTEN[0] if w in given else SEEN)}
+    ranks = {word: str(sum(n >= least for least in OFTEN)) for word, n in rank.items()}
+    ranks |= dict.fromkeys(_everyday() - given - set(ranks), "1")
+    return ranks | {word: ranks.get(word, "0") + "f" for word in famous}
+
+
+@cache
+def _famous() -> frozenset[str]:
+    lines = Path(__file__).with_name("famous.txt").read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+@cache
+def _everyday() -> frozenset[str]:
+    """Everyday words of many languages, also those that the search goes by."""
+    english = title_evidence._english()
+    words = names.words()
+    phrases = [*words["spoken"].values(), *words["kinds"].values(), *english.small, *english.common, *english.talk]
+    for found in pkgutil.iter_modules(lorem.__path__):
+        phrases += import_module(f"{lorem.__name__}.{found.name}").Provider.word_list
+    return frozenset(
+        names.bare(w.casefold()) for w in re.findall(r"[^\W\d_]{2,}", " ".join(phrases)) if max(w) < "\u0370"
+    )
 
 
 def rows(lines: Iterable[Line], met: dict[str, str]) -> tuple[list[list[str]], list[bool]]:
@@ -71,16 +109,25 @@ def rows(lines: Iterable[Line], met: dict[str, str]) -> tuple[list[list[str]], l
     return x, y
 
 
+@cache
+def _listed() -> list[list[str]]:
+    return [*map(sorted, names.known())]
+
+
 def swapped(line: Line, rng: random.Random) -> Line:
-    """Replaces names by others of the lists, in the spelling of the line."""
-    all_names, names_only = map(sorted, names.known())
+    """Replaces names by others of the lists, or by invented ones, in the spelling of the line."""
+    all_names, names_only = _listed()
 
     def other(name: str) -> str:
         if " " in name:
-            return name
+            return " ".join(other(word) if word[0].isupper() else word for word in name.split(" "))
         if name[0].islower():
             return rng.choice(names_only)
-        return rng.choice(names_only if rng.random() < 0.5 else all_names).capitalize()
+        kind = rng.random()
+        if kind < INVENTED:
+            first, second = rng.choice(names_only), rng.choice(all_names)
+            return (first[: (len(first) + 1) // 2] + second[len(second) // 2 :]).capitalize()
+        return rng.choice(names_only if kind < (1 + INVENTED) / 2 else all_names).capitalize()
 
     return put(line, other)
 

@@ -16,13 +16,17 @@ import polars as pl
 from saferec_builder.mining.privacy import names
 
 _TOKEN = re.compile(
-    r"\[[a-z]+\]|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
+    r"\[[a-z]+\]|\b(?:[Mm]rs?|[Mm]s|[Dd]r|[Pp]rof|[Ss]gt)\.|\b[A-HJ-Z]\.(?= ?[A-Z])|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
 )
 _QUOTES = "\"“”'‘’*_"
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
 _FIRST_PERSON = ("i", "i'm", "i'd", "i'll", "i've")
 _ACTS = ("do", "say", "feel", "see", "-ed", "is", "was", "has", "had")
 _ENDS = ("^", ".", "!", "?", "…", "|")  # of a sentence; | is the end of a line
+_ENDINGS = ("s", "ed", "ing", "ly", "er", "ers", "est", "y", "d", "r", "es", "ness", "ish")
+_TITLES = ("title", "kin", "hail")  # Dr, Aunt and Dear, before a name
+_INNER = frozenset("van von der den de la le el al di da dos del bin ibn te o".split())  # parts of surnames
+_OPENS = (*_ENDS, '"', "“", ":", "(", "-", "*")
 _MARKS = frozenset(
     "^ $ , . ? ! ( ' : | 0 <N> <n> and with for to is was or in of by the a from at as like has had if".split()
 )
@@ -39,7 +43,7 @@ class _Word:
     size: int  # letters without 's
     capital: bool
     owned: bool  # has 's
-    sort: str  # of a given name: "sure" or "more"
+    sort: str  # of a given name "sure" or "more"; "new" if it is capitalised like a name
 
 
 _BEFORE, _AFTER = (_Word(mark, mark, mark, 0, False, False, "") for mark in "^$")
@@ -72,12 +76,13 @@ def again(text: str, known: Collection[str]) -> Iterator[tuple[int, int]]:
     Not if they may be a word there ("Will you"), nor in "Emma Stone".
     """
     words, starts = _words(text) if known else ([], [])
+    met = model()[1]
     for n, (word, start) in enumerate(zip(words, starts, strict=True)):
         end = start + word.size
         mid_sentence = word.capital and n and words[n - 1].plain not in _ENDS
         acts = n + 1 < len(words) and words[n + 1].kind in _ACTS
-        is_name = word.sort == "sure" or mid_sentence or (word.sort and (acts or word.plain not in names.doubtful()))
-        if is_name and text[start:end].casefold() in known and _stands_alone(text, words, n, start, end):
+        is_name = word.sort == "sure" or mid_sentence or (word.sort and (acts or not _is_common(word, met)))
+        if is_name and text[start:end].casefold() in known and _stands_alone(text, words, n, n, starts):
             yield start, end
 
 
@@ -106,22 +111,75 @@ def _name_lists() -> list[pl.Series]:
 
 
 def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, list[str]]]:
-    """(start, end, features) of each given name that stands alone."""
+    """(start, end, features) of each name that stands alone, and of each full name."""
     words = [*map(_word, _TOKEN.findall(text))]
-    named = [n for n, word in enumerate(words) if word.sort]
-    starts = [match.start() for match in _TOKEN.finditer(text)] if named else []
-    spans = {n: (starts[n], starts[n] + words[n].size) for n in named}
-    alone = [n for n, span in spans.items() if _stands_alone(text, words, n, *span)]
-    if alone:
+    if not any(word.sort for word in words):
+        return
+    starts = [match.start() for match in _TOKEN.finditer(text)]
+    runs = [run for run in _runs(text, words, starts, met) if _stands_alone(text, words, *run, starts)]
+    if runs:
         no_capitals = not any(word.capital and word.plain not in _FIRST_PERSON for word in words[1:])
         topics = sorted({f"about={word.kind}" for word in words if word.plain in _KIND})
         if any(word.plain == "0" and word.size == 4 for word in words):
             topics.append("about=year")
         quoted = [found.span() for found in _QUOTED.finditer(text)]
-    for n in alone:
-        start, end = spans[n]
+    for n, m in runs:
+        start, end = starts[n], starts[m] + words[m].size
         in_quotes = ["quoted"] if any(first < start and end < last for first, last in quoted) else []
-        yield start, end, [*_features(words, n, no_capitals, met), *topics, *in_quotes]
+        yield start, end, [*_features(words, n, m, no_capitals, met), *topics, *in_quotes]
+
+
+def _runs(text: str, words: list[_Word], starts: list[int], met: Mapping[str, str]) -> Iterator[tuple[int, int]]:
+    """(first, last) word of each name: given names, and capitalised words that are no ordinary ones.
+
+    A word that begins a sentence belongs to a full name only if it is hardly a common word.
+    """
+    n = 0
+    while n < len(words):
+        m = n
+        if words[n].capital and (words[n].sort or _is_name_like(words, n)) and words[n].kind not in _TITLES:
+            while (after := _joined(text, words, starts, m)) > m:
+                m = after
+            if m > n and not _is_name_like(words, n) and _is_common(words[n], met) and not _is_part(words[n]):
+                n += 1
+        parts = [i for i in range(n, m + 1) if not _is_part(words[i])]
+        if parts and all(words[i].sort and not _is_new_common(words[i], met) for i in (parts[0], parts[-1])):
+            if m - n < 4:
+                yield n, m
+        n = m + 1
+
+
+def _joined(text: str, words: list[_Word], starts: list[int], n: int) -> int:
+    """The next capitalised word of the same name, or n."""
+    for m in (n + 1, n + 2, n + 3):
+        if m >= len(words) or words[m - 1].owned or text[starts[m - 1] + words[m - 1].size : starts[m]] != " ":
+            return n
+        if words[m].capital:
+            return m if words[m].plain not in _FIRST_PERSON and words[m].plain not in names.NEVER else n
+        if words[m].plain not in _INNER:
+            return n
+    return n
+
+
+def _is_part(word: _Word) -> bool:
+    """An initial, or "van" in a surname."""
+    return word.capital and (len(word.plain) == 1 or word.plain in _INNER)
+
+
+def _is_new_common(word: _Word, met: Mapping[str, str]) -> bool:
+    return word.sort == "new" and ordinary(word.plain, met)
+
+
+def _is_common(word: _Word, met: Mapping[str, str]) -> bool:
+    return word.plain in names.doubtful() or _is_new_common(word, met) or not word.sort
+
+
+def ordinary(word: str, met: Mapping[str, str]) -> bool:
+    """Whether the word, or what it is formed from, occurs in talk about films."""
+    if word in met:
+        return True
+    stems = [word[: -len(end)] for end in _ENDINGS if word.endswith(end)]
+    return any(stem in met or stem + "e" in met or (stem[-1:] == stem[-2:-1] and stem[:-1] in met) for stem in stems)
 
 
 def _words(text: str) -> tuple[list[_Word], list[int]]:
@@ -137,22 +195,25 @@ def _word(token: str) -> _Word:
         mark = _FULL_FORMS.get(mark, mark.replace("\n", "|"))
         return _Word(mark, mark, _kind(mark), len(token), False, False, "")
     all_names, sure_names = _given_names()
-    plain, capital = names.bare(token.casefold().replace("’", "'")), token[0].isupper()
+    plain, capital = names.bare(token.casefold().replace("’", "'").rstrip(".")), token[0].isupper()
     owned = plain.endswith("'s")
     plain = plain.removesuffix("'s")
     sure = names.hyphened(plain) if "-" in plain else plain in sure_names
     sort = "sure" if sure else "more" if capital and plain in all_names else ""
+    if not sort and capital and len(plain) > 2 and not token.isupper() and plain not in names.NEVER:
+        sort = "new"
     plain = _FULL_FORMS.get(plain, plain)
-    symbol = plain if not sort or plain in _KIND else "<N>" if capital else "<n>"
+    symbol = plain if sort in ("", "new") or plain in _KIND else "<N>" if capital else "<n>"
     return _Word(plain, symbol, _kind(symbol), len(token) - 2 * owned, capital, owned, sort)
 
 
-def _stands_alone(text: str, words: list[_Word], n: int, start: int, end: int) -> bool:
+def _stands_alone(text: str, words: list[_Word], n: int, m: int, starts: list[int]) -> bool:
     """Without a year after it, quotation marks around it, hyphens (Winnie-the-Pooh), or another capitalised word beside
     it, except one that begins a sentence."""
-    if _is_name_like(words, n - 1) or _is_name_like(words, n + 1):
+    start, end = starts[n], starts[m] + words[m].size
+    if _is_name_like(words, n - 1) or _is_name_like(words, m + 1):
         return False
-    dated = [(after.plain, after.size) for after in words[n + 1 : n + 3]] == [("(", 1), ("0", 4)]
+    dated = [(after.plain, after.size) for after in words[m + 1 : m + 3]] == [("(", 1), ("0", 4)]
     before, after = text[max(0, start - 1) : start], text[end : end + 1]
     return (
         not dated and "-" not in (before, after) and not (before and after and before in _QUOTES and after in _QUOTES)
@@ -177,7 +238,9 @@ def _listed(words: list[_Word], n: int) -> bool:
 def _is_name_like(words: list[_Word], n: int) -> bool:
     if not 0 < n < len(words) or not words[n].capital:
         return False
-    return words[n].plain not in _FIRST_PERSON and words[n - 1].plain not in _ENDS
+    if words[n].plain in _FIRST_PERSON or words[n].kind in _TITLES or words[n].plain in names.NEVER:
+        return False
+    return words[n - 1].plain not in _OPENS
 
 
 def _kind(word: str) -> str:
@@ -188,22 +251,38 @@ def _kind(word: str) -> str:
     return "-ed" if word.endswith("ed") else "-ing" if word.endswith("ing") else "-s" if word[-1] == "s" else "-"
 
 
-def _features(words: list[_Word], n: int, no_capitals: bool, frequency: Mapping[str, str]) -> list[str]:
-    word = words[n]
-    window = [*[_BEFORE] * 3, *words[max(0, n - 3) : n + 4], *[_AFTER] * 3]
+def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: Mapping[str, str]) -> list[str]:
+    word, last = words[n], words[m]
+    window = [*[_BEFORE] * 3, *words[max(0, n - 3) : n], *words[m + 1 : m + 4], *[_AFTER] * 3]
     centre = 3 + min(n, 3)
-    others = [*window[centre - 3 : centre], *window[centre + 1 : centre + 4]]
+    others = window[centre - 3 : centre + 3]
     c, b, a, x, y, _ = (other.alike for other in others)
     kc, kb, ka, kx, ky, kz = (other.kind for other in others)
-    if word.owned:
+    if last.owned:
         x, kx = f"'s~{x}", f"'s~{kx}"
-    case, sort, met = "C" if word.capital else "l", word.sort, f"met{frequency.get(word.plain, '0')}"
+    ranks = [frequency.get(name.plain, "0") for name in (word, last)]
+    case, sort, met = "C" if word.capital else "l", word.sort, f"met{ranks[0][0]}"
     features = [f"{case}{sort}", met, f"{case}{met}", f"{met}{sort}", "low" if no_capitals else "capitals"]
     features += [f"a={a}", f"x={x}", f"b={b}", f"y={y}", f"ab={b}~{a}", f"xy={x}~{y}"]
     features += [f"A={ka}", f"X={kx}", f"B={kb}", f"Y={ky}", f"C={kc}", f"Z={kz}"]
     features += [f"AX={ka}~{kx}", f"AB={kb}~{ka}", f"XY={kx}~{ky}"]
-    features += [f"{group}A={ka}" for group in (case, sort, met)] + [f"{group}X={kx}" for group in (case, sort, met)]
-    nearby = [*words[max(0, n - 6) : n], *words[n + 1 : n + 7]]
+    groups = (case, sort, met)
+    if m > n:
+        groups = (*groups, "full")
+        features += ["full", f"full{m - n}", f"full{met}", f"full~{last.sort}", f"full~met{ranks[1][0]}"]
+        features += [f"fullAX={ka}~{kx}"]
+    features += [f"{group}A={ka}" for group in groups] + [f"{group}X={kx}" for group in groups]
+    if any(rank[1:] for rank in ranks):
+        features += ["famous", f"famous{ranks[0]}"]
+    if "-" in last.plain:
+        features += [f"hyphen~{last.sort}"]
+    marks = [other.plain for other in words]
+    if "|" in marks:
+        own = a in ("^", "|") and x in ("|", "$")
+        features += [
+            f"line{'~first' if '|' not in marks[:n] else '~last' if '|' not in marks[m:] else ''}{'~own' if own else ''}"
+        ]
+    nearby = [*words[max(0, n - 6) : n], *words[m + 1 : m + 7]]
     features += sorted({f"near={other.kind}" for other in nearby if other.plain in _KIND})
     if "and" in (a, b) or "," in (a, b):
         features.append("listed~with~name" if {"<n>", "<N>"} & {a, b, c, x, y} else "listed")
@@ -213,6 +292,6 @@ def _features(words: list[_Word], n: int, no_capitals: bool, frequency: Mapping[
         features.append("of~three")
     if _is_name_like(words, n - 3) or _is_name_like(words, n - 2):
         features.append(f"{case}capital~before")
-    if _is_name_like(words, n + 2) or _is_name_like(words, n + 3):
+    if _is_name_like(words, m + 2) or _is_name_like(words, m + 3):
         features.append(f"{case}capital~after")
     return features
