@@ -12,14 +12,15 @@ import pkgutil
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from faker.providers import lorem
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
@@ -27,11 +28,11 @@ from saferec_builder.mining.privacy import in_passing, names
 from saferec_builder.scoring import title_evidence
 from tests import DATA
 from tests.bench import real_talk
-from tests.worlds.privacy_lines import labelled
+from tests.worlds.privacy_lines import APART, THIRD, labelled, strangers
 
 LINES = DATA / "names_in_passing.txt"
 INVENTED = 0.4  # share of names in copies that are on no list
-COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.2  # SURE: the log odds above which a name is replaced
+COPIES, LEAST, OF_REAL, RIDGE, SURE = 4, 8, 0.6, 0.2, 1.8  # SURE: the log odds above which a name is replaced
 SEEN = 1  # conversations with a word that make it no name unless it is on a list
 SOURCES = ("redial", "ccpe", "reddit")
 OFTEN = (1, 2, 5, 16)  # the least number of conversations with a name for each of the four ranks
@@ -44,7 +45,7 @@ def main() -> None:
     talks = [t for t in (*real_talk.conversations(folder), *real_talk.posts(folder)) if real_talk.fitted_on(t[1])]
     counts = counted(folder, talks)
     rng = random.Random(3)
-    lines = list(labelled(LINES))
+    lines = [*labelled(LINES), *read_lines()]
     variants = [swapped(line, rng) for _ in range(COPIES) for line in lines if line[1]]
     variants += [hidden(swapped(line, rng), rng) for line in lines for _ in (1, 2) if len(line[1]) > 1]
     x, y = rows([*lines, *variants], ranked(counts))
@@ -53,6 +54,13 @@ def main() -> None:
     weights = np.concatenate([np.ones(len(x)), np.full(len(real_x), OF_REAL)])
     written(fit(x + real_x, [*y, *real_y], weights), ranked(counts))
     print(f"{len(x)} candidates of our own, {sum(y)} of them names; {len(real_x)} of real texts")
+
+
+def read_lines() -> Iterator[Line]:
+    """Yields the lines of the sets that were kept apart before, and are not any more."""
+    yield from islice(strangers(APART), 60)
+    yield from strangers()
+    yield from strangers(THIRD)
 
 
 def counted(folder: Path, talks: Iterable[tuple[str, str, list[str]]]) -> Counter[str]:
@@ -104,8 +112,10 @@ def rows(lines: Iterable[Line], met: dict[str, str]) -> tuple[list[list[str]], l
     x, y = list[list[str]](), list[bool]()
     for text, spans in lines:
         for start, end, features in in_passing.candidates(text, met):
-            x.append(features)
-            y.append(any(a < end and start < b for a, b, _ in spans))
+            kinds = {kind for a, b, kind in spans if a < end and start < b}
+            if kinds <= {"name"}:
+                x.append(features)
+                y.append(bool(kinds))
     return x, y
 
 
@@ -142,7 +152,7 @@ def put(line: Line, other: Callable[[str], str]) -> Line:
     text, place, out, spans = line[0], 0, "", list[Span]()
     for start, end, kind in line[1]:
         out += text[place:start]
-        name = other(text[start:end])
+        name = other(text[start:end]) if kind == "name" else text[start:end]
         if name != "[name]":
             spans.append((len(out), len(out) + len(name), kind))
         out, place = out + name, end

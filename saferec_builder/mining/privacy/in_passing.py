@@ -16,7 +16,9 @@ import polars as pl
 from saferec_builder.mining.privacy import names
 
 _TOKEN = re.compile(
-    r"\[[a-z]+\]|\b(?:[Mm]rs?|[Mm]s|[Dd]r|[Pp]rof|[Ss]gt)\.|\b[A-HJ-Z]\.(?= ?[A-Z])|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
+    r"\[[a-z]+\]|\b(?:[Mm]rs?|[Mm]s|[Dd]r|[Pp]rof|[Ss]gt)\.|\b[A-HJ-Z]\.(?= ?[A-Z])"
+    r"|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+"
+    r"|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
 )
 _QUOTES = "\"“”'‘’*_"
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
@@ -122,6 +124,10 @@ def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, li
         topics = sorted({f"about={word.kind}" for word in words if word.plain in _KIND})
         if any(word.plain == "0" and word.size == 4 for word in words):
             topics.append("about=year")
+        inside = {i for n, m in runs for i in range(n, m + 1)}
+        others = [word for i, word in enumerate(words) if i not in inside and _is_name_like(words, i)]
+        seen = sum(word.plain in met for word in others)
+        topics += [f"names{min(4, len(runs))}", f"others{min(3, len(others))}", f"seen{min(3, seen)}"]
         quoted = [found.span() for found in _QUOTED.finditer(text)]
     for n, m in runs:
         start, end = starts[n], starts[m] + words[m].size
@@ -142,10 +148,9 @@ def _runs(text: str, words: list[_Word], starts: list[int], met: Mapping[str, st
                 m = after
             if m > n and not _is_name_like(words, n) and _is_common(words[n], met) and not _is_part(words[n]):
                 n += 1
-        parts = [i for i in range(n, m + 1) if not _is_part(words[i])]
+        parts = [i for i in range(n, m + 1) if m - n < 4 and not _is_part(words[i])]
         if parts and all(words[i].sort and not _is_new_common(words[i], met) for i in (parts[0], parts[-1])):
-            if m - n < 4:
-                yield n, m
+            yield n, m
         n = m + 1
 
 
@@ -278,10 +283,8 @@ def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: 
         features += [f"hyphen~{last.sort}"]
     marks = [other.plain for other in words]
     if "|" in marks:
-        own = a in ("^", "|") and x in ("|", "$")
-        features += [
-            f"line{'~first' if '|' not in marks[:n] else '~last' if '|' not in marks[m:] else ''}{'~own' if own else ''}"
-        ]
+        own = "~own" if a in ("^", "|") and x in ("|", "$") else ""
+        features.append(f"line{'~first' if '|' not in marks[:n] else '~last' if '|' not in marks[m:] else ''}{own}")
     nearby = [*words[max(0, n - 6) : n], *words[m + 1 : m + 7]]
     features += sorted({f"near={other.kind}" for other in nearby if other.plain in _KIND})
     if "and" in (a, b) or "," in (a, b):
