@@ -20,6 +20,7 @@ _TOKEN = re.compile(
     r"|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+"
     r"|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
 )
+_PARTS = re.compile("['’-]")
 _QUOTES = "\"“”'‘’*_"
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
 _FIRST_PERSON = ("i", "i'm", "i'd", "i'll", "i've")
@@ -89,27 +90,26 @@ def again(text: str, known: Collection[str]) -> Iterator[tuple[int, int]]:
 
 
 def somewhere(texts: pl.Series) -> pl.Series:
-    """In which of many texts `find` finds something; it reads only those that have a given name."""
-    all_names, sure_names = _name_lists()
+    """In which of many texts `find` finds something; it reads only those that have a word that may be a name."""
     word, row = pl.col("word"), pl.col("row")
-    words = pl.DataFrame({"word": texts.str.extract_all(r"\p{L}+(?:-\p{L}+)*")}).with_row_index("row").explode("word")
-    lower, capital = word.str.to_lowercase(), word.str.contains(r"^\p{Lu}")
-    is_given = lower.is_in(sure_names) | (capital & lower.is_in(all_names)) | word.str.contains("[^a-zA-Z-]|.-.")
-    given = words.select(word.unique()).filter(is_given)  # a text's words are mostly those of others
-    rows = words.join(given, on="word", how="semi").select(row.unique().sort()).to_series()
+    found_words = texts.str.extract_all(r"\p{L}+(?:['’-]\p{L}+)*")
+    words = pl.DataFrame({"word": found_words}).with_row_index("row").explode("word").drop_nulls()
+    names_in = pl.DataFrame({"word": [*filter(_may_be_name, words["word"].unique())]}, schema=words.select(word).schema)
+    rows = words.join(names_in, on="word", how="semi").select(row.unique().sort()).to_series()
     hits = [any(True for _ in find(text)) for text in texts.gather(rows)]
     return pl.zeros(len(texts), pl.Int8, eager=True).cast(pl.Boolean).scatter(rows, hits)
+
+
+def _may_be_name(word: str) -> bool:
+    parts = [word, *_PARTS.split(word)] if not word.isalpha() else [word]
+    words = [_word(part) for part in parts if part]
+    return not word.isascii() or any(part.sort and not _is_new_common(part, model()[1]) for part in words)
 
 
 @cache
 def _given_names() -> tuple[frozenset[str], frozenset[str]]:
     all_names, sure_names = names.known()
     return all_names - names.NEVER, sure_names - names.NEVER
-
-
-@cache
-def _name_lists() -> list[pl.Series]:
-    return [pl.Series(sorted(given)).implode() for given in _given_names()]
 
 
 def candidates(text: str, met: Mapping[str, str]) -> Iterator[tuple[int, int, list[str]]]:
