@@ -1,8 +1,9 @@
 """Names in passing ("Farid is driving"), which no word before them announces: a linear model of the words around them.
 
-Candidates are given names of the lists that stand alone: "Tom Hanks" is somebody famous. The words beside a candidate,
-their kinds, its case and how often the name occurs in talk about films together predict whether it belongs to somebody
-in the writer's life. The weights are fitted (tests/bench/fit_in_passing.py); a score above 0 means yes.
+Candidates are given names of the lists, capitalised words that are neither everyday words nor seen in talk about films,
+and full names of these. The words beside a candidate, their kinds, its case and how often it occurs in talk about films
+together predict whether it belongs to somebody in the writer's life. The weights are fitted
+(tests/bench/fit_in_passing.py); a score above 0 means yes.
 """
 
 import re
@@ -54,7 +55,7 @@ _BEFORE, _AFTER = (_Word(mark, mark, mark, 0, False, False, "") for mark in "^$"
 
 @cache
 def model() -> tuple[dict[str, float], dict[str, str]]:
-    """(feature -> weight, given name -> how often it occurs in talk about films: 1 to 4; other names never do)."""
+    """(feature -> weight, word -> how often it occurs in talk about films: 0 to 4, with f if it is famous)."""
     weights, frequency = dict[str, float](), dict[str, str]()
     for line in Path(__file__).with_name("in_passing.txt").read_text(encoding="utf-8").splitlines():
         head, *words = line.split(" ")
