@@ -102,6 +102,8 @@ def somewhere(texts: pl.Series) -> pl.Series:
 
 
 def _may_be_name(word: str) -> bool:
+    if word.isascii() and word.isalpha() and word.islower():
+        return word in _given_names()[1]
     parts = [word, *_PARTS.split(word)] if not word.isalpha() else [word]
     words = [_word(part) for part in parts if part]
     return not word.isascii() or any(part.sort and not _is_new_common(part, model()[1]) for part in words)
