@@ -3,8 +3,8 @@
 The figures are for texts that nobody read while the rules were changed: half of privacy_apart.jsonl, and all of
 privacy_fourth.jsonl, which is mainly about names. `rare` are the names of names_rare.txt, not read either. `read` are
 texts that were read and fitted on: the other half, and all of privacy_strangers.jsonl and privacy_third.jsonl.
-`real_names` are names found in the half of the real conversations that in_passing.py was not fitted on, where nearly every name is an actor's
-or a character's.
+`real_names` are names found in the half of the real conversations that in_passing.py was not fitted on, where nearly
+every name is an actor's or a character's.
 """
 
 from pathlib import Path
