@@ -1,7 +1,7 @@
 """python -m tests.bench.fit_in_passing: fits the weights of mining/privacy/in_passing.py and writes in_passing.txt.
 
-A logistic regression on the lines of tests/data/names_in_passing.txt and of the sets that are no longer kept apart, each
-also with its names replaced by others, so that contexts are learned and not names; and on one half of the real
+A logistic regression on the lines of tests/data/names_in_passing.txt and of the sets that are no longer kept apart,
+each also with its names replaced by others, so that contexts are learned and not names; and on one half of the real
 conversations and posts, whose names are those of actors and characters. The frequency of words in talk about films is
 counted in that half of ReDial, CCPE-M and Reddit, and in the casts and plots of ReDial's films. The other half is not
 read. Everyday words are those of Faker (MIT licence) and of common.txt; famous.txt has famous names.
