@@ -74,9 +74,6 @@ class Names:
         return pc.binary_join(listed(lengths, numbered), "\n")
 
 
-# ---- texts
-
-
 def turns(turns: pl.Series, shown: pl.Series, kind: pa.DataType) -> pa.Array:
     """Returns role and text of every turn, as lists of structs of this type."""
     lengths, turn = flat(turns)

@@ -234,9 +234,6 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
     return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
 
 
-# ---- the data of the workspace
-
-
 def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
     conversations = tables.last(snapshot.conversations, "conversation")
     conversations = conversations.join(snapshot.clusters, on="conversation", how="left", maintain_order="left")

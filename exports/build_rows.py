@@ -45,9 +45,6 @@ class Terms:
     truthless: bool = False
 
 
-# ---- labels
-
-
 def current(
     labels: pl.DataFrame, conversations: pl.DataFrame, voiced: pl.Series = pl.Series([], dtype=pl.String)
 ) -> pl.DataFrame:
@@ -74,9 +71,6 @@ def current(
         )
         .drop("now")
     )
-
-
-# ---- rows
 
 
 Mentions = Callable[[str], Sequence[tuple[int, int, str]]]  # text -> start, end, item

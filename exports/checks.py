@@ -27,9 +27,6 @@ def all_checks() -> list[dict[str, str]]:
     return checks
 
 
-# ---- versions and labels
-
-
 VERSION = re.compile(r"(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})\.(0|[1-9]\d{0,5})", re.A)
 
 
@@ -138,9 +135,6 @@ def check_uncounted(labels: pl.DataFrame, voting: pl.DataFrame, out: Collection[
         )
 
 
-# ---- splits
-
-
 def check_leaks(rows: pl.DataFrame) -> None:
     """Raises ReleaseError if a seeker, a conversation or a near-duplicate is in two splits."""
     for column in ("seeker", "conversation", "cluster"):
@@ -203,9 +197,6 @@ def _texts(rows: pl.DataFrame, turns: TurnsAt, which: pl.Expr, chosen: pl.Expr) 
     ]
     schema = {"row": pl.UInt32, "text": pl.UInt64, "words": pl.UInt32}
     return pl.concat(parts or [pl.DataFrame(schema=schema)])
-
-
-# ---- people
 
 
 def small_groups(labels: pl.DataFrame, rows: pl.DataFrame, slugs: Sequence[str], least: int) -> dict[str, int]:
@@ -275,9 +266,6 @@ def check_removed(rows: pl.DataFrame, removed: Iterable[str]) -> None:
             f"release: {present.height} conversations are in it whose removal was asked for, first"
             f" {present['conversation'].sort()[0]}: this is a fault of the program, please report it"
         )
-
-
-# ---- safety
 
 
 def check_safety(rows: pl.DataFrame, oracle: Oracle, items: pl.DataFrame, allowed: Iterable[str]) -> bool:

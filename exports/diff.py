@@ -236,9 +236,6 @@ def _scores(folder: Path, predictions: Path, ids: Sequence[str]) -> dict[str, di
     return metrics
 
 
-# ---- alarms
-
-
 def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Alarm]:
     """Returns alarms: `silent` lists labels, `reviewer` and `trait` name where changes accumulate."""
     silent = flips.filter(pl.col("basis").eq_missing(pl.col("basis_new")))
@@ -334,9 +331,6 @@ def _tail(k: int, strata: Iterable[tuple[int, int, int]]) -> float:
         kept = np.flatnonzero(chances > _NOTHING)
         chances, first = chances[kept[0] : kept[-1] + 1], first + least + int(kept[0])
     return min(1.0, max(_NOTHING, float(chances[max(0, k - first) :].sum())))
-
-
-# ---- as text
 
 
 def as_text(difference: Difference) -> str:

@@ -42,9 +42,6 @@ class Written:
 Finish = Callable[[Path, Written], tuple[Facts, Mapping[str, bytes]]]
 
 
-# ---- build
-
-
 def build(
     releases: Path, version: str, parts: Iterable[Part], configs: Mapping[str, Iterable[str]], finish: Finish
 ) -> bool:
@@ -171,9 +168,6 @@ def flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-# ---- read
 
 
 def facts_of(folder: Path) -> Facts:

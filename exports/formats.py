@@ -174,9 +174,6 @@ def arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
     return frame.select(schema.names).to_arrow(compat_level=oldest).cast(schema)
 
 
-# ---- requests
-
-
 def _learned(
     part: pl.DataFrame, texts: pl.Series, visible: pl.Series, content: Content, names: Names
 ) -> dict[str, pa.Table]:
@@ -256,9 +253,6 @@ def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Sche
         pl.when(pl.any_horizontal(tests)).then(pl.lit(True)).otherwise(None).alias(key) for key, tests in has.items()
     ]
     return plain(frame.select(constraints=pl.struct(fields)).to_series(), schema.field("constraints").type)
-
-
-# ---- conversations, labels and items
 
 
 def conversations(part: pl.DataFrame, texts: pl.Series, visible: pl.Series, content: Content, names: Names) -> pa.Table:

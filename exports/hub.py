@@ -128,9 +128,6 @@ def _check_private(api: "HfApi", repo: str, public: bool) -> bool:
     return bool(info.gated)
 
 
-# ---- state of the repository
-
-
 def _files(folder: Path) -> dict[str, Path]:
     return {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
 
@@ -176,9 +173,6 @@ def _compare(api: "HfApi", repo: str, commit: str, folder: Path, otherwise: str,
     added, stale = _changes(api, repo, commit, _files(folder))
     if different := [path for path in (*added, *stale) if path != but]:
         raise HubError(f"{otherwise} (commit {commit[:8]}, first {different[0]})")
-
-
-# ---- changes
 
 
 def _commit(api: "HfApi", repo: str, folder: Path, parent: str, tag: str, added: list[str], stale: list[str]) -> str:
@@ -256,9 +250,6 @@ def _published(api: "HfApi", repo: str, tag: str, commit: str, counts: tuple[int
     return Published(repo, tag, commit, f"{api.endpoint}/datasets/{repo}/tree/{tag}", *counts)
 
 
-# ---- fetch
-
-
 def fetch(repo: str, version: str, folder: Path) -> None:
     """Downloads the release `version` of `repo` into `folder`, with the withdrawals of main beside it.
 
@@ -304,9 +295,6 @@ def on_main(api: "HfApi", repo: str, path: str, revision: str = "main") -> bytes
             raise
         except EntryNotFoundError:
             return None
-
-
-# ---- errors
 
 
 def _network() -> tuple[type[Exception], ...]:

@@ -126,9 +126,6 @@ def _advice(facts: Facts, shares: config.Splits, found: Mapping[str, tuple[int, 
     return f"{problem}: --resplit, in a major version, draws new ones"
 
 
-# ---- files
-
-
 def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
     """Writes releases/VERSION, if the version is high enough for the changes; returns (is it new, the manifest)."""
     facts, parent = assembled.facts.copy(), assembled.parent

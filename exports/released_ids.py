@@ -66,9 +66,6 @@ def path_of(folder: Path) -> Path:
     return folder.with_name(f"{folder.name}.key.parquet")
 
 
-# ---- write and read
-
-
 def write(folder: Path, content: Content, starts: Starts) -> Path:
     """Writes the key file of this release, readable by its owner only, and returns its path."""
     silent_places = content.rows.filter(pl.col("source").is_in(list(content.silent)))["place"]

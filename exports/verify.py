@@ -187,9 +187,6 @@ def row_digest(file: pq.ParquetFile) -> str:
     return digest.hex()
 
 
-# ---- copy
-
-
 def copy(folder: Path, target: Path, withdrawn: Collection[str] = (), *, dry: bool = False) -> tuple[int, int]:
     """Replaces `target` by the release in one step, or leaves it as it was; returns (files copied, files up to date).
 

@@ -182,9 +182,6 @@ def _hash(template: str, tag: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(element[1].encode()).digest()).decode() + "'"
 
 
-# ---- words and numbers
-
-
 def share(part: float, whole: float) -> str:
     """Returns card.percent; a dash if `whole` is 0."""
     return percent(part / whole) if whole else "–"

@@ -25,9 +25,6 @@ Reason = Callable[[str], str]
 CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band includes its lower end; the last also includes 1
 
 
-# ---- from sources to rows
-
-
 def funnel(
     conversations: pl.DataFrame,
     drops: pl.DataFrame,
@@ -125,9 +122,6 @@ def left_out(drops: pl.DataFrame, readings: pl.DataFrame) -> list[Row]:
     order = {stage: n for n, stage in enumerate(("mine", "catalog", "propose", "review", "release"))}
     rows = drops.group_by("stage", "reason").agg(count=pl.len()).to_dicts()
     return sorted(rows, key=lambda r: (order.get(r["stage"], len(order)), -r["count"], r["reason"]))
-
-
-# ---- traits, labels, proposals
 
 
 def traits(labels: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
@@ -234,9 +228,6 @@ def proportion(hits: int, n: int) -> dict[str, float] | None:
     return {"mean": hits / n, "low": low, "high": high}
 
 
-# ---- agreement, coverage
-
-
 def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
     """Returns {kind, slug, name, units, positives, few, alpha, low, high} of agreement.alphas, most positives first."""
     names = {t.slug: t.name for t in taxonomy.traits}
@@ -256,9 +247,6 @@ def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
             {"slug": trait.slug, "name": trait.name} | {word: int((column == n).sum()) for word, n in verdicts.items()}
         )
     return sorted(rows, key=lambda r: (r["unknown"], -r["violated"]))
-
-
-# ---- headline
 
 
 def headline(
