@@ -12,7 +12,7 @@ from pathlib import Path
 import jinja2
 
 from exports import build_rows, canary
-from exports.manifest_types import Agreement, Facts
+from exports.manifest_types import Facts
 
 SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 OLDER: Facts = {  # facts that manifests of older versions lack
@@ -35,17 +35,14 @@ class _Safe(str):
 
 def render(manifest: Facts) -> str:
     """Returns the card of a release, from its manifest (`files` is not needed)."""
+    rows = sum(manifest["counts"]["conversations"].values())
     return _template().render(
         m={**OLDER, **manifest},
-        size=_Safe(_size(manifest)),
-        warning=_Safe(_warning(manifest)),
-        sources=_Safe(_sources(manifest)),
-        split_text=_Safe(_split_text(manifest)),
+        size=next((name for limit, name in SIZES if rows < limit), "1M<n<10M"),
         canary=_Safe(canary.sentence(_file(manifest.get("canary") or ""))),
         stays=build_rows.apart(manifest["dropped"])[1],
         percent=percent,  # escaped like any text, as a line that begins with > is a quote
         share=lambda part, whole: percent(part / whole if whole else 0.0),
-        alpha=lambda slug: _Safe(_alpha(manifest["agreement"].get(slug))),
     )
 
 
@@ -58,7 +55,7 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
         finalize=lambda value: escape(value) if isinstance(value, str) and not isinstance(value, _Safe) else value,
     )
-    environment.filters |= {"yaml": yaml, "slug": _slug, "file": _file}
+    environment.filters |= {"yaml": yaml, "slug": _slug, "file": _file, "safe": _Safe}
     return environment.from_string(Path(__file__).with_name("card.md").read_text(encoding="utf-8"))
 
 
@@ -89,44 +86,6 @@ def _file(name: str) -> str:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
-
-
-def _size(manifest: Facts) -> str:
-    rows = sum(manifest["counts"]["conversations"].values())
-    return next((name for limit, name in SIZES if rows < limit), "1M<n<10M")
-
-
-def _warning(manifest: Facts) -> str:
-    warnings = {
-        (True, True): "Demo: the items are invented and the reviews are simulated.",
-        (True, False): "Simulated: reviews in this dataset were given by a program, not by people.",
-        (False, True): "Demo: the items are invented.",
-    }
-    return warnings.get((manifest["simulated"], manifest["demo"]), "")
-
-
-def _sources(manifest: Facts) -> str:
-    names = ", ".join(escape(name) for name in manifest["sources"]) or "none"
-    terms = "The licence above is the publisher's statement; theirs still apply."
-    if not manifest["licence"]:
-        terms = "No licence for this dataset was declared by its owner; those of the sources apply (see below)."
-    return f"Sources of the conversations: {names}. {terms}"
-
-
-def _split_text(manifest: Facts) -> str:
-    rule = manifest["split_rule"]
-    by_time = "By the time of the request: the latest are test, the ones before them validation."
-    by_hash = (
-        "By a stable hash of the seeker (of the conversation where the source names no seeker), because the source"
-        " has no times."
-    )
-    if rule in ("time", "seeker hash"):
-        return by_time if rule == "time" else by_hash
-    return f"{by_time} Rows without a time: by a stable hash of the seeker ({escape(rule)})."
-
-
-def _alpha(facts: Agreement | None) -> str:
-    return "cannot be told" if facts is None or facts["alpha"] is None else f"{facts['alpha']:.2f}"
 
 
 def bannered(card: str, version: str, reason: str, *, bare: bool) -> str:
