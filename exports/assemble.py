@@ -19,6 +19,7 @@ from exports import (
     injection,
     licences,
     manifest_facts,
+    provenance,
     rare_combinations,
     released_ids,
     required_version_bump as versioning,
@@ -26,7 +27,6 @@ from exports import (
     target_lists,
     withdraw,
 )
-from exports.manifest_facts import Provenance
 from exports.manifest_types import Agreement, Facts
 from exports.snapshot import Snapshot, standing_reviews, take
 from saferec_builder import catalog
@@ -59,7 +59,7 @@ class Assembled:
     drops: pl.DataFrame
     facts: Facts  # of the manifest, without those that depend on the written files
     parent: Path | None  # the release before this one
-    provenance: Provenance
+    origins: provenance.Origins
     taxonomy: bytes
     starts: released_ids.Starts  # exact: the manifest states only days
     certificate: Certificate | None
@@ -114,7 +114,7 @@ def assemble(ws: Workspace, options: Options) -> Assembled:
     proposals, chosen_base = manifest_facts.without_paths(snapshot.proposals), chosen.base
     facts = manifest_facts.facts(ws, content, ws.taxonomy, proposals) | base.facts
     facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified)
-    origins = manifest_facts.provenance(proposals, chosen_base.kept, snapshot.catalog_rows, chosen_base.reviews)
+    origins = provenance.origins(proposals, chosen_base.kept, snapshot.catalog_rows, chosen_base.reviews)
     return Assembled(content, chosen.drops, facts, parent, origins, _taxonomy(ws), base.starts, certified)
 
 

@@ -1,7 +1,6 @@
-"""Collects the facts of a release's manifest, and its provenance."""
+"""Collects the facts of a release's manifest."""
 
 from datetime import datetime
-from typing import TypedDict
 
 import polars as pl
 
@@ -10,21 +9,6 @@ from exports.manifest_types import Facts
 from saferec_builder import __version__
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.workspace import Workspace
-
-
-class Proposed(TypedDict):
-    proposer: str
-    version: str
-    taxonomy: str
-    count: int
-
-
-class Provenance(TypedDict):
-    files: dict[str, list[str]]  # source -> names of the files that it was read from
-    proposals: list[Proposed]
-    guidelines: list[str]
-    tools: list[str]
-    reviewers: int
 
 
 def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals: pl.DataFrame) -> Facts:
@@ -78,22 +62,3 @@ _PATH = r"(?s)^(?:[/~.\\]|[A-Za-z]:[/\\]|file:).*[/\\](.)"
 def without_paths(proposals: pl.DataFrame) -> pl.DataFrame:
     """Returns the proposals with only the file name of models that are local files, as folders may name people."""
     return proposals.with_columns(pl.col("proposer").str.replace(_PATH, "$1"))
-
-
-def provenance(
-    proposals: pl.DataFrame, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
-) -> Provenance:
-    """Returns what the release rests on. conversations: only released ones, as a file may be named after its seeker."""
-    files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
-    by_proposer = proposals.group_by("proposer", "version", "taxonomy").len("count")
-    others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
-    return {
-        "files": dict(files.iter_rows()) | {source: [] for source in others},
-        "proposals": [
-            {"proposer": proposer, "version": version, "taxonomy": taxonomy, "count": count}
-            for proposer, version, taxonomy, count in by_proposer.sort("proposer", "version", "taxonomy").iter_rows()
-        ],
-        "guidelines": reviews["guideline"].drop_nulls().unique().sort().to_list(),
-        "tools": reviews["tool"].unique().sort().to_list(),
-        "reviewers": reviews["reviewer"].n_unique(),
-    }

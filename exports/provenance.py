@@ -1,73 +1,89 @@
-"""Renders provenance.json: the sources, models, prompts, people, thresholds and code of a release (W3C PROV-JSON)."""
+"""Collects what a release rests on, and renders provenance.json: its sources, models, prompts, people, thresholds and
+code (W3C PROV-JSON)."""
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from exports.manifest_facts import Provenance
+import polars as pl
+
 from exports.manifest_types import Facts, Stamp
 from saferec_builder.core.json_value import JsonValue
 
 
-def render(manifest: Facts, base: Provenance, parent: Stamp | None) -> bytes:
+class Origins(NamedTuple):
+    files: dict[str, list[str]]  # source -> names of the files that it was read from
+    proposals: list[tuple[str, str, str, int]]  # proposer, version, taxonomy, how many
+    guidelines: list[str]
+    tools: list[str]
+    reviewers: int
+
+
+def origins(
+    proposals: pl.DataFrame, conversations: pl.DataFrame, catalog_rows: pl.DataFrame, reviews: pl.DataFrame
+) -> Origins:
+    """conversations: only released ones, as a file may be named after its seeker."""
+    files = conversations.group_by("source").agg(pl.col("source_file").unique().sort()).sort("source")
+    others = [s for s in catalog_rows["source"].unique().sort() if s not in files["source"]]
+    made_by = ("proposer", "version", "taxonomy")
+    return Origins(
+        files=dict(files.iter_rows()) | {source: [] for source in others},
+        proposals=proposals.group_by(made_by).len().sort(made_by).rows(),
+        guidelines=reviews["guideline"].drop_nulls().unique().sort().to_list(),
+        tools=reviews["tool"].unique().sort().to_list(),
+        reviewers=reviews["reviewer"].n_unique(),
+    )
+
+
+def render(manifest: Facts, base: Origins, parent: Stamp | None) -> bytes:
     """Returns the content of the file. parent: the previous release."""
     release = f"release:{manifest['version']}"
     sources: dict[str, JsonValue] = {
         f"source:{source}": {"prov:type": "source", **manifest["licences"].get(source, {}), "files": files}
-        for source, files in base["files"].items()
+        for source, files in base.files.items()
     }
-    models = {f"model:{p['proposer']}": {"prov:type": "prov:SoftwareAgent"} for p in base["proposals"]}
     prompts: dict[str, JsonValue] = {
-        f"proposals:{p['proposer']}:{p['version']}": {
-            "prov:type": "proposals",
-            "prompt or rules": p["version"],
-            "taxonomy": p["taxonomy"],
-            "count": p["count"],
-        }
-        for p in base["proposals"]
+        f"proposals:{who}:{version}": dict[str, JsonValue](
+            {"prov:type": "proposals", "prompt or rules": version, "taxonomy": taxonomy, "count": count}
+        )
+        for who, version, taxonomy, count in base.proposals
     }
+    guidelines: dict[str, JsonValue] = {f"guideline:{name}": {"prov:type": "guideline"} for name in base.guidelines}
+    head: dict[str, JsonValue] = {"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]}
     entities: dict[str, JsonValue] = {
-        release: {
-            **{"prov:type": "release", "name": manifest["name"], "rows": manifest["row_digests"]},
-            "canary": manifest.get("canary"),
-        },
+        release: head | {"canary": manifest.get("canary")},
         "labels": {"prov:type": "labels", **manifest["makers"]},
         "taxonomy": {"prov:type": "taxonomy", "digest": manifest["taxonomy_digest"]},
         "rule": {"prov:type": "thresholds", **manifest["rule"]},
-        **{f"guideline:{hash_}": {"prov:type": "guideline"} for hash_ in base["guidelines"]},
+        **guidelines,
         **sources,
         **prompts,
     }
+    derived = {}
     if parent:
         entities[f"release:{parent['version']}"] = {"prov:type": "release", "sha256 of SHA256SUMS": parent["sha256"]}
+        derived = {"_:parent": {"prov:generatedEntity": release, "prov:usedEntity": f"release:{parent['version']}"}}
     document = {
         "prefix": {"prov": "http://www.w3.org/ns/prov#"},
         "entity": entities,
         "activity": {
-            "review": {"tools": base["tools"], "reviewers": base["reviewers"], "simulated": manifest["simulated"]},
+            "review": {"tools": base.tools, "reviewers": base.reviewers, "simulated": manifest["simulated"]},
             "make": {"program": f"SafeRec Builder {manifest['code_version']}", "split rule": manifest["split_rule"]},
         },
-        "agent": models,
-        "used": _pairs("prov:activity", "make", "prov:entity", [*sources, "labels", "taxonomy", "rule"])
-        | _pairs("prov:activity", "review", "prov:entity", [*prompts, *(f"guideline:{g}" for g in base["guidelines"])]),
+        "agent": {f"model:{who}": {"prov:type": "prov:SoftwareAgent"} for who, *_ in base.proposals},
+        "used": _used("make", [*sources, "labels", "taxonomy", "rule"]) | _used("review", [*prompts, *guidelines]),
         "wasGeneratedBy": {
             "_:made": {"prov:entity": release, "prov:activity": "make"},
             "_:judged": {"prov:entity": "labels", "prov:activity": "review"},
         },
         "wasAttributedTo": {
-            f"_:by{n}": {
-                "prov:entity": f"proposals:{p['proposer']}:{p['version']}",
-                "prov:agent": f"model:{p['proposer']}",
-            }
-            for n, p in enumerate(base["proposals"])
+            f"_:by{n}": {"prov:entity": f"proposals:{who}:{version}", "prov:agent": f"model:{who}"}
+            for n, (who, version, *_) in enumerate(base.proposals)
         },
-        "wasDerivedFrom": (
-            {"_:parent": {"prov:generatedEntity": release, "prov:usedEntity": f"release:{parent['version']}"}}
-            if parent
-            else {}
-        ),
+        "wasDerivedFrom": derived,
     }
     return (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def _pairs(left: str, subject: str, right: str, objects: Sequence[str]) -> dict[str, JsonValue]:
-    return {f"_:{subject}{n}": {left: subject, right: item} for n, item in enumerate(objects)}
+def _used(activity: str, entities: Sequence[str]) -> dict[str, JsonValue]:
+    return {f"_:{activity}{n}": {"prov:activity": activity, "prov:entity": item} for n, item in enumerate(entities)}

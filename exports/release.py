@@ -149,7 +149,7 @@ def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
             "README.md": card.render(facts).encode(),
             "CHANGELOG.md": card.changelog(facts, parent_facts, changelog).encode(),
             "croissant.json": croissant.render(facts, written.files, formats.schemas(assembled.content.official)),
-            "provenance.json": provenance.render(facts, assembled.provenance, stamp),
+            "provenance.json": provenance.render(facts, assembled.origins, stamp),
             "traits.toml": assembled.taxonomy,
         }
         if assembled.certificate:
