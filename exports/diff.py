@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,38 +30,7 @@ from saferec_builder.core.json_value import JsonValue
 ALPHA = 0.05
 _NOTHING = 1e-30  # far below any p value that matters: ALPHA divided by the reviewers and traits of a diff
 _UNIT = ["conversation", "trait"]
-
-
-class Review(TypedDict):
-    reviewer: str  # the pseudonym of the newer release
-    role: str
-    verdict: str
-
-
-Flip = TypedDict(  # `from` is no name in Python
-    "Flip",
-    {
-        "conversation": str,
-        "trait": str,
-        "from": str,
-        "to": str,
-        "other_reviews": bool,  # whether the reviews behind it changed
-        "reviews": list[Review],  # the new ones, as far as they are released
-    },
-)
-
-
-class Alarm(TypedDict, total=False):
-    """Kind `silent` has what and labels; `reviewer` and `trait` have name, changed and of (conversations), and p;
-    `unresolved` has name, changed and of (labels)."""
-
-    kind: str
-    what: str
-    labels: list[str]
-    name: str
-    changed: int
-    of: int
-    p: float
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -75,9 +44,9 @@ class Difference:
     terms: list[str]  # the changes that are not of rows
     rows: dict[str, dict[str, int]]  # config -> added, removed, changed
     flips: dict[str, dict[str, int]]  # trait -> "present -> absent" -> labels
-    flipped: list[Flip]
+    flipped: list[Row]  # conversation, trait, from, to, other_reviews, reviews (_with_reviews)
     agreement: dict[str, list[float | None]]  # trait -> alpha before and after
-    alarms: list[Alarm]
+    alarms: list[Row]  # kind, and for `silent` what and labels, else name, changed, of (for `unresolved` of labels), p
     metrics: dict[str, list[float | None]] | None = None  # of a model's predictions: metric -> before and after
 
     def as_json(self) -> dict[str, JsonValue]:
@@ -91,7 +60,6 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
     pairs = _pairs(old, new)
     flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
     reviews = new_reviews(old, new, pairs.select(subject="conversation", trait="trait"))
-    caused = flips.join(reviews, left_on=_UNIT, right_on=["subject", "trait"], how="left", suffix="_review")
     return Difference(
         name=new[1]["name"],
         before=old[1]["version"],
@@ -100,7 +68,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
         terms=[f"{change.size}: {change.what}" for change in terms(old, new)],
         rows={config: _rows(config, old, new) for config in KEYS},
         flips=_per_trait(flips),
-        flipped=_flips_with_reviews(flips, caused),
+        flipped=_with_reviews(flips, reviews),
         agreement=_agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
         alarms=[*alarms(pairs, flips, reviews), *unresolved(old, new)],
         metrics=None if predictions is None else _metrics((before, after), predictions, _shared_tests(old, new)),
@@ -109,7 +77,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
 
 def _pairs(old: Draft, new: Draft) -> pl.DataFrame:
     """Returns the labels that both releases decided: the old columns, and the new ones with the suffix `_new`."""
-    columns = [*_UNIT, "verdict", "method", "basis"]
+    columns = [*_UNIT, "verdict", "basis"]
     old_labels, new_labels = (_columns(table(draft, "labels"), columns) for draft in (old, new))
     both = old_labels.join(new_labels, on=_UNIT, suffix="_new").sort(_UNIT)
     decided = pl.col("verdict").is_in(["present", "absent"]) & pl.col("verdict_new").is_in(["present", "absent"])
@@ -129,14 +97,15 @@ def _rows(config: str, old: Draft, new: Draft) -> dict[str, int]:
     if config == "reviews":
         older, newer = (keys(draft, config, "verdict") for draft in (old, new))
         other = newer.join(older, on=[*unit, "verdict"], how="anti").height  # new, or with another verdict
-        return {"added": added, "removed": removed, "changed": max(0, other - added)}
-    if older.is_empty() or newer.is_empty():
-        return {"added": added, "removed": removed, "changed": 0}
-    older, newer = (table(draft, config) for draft in (old, new))
-    shared = [c for c in older.columns if c in newer.columns and c not in unit]
-    both = older.join(newer, on=unit, suffix="_new")
-    changed = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared))
-    return {"added": added, "removed": removed, "changed": changed.height}
+        changed = max(0, other - added)
+    elif older.is_empty() or newer.is_empty():
+        changed = 0
+    else:
+        older, newer = (table(draft, config) for draft in (old, new))
+        shared = [c for c in older.columns if c in newer.columns and c not in unit]
+        both = older.join(newer, on=unit, suffix="_new")
+        changed = both.filter(pl.any_horizontal(pl.col(c).ne_missing(pl.col(f"{c}_new")) for c in shared)).height
+    return {"added": added, "removed": removed, "changed": changed}
 
 
 def _per_trait(flips: pl.DataFrame) -> dict[str, dict[str, int]]:
@@ -154,7 +123,7 @@ def new_reviews(old: Draft, new: Draft, units: pl.DataFrame) -> pl.DataFrame:
     trait that it does not mention is absent.
     """
     columns = ["subject", "trait", "verdict", "role", "reviewer"]
-    before, after = (_columns(_sensitivity(table(draft, "reviews")), columns) for draft in (old, new))
+    before, after = (_columns(table(draft, "reviews").filter(kind="sensitivity"), columns) for draft in (old, new))
     # expanded only for subjects that changed, as one `*` becomes as many reviews as there are traits
     changed = pl.concat([_beyond(after, before), _beyond(before, after)])["subject"].unique().implode()
     before, after = (_expanded(frame.filter(pl.col("subject").is_in(changed)), units) for frame in (before, after))
@@ -176,27 +145,21 @@ def _expanded(reviews: pl.DataFrame, units: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([single, rest.join(single, on=unit, how="anti", maintain_order="left").select(reviews.columns)])
 
 
-def _sensitivity(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.filter(pl.col("kind") == "sensitivity")
-
-
-def _flips_with_reviews(flips: pl.DataFrame, caused: pl.DataFrame) -> list[Flip]:
-    """Returns every flip with the new reviews of its unit."""
-    reviews: dict[tuple[str, str], list[Review]] = {}
-    for row in caused.filter(pl.col("reviewer").is_not_null()).iter_rows(named=True):
-        review: Review = {"reviewer": row["reviewer"], "role": row["role"], "verdict": row["verdict_review"]}
-        reviews.setdefault((row["conversation"], row["trait"]), []).append(review)
-    return [
-        {
-            "conversation": row["conversation"],
-            "trait": row["trait"],
-            "from": row["verdict"],
-            "to": row["verdict_new"],
-            "other_reviews": row["basis"] != row["basis_new"],
-            "reviews": reviews.get((row["conversation"], row["trait"]), []),
-        }
-        for row in flips.iter_rows(named=True)
-    ]
+def _with_reviews(flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Row]:
+    """Returns every flip: whether the reviews behind it changed, and its new ones, as far as they are released, with
+    the pseudonyms of the newer release."""
+    review = pl.struct("reviewer", "role", "verdict")
+    by_unit = reviews.group_by(conversation="subject", trait="trait", maintain_order=True).agg(reviews=review)
+    return (
+        flips.join(by_unit, on=_UNIT, how="left", maintain_order="left")
+        .select(
+            *(*_UNIT, pl.col("verdict").alias("from")),
+            to="verdict_new",
+            other_reviews=pl.col("basis").ne_missing(pl.col("basis_new")),
+            reviews=pl.col("reviews").fill_null(pl.lit([], by_unit.schema["reviews"])),
+        )
+        .to_dicts()
+    )
 
 
 def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> dict[str, list[float | None]]:
@@ -236,10 +199,10 @@ def _scores(folder: Path, predictions: Path, ids: Sequence[str]) -> dict[str, di
     return metrics
 
 
-def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Alarm]:
+def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Row]:
     """Returns alarms: `silent` lists labels, `reviewer` and `trait` name where changes accumulate."""
     silent = flips.filter(pl.col("basis").eq_missing(pl.col("basis_new")))
-    alarms: list[Alarm] = []
+    alarms: list[Row] = []
     if silent.height:
         units = [f"{c}/{t}" for c, t in silent.select(_UNIT).iter_rows()]
         alarms.append({"kind": "silent", "what": "verdicts changed without a review behind it", "labels": units})
@@ -251,7 +214,7 @@ def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> l
     return alarms
 
 
-def unresolved(old: Draft, new: Draft) -> list[Alarm]:
+def unresolved(old: Draft, new: Draft) -> list[Row]:
     """Returns an alarm per trait of which more than 5 % of the decided labels are no longer decided, or are missing;
     none if the two releases share no conversation, as ids were different in older ones."""
     before, after = (_columns(table(draft, "labels"), [*_UNIT, "verdict"]) for draft in (old, new))
@@ -338,23 +301,20 @@ def as_text(difference: Difference) -> str:
     lines = [f"## {difference.before} -> {difference.after}", "", *(f"- {change}" for change in difference.terms)]
     for config, rows in difference.rows.items():
         if any(rows.values()):
-            lines.append(
-                f"- {config}: {rows['added']:,} added, {rows['removed']:,} removed, {rows['changed']:,} changed"
-            )
+            lines.append(f"- {config}: " + ", ".join(f"{count:,} {kind}" for kind, count in rows.items()))
     if difference.rows["labels"]["changed"] and not difference.flips:
         lines.append("- no verdict flipped: what changed stands beside them (agreement, reviews behind them, ...)")
     for trait, kinds in difference.flips.items():
         lines.append(f"- {trait}: " + ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()))
-    for trait, (before, after) in difference.agreement.items():
-        if _number(before) != _number(after):
-            lines.append(f"- agreement on {trait}: {_number(before)} -> {_number(after)}")
-    for name, (before, after) in (difference.metrics or {}).items():
-        lines.append(f"- {name}: {_number(before)} -> {_number(after)}")
+    alphas = {f"agreement on {trait}": tuple(map(_number, pair)) for trait, pair in difference.agreement.items()}
+    metrics = {name: tuple(map(_number, pair)) for name, pair in (difference.metrics or {}).items()}
+    moved = {name: pair for name, pair in alphas.items() if pair[0] != pair[1]} | metrics
+    lines += [f"- {name}: {' -> '.join(pair)}" for name, pair in moved.items()]
     lines += [f"- ALARM: {alarm_text(alarm)}" for alarm in difference.alarms]
     return "\n".join(lines if len(lines) > 2 else [*lines, "- nothing changed"]) + "\n"
 
 
-def alarm_text(alarm: Alarm) -> str:
+def alarm_text(alarm: Row) -> str:
     if alarm["kind"] == "silent":
         first = ", ".join(alarm["labels"][:5])
         return f"{len(alarm['labels'])} {alarm['what']}, first {first}"
