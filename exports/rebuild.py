@@ -6,7 +6,7 @@ from an empty prompt; their labels stay.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from saferec_builder.core.errors import ReleaseError
 from saferec_builder.core.release_files import SUMS, sha256, why_withdrawn
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import withheld
+from saferec_builder.mining.splits import SPLITS
 from saferec_builder.proposing.rules import matcher as rules
 from saferec_builder.storage import tables
 from saferec_builder.storage.schema import Span
@@ -50,8 +51,6 @@ _BATCH = 50_000
 _KEYED = ("digest", "cut", "seeker", "time")  # in the key file if the text of the conversation is not released
 _COPIED = ("traits.toml", "provenance.json", "CHANGELOG.md", proof.CERTIFICATE, charts.PLOT)
 _NEWER = {"sentences", "combinations", "rebuilt_from"}  # facts of newer programs that the card does not need
-
-Sentence = Callable[[str, str, Sequence[str]], str]  # request, split, traits -> the sentence of release --inject
 
 
 @dataclass(frozen=True)
@@ -81,35 +80,19 @@ def rebuild(ws: Workspace, release: Path | str, to: Path, key: Path | None = Non
     """
     proof.check_outside(to, ws.releases)
     with proof.at_hand(release) as folder:
-        return _rebuild(ws, folder, to, key)
+        banks, facts = injection.banks(), write.facts_of(folder)
+        if reason := why_withdrawn(folder, facts["version"]):
+            raise ReleaseError(f"{folder}: withdrawn: {reason}: put another version back")
+        if facts.get("injected_traits") and facts.get("sentences") != banks.digest:
+            raise ReleaseError(
+                f"{folder}: its injected requests have sentences that this version does not know: rebuild it with the"
+                f" version that made it, {facts['code_version']}"
+            )
+        key_rows = released_ids.read(key, f"{facts['name']} {facts['version']}") if key else None
+        return _put_back(ws, folder, to, banks, key_rows)
 
 
-def _rebuild(ws: Workspace, release: Path, to: Path, key: Path | None) -> Rebuilt:
-    mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
-    banks, facts = injection.banks(), write.facts_of(release)
-    if reason := why_withdrawn(release, facts["version"]):
-        raise ReleaseError(f"{release}: withdrawn: {reason}: put another version back")
-    if facts.get("injected_traits") and facts.get("sentences") != banks.digest:
-        raise ReleaseError(
-            f"{release}: its injected requests have sentences that this version does not know: rebuild it with the"
-            f" version that made it, {facts['code_version']}"
-        )
-
-    def sentence(name: str, split: str, traits: Sequence[str]) -> str:
-        return " ".join(part.text for part in injection.sentences(name, split, traits, banks))
-
-    name_and_version = f"{facts['name']} {facts['version']}"
-    key_rows = released_ids.read(key, name_and_version) if key else None
-    return put_back(release, to, mined, withheld.erased(ws), sentence, key_rows)
-
-
-def put_back(
-    path: Path, to: Path, mined: pl.DataFrame, gone: pl.DataFrame, sentence: Sentence, key: pl.DataFrame | None
-) -> Rebuilt:
-    """Makes `to`, a copy of the release at `path` with its texts. mined: conversation, digest, turns (all revisions).
-
-    gone: conversation, digest of texts that somebody asked to remove; they stay out, even if they were mined before.
-    """
+def _put_back(ws: Workspace, path: Path, to: Path, banks: injection.Banks, key: pl.DataFrame | None) -> Rebuilt:
     proof.check_name(to)
     to = to.resolve() if to.is_symlink() else to
     manifest, _ = proof.verify(path, hub.BESIDE)
@@ -141,12 +124,15 @@ def put_back(
         texts = {"README.md": card.render(rebuilt).encode()}
         return rebuilt, copied | texts | {"croissant.json": croissant.render(rebuilt, written.files, schemas)}
 
-    latest = mined.unique(["conversation", "digest"], keep="last")
-    latest = latest.join(gone.with_columns(gone=True), on=["conversation", "digest"], how="left", maintain_order="left")
-    latest = latest.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
+    # texts that somebody asked to remove stay out, even if they were mined before
+    erased = withheld.erased(ws).with_columns(gone=True)
+    mined = read(ws, tables.CONVERSATIONS).select("conversation", "digest", "turns")
+    mined = mined.unique(["conversation", "digest"], keep="last")
+    mined = mined.join(erased, on=["conversation", "digest"], how="left", maintain_order="left")
+    mined = mined.with_columns(turns=pl.when(pl.col("gone").is_null()).then("turns"))
     traits = taxonomy.load(path / "traits.toml")
     claimable = frozenset(traits.slugs) - frozenset(facts.get("withheld") or ())
-    parts = _parts(path, manifest, _Sources(frozenset(silent), latest, key, sentence, traits, claimable), tally)
+    parts = _parts(path, manifest, _Sources(frozenset(silent), mined, key, banks, traits, claimable), tally)
     to.parent.mkdir(parents=True, exist_ok=True)
     new = write.build(to.parent, to.name, parts, manifest["counts"], finish)
     return Rebuilt(new, tally.back, dict(tally.lost))
@@ -159,19 +145,19 @@ class _Sources:
     silent: frozenset[str]
     mined: pl.DataFrame  # conversation, digest, turns, gone
     key: pl.DataFrame  # released_ids.KEY
-    sentence: Sentence
+    banks: injection.Banks
     taxonomy: Taxonomy
     traits: frozenset[str]  # traits that may be claimed of a request
 
 
 def _parts(release: Path, manifest: Facts, sources: _Sources, tally: _Tally) -> Iterator[write.Part]:
     mined = sources.mined
-    names = Names(_catalog(release))
-    for split in rows.SPLITS:
+    names = Names(_read(release, "items", "catalog", {"item": pl.String, "title": pl.String, "year": pl.Int32}))
+    for split in SPLITS:
         conversations = _conversations(release, split, sources, tally)
         request_items = _request_items(sources.key, conversations)
         present = sources.key.join(conversations.filter("gone"), on="conversation", how="anti")
-        sentences, requests = _sentences(release, split, sources.sentence), _requests(conversations)
+        sentences, requests = _sentences(release, split, sources.banks), _requests(conversations)
         is_taught = pl.col("conversation").is_in(sentences["request"].implode())
         tally.untaught.update(conversations.filter("gone", is_taught)["why"])
         request_claims = _request_claims(requests, sentences, sources)
@@ -202,25 +188,26 @@ def _tables(release: Path, config: str, split: str) -> Iterator[pa.Table]:
             yield pa.Table.from_batches([batch])
 
 
+def _read(release: Path, config: str, split: str, kinds: Mapping[str, pl.DataType | type[pl.DataType]]) -> pl.DataFrame:
+    """Returns these columns; those that a release of an earlier version lacks are null."""
+    path = release / write.data_file(config, split)
+    if not path.exists():
+        return pl.DataFrame(schema=kinds)
+    return pl.scan_parquet(path, schema=kinds, glob=False, missing_columns="insert", extra_columns="ignore").collect()
+
+
 def _conversations(release: Path, split: str, sources: _Sources, tally: _Tally) -> pl.DataFrame:
     """Returns (conversation, _KEYED, cuts, numbers, quiet, gone, why, place) of the split, and counts in `tally`.
 
     quiet: not released with its text. place: row in `mined`, or null. gone: neither text nor anything else is put back,
     as a person who asked to be removed may never have been mined here. why: the reason.
     """
-    columns = ["conversation", "source", *_KEYED]
-    path = release / write.data_file("conversations", split)
-    if not path.exists():
-        schema = dict.fromkeys(("conversation", *_KEYED), pl.String()) | {"cut": pl.Int32(), "quiet": pl.Boolean()}
-        schema |= {"gone": pl.Boolean(), "why": pl.String()}
-        return pl.DataFrame(
-            schema=schema | {"cuts": pl.List(pl.Int32()), "numbers": pl.List(pl.Int32()), "place": pl.UInt32()}
-        )
     mined = sources.mined.select("digest", "gone", subject="conversation").with_row_index("place")
     key = sources.key.with_columns(pl.col("time").str.head(10))  # the day
     keyed = key.select("conversation", "subject", "cuts", "numbers", pl.col(_KEYED).name.prefix("key_"))
+    kinds = dict.fromkeys(("conversation", "source", *_KEYED), pl.String) | {"cut": pl.Int32}
     frame = (
-        pl.read_parquet(path, columns=columns, glob=False)
+        _read(release, "conversations", split, kinds)
         .with_columns(quiet=pl.col("source").is_in(list(sources.silent)))
         .join(keyed, on="conversation", how="left", maintain_order="left")
         .with_columns(pl.col(_KEYED).name.prefix("own_"))
@@ -246,26 +233,22 @@ def _requests(conversations: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([first, further.select(first.columns)]).rename({"conversation": "request"})
 
 
-def _sentences(release: Path, split: str, sentence: Sentence) -> pl.DataFrame:
+def _sentences(release: Path, split: str, banks: injection.Banks) -> pl.DataFrame:
     """Returns (conversation, request, added, disclosed) of the requests; `added` is null unless one was injected."""
-    schema = dict.fromkeys(("conversation", "request", "added", "disclosed"), pl.String)
-    path = release / write.data_file("grpo", split)
-    if not path.exists():
-        return pl.DataFrame(schema=schema)
-    grpo = pl.read_parquet(path, glob=False)
-    if "request" not in grpo.columns:  # a release of an earlier version
-        grpo = grpo.with_columns(request="made_from", disclosed=pl.lit(None, pl.String))
-    requests = [
-        (name, request, sentence(request, split, traits) if condition == "injected" else None, disclosed)
-        for name, request, traits, condition, disclosed in grpo.select(
-            "conversation", "request", "traits", "condition", "disclosed"
-        ).iter_rows()
+    texts = dict.fromkeys(("conversation", "made_from", "request", "condition", "disclosed"), pl.String)
+    grpo = _read(release, "grpo", split, texts | {"traits": pl.List(pl.String)})
+    grpo = grpo.with_columns(pl.coalesce("request", "made_from"))
+    added = [
+        " ".join(part.text for part in injection.sentences(request, split, traits, banks))
+        if kind == "injected"
+        else None
+        for request, traits, kind in grpo.select("request", "traits", "condition").iter_rows()
     ]
-    return pl.DataFrame(requests, schema=schema, orient="row")
+    return grpo.select("conversation", "request", pl.Series("added", added, pl.String), "disclosed")
 
 
 def _with_prompts(table: pa.Table, requests: pl.DataFrame, sentences: pl.DataFrame, texts: pl.Series) -> pa.Table:
-    joined = _facts_of(table["conversation"], sentences).join(requests, on="request", how="left", maintain_order="left")
+    joined = _of_rows(table, sentences).join(requests, on="request", how="left", maintain_order="left")
     has_text = ~joined["quiet"] | joined["place"].is_not_null()
     joined, table = joined.filter(has_text), table.filter(has_text.to_arrow())
     if not joined["quiet"].any():
@@ -289,23 +272,17 @@ def _replace(table: pa.Table, name: str, mask: pl.Series, values: pa.Array) -> p
     return table.set_column(table.schema.get_field_index(name), field, mixed)
 
 
-def _catalog(release: Path) -> pl.DataFrame:
-    path = release / write.data_file("items", "catalog")
-    columns = {"item": pl.String, "title": pl.String, "year": pl.Int32}
-    return pl.read_parquet(path, columns=[*columns], glob=False) if path.exists() else pl.DataFrame(schema=columns)
-
-
 def _request_items(key: pl.DataFrame, conversations: pl.DataFrame) -> pl.DataFrame:
-    """Returns the items of each request whose text is put back, by its `row`, from the key file."""
+    """Returns the items of each request whose text is put back, by its name, from the key file."""
     restored = conversations.filter(pl.col("quiet"), pl.col("place").is_not_null())
     items = key.join(restored, on="conversation", how="semi").select(*rows.NAMED, "lists")
-    return items.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists").with_columns(held=True)
+    items = items.explode("lists", empty_as_null=False, keep_nulls=False).unnest("lists").with_columns(held=True)
+    return items.rename({"row": "conversation"})
 
 
 def _with_items(table: pa.Table, config: str, request_items: pl.DataFrame, names: Names) -> pa.Table:
     """Returns the table with the items of `request_items` in the rows that have them."""
-    table_rows = pl.DataFrame({"row": pl.Series(table["conversation"].to_pylist(), dtype=pl.String)})
-    joined = table_rows.join(request_items, on="row", how="left", maintain_order="left")
+    joined = _of_rows(table, request_items)
     columns = rows.named(config, joined, names)
     if config == "safecrs":
         columns["completion"] = rows.named("sft", joined, names)["completion"]
@@ -324,7 +301,7 @@ def _request_claims(requests: pl.DataFrame, sentences: pl.DataFrame, sources: _S
 
 
 def _with_claims(table: pa.Table, request_claims: pl.DataFrame) -> pa.Table:
-    joined = _facts_of(table["conversation"], request_claims)["claims"]
+    joined = _of_rows(table, request_claims)["claims"]
     values = plain(joined, _CLAIMS)
     if "claims" not in table.column_names:  # a release of an earlier version
         return table.append_column("claims", pc.coalesce(values, pa.scalar([], _CLAIMS)))
@@ -335,7 +312,7 @@ _CLAIMS = pa.list_(pa.string())
 
 
 def _with_turns(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series) -> pa.Table:
-    joined = _facts_of(table["conversation"], conversations)
+    joined = _of_rows(table, conversations)
     restored = joined["quiet"] & joined["place"].is_not_null()
     kind = table.schema.field("turns").type.value_type
     table = _replace(table, "turns", restored, turns(texts.gather(joined["place"]), restored, kind))
@@ -345,10 +322,10 @@ def _with_turns(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series) 
     return table
 
 
-def _facts_of(names: pa.ChunkedArray, facts: pl.DataFrame) -> pl.DataFrame:
-    """Returns `facts` of these conversations, in their order."""
-    ids = pl.DataFrame({"conversation": pl.Series(names.to_pylist(), dtype=pl.String)})
-    return ids.join(facts, on="conversation", how="left", maintain_order="left")
+def _of_rows(table: pa.Table, facts: pl.DataFrame, *on: str) -> pl.DataFrame:
+    """Returns `facts` of the rows, in their order, by these columns (default: the conversation)."""
+    keys = pl.DataFrame(table.select(on or ["conversation"]))
+    return keys.join(facts, on=keys.columns, how="left", maintain_order="left")
 
 
 def _with_places(table: pa.Table, config: str, key: pl.DataFrame) -> pa.Table:
@@ -356,15 +333,14 @@ def _with_places(table: pa.Table, config: str, key: pl.DataFrame) -> pa.Table:
     subject, unit = ("conversation", ["trait"]) if config == "labels" else ("subject", ["trait", "reviewer", "role"])
     evidence = key.select("conversation", config).explode(config, empty_as_null=False, keep_nulls=False)
     evidence = evidence.unnest(config).rename({"conversation": subject, "spans": "held"})
-    table_rows = pl.DataFrame({name: pl.Series(table[name].to_pylist(), dtype=pl.String) for name in (subject, *unit)})
-    spans = table_rows.join(evidence, on=[subject, *unit], how="left", maintain_order="left")["held"]
+    spans = _of_rows(table, evidence, subject, *unit)["held"]
     return _replace(table, "spans", spans.is_not_null(), plain(spans, table.schema.field("spans").type))
 
 
 def _with_quotes(table: pa.Table, conversations: pl.DataFrame, texts: pl.Series) -> pa.Table:
     """Returns the table with the quotes that its spans point at."""
     subject = "conversation" if "conversation" in table.column_names else "subject"
-    joined = _facts_of(table[subject], conversations)
+    joined = _of_rows(table, conversations.rename({"conversation": subject}), subject)
     places = joined.select(pl.when("quiet").then("place")).to_series().to_list()
     spans = [
         _with_quote(texts[place], row) if place is not None and row else row
