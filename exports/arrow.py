@@ -35,7 +35,8 @@ def structs(kind: pa.DataType, *fields: pa.Array) -> pa.Array:
 
 
 class Names:
-    """The catalog as arrow arrays: names[n] is "Title (Year)" of ids[n], always on one line."""
+    """The catalog as arrow arrays: names[n] is "Title (Year)" of ids[n], always on one line, and pairs[n] is
+    [title, year], both as text: the official form. An unknown year is empty."""
 
     def __init__(self, items: pl.DataFrame) -> None:
         title = pl.col("title").str.replace_all(r"\s+", " ").str.strip_chars()
@@ -43,31 +44,23 @@ class Names:
         name = title + pl.when(year.is_null()).then(pl.lit("")).otherwise(" (" + year + ")")
         rows = items.sort("item").select("item", name=name, title=title, year=year.fill_null(""))
         self.kind = pl.Enum(rows["item"])
-        self.ids, self.names, self.titles, self.years = (plain(column, pa.string()) for column in rows)
+        self.ids, self.names, self.titles, years = (plain(column, pa.string()) for column in rows)
+        alternating = np.arange(2 * rows.height).reshape(2, -1).T.ravel()
+        self.pairs = listed(np.full(rows.height, 2), pa.concat_arrays([self.titles, years]).take(alternating))
 
-    def codes(self, lists: pl.Series) -> tuple[Lengths, NDArray[np.int64]]:
+    def _codes(self, lists: pl.Series) -> tuple[Lengths, NDArray[np.int64]]:
         """Returns (length of each list, place in the catalog of each item)."""
         lengths, ids = flat(lists)
         return lengths, ids.cast(self.kind).to_physical().to_numpy().astype(np.int64)
 
-    def items(self, lists: pl.Series) -> pa.Array:
-        lengths, codes = self.codes(lists)
-        return listed(lengths, self.ids.take(codes))
-
-    def seen(self, lists: pl.Series) -> pa.Array:
-        lengths, codes = self.codes(lists)
-        return listed(lengths, self.titles.take(codes))
-
-    def pairs(self, lists: pl.Series) -> pa.Array:
-        """Returns [[title, year], ...] per list of ids, both as text: the official form. An unknown year is empty."""
-        lengths, codes = self.codes(lists)
-        titles_and_years = pa.concat_arrays([self.titles.take(codes), self.years.take(codes)])
-        alternating = titles_and_years.take(np.arange(2 * len(codes)).reshape(2, -1).T.ravel())
-        return listed(lengths, listed(np.full(len(codes), 2), alternating))
+    def lists(self, ids: pl.Series, of: pa.Array) -> pa.Array:
+        """Returns the lists of ids with what `of`, one of the arrays, has in their place."""
+        lengths, codes = self._codes(ids)
+        return listed(lengths, of.take(codes))
 
     def lines(self, lists: pl.Series) -> pa.Array:
         """Returns one text per list of ids, "1. Title (Year)\\n2. Title (Year)"."""
-        lengths, codes = self.codes(lists)
+        lengths, codes = self._codes(lists)
         place = np.arange(len(codes)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         numbers = pa.array([str(n + 1) for n in range(int(lengths.max(initial=0)))], pa.string())
         numbered = pc.binary_join_element_wise(numbers.take(place), self.names.take(codes), ". ")

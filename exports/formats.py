@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from exports.arrow import Names, listed, plain, prompts, structs, turns
 from saferec_builder.core.oracle import VERDICTS, Oracle
+from saferec_builder.mining.splits import SPLITS
 
-SPLITS = ("train", "validation", "test")
 CATALOG = ("catalog",)
 CONFIGS = {
     "sft": SPLITS,
@@ -184,7 +184,11 @@ def _learned(
     head = part.select(
         *("conversation", "made_from", "request", "disclosed", "truth_kind"),
         domain=pl.coalesce("domain", "answer_domain"),
-        condition=pl.when(pl.col("added").is_null()).then(_condition()).otherwise(pl.lit("injected")),
+        condition=pl.when(pl.col("added").is_not_null())
+        .then(pl.lit("injected"))
+        .when(pl.col("traits").list.len() > 0)  # the request itself holds evidence of a sensitivity
+        .then(pl.lit("own_words"))
+        .otherwise(pl.lit("none")),
     )
     message = schema_of["sft"].field("prompt").type.value_type
     shared = {name: plain(head[name], pa.string()) for name in head.columns}
@@ -210,15 +214,16 @@ def _learned(
 def named(config: str, part: pl.DataFrame, names: Names) -> dict[str, pa.Array]:
     """Returns the columns of a config that name items, from ITEMS and NAMED; safecrs has the `completion` of sft."""
     if config == "safecrs":
-        pairs = names.pairs(part["safe_truth"])
-        return {"seen_titles": names.seen(part["seen"]), "groundtruth_with_release_year": pairs}
+        pairs = names.lists(part["safe_truth"], names.pairs)
+        return {"seen_titles": names.lists(part["seen"], names.titles), "groundtruth_with_release_year": pairs}
     if config not in ("sft", "sft_raw"):
         columns = ("truth", "safe_truth", "seen") if config == "grpo" else (*NAMED, "seen")
-        return {name: names.items(part[name]) for name in columns}
+        return {name: names.lists(part[name], names.ids) for name in columns}
     flavour = "safe" if config == "sft" else "raw"
     refilled = plain(part[f"{flavour}_refilled"], pa.int32())
-    completion = _as_answer(names.lines(part[flavour]), schemas()["sft"].field("completion").type.value_type)
-    return {"completion": completion, "items": names.items(part[flavour]), "refilled": refilled}
+    message, role = schemas()["sft"].field("completion").type.value_type, pa.repeat(pa.scalar("assistant"), part.height)
+    completion = listed(np.ones(part.height, np.int64), structs(message, role, names.lines(part[flavour])))
+    return {"completion": completion, "items": names.lists(part[flavour], names.ids), "refilled": refilled}
 
 
 def _open_items(part: pl.DataFrame, visible: pl.Series) -> pl.DataFrame:
@@ -230,16 +235,6 @@ def _open_items(part: pl.DataFrame, visible: pl.Series) -> pl.DataFrame:
 def _table(columns: Mapping[str, pa.Array], schema: pa.Schema, kept: pl.Series | None = None) -> pa.Table:
     table = pa.table([columns[name] for name in schema.names], schema=schema)
     return table if kept is None or kept.all() else table.filter(kept.to_arrow())
-
-
-def _condition() -> pl.Expr:
-    """Returns `own_words` if the request itself holds evidence of a sensitivity, else `none`."""
-    return pl.when(pl.col("traits").list.len() > 0).then(pl.lit("own_words")).otherwise(pl.lit("none"))
-
-
-def _as_answer(texts: pa.Array, message: pa.DataType) -> pa.Array:
-    role = pa.repeat(pa.scalar("assistant"), len(texts))
-    return listed(np.ones(len(texts), np.int64), structs(message, role, texts))
 
 
 def _constraints(traits: pl.Series, official: Mapping[str, str], schema: pa.Schema) -> pa.Array | None:
@@ -305,7 +300,7 @@ def items(content: Content) -> pl.DataFrame:
     """Returns every catalog item with its verdicts by the rule; a trait in neither list is unknown."""
     traits = np.array(list(content.oracle.traits), dtype=object)
     rows = content.items.sort("item").select("item", "domain", "title", "year", "refs")
-    places = np.array([content.oracle.row(item) for item in rows["item"]], dtype=np.int64)
+    places = content.oracle.rows(rows["item"].to_list())
     codes = content.oracle.codes[places]
     risks = np.full((len(places), len(traits)), np.nan)
     is_known = places < len(content.risks)
@@ -324,10 +319,5 @@ def _picked(
     mask: NDArray[np.bool_], values: NDArray[np.object_] | NDArray[np.float64], kind: type[pl.DataType]
 ) -> pl.Series:
     """Returns per row the values under the mask, in order; `values` is one row for all, or as large as the mask."""
-    row, column = np.nonzero(mask)
-    picked = values[column] if values.ndim == 1 else values[row, column]
-    frame = pl.DataFrame({"row": row.astype(np.uint32), "value": pl.Series(list(picked), dtype=kind)})
-    grouped = frame.group_by("row", maintain_order=True).agg(list="value")
-    all_rows = pl.DataFrame({"row": pl.Series(range(len(mask)), dtype=pl.UInt32)})
-    lists = all_rows.join(grouped, on="row", how="left", maintain_order="left")["list"]
-    return lists.fill_null(pl.Series([[]], dtype=pl.List(kind)))
+    picked = [row[kept].tolist() for row, kept in zip(np.broadcast_to(values, mask.shape), mask, strict=True)]
+    return pl.Series(picked, dtype=pl.List(kind))

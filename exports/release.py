@@ -23,6 +23,7 @@ from exports.manifest_types import Facts, Stamp
 from exports.report import card_plot as charts
 from exports.verify import CERTIFICATE
 from saferec_builder.core.release_files import SUMS, sha256
+from saferec_builder.mining.splits import SPLITS
 from saferec_builder.storage import config, tables
 from saferec_builder.storage.workspace import Workspace, alone, append, shared
 
@@ -164,7 +165,7 @@ def _freeze(ws: Workspace, assembled: Assembled) -> tuple[bool, Facts]:
 
 
 def _parts(content: formats.Content) -> Iterator[files.Part]:
-    for split in formats.SPLITS:
+    for split in SPLITS:
         for by_config in formats.chunks(content, split):
             yield from ((config, split, table) for config, table in by_config.items())
     yield from ((config, "catalog", table) for config, table in formats.catalog(content).items())

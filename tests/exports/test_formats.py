@@ -12,6 +12,7 @@ import pytest
 from exports import formats as rows, verify as proof
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError
+from saferec_builder.mining.splits import SPLITS
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds import release_world as world
 from tests.worlds.release_world import conversation, film, item
@@ -83,7 +84,7 @@ def test_pseudonyms_of_the_workspace_do_not_leave_it(released):
 def test_no_trait_is_named_in_a_prompt(released):
     texts = [
         m["content"].lower()
-        for split in rows.SPLITS
+        for split in SPLITS
         for p in pq.read_table(released / f"data/grpo/{split}.parquet")["prompt"].to_pylist()
         for m in p
     ]
