@@ -33,7 +33,6 @@ from saferec_builder import catalog
 from saferec_builder.catalog import known_works
 from saferec_builder.catalog.known_works import Judged
 from saferec_builder.core import taxonomy as traits
-from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.mining import privacy, splits, withheld
 from saferec_builder.mining.conversations import AT_SIGN
 from saferec_builder.storage import tables, texts_on_disk as spool
@@ -106,16 +105,17 @@ class Chosen:
 def assemble(ws: Workspace, options: Options) -> Assembled:
     """Returns all of the release except its files; raises ReleaseError if a check fails."""
     snapshot, parent = take(ws), versioning.before(ws.releases, options.version)
-    base = _base(ws, snapshot, options, ws.taxonomy, parent)
+    base = _base(ws, snapshot, options, parent)
     chosen = _chosen(ws, snapshot, base, options)
     _check(chosen, options.allow)
     agreement, certified = _reviewed(ws, snapshot, chosen)
     content = _content(ws, snapshot, chosen, options, agreement, certified)
-    proposals, chosen_base = manifest_facts.without_paths(snapshot.proposals), chosen.base
-    facts = manifest_facts.facts(ws, content, ws.taxonomy, proposals) | base.facts
+    proposals, base = manifest_facts.without_paths(snapshot.proposals), chosen.base
+    facts = manifest_facts.facts(ws, content, proposals) | base.facts
     facts |= _facts(chosen, options, canary.guid(ws, content.name), agreement, certified)
-    origins = provenance.origins(proposals, chosen_base.kept, snapshot.catalog_rows, chosen_base.reviews)
-    return Assembled(content, chosen.drops, facts, parent, origins, _taxonomy(ws), base.starts, certified)
+    origins = provenance.origins(proposals, base.kept, snapshot.catalog_rows, base.reviews)
+    taxonomy = (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
+    return Assembled(content, chosen.drops, facts, parent, origins, taxonomy, base.starts, certified)
 
 
 def _chosen(ws: Workspace, snapshot: Snapshot, base: Base, options: Options) -> Chosen:
@@ -181,9 +181,13 @@ def _facts(
     """Returns the manifest's facts about the released part, in the order of the file."""
     base, more, filled = chosen.base, chosen.more, chosen.filled
     injected = more["added"].count()
-    facts: Facts = build_rows.figures(filled, chosen.labels, base.judged.oracle) | _counts(base, filled, chosen.drops)
+    reviewed = base.current_labels.filter("read").select(conversation="subject")
+    taught = [frame.select("truth", "safe_truth", "traits", "late_traits") for frame in (filled, more)]
+    facts = build_rows.figures(filled, chosen.labels, base.judged.oracle)
     facts["conditions"] |= {"injected": injected} | ({"further": n} if (n := more.height - injected) else {})
     return facts | {
+        "dropped": dict(chosen.drops.group_by("reason").len().sort("reason").iter_rows()),
+        "unreviewed": filled.join(reviewed, on="conversation", how="anti").height,
         "sentences": injection.banks().digest if chosen.injected_traits else None,
         "version": options.version,
         "canary": guid,
@@ -195,20 +199,8 @@ def _facts(
         "certificate": None if certified is None else review_facts.statement(certified),
         "withheld": chosen.small,
         "combinations": chosen.rare.facts if chosen.silent else None,
-        "no_safety": not _safety(filled, more, base, options),
+        "no_safety": not checks.check_safety(pl.concat(taught), base.judged.oracle, base.items, options.allow),
     }
-
-
-def _counts(base: Base, filled: pl.DataFrame, drops: pl.DataFrame) -> Facts:
-    reviewed = base.current_labels.filter("read").select(conversation="subject")
-    return {
-        "dropped": dict(drops.group_by("reason").len().sort("reason").iter_rows()),
-        "unreviewed": filled.join(reviewed, on="conversation", how="anti").height,
-    }
-
-
-def _taxonomy(ws: Workspace) -> bytes:
-    return (ws.root / path if (path := ws.config.taxonomy.path) else traits.EMBEDDED).read_bytes()
 
 
 def _built(
@@ -234,10 +226,10 @@ def _reviewed(ws: Workspace, snapshot: Snapshot, chosen: Chosen) -> tuple[dict[s
     return review_facts.agreement_by_trait(voting, taxonomy, chosen.small), stated
 
 
-def _base(ws: Workspace, snapshot: Snapshot, options: Options, taxonomy: Taxonomy, parent: Path | None) -> Base:
+def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | None) -> Base:
     conversations = tables.last(snapshot.conversations, "conversation")
     conversations = conversations.join(snapshot.clusters, on="conversation", how="left", maintain_order="left")
-    standing = standing_reviews(snapshot, taxonomy)
+    taxonomy, standing = ws.taxonomy, standing_reviews(snapshot, ws.taxonomy)
     reviews = standing.filter(pl.col("out").is_null()).drop("out")
     labels, catalog_rows = snapshot.labels, snapshot.catalog_rows
     items, links = catalog.merge(catalog_rows)
@@ -380,9 +372,3 @@ def _check(chosen: Chosen, allow: frozenset[str]) -> None:
     checks.check_reported(released, base.reported, allow)
     checks.check_outdated(chosen.labels, base.past)
     checks.check_outdated(base.item_labels, base.past)
-
-
-def _safety(filled: pl.DataFrame, more: pl.DataFrame, base: Base, options: Options) -> bool:
-    """Whether any row, in people's own words or injected, has an answer that is clear for its sensitivities."""
-    frames = [frame.select("truth", "safe_truth", "traits", "late_traits") for frame in (filled, more)]
-    return checks.check_safety(pl.concat(frames), base.judged.oracle, base.items, options.allow)

@@ -7,11 +7,10 @@ import polars as pl
 from exports import formats
 from exports.manifest_types import Facts
 from saferec_builder import __version__
-from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.workspace import Workspace
 
 
-def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals: pl.DataFrame) -> Facts:
+def facts(ws: Workspace, content: formats.Content, proposals: pl.DataFrame) -> Facts:
     """Returns the facts about the content: no clock, no path, so that the same rows give the same bytes."""
     newest = content.rows["time"].max()
     repo = ws.config.dataset.repo
@@ -25,8 +24,8 @@ def facts(ws: Workspace, content: formats.Content, taxonomy: Taxonomy, proposals
         "licence": ws.config.dataset.licence,
         "contact": ws.config.release.contact,
         "code_version": __version__,
-        "taxonomy_digest": taxonomy.digest,
-        "traits": list(taxonomy.slugs),
+        "taxonomy_digest": ws.taxonomy.digest,
+        "traits": list(ws.taxonomy.slugs),
         "official": dict(content.official),
         "rule": ws.config.oracle.model_dump(),
         "sources": content.rows["source"].unique().sort().to_list(),
