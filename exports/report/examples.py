@@ -29,14 +29,10 @@ def examples(
     severe = pl.col("trait").is_in([t.slug for t in taxonomy.traits if t.severe])
     doubt = pl.col("verdict").is_null() | (pl.col("verdict") != "absent")
     excluded = pl.concat([frame.filter(severe & doubt).select("subject") for frame in (labels, proposals)])
-    cited = labels.filter((pl.col("verdict") == "present") & (pl.col("spans").list.len() > 0)).join(
-        excluded, on="subject", how="anti", maintain_order="left"
-    )
-    turns = dict(
-        conversations.join(cited, left_on="conversation", right_on="subject", how="semi")
-        .select("conversation", "turns")
-        .iter_rows()
-    )
+    cited = labels.filter(pl.col("spans").list.len() > 0, verdict="present")
+    cited = cited.join(excluded, on="subject", how="anti", maintain_order="left")
+    texts = conversations.join(cited, left_on="conversation", right_on="subject", how="semi")
+    turns = dict(texts.select("conversation", "turns").iter_rows())
     names = {t.slug: t.name for t in taxonomy.traits}
     rows = (
         cited.filter(pl.col("subject").is_in(list(turns))).with_columns(pl.col("form").fill_null("implicit")).to_dicts()

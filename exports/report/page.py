@@ -214,20 +214,14 @@ def finding(reports: Sequence[Report]) -> plots.Row | None:
     `difference` of svr_upper has its interval: a result of few people may be chance, and the page says so.
     """
     for report in sorted(reports, key=lambda report: report["other"] is not None):
-        runs = {run["name"]: run for run in report["runs"]}
-        if report["chosen"] in runs and RAW in runs and report["chosen"] != RAW:
-            pair = {"before": runs[RAW], "after": runs[report["chosen"]]}
-            values = {
-                word: {m: plots.metric(r, m, report["k"])["mean"] for m in ("svr_upper", "recall")}
-                for word, r in pair.items()
-            }
-            if None not in [*values["before"].values(), *values["after"].values()]:
-                difference = plots.metric({"metrics": pair["after"]["difference"]}, "svr_upper", report["k"])
-                facts = {
-                    "label": pair["after"]["label"],
-                    "k": report["k"],
-                    "of": report["release"],
-                    "other": report["other"],
-                }
-                return facts | {"people": pair["after"]["n_sensitive"], "difference": difference} | values
+        runs, k = {run["name"]: run for run in report["runs"]}, report["k"]
+        before, after = runs.get(RAW), runs.get(report["chosen"])
+        if before is None or after is None or before is after:
+            continue
+        pair, names = {"before": before, "after": after}, ("svr_upper", "recall")
+        values = {word: {m: plots.metric(run, m, k)["mean"] for m in names} for word, run in pair.items()}
+        if None not in [*values["before"].values(), *values["after"].values()]:
+            facts = {"label": after["label"], "k": k, "of": report["release"], "other": report["other"]}
+            difference = plots.metric({"metrics": after["difference"]}, "svr_upper", k)
+            return facts | {"people": after["n_sensitive"], "difference": difference} | values
     return None

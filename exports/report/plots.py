@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 Row = dict[str, Any]
@@ -53,26 +54,23 @@ def plane(runs: Sequence[Run], k: int, width: float, height: float) -> Row:
     frame = Frame(width, height, xs[-1], ys[-1])
     points = [_point(run, k, frame) for run in drawn]
     _spread(points, frame)
-    return {
-        "frame": frame,
-        "xs": [{"at": frame.x(v), "value": v} for v in xs],
-        "ys": [{"at": frame.y(v), "value": v} for v in ys],
-        "points": points,
-    }
+    return _axes(frame, xs, ys) | {"points": points}
 
 
 def curve(points: Sequence[tuple[int, int]], width: float, height: float) -> Row:
     """Returns a line of counts {frame, xs, ys: ticks with places, line: SVG points, end}; axes reach its last point."""
     x_max, y_max = (max(1, *(point[axis] for point in points)) for axis in (0, 1))
     frame = Frame(width, height, x_max, y_max)
-    return {
-        "frame": frame,
-        "xs": [{"at": frame.x(v), "value": v} for v in counts(x_max)],
-        "ys": [{"at": frame.y(v), "value": v} for v in counts(y_max)],
+    return _axes(frame, counts(x_max), counts(y_max)) | {
         "line": " ".join(f"{frame.x(x)},{frame.y(y)}" for x, y in points),
         "end": (frame.x(points[-1][0]), frame.y(points[-1][1])),
         "start": (frame.x(0), frame.y(0)),
     }
+
+
+def _axes(frame: Frame, xs: Sequence[float], ys: Sequence[float]) -> Row:
+    places = {"xs": (frame.x, xs), "ys": (frame.y, ys)}
+    return {"frame": frame} | {n: [{"at": at(v), "value": v} for v in values] for n, (at, values) in places.items()}
 
 
 def counts(largest: int, most: int = 5) -> list[int]:
@@ -94,21 +92,13 @@ def _high(values: Interval) -> float:
 
 def _point(run: Run, k: int, frame: Frame) -> Row:
     svr, upper, recall = (metric(run, name, k) for name in ("svr", "svr_upper", "recall"))
-    point = {
-        "x": frame.x(upper["mean"]),
-        "y": frame.y(recall["mean"]),
-        "name": run["name"],
-        "label": _short(run["label"]),
-    }
+    label = run["label"] if len(run["label"]) <= LONGEST else run["label"][: LONGEST - 1] + "…"
+    point = {"x": frame.x(upper["mean"]), "y": frame.y(recall["mean"]), "name": run["name"], "label": label}
     point["lower"] = point["x"] if svr["mean"] is None else frame.x(svr["mean"])
     for axis, values, scale in (("x", upper, frame.x), ("y", recall, frame.y)):
         for end in ("low", "high"):
             point[f"{axis}_{end}"] = point[axis] if values[end] is None else scale(values[end])
     return point
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= LONGEST else label[: LONGEST - 1] + "…"
 
 
 def _spread(points: list[Row], frame: Frame) -> None:
@@ -150,11 +140,10 @@ def _inside(box: Box, frame: Frame) -> Box:
 
 def _aside(box: Box, others: Sequence[Box], low: float) -> Box:
     """Returns the first free place below; above, if that is too low."""
-    start, end, line = box
-    for step in (1, -1):
-        box = (start, end, line)
-        while _overlaps(box, others):
-            box = (start, end, box[2] + step)
-        if box[2] <= low:
-            break
-    return box
+
+    def free(step: int) -> Box:
+        places = ((box[0], box[1], box[2] + n * step) for n in count())
+        return next(place for place in places if not _overlaps(place, others))
+
+    below = free(1)
+    return below if below[2] <= low else free(-1)

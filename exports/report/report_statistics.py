@@ -161,28 +161,23 @@ def proposers(proposals: pl.DataFrame, readings: pl.DataFrame, labels: pl.DataFr
         per_trait = [
             {"slug": t.slug, "name": t.name, **rates(counts[t.slug])} for t in taxonomy.traits if counts[t.slug].total()
         ]
-        total = sum(counts.values(), Counter())
-        subjects = texts["subject"].n_unique()
-        head = {"kind": kind, "proposer": proposer, "version": version, "read": subjects}
-        rows.append(
-            head | {"total": rates(total), "traits": per_trait, "sure": _sure(claims, labels.filter(kind=kind))}
-        )
+        head = {"kind": kind, "proposer": proposer, "version": version, "read": texts["subject"].n_unique()}
+        total, sure = rates(sum(counts.values(), Counter())), _sure(claims, labels.filter(kind=kind))
+        rows.append(head | {"total": total, "traits": per_trait, "sure": sure})
     return rows
 
 
 def _sure(claims: pl.DataFrame, labels: pl.DataFrame) -> list[Row]:
     """Returns {low, high, precision, n} per band of confidence with a settled claim, the highest first."""
     unit = ["subject", "trait", "digest"]
-    settled = labels.filter(pl.col("verdict").is_in(["present", "absent"])).select(
-        *unit, right=pl.col("verdict") == "present"
-    )
+    settled = labels.filter(pl.col("verdict").is_in(["present", "absent"]))
+    settled = settled.select(*unit, right=pl.col("verdict") == "present")
     judged = claims.unique(unit, keep="last").join(settled, on=unit)
     rows = []
     for low, high in pairwise(CONFIDENCES):
         band = judged.filter(pl.col("confidence") >= low, pl.col("confidence") < high)["right"]
-        rows.append(
-            {"low": low, "high": min(high, 1.0), "n": band.len(), "precision": proportion(int(band.sum()), band.len())}
-        )
+        precision = proportion(int(band.sum()), band.len())
+        rows.append({"low": low, "high": min(high, 1.0), "n": band.len(), "precision": precision})
     return [row for row in reversed(rows) if row["n"]]
 
 
@@ -192,16 +187,8 @@ def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -
     judged = labels.join(texts.select("subject", "digest").unique(), on=["subject", "digest"], how="semi")
     claimed = claims.select(unit).unique().with_columns(claimed=True)
     both = claimed.join(judged.select(*unit, "verdict"), on=unit, how="full", coalesce=True)
-    word = (
-        pl.when(pl.col("claimed") & (pl.col("verdict") == "present"))
-        .then(pl.lit("right"))
-        .when(pl.col("claimed") & (pl.col("verdict") == "absent"))
-        .then(pl.lit("wrong"))
-        .when(pl.col("claimed"))
-        .then(pl.lit("open"))
-        .when(pl.col("verdict") == "present")
-        .then(pl.lit("missed"))
-    )
+    outcome = pl.col("verdict").replace_strict({"present": "right", "absent": "wrong"}, default="open")
+    word = pl.when("claimed").then(outcome).when(pl.col("verdict") == "present").then(pl.lit("missed"))
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for trait, outcome, n in both.select("trait", outcome=word).drop_nulls().group_by("trait", "outcome").len().rows():
         counts[trait][outcome] = n
@@ -210,14 +197,8 @@ def _outcomes(claims: pl.DataFrame, texts: pl.DataFrame, labels: pl.DataFrame) -
 
 def rates(counts: Mapping[str, int]) -> Row:
     """Returns {right, wrong, missed, open, precision}; precision is (mean, low, high), or None without claims."""
-    right, wrong, missed = (counts.get(word, 0) for word in ("right", "wrong", "missed"))
-    return {
-        "right": right,
-        "wrong": wrong,
-        "missed": missed,
-        "open": counts.get("open", 0),
-        "precision": proportion(right, right + wrong),
-    }
+    words = {word: counts.get(word, 0) for word in ("right", "wrong", "missed", "open")}
+    return words | {"precision": proportion(words["right"], words["right"] + words["wrong"])}
 
 
 def proportion(hits: int, n: int) -> dict[str, float] | None:
@@ -238,14 +219,12 @@ def agreement(alphas: pl.DataFrame, taxonomy: Taxonomy) -> list[Row]:
 
 def coverage(oracle: Oracle, taxonomy: Taxonomy) -> list[Row]:
     """Returns {slug, name, violated, clear, unknown}: items per verdict, traits with the fewest unknown items first."""
-    codes = oracle.codes[:-1]  # the last row is the item that nobody knows
+    verdicts = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
     rows = []
     for trait in taxonomy.traits:
-        column = codes[:, oracle.column(trait.slug)]
-        verdicts = {"violated": VIOLATED, "clear": CLEAR, "unknown": UNKNOWN}
-        rows.append(
-            {"slug": trait.slug, "name": trait.name} | {word: int((column == n).sum()) for word, n in verdicts.items()}
-        )
+        codes = oracle.codes[:-1, oracle.column(trait.slug)]  # the last row is the item that nobody knows
+        counts = {word: int((codes == n).sum()) for word, n in verdicts.items()}
+        rows.append({"slug": trait.slug, "name": trait.name} | counts)
     return sorted(rows, key=lambda r: (r["unknown"], -r["violated"]))
 
 

@@ -64,11 +64,8 @@ def missed(bounds: LabelBounds, taxonomy: Taxonomy) -> Row:
     """
     names = {t.slug: t.name for t in taxonomy.traits}
     false = {slug: precision_bounds.words(share) for slug, share in bounds.false.items()}
-    rows = [
-        _bound(names[slug], bound) | {"false": false.get(slug)}
-        for slug, bound in bounds.traits.items()
-        if slug in names
-    ]
+    traits = {slug: bound for slug, bound in bounds.traits.items() if slug in names}
+    rows = [_bound(names[slug], bound) | {"false": false.get(slug)} for slug, bound in traits.items()]
     return {
         "false": None if bounds.false_pooled is None else precision_bounds.words(bounds.false_pooled),
         "pooled": _bound("Any sensitivity", bounds.pooled),
