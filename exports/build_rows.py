@@ -117,7 +117,7 @@ def build(
     schema = _FACTS | dict.fromkeys(("recommended", "accepted", "seen", "named", "truth"), pl.List(pl.Enum(items)))
     facts = [pl.DataFrame(schema=schema)]
     for part in kept.select("place", "split").iter_slices(_SLICE):
-        by_place = _labels_by_place(_labels_between(relevant, part["place"]))
+        by_place = _labels_by_place(of_places(relevant, part["place"]))
         talks = _talks(part, reading.said(part["place"]))
         rows = [row for talk in talks for row in _rows(talk, by_place.get(talk.place), reading, terms)]
         facts.append(frame(rows, schema))
@@ -310,9 +310,11 @@ def _relevant(labels: pl.DataFrame, kept: pl.DataFrame) -> pl.DataFrame:
     return light.join(places, on="subject").drop("subject").sort("place", "trait")
 
 
-def _labels_between(labels: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
-    start = labels["place"].search_sorted(places[0], "left")
-    return labels.slice(start, labels["place"].search_sorted(places[-1], "right") - start)
+def of_places(frame: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
+    """Returns the rows of these conversations, in their order, by binary search in the sorted `frame`."""
+    start = frame["place"].search_sorted(places[0], "left")
+    rows = frame.slice(start, frame["place"].search_sorted(places[-1], "right") - start)
+    return rows.filter(pl.col("place").is_in(places.implode()))
 
 
 def _labels_by_place(labels: pl.DataFrame) -> dict[int, list[_Label]]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from exports.arrow import Names, listed, plain, prompts, structs, turns
+from exports.build_rows import of_places
 from saferec_builder.core.oracle import VERDICTS, Oracle
 from saferec_builder.mining.splits import SPLITS
 
@@ -137,8 +138,8 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
         tables = _learned(part.filter(is_learned), texts.filter(is_learned), visible.filter(is_learned), content, names)
         tables["conversations"] = conversations(part, texts, visible, content, names)
         frames = {
-            "labels": _of_places(content.labels, part["place"]).rename({"subject": "conversation"}),
-            "reviews": _of_places(reviews, part["place"]),
+            "labels": of_places(content.labels, part["place"]).rename({"subject": "conversation"}),
+            "reviews": of_places(reviews, part["place"]),
         }
         silent = set(part.filter(~visible)["conversation"])
         for name, frame in frames.items():
@@ -280,13 +281,6 @@ def pseudonyms(name: str, seekers: pl.Series) -> pl.Series:
 def pseudonym(name: str, seeker: str) -> str:
     """Returns the pseudonym of a seeker of the workspace in the dataset of this name."""
     return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
-
-
-def _of_places(frame: pl.DataFrame, places: pl.Series) -> pl.DataFrame:
-    """Returns the rows of these conversations, in their order, by binary search in the sorted `frame`."""
-    start = frame["place"].search_sorted(places[0], "left")
-    rows = frame.slice(start, frame["place"].search_sorted(places[-1], "right") - start)
-    return rows.filter(pl.col("place").is_in(places.implode()))
 
 
 def _without_evidence(frame: pl.DataFrame, silent: set[str]) -> pl.DataFrame:

@@ -21,24 +21,14 @@ LICENCES = {source: Licence(**row) for source, row in tomllib.loads(_FILE.read_t
 
 def of(source: str) -> Licence:
     """Returns the terms of a source; `hf:NAME` has those of `hf`. An unlisted source keeps its text (ids)."""
-    return (
-        LICENCES.get(source) or LICENCES.get(_kind(source)) or Licence("unknown to this program: see the source", "ids")
-    )
-
-
-def _kind(source: str) -> str:
-    return source.partition(":")[0]
-
-
-def shares(source: str) -> str:
-    """Returns `share` of the source's terms."""
-    return of(source).share
+    unlisted = Licence("unknown to this program: see the source", "ids")
+    return LICENCES.get(source) or LICENCES.get(source.partition(":")[0], unlisted)
 
 
 def _closed(sources: Iterable[str], share: str, allowed: Iterable[str]) -> list[str]:
     """Returns the sources with exactly this `share`, unless they are allowed by name or by kind."""
     exceptions = {*allowed}
-    return sorted({s for s in sources if shares(s) == share and not exceptions & {s, _kind(s)}})
+    return sorted({s for s in sources if of(s).share == share and not exceptions & {s, s.partition(":")[0]}})
 
 
 def silent(sources: Iterable[str], allowed: Iterable[str] = ()) -> list[str]:

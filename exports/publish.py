@@ -80,9 +80,8 @@ def _signed(release: Path, key: Path | None) -> Iterator[None]:
         yield
         return
     verify.verify(release)  # a damaged release is not signed
-    path, old_signature = release / folder.SIGNATURE, None
-    if path.exists():
-        old_signature = path.read_bytes()
+    path = release / folder.SIGNATURE
+    old_signature = path.read_bytes() if path.exists() else None
     signing.sign(release, key)
     try:
         yield

@@ -41,6 +41,10 @@ class Change:
     size: str
     what: str  # "3 rows of labels are gone"
 
+    @property
+    def rank(self) -> int:
+        return -SIZES.index(self.size)
+
 
 Draft = tuple[Path, Facts]  # a folder and its manifest, which is not yet written in a draft
 
@@ -48,16 +52,12 @@ Draft = tuple[Path, Facts]  # a folder and its manifest, which is not yet writte
 def changes(before: Draft, after: Draft) -> list[Change]:
     """Returns every kind of change, the largest first."""
     rows = [change for config in KEYS for change in _rows(config, before, after)]
-    return sorted([*terms(before, after), *rows], key=_size)
+    return sorted([*terms(before, after), *rows], key=lambda change: change.rank)
 
 
 def terms(before: Draft, after: Draft) -> list[Change]:
     """Returns the changes that are not of rows, the largest first: of the data's meaning, and of its columns."""
-    return sorted([*_meaning(before, after), *_shape(before, after)], key=_size)
-
-
-def _size(change: Change) -> int:
-    return -SIZES.index(change.size)
+    return sorted([*_meaning(before, after), *_shape(before, after)], key=lambda change: change.rank)
 
 
 def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]) -> list[Change]:
@@ -88,21 +88,17 @@ def check(before: Path, draft: Path, facts: Facts, version: tuple[int, int, int]
             next_free = above(next_free, needed)
         raise ReleaseError(
             f"release {'.'.join(map(str, version))}: too small a version, {diff[0].what} since {manifest['version']}:"
-            f" take {next_free} or higher{_inject_hint(manifest, facts)}{_text_hint(manifest, facts)}"
+            f" take {next_free} or higher{_hints(manifest, facts)}"
         )
     return diff
 
 
-def _inject_hint(before: Facts, facts: Facts) -> str:
-    """Returns a hint about `--inject`: without it, injected rows look removed."""
+def _hints(before: Facts, facts: Facts) -> str:
+    """Returns hints about `--inject` and `--with-text`: without them, rows and texts look removed on purpose."""
     missing = before["conditions"]["injected"] if not facts["conditions"]["injected"] else 0
-    return f", or give `--inject` again: {missing:,} rows of {before['version']} were injected" if missing else ""
-
-
-def _text_hint(before: Facts, facts: Facts) -> str:
-    """Returns a hint about `--with-text`: without it, texts look removed on purpose."""
-    lost = sorted(_without_text(facts) - _without_text(before) & _sources(before))
-    return f", or give `--with-text` again: {before['version']} has the texts of {', '.join(lost)}" if lost else ""
+    hint = f", or give `--inject` again: {missing:,} rows of {before['version']} were injected" if missing else ""
+    lost = ", ".join(sorted(_without_text(facts) - _without_text(before) & _sources(before)))
+    return hint + (f", or give `--with-text` again: {before['version']} has the texts of {lost}" if lost else "")
 
 
 def find(releases: Path, version: str | None = None) -> Path:

@@ -89,13 +89,8 @@ def missed(stated: Certificate | None) -> dict[str, RecallBound]:
     """trait -> what its labels still miss at most, as in the manifest."""
     bounds = stated.missed if stated else {}
     return {
-        slug: {
-            "share": bound.share,
-            "certified": bound.certified,
-            "words": bound.words,
-            "of_all": of_all(bound.prevalence),
-        }
-        for slug, bound in bounds.items()
+        slug: RecallBound(share=b.share, certified=b.certified, words=b.words, of_all=of_all(b.prevalence))
+        for slug, b in bounds.items()
     }
 
 
