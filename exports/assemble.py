@@ -210,7 +210,7 @@ def _built(
     texts, refs = snapshot.arranged(ws, base.kept)
     settings = ws.config.release
     finders = catalog.finders(refs, base.items, base.links, base.judged.works, undated=settings.titles == "any")
-    terms = build_rows.Terms(small, options.unreviewed, base.out, settings.requests == "turn", settings.truth == "any")
+    terms = build_rows.Terms(small, options.unreviewed, settings.requests == "turn", settings.truth == "any")
     reader = build_rows.Reading(texts.rows, *finders)
     return texts, build_rows.build(base.kept.drop("row"), base.current_labels, reader, base.items["item"].sort(), terms)
 

@@ -6,7 +6,7 @@ gives  rows, one per conversation that may be released, and, if they are wanted,
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, TypedDict
 
 import polars as pl
@@ -40,7 +40,6 @@ class Terms:
 
     withheld: frozenset[str] = frozenset()
     unreviewed: bool = False
-    out: Mapping[str, str] = field(default_factory=dict)  # conversations left out of everything -> reason
     turns: bool = False
     truthless: bool = False
 

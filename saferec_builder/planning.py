@@ -190,7 +190,7 @@ def _forecast(ws: Workspace, sample: int | None = None) -> _Forecast:
     finders = catalog.finders(refs, items, links, judged.works, undated=config.titles == "any")
     contents = kept.select(TEXT_COLUMNS)
     reading = build_rows.Reading(lambda places: contents[places.to_list()], *finders)
-    terms = build_rows.Terms(frozenset(small), True, excluded, config.requests == "turn", config.truth == "any")
+    terms = build_rows.Terms(frozenset(small), True, config.requests == "turn", config.truth == "any")
     requests = build_rows.build(kept.drop(TEXT_COLUMNS), labels, reading, items["item"].sort(), terms)
     requests = requests.filter((pl.col("further") == 0) | ~pl.col("source").is_in(silent))
     requests = rare_combinations.unlearned(requests, rare)
