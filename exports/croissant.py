@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from exports import build_rows, canary, columns
-from exports.manifest_types import Agreement, Facts, FileEntry
+from exports.manifest_types import Facts, FileEntry
 from saferec_builder.core.errors import strict_json
 from saferec_builder.core.json_value import JsonValue
 
@@ -45,11 +45,12 @@ def render(manifest: Facts, files: Mapping[str, FileEntry], schemas: Mapping[str
 
 def rai(manifest: Facts) -> dict[str, JsonValue]:
     """Returns the RAI fields, from the texts of croissant.toml."""
-    makers = manifest["makers"]
+    makers, agreement = manifest["makers"], manifest["agreement"]
+    alphas = [f"{trait} {facts['alpha']:.2f}" for trait, facts in agreement.items() if facts["alpha"] is not None]
     facts = {
         "sources": ", ".join(manifest["sources"]) or "none",
         "auto": TEXTS["only"]["auto"] if makers.get("auto") else "",
-        "alphas": _alphas(manifest["agreement"]),
+        "alphas": ", ".join(alphas) or "cannot be told",
         "people": "simulated reviewers (programs)" if manifest["simulated"] else "people who read whole conversations",
         **dict(zip(("left", "stays"), map(_counts, build_rows.apart(manifest["dropped"])), strict=True)),
         "split_rule": manifest["split_rule"],
@@ -66,11 +67,6 @@ def rai(manifest: Facts) -> dict[str, JsonValue]:
 
 def _counts(dropped: Mapping[str, int]) -> str:
     return "; ".join(f"{reason}: {n}" for reason, n in dropped.items()) or "nothing"
-
-
-def _alphas(agreement: Mapping[str, Agreement]) -> str:
-    alphas = [f"{trait} {facts['alpha']:.2f}" for trait, facts in agreement.items() if facts["alpha"] is not None]
-    return ", ".join(alphas) or "cannot be told"
 
 
 def _file(path: str, facts: FileEntry) -> dict[str, JsonValue]:

@@ -10,7 +10,7 @@ import math
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from annotation import aggregation
 from annotation.careless_reviewers import log_choose
 from exports.folder import facts_of
-from exports.manifest_types import Agreement
 from exports.required_version_bump import KEYS, Draft, changes, keys, table, terms
 from saferec_builder.core.errors import TrainingError, strict_json
 from saferec_builder.core.json_value import JsonValue
@@ -60,6 +59,8 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
     pairs = _pairs(old, new)
     flips = pairs.filter(pl.col("verdict") != pl.col("verdict_new"))
     reviews = new_reviews(old, new, pairs.select(subject="conversation", trait="trait"))
+    agreed = [facts.get("agreement", {}) for _, facts in (old, new)]
+    traits = sorted({*agreed[0], *agreed[1]})
     return Difference(
         name=new[1]["name"],
         before=old[1]["version"],
@@ -69,7 +70,7 @@ def diff(before: Path, after: Path, predictions: Path | None = None) -> Differen
         rows={config: _rows(config, old, new) for config in KEYS},
         flips=_per_trait(flips),
         flipped=_with_reviews(flips, reviews),
-        agreement=_agreement(old[1].get("agreement", {}), new[1].get("agreement", {})),
+        agreement={trait: [side[trait]["alpha"] if trait in side else None for side in agreed] for trait in traits},
         alarms=[*alarms(pairs, flips, reviews), *unresolved(old, new)],
         metrics=None if predictions is None else _metrics((before, after), predictions, _shared_tests(old, new)),
     )
@@ -160,11 +161,6 @@ def _with_reviews(flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Row]:
         )
         .to_dicts()
     )
-
-
-def _agreement(old: Mapping[str, Agreement], new: Mapping[str, Agreement]) -> dict[str, list[float | None]]:
-    traits = sorted(set(old) | set(new))
-    return {trait: [side[trait]["alpha"] if trait in side else None for side in (old, new)] for trait in traits}
 
 
 def _shared_tests(old: Draft, new: Draft) -> list[str]:

@@ -137,13 +137,13 @@ def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:
         is_learned = part["cut"].is_not_null()
         tables = _learned(part.filter(is_learned), texts.filter(is_learned), visible.filter(is_learned), content, names)
         tables["conversations"] = conversations(part, texts, visible, content, names)
-        frames = {
-            "labels": of_places(content.labels, part["place"]).rename({"subject": "conversation"}),
-            "reviews": of_places(reviews, part["place"]),
-        }
-        silent = set(part.filter(~visible)["conversation"])
-        for name, frame in frames.items():
-            tables[name] = _marked(_without_evidence(frame, silent) if silent else frame, schema_of[name], content)
+        # the key file has the places of evidence of silent texts: they identify a conversation in its source
+        silent = part.filter(~visible)["conversation"].implode()
+        for name, table in (("labels", content.labels), ("reviews", reviews)):
+            no_spans = pl.lit([], table.schema["spans"])
+            evident = pl.when(pl.col("subject").is_in(silent)).then(no_spans).otherwise("spans")
+            frame = of_places(table, part["place"]).with_columns(spans=evident, conversation="subject")
+            tables[name] = _marked(frame, schema_of[name], content)
         yield tables
     for injected in (False, True) if content.more.height else ():
         more = content.more.filter(pl.col("split") == split, pl.col("added").is_not_null() == injected)
@@ -281,13 +281,6 @@ def pseudonyms(name: str, seekers: pl.Series) -> pl.Series:
 def pseudonym(name: str, seeker: str) -> str:
     """Returns the pseudonym of a seeker of the workspace in the dataset of this name."""
     return hashlib.blake2b(f"{name}\nseeker\n{seeker}".encode(), digest_size=8).hexdigest()
-
-
-def _without_evidence(frame: pl.DataFrame, silent: set[str]) -> pl.DataFrame:
-    """Removes the places of evidence, which identify a conversation in its source; the key file has them."""
-    subject = "conversation" if "conversation" in frame.columns else "subject"
-    no_spans = pl.lit([], frame.schema["spans"])
-    return frame.with_columns(spans=pl.when(pl.col(subject).is_in(list(silent))).then(no_spans).otherwise("spans"))
 
 
 def items(content: Content) -> pl.DataFrame:

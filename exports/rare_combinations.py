@@ -19,7 +19,6 @@ from exports.checks import small_groups
 from exports.manifest_types import Combinations
 
 RARE = "a rare combination of traits"  # conversations that are too few even with all traits withheld
-_PAIR = {"subject": pl.String, "trait": pl.String}
 Combination = tuple[frozenset[str], bool]  # the traits that are released, and whether any is withheld
 
 
@@ -31,6 +30,12 @@ class Hidden:
     told: Mapping[str, frozenset[str]]
     gone: frozenset[str]
     facts: Combinations
+
+    @property
+    def pairs(self) -> pl.DataFrame:
+        """`told` as (subject, trait)."""
+        pairs = [(name, trait) for name, traits in self.told.items() for trait in traits]
+        return pl.DataFrame(pairs, {"subject": pl.String, "trait": pl.String}, orient="row")
 
 
 def generalised(combinations: Mapping[str, Combination], people: Mapping[str, str], k: int) -> dict[str, Combination]:
@@ -102,8 +107,7 @@ def withheld(
         rare = hidden(known, kept, silent, allowed, k)
         labels = known.filter(~pl.col("subject").is_in(list(rare.gone)))
         complete = labels.filter(~pl.col("subject").is_in(list(rare.told)))
-        pairs = [(name, trait) for name, traits in rare.told.items() for trait in traits]
-        partial = labels.join(pl.DataFrame(pairs, _PAIR, orient="row"), on=["subject", "trait"], how="semi")
+        partial = labels.join(rare.pairs, on=["subject", "trait"], how="semi")
         released = pl.concat([complete, partial])
         fewer = {trait: n for trait, n in small_groups(released, kept, allowed, k).items() if n}
         if not fewer:
@@ -126,16 +130,15 @@ def unlearned(built: pl.DataFrame, rare: Hidden) -> pl.DataFrame:
 def labels(released: pl.DataFrame, rare: Hidden, slugs: Sequence[str]) -> pl.DataFrame:
     """Returns the labels with `withheld` for each of these traits that is not released of a conversation in rare.told,
     whether it has a label on the trait or not: else the presence of the row would disclose it."""
-    is_partial = pl.Series([subject in rare.told for subject in released["subject"]], dtype=pl.Boolean)
-    pairs = zip(released["subject"], released["trait"], released["verdict"], strict=True)
-    is_released = pl.Series([v == "present" and t in rare.told.get(s, ()) for s, t, v in pairs], dtype=pl.Boolean)
+    is_partial = pl.col("subject").is_in(list(rare.told))
+    stated = released.filter(is_partial, verdict="present").join(rare.pairs, on=["subject", "trait"], how="semi")
     conversations = released.filter(is_partial).unique("subject", maintain_order=True)
     all_pairs = conversations.drop("trait").join(pl.DataFrame({"trait": slugs}, {"trait": pl.String}), how="cross")
-    rest = all_pairs.join(released.filter(is_released), on=["subject", "trait"], how="anti").with_columns(
+    rest = all_pairs.join(stated, on=["subject", "trait"], how="anti").with_columns(
         form=pl.lit(None, pl.String),
         verdict=pl.lit("withheld"),
         method=pl.lit("withheld"),
         spans=pl.lit([], released.schema["spans"]),
         reviews=pl.lit([], released.schema["reviews"]),
     )
-    return pl.concat([released.filter(~is_partial | is_released), rest.select(released.columns)]).sort("place", "trait")
+    return pl.concat([released.filter(~is_partial), stated, rest.select(released.columns)]).sort("place", "trait")

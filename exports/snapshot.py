@@ -1,6 +1,5 @@
 """Reads each table of a workspace once, so that all of a release is made from the same state."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import polars as pl
@@ -56,15 +55,12 @@ class Snapshot:
     def arranged(self, ws: Workspace, kept: pl.DataFrame) -> tuple[spool.Spool, list[str]]:
         """Returns (texts of `kept` by `place`; every ref in them, once, sorted). `kept` has row and place."""
         arranged, refs = spool.Spool(ws.root), set[str]()
-        for part in self._blocks():
+        for rows in self.conversations.select("row").iter_slices(spool.BLOCK):
+            part = rows.hstack(self.texts.rows(rows["row"]))
             chosen = part.join(kept.select("row", "place"), on="row").drop("row")
             arranged.add(chosen)
             refs.update(spool.refs(chosen)["ref"])
         return arranged, sorted(refs)
-
-    def _blocks(self) -> Iterator[pl.DataFrame]:
-        for part in self.conversations.select("row").iter_slices(spool.BLOCK):
-            yield part.hstack(self.texts.rows(part["row"]))
 
 
 def take(ws: Workspace) -> Snapshot:

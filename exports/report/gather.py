@@ -3,7 +3,7 @@
 All but the runs of training; the same rows give the same values.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import polars as pl
@@ -64,6 +64,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
     items, links = catalog.merge(catalog_rows)
     oracle, _ = catalog.risks(items, links, warnings, taxonomy, ws.config.rule)
     manifest, released = _release(ws, version)
+    raw = read_plain(ws.releases / manifest["version"] / "manifest.json") if manifest else b""
     judged = labels.select(last_labels.columns).vstack(last_labels.filter(kind="item_flag"))
     auto = labels.filter(method="auto").select("subject", "trait").iter_rows()
     # by the labels that this page counts: reviews pulled since are not in them, and count as missed until they are
@@ -78,7 +79,7 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "rule": ws.config.oracle.model_dump(),
         "demo": ws.config.demo or "demo" in {*conversations["source"], *catalog_rows["source"]},
         "simulated": bool(state.votes["simulated"].any() or last_labels["simulated"].any()),
-        "release": manifest and _release_facts(ws, manifest),
+        "release": manifest and {key: manifest.get(key) for key in _FACTS} | {"digest": release_files.digest(raw)},
         "doubts": _doubts(ws, manifest["version"]) if manifest else [],
         "headline": figures.headline(
             conversations, labels, state.votes, items, verdicts.linked(items, links, warnings)
@@ -92,21 +93,14 @@ def gather(ws: Workspace, version: str | None = None) -> Figures:
         "agreement": figures.agreement(agreement.alphas(reviews), taxonomy),
         "missed": workload.missed(bounds, taxonomy),
         "effort": workload.effort(state.standing, labels),
-        "load": workload.load(tasks, state.standing, taxonomy, _pseudonym(ws)),
+        # under names for this page only, by which nobody finds reviews in a release
+        "load": workload.load(
+            tasks, state.standing, taxonomy, lambda who: "Reviewer " + digest("report", who, ws.secret.hex())[:5]
+        ),
         "flips": _flips(ws, manifest, taxonomy),
         "coverage": figures.coverage(oracle, taxonomy),
         "examples": examples.examples(conversations, labels, proposals, taxonomy),
     }
-
-
-def _pseudonym(ws: Workspace) -> Callable[[str], str]:
-    """Returns the names of reviewers for this page only, so that their reviews in a release cannot be found by them."""
-    return lambda reviewer: "Reviewer " + digest("report", reviewer, ws.secret.hex())[:5]
-
-
-def _release_facts(ws: Workspace, manifest: Facts) -> Figures:
-    raw = read_plain(ws.releases / manifest["version"] / "manifest.json")
-    return {key: manifest.get(key) for key in _FACTS} | {"digest": release_files.digest(raw)}
 
 
 def _doubts(ws: Workspace, version: str) -> list[str]:
