@@ -19,13 +19,7 @@ from saferec_builder.core.oracle import VERDICTS, Oracle
 from saferec_builder.mining.splits import SPLITS
 
 CATALOG = ("catalog",)
-CONFIGS = {
-    "sft": SPLITS,
-    "sft_raw": SPLITS,
-    "grpo": SPLITS,
-    "safecrs": SPLITS,
-    "conversations": SPLITS,
-    "labels": SPLITS,
+CONFIGS = dict.fromkeys(("sft", "sft_raw", "grpo", "safecrs", "conversations", "labels"), SPLITS) | {
     "reviews": (*SPLITS, *CATALOG),
     "items": CATALOG,
     "item_labels": CATALOG,
@@ -71,55 +65,44 @@ class Content:
 
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
     """Returns the pyarrow schema of each config; `constraints` of safecrs has one field per trait."""
-    text, number, texts, flag = pa.string(), pa.int32(), pa.list_(pa.string()), pa.bool_()
-    message = pa.list_(pa.struct({"role": text, "content": text}))
-    span = pa.struct({"turn": number, "start": number, "end": number, "quote": text})
-    verdict = {"trait": text, "verdict": text}
-    votes = dict.fromkeys(VOTES[:3], number) | {VOTES[3]: pa.float64()}
-    # columns that a corrected label may change are last, and together: between others they would make their neighbours
-    # be uploaded again, and data that two configs share is recognised only next to the same neighbour
-    facts = {"conversation": text, "domain": text, "made_from": text, "canary": text}
-    sft = facts | {"prompt": message, "completion": message, "items": texts, "refilled": number, "condition": text}
-    columns = {
-        "sft": sft,
-        "sft_raw": sft,
-        "grpo": facts
-        | {"prompt": message, "k": number}
-        | dict.fromkeys(("truth_kind", "request", "disclosed"), text)
-        | dict.fromkeys(("truth", "seen", "claims", "safe_truth", "traits", "late_traits", "form"), texts)
-        | {"condition": text, "weight": pa.float64()},
-        "safecrs": {
-            "conversation": text,
-            "canary": text,
-            "seen_titles": texts,
-            "prompt": message,
-            "completion": message,
-        }
-        | {"groundtruth_with_release_year": pa.list_(texts)}
-        | {"constraints": pa.struct(dict.fromkeys((official or {}).values(), flag)) if official else None}
-        | {"condition": text},
-        "conversations": dict.fromkeys(("conversation", "source", "source_id", "domain", "seeker", "time"), text)
-        | {"digest": text, "cut": number, "canary": text, "turns": pa.list_(pa.struct({"role": text, "text": text}))}
-        | dict.fromkeys(("recommended", "accepted", "seen"), texts),
-        "labels": {"conversation": text}
-        | verdict
-        | {"form": text, "method": text, "agreement": pa.float64(), "certificate": text, "spans": pa.list_(span)}
-        | {"reviewers": number, "basis": text, "simulated": flag}
-        | votes
-        | {"canary": text},
-        "reviews": {"kind": text, "subject": text}
-        | verdict
-        | {"form": text, "spans": pa.list_(span), "reviewer": text, "role": text, "guideline": text}
-        | {"simulated": flag, "canary": text},
-        "items": {"item": text, "domain": text, "title": text, "year": number}
-        | dict.fromkeys(("refs", "violated", "clear", "risk_traits"), texts)
-        | {"risk_values": pa.list_(pa.float64()), "pull": pa.float64(), "canary": text},
-        "item_labels": {"item": text} | verdict | {"method": text, "simulated": flag} | votes | {"canary": text},
-    }
+    constraints = pa.struct(dict.fromkeys((official or {}).values(), pa.bool_()))
+    kinds = _KINDS | ({"constraints": constraints} if official else {})
+    columns = {config: [column.partition(":") for column in text.split()] for config, text in _COLUMNS.items()}
     return {
-        name: pa.schema({column: kind for column, kind in fields.items() if kind is not None})
-        for name, fields in columns.items()
+        config: pa.schema({name: kinds[kind or "text"] for name, _, kind in named if kind != "constraints" or official})
+        for config, named in columns.items()
     }
+
+
+_VOTES = "votes_present:number votes_absent:number votes_unsure:number soft_label:real"
+# columns that a corrected label may change are last, and together: between others they would make their neighbours
+# be uploaded again, and data that two configs share is recognised only next to the same neighbour
+_HEAD = "conversation domain made_from canary prompt:messages"
+_SFT = f"{_HEAD} completion:messages items:texts refilled:number condition"
+_COLUMNS = {  # name:type, which is `text` if it is not given
+    "sft": _SFT,
+    "sft_raw": _SFT,
+    "grpo": f"{_HEAD} k:number truth_kind request disclosed truth:texts seen:texts claims:texts safe_truth:texts"
+    " traits:texts late_traits:texts form:texts condition weight:real",
+    "safecrs": "conversation canary seen_titles:texts prompt:messages completion:messages"
+    " groundtruth_with_release_year:lists constraints:constraints condition",
+    "conversations": "conversation source source_id domain seeker time digest cut:number canary turns:turns"
+    " recommended:texts accepted:texts seen:texts",
+    "labels": "conversation trait verdict form method agreement:real certificate spans:spans reviewers:number basis"
+    f" simulated:flag {_VOTES} canary",
+    "reviews": "kind subject trait verdict form spans:spans reviewer role guideline simulated:flag canary",
+    "items": "item domain title year:number refs:texts violated:texts clear:texts risk_traits:texts risk_values:reals"
+    " pull:real canary",
+    "item_labels": f"item trait verdict method simulated:flag {_VOTES} canary",
+}
+_TEXT, _NUMBER, _TEXTS = pa.string(), pa.int32(), pa.list_(pa.string())
+_KINDS = {
+    **{"text": _TEXT, "texts": _TEXTS, "lists": pa.list_(_TEXTS), "flag": pa.bool_(), "number": _NUMBER},
+    **{"real": pa.float64(), "reals": pa.list_(pa.float64())},
+    "messages": pa.list_(pa.struct({"role": _TEXT, "content": _TEXT})),
+    "turns": pa.list_(pa.struct({"role": _TEXT, "text": _TEXT})),
+    "spans": pa.list_(pa.struct({"turn": _NUMBER, "start": _NUMBER, "end": _NUMBER, "quote": _TEXT})),
+}
 
 
 def chunks(content: Content, split: str) -> Iterator[dict[str, pa.Table]]:

@@ -23,12 +23,8 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.release_files import SUMS
 
 SIZES = ("none", "patch", "minor", "major")
-KEYS = {
-    "conversations": ("conversation",),
-    "sft": ("conversation",),
-    "sft_raw": ("conversation",),
-    "grpo": ("conversation",),
-    "safecrs": ("conversation",),
+KEYS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("conversations", "sft", "sft_raw", "grpo", "safecrs"), ("conversation",)),
     "labels": ("conversation", "trait"),
     "reviews": ("kind", "subject", "trait", "role"),
     "items": ("item",),
