@@ -244,7 +244,9 @@ def _base(ws: Workspace, snapshot: Snapshot, options: Options, parent: Path | No
     checks.check_simulated(labels, reviews, demo, options.allow)
     judged = known_works.judged(items, links, snapshot.warnings, taxonomy, ws.config.rule)
     parent_facts = folder.facts_of(parent) if parent else Facts()
-    shares = splits.shares(ws.config.splits, None if options.resplit else _starts(parent, parent_facts))
+    stated = None if options.resplit else parent_facts.get("split_starts")
+    boundaries = released_ids.starts(parent, stated) if parent and stated and any(stated) else None
+    shares = splits.shares(ws.config.splits, boundaries)
     if ws.config.splits.by_item:
         conversations = _seeded(snapshot, conversations, items, links, ws.config.release.titles == "any")
     names = {c: ws.released_id(c) for c in conversations["conversation"]}
@@ -300,11 +302,6 @@ def _withdrawn(ws: Workspace, version: str) -> dict[str, str]:
     if (release / folder.MANIFEST).exists():
         return folder.facts_of(release).get("withdrawn") or {}
     return {other: reason for other, reason in withdraw.reasons(ws.releases).items() if other != version}
-
-
-def _starts(parent: Path | None, parent_facts: Facts) -> released_ids.Starts | None:
-    starts = parent_facts.get("split_starts")
-    return released_ids.starts(parent, starts) if parent and starts and any(starts) else None
 
 
 def _earlier(parent: Path | None, parent_facts: Facts) -> pl.Series:

@@ -154,7 +154,8 @@ def _with_reviews(flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Row]:
     return (
         flips.join(by_unit, on=_UNIT, how="left", maintain_order="left")
         .select(
-            *(*_UNIT, pl.col("verdict").alias("from")),
+            pl.col(_UNIT),
+            pl.col("verdict").alias("from"),
             to="verdict_new",
             other_reviews=pl.col("basis").ne_missing(pl.col("basis_new")),
             reviews=pl.col("reviews").fill_null(pl.lit([], by_unit.schema["reviews"])),
@@ -179,7 +180,6 @@ def _metrics(folders: Iterable[Path], predictions: Path, ids: Sequence[str]) -> 
 
 
 def _scores(folder: Path, predictions: Path, ids: Sequence[str]) -> dict[str, dict[str, float | None]]:
-    """Returns metric -> mean and its interval."""
     with tempfile.TemporaryDirectory() as out:
         (only := Path(out) / "only.jsonl").write_text("".join(json.dumps({"id": name}) + "\n" for name in ids))
         arguments = ["evaluate", "--release", folder, "--predictions", predictions, "--output", out, "--only", only]
@@ -189,10 +189,8 @@ def _scores(folder: Path, predictions: Path, ids: Sequence[str]) -> dict[str, di
             reason = process.stderr.strip().splitlines()[-1:] or ["no reason given"]
             raise TrainingError(f"{folder}: the predictions cannot be scored: {reason[0].removeprefix('error: ')}")
         report = strict_json((Path(out) / "report.json").read_text(encoding="utf-8"))
-    metrics: dict[str, dict[str, float | None]] = next(
-        run["metrics"] for run in report["runs"] if run["name"] == predictions.stem
-    )
-    return metrics
+    metrics: dict[str, dict[str, dict[str, float | None]]] = {run["name"]: run["metrics"] for run in report["runs"]}
+    return metrics[predictions.stem]
 
 
 def alarms(pairs: pl.DataFrame, flips: pl.DataFrame, reviews: pl.DataFrame) -> list[Row]:

@@ -3,6 +3,7 @@
 The same rows give the same bytes: no clock, host name or path of this machine is written.
 """
 
+import io
 import json
 import os
 import shutil
@@ -121,20 +122,12 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 _UNIQUE = frozenset(("content", "text", "quote", "conversation", "made_from", "source_id", "digest", "time", "basis"))
 
 
-def _leaves(schema: pa.Schema) -> Iterator[str]:
-    """Yields the paths of the columns as parquet names them."""
-
-    def of(path: str, kind: pa.DataType) -> Iterator[str]:
-        if pa.types.is_list(kind):
-            yield from of(f"{path}.list.element", kind.value_type)
-        elif pa.types.is_struct(kind):
-            for inner in kind:
-                yield from of(f"{path}.{inner.name}", inner.type)
-        else:
-            yield path
-
-    for column in schema:
-        yield from of(column.name, column.type)
+def _leaves(schema: pa.Schema) -> list[str]:
+    """Returns the paths of the columns as parquet names them."""
+    file = io.BytesIO()
+    pq.write_metadata(schema, file)
+    columns = pq.read_metadata(file).schema
+    return [columns.column(n).path for n in range(len(columns))]
 
 
 def seal(draft: Path, written: Written, content_facts: Facts, texts: Mapping[str, bytes]) -> None:

@@ -78,7 +78,6 @@ def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> 
 
 
 def _planned(api: "HfApi", repo: str, tag: str, folder: Path, public: bool) -> Published:
-    """Returns what `publish` would do."""
     local = _files(folder)
     exists = api.repo_exists(repo, repo_type=KIND)
     if exists:

@@ -108,8 +108,8 @@ def rows(built: pl.DataFrame, choice: Choice, turns: Callable[[pl.Series], pl.Se
     free = built.filter(
         pl.col("cut").is_not_null() & (pl.col("at_risk").list.len() == 0) & (pl.col("late_traits").list.len() == 0)
     )
-    parts = [_drawn(part, choice, turns, oracle) for part in free.iter_slices(_SLICE)]
-    drawn = pl.DataFrame([row for part in parts for row in part], schema=_DRAWN, orient="row")
+    picks = [row for part in free.iter_slices(_SLICE) for row in _drawn(part, choice, turns, oracle)]
+    drawn = pl.DataFrame(picks, schema=_DRAWN, orient="row")
     injected = free.drop("added", "traits", "form", "disclosed").join(drawn, on="request", maintain_order="left_right")
     named = injected.select("request", "disclosed", "traits").iter_rows()
     ids = [digest("injected", name, *traits, *["first"] * (message == "first")) for name, message, traits in named]

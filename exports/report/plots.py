@@ -113,7 +113,7 @@ def _spread(points: list[Row], frame: Frame) -> None:
         low = frame.height - frame.bottom + 4  # the line of a label beside a point on the axis; ticks are below
         fits = [box for box in places if box[0] >= 0 and box[1] <= frame.width and box[2] <= low]
         free = [box for box in fits if not _overlaps(box, others)]
-        box = free[0] if free else _aside(_inside(places[0], frame), others, low)
+        box = free[0] if free else _aside(places[0], others, low, frame)
         boxes.append(box)
         edge = min(max(point["x"], box[0] - 3), box[1] + 3)  # the end of the label that faces the point
         point["leader"] = None if box in places else [point["x"], point["y"], round(edge, 1), round(box[2] - 4, 1)]
@@ -133,16 +133,13 @@ def _overlaps(box: Box, others: Sequence[Box]) -> bool:
     return any(abs(box[2] - y) < LINE and box[0] < end and start < box[1] for start, end, y in others)
 
 
-def _inside(box: Box, frame: Frame) -> Box:
-    start = max(0.0, min(box[0], frame.width - (box[1] - box[0])))
-    return start, start + box[1] - box[0], box[2]
-
-
-def _aside(box: Box, others: Sequence[Box], low: float) -> Box:
-    """Returns the first free place below; above, if that is too low."""
+def _aside(box: Box, others: Sequence[Box], low: float, frame: Frame) -> Box:
+    """Returns the first free place below, inside the frame; above, if that is too low."""
+    length = box[1] - box[0]
+    start = max(0.0, min(box[0], frame.width - length))
 
     def free(step: int) -> Box:
-        places = ((box[0], box[1], box[2] + n * step) for n in count())
+        places = ((start, start + length, box[2] + n * step) for n in count())
         return next(place for place in places if not _overlaps(place, others))
 
     below = free(1)
