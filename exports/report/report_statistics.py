@@ -5,7 +5,7 @@ gives  dicts and lists of numbers and words, the same for the same rows, without
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -21,7 +21,7 @@ from saferec_builder.storage import tables
 
 Row = dict[str, Any]
 Ids = set[str]
-Reason = Callable[[str], str]
+Why = tuple[Mapping[str, str], str]  # what -> its reason, and the reason of all others
 CONFIDENCES = (0.0, 0.6, 0.8, 0.9, 1.01)  # a band includes its lower end; the last also includes 1
 
 
@@ -46,28 +46,17 @@ def funnel(
     texts = readings.filter(kind="sensitivity").join(current, on=["subject", "digest"], how="semi")
     read = set(texts["subject"])
     reviewed = set(votes.filter(kind="sensitivity")["subject"]) & mined
-    assigned = set(assignments.filter(kind="sensitivity")["subject"])
+    waiting = dict.fromkeys(assignments.filter(kind="sensitivity")["subject"], "assigned, no answer that stands")
+    open_ = "no verdict on any trait: reviewers too few or not of one mind"
+    unread = "sure proposals that nobody read (auto), or labels whose reviews stand no longer"
     settled = set(labels.filter(pl.col("verdict").is_not_null())["subject"]) & mined
     not_mined = Counter([*drops.filter(stage="mine")["reason"], *withheld.values()])
-    unread = _reasons(drops, "propose")
     steps = [
         {"name": "Found in the source files", "count": len(mined) + not_mined.total(), "lost": {}, "joined": {}},
         {"name": "Mined", "count": len(mined), "lost": _sorted(not_mined), "joined": {}},
-        _step("Read by a proposer", mined, read, lambda c: unread.get(c, "not read yet")),
-        _step(
-            "Reviewed",
-            read,
-            reviewed,
-            lambda c: "assigned, no answer that stands" if c in assigned else "not assigned",
-            lambda _: "reviewed, but not read by a proposer",
-        ),
-        _step(
-            "With a verdict",
-            reviewed,
-            settled,
-            lambda _: "no verdict on any trait: reviewers too few or not of one mind",
-            lambda _: "sure proposals that nobody read (auto), or labels whose reviews stand no longer",
-        ),
+        _step("Read by a proposer", mined, read, (_reasons(drops, "propose"), "not read yet")),
+        _step("Reviewed", read, reviewed, (waiting, "not assigned"), ({}, "reviewed, but not read by a proposer")),
+        _step("With a verdict", reviewed, settled, ({}, open_), ({}, unread)),
     ]
     return steps if released is None else steps + _released(settled, released, _reasons(drops, "release"), withheld)
 
@@ -77,29 +66,20 @@ def _released(
 ) -> list[Row]:
     """Returns the steps of the release. released: config -> conversations, and `injected` -> those rows of `grpo`."""
     conversations, requests, lists = (released[name] for name in ("conversations", "grpo", "sft"))
-    injected, further = "a sentence of ours was added (injected)", "further requests of a conversation"
+    earlier = {conversation: f"released before: {reason}" for conversation, reason in withheld.items()}
+    injected = dict.fromkeys(released["injected"], "a sentence of ours was added (injected)")
+    unlabelled, further = "released without a verdict, marked so", "further requests of a conversation"
     return [
-        _step(
-            "In the release",
-            settled,
-            conversations,
-            lambda c: reasons.get(c, "not in this release yet"),
-            lambda c: f"released before: {withheld[c]}" if c in withheld else "released without a verdict, marked so",
-        ),
-        _step(
-            "Requests to train and test with",
-            conversations,
-            requests,
-            lambda c: reasons.get(c, "no request"),
-            lambda c: injected if c in released["injected"] else further,
-        ),
-        _step("With a list of items that are clear for them", requests, lists, lambda _: "no item is clear for them"),
+        _step("In the release", settled, conversations, (reasons, "not in this release yet"), (earlier, unlabelled)),
+        _step("Requests to train and test with", conversations, requests, (reasons, "no request"), (injected, further)),
+        _step("With a list of items that are clear for them", requests, lists, ({}, "no item is clear for them")),
     ]
 
 
-def _step(name: str, before: Ids, after: Ids, reason: Reason, joined: Reason = lambda _: "from elsewhere") -> Row:
-    lost, added = (Counter(map(name_of, ids)) for name_of, ids in ((reason, before - after), (joined, after - before)))
-    return {"name": name, "count": len(after), "lost": _sorted(lost), "joined": _sorted(added)}
+def _step(name: str, before: Ids, after: Ids, lost: Why, joined: Why = ({}, "from elsewhere")) -> Row:
+    sets = {"lost": (before - after, *lost), "joined": (after - before, *joined)}
+    counts = {word: Counter(reasons.get(i, rest) for i in ids) for word, (ids, reasons, rest) in sets.items()}
+    return {"name": name, "count": len(after)} | {word: _sorted(reasons) for word, reasons in counts.items()}
 
 
 def _reasons(drops: pl.DataFrame, stage: str) -> dict[str, str]:
