@@ -72,7 +72,7 @@ def publish(folder: Path, repo: str, *, public: bool = False, gated: bool = True
 
 def _changes(api: "HfApi", repo: str, revision: str, local: dict[str, Path]) -> tuple[list[str], list[str]]:
     """Returns (paths to send, paths to delete)."""
-    remote = _remote(api, repo, revision)
+    remote = digests_of(api, repo, revision)
     added = [path for path, file in local.items() if remote.get(path) not in (sha256(file), _blob_id(file))]
     return added, sorted(set(remote) - set(local) - KEPT)
 
@@ -131,7 +131,7 @@ def _files(folder: Path) -> dict[str, Path]:
     return {p.relative_to(folder).as_posix(): p for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
-def _remote(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
+def digests_of(api: "HfApi", repo: str, revision: str) -> dict[str, str]:
     """Returns path -> sha256 of a large file, git's blob id of a small one."""
     from huggingface_hub.hf_api import RepoFile
 
@@ -161,7 +161,7 @@ def _tagged(api: "HfApi", repo: str, tag: str, folder: Path) -> str | None:
     else:
         problem = f"{tag} of {repo} holds other content: choose a higher version"
         _compare(api, repo, commit, folder, problem, but=SIGNATURE)  # some keys give another signature each time
-        if (folder / SIGNATURE).exists() and SIGNATURE not in _remote(api, repo, commit):
+        if (folder / SIGNATURE).exists() and SIGNATURE not in digests_of(api, repo, commit):
             raise HubError(
                 f"{tag} of {repo} is there without a signature, and a tag never moves: sign the next version"
             )

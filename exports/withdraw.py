@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from exports.card import bannered
 from exports.checks import check_version
 from exports.folder import CARD, versions
-from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, explained, on_main, tags_of, withdrawn
+from exports.hub import KEPT, KIND, WITHDRAWN_SIGNATURE, client, digests_of, explained, on_main, tags_of, withdrawn
 from exports.signing import WITHDRAWAL, signature
 from saferec_builder.core import release_files
 from saferec_builder.core.errors import HubError, ReleaseError, UsageError, whole_object
@@ -209,13 +209,9 @@ def _move(api: "HfApi", repo: str, tag: str, tags: dict[str, str], has_branch: b
 
 
 def _orphans(api: "HfApi", repo: str) -> "list[LFSFileInfo]":
-    from huggingface_hub.hf_api import RepoFile
-
     refs = api.list_repo_refs(repo, repo_type=KIND)
-    needed = set()
-    for revision in ["main", *(ref.target_commit for ref in (*refs.tags, *refs.branches))]:
-        tree = api.list_repo_tree(repo, repo_type=KIND, revision=revision, recursive=True)
-        needed |= {f.lfs.sha256 for f in tree if isinstance(f, RepoFile) and f.lfs}
+    revisions = ["main", *(ref.target_commit for ref in (*refs.tags, *refs.branches))]
+    needed = {digest for revision in revisions for digest in digests_of(api, repo, revision).values()}
     return [file for file in api.list_lfs_files(repo, repo_type=KIND) if file.file_oid not in needed]
 
 
