@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.proposing.learning_examples import MESSAGES
 from saferec_builder.proposing.rules import cues
-from tests import rules_score
 
 SPANS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 5)).map(lambda s: (s[0], s[0] + s[1])), max_size=6)
 
@@ -22,17 +21,6 @@ def test_places_are_asked_as_if_one_by_one(spans: list[tuple[int, int]], start: 
     assert places.hold(start, end) == any(a <= start and end <= b for a, b in spans)
     longer = any(a <= start and end <= b and (a, b) != (start, end) for a, b in spans)
     assert places.hold_more(start, end) == longer
-
-
-@pytest.mark.slow
-def test_the_index_by_first_letters_misses_no_phrase() -> None:
-    book = cues.load()
-    patterns = {p for rows in book.signs.by_start.values() for _, p in rows}
-    for turns in rules_score.demo("tune").frame["turns"].to_list()[:15]:
-        masked = book.mask(turns[0]["text"], ())
-        starts = [m.start() for m in re.finditer(r"(?<!\w)\w|'(?=\w)", masked)]
-        matches = {(start, m.end()) for p in patterns for start in starts if (m := p.match(masked, start))}
-        assert {(start, end) for _, start, end in book.signs.find(masked)} == matches
 
 
 def test_blanks_keep_every_place() -> None:
