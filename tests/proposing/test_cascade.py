@@ -8,7 +8,6 @@ from saferec_builder import llm
 from saferec_builder.llm.pricing import Habit
 from saferec_builder.proposing import cascade as votes
 from saferec_builder.storage import tables, workspace as store
-from tests.conftest import Ran
 from tests.servers.llm_stub import Stub
 from tests.worlds.model_replies import TEXTS, Cli, fill, options, price, said
 
@@ -143,19 +142,6 @@ def test_a_prompt_of_ones_own(ask: Any, workspace: store.Workspace, stub: Stub) 
     assert stub.bodies[-1]["messages"][0]["content"].startswith("Only what is said outright.\n- ")
     versions = store.read(workspace, tables.READINGS)["version"].unique()
     assert sorted(v.rsplit("-", 1)[0] for v in versions) == ["propose-v1", "strict"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--proposer", "jury2"), "expected one of rules, learned, openai"),
-        (("--proposer", "rules,rules"), "stands twice"),
-        (("--proposer", "rules,openai:a", "--model", "b"), "name models as in"),
-    ],
-)
-def test_a_mistake_is_one_line(ask: Any, words: Any, said: str) -> None:
-    result: Ran = ask(*words)
-    assert result.code == 1 and said in result.err and result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
