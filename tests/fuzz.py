@@ -5,7 +5,7 @@ input: `replies`, because a model's reply depends on text from outside, and `lin
 read there and none of it may be lost. `answers` can be run by hand.
 
 The last line counts the inputs that were run and the different faults. Each fault is saved in build/fuzz/NAME/faults
-and goes into FOUND in tests/test_fuzz.py. Exit 0: no faults. 1: faults. 2: it could not run.
+and becomes an @example in tests/test_fuzz.py. Exit 0: no faults. 1: faults. 2: it could not run.
 """
 
 import argparse
