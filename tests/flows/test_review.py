@@ -8,7 +8,6 @@ from exports.report.gather import gather
 from saferec_builder.core import taxonomy as traits
 from saferec_builder.storage import tables, workspace as store
 from tests.worlds.csv_rows import edit, rows_of
-from tests.worlds.review_world import claim
 from tests.worlds.reviewing import TWO, answer, labels, no, yes
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
@@ -60,17 +59,6 @@ def test_a_push_says_what_waits_and_for_whom(ws, review):
     assert "waiting" not in review("push", *TWO)
 
 
-def test_every_command_twice_adds_nothing(ws, review):
-    assert review("push", *TWO)["added"] == review("push", *TWO)["skipped"] > 0
-    file = ws.root / "review" / "ann.csv"
-    content = file.read_bytes()
-    review("push", *TWO)
-    assert file.read_bytes() == content
-    edit(file, yes)
-    first, second = review("pull", file), review("pull", file)
-    assert (second["added"], second["skipped"]) == (0, first["added"])
-
-
 def test_all_sends_every_conversation_and_audits_show_no_suggestion(ws, review):
     sent = review("push", *TWO, "--all")
     assert sent["new"] == {"audit": 4, "proposed": 4}
@@ -104,33 +92,6 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
     assert adjudicate()["reviews_left_out"] == {}
     assert labels(ws)["c1", "gore"] == ("absent", "agreed")
     assert review("push", *TWO)["rows"] == {"ann": 0, "bo": 0}
-
-
-def test_item_flags_go_the_same_way_and_become_warnings(ws, cli, review, adjudicate):
-    from saferec_builder import catalog
-
-    row = dict.fromkeys(tables.CATALOG_ROWS.columns) | {"source": "csv", "source_id": "1", "domain": "film"}
-    row |= {
-        "title": "The Long Ward",
-        "year": 1987,
-        "refs": [],
-        "aliases": [],
-        "genres": ["drama"],
-        "plot": "A nurse draws blood.",
-    }
-    rows = tables.CATALOG_ROWS.frame([row])
-    store.append(ws, tables.CATALOG_ROWS, rows)
-    item = catalog.merge(rows)[0]["item"][0]
-    flag = claim(item, "needles", "present", "draws blood", kind="item_flag", text="A nurse draws blood.")
-    store.append(ws, tables.PROPOSALS, tables.PROPOSALS.frame([flag]))
-    review("push", *TWO)
-    answer(ws, review)
-    assert adjudicate()["warnings_from_item_labels"] == 1
-    assert labels(ws)[item, "needles"] == ("present", "agreed")
-    assert (item, "gore") not in labels(ws)  # a plot cannot show that a film has no gore
-    assert adjudicate()["warnings_from_item_labels"] == 0
-    run = cli("catalog", "check", "The Long Ward (1987)", "--trait", "needles", "-C", ws.root)
-    assert "violated" in run.out
 
 
 def test_the_guidelines_name_every_column_that_people_fill_in():

@@ -17,6 +17,7 @@ from saferec_builder.storage import tables, workspace as store
 from tests.worlds import review_world
 from tests.worlds.csv_rows import rows_of
 from tests.worlds.pushes import TWO
+from tests.worlds.release_world import tree
 from tests.worlds.review_tools import SERVERS, says
 from tests.worlds.review_world import Verdict, subject_of, taxonomy
 
@@ -75,10 +76,10 @@ def test_who_follows_gets_what_is_answered_since(ws, tool, review):
 
 def test_a_second_push_adds_nothing(ws, tool, review):
     review("push", *TWO, "--all")
-    tasks = tool.tasks("ann")
+    tasks, files = tool.tasks("ann"), tree(ws.root / "review")
     again = review("push", *TWO, "--all")
     assert (again["added"], again["skipped"]) == (0, 8)
-    assert tool.tasks("ann") == tasks
+    assert tool.tasks("ann") == tasks and tree(ws.root / "review") == files
 
 
 @pytest.mark.slow
