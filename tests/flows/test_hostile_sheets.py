@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from annotation import pull as incoming, push as handing
+from annotation import pull as incoming
 from annotation.review_state import gather
 from annotation.tools.guidelines import guideline
 from annotation.tools.tasks_and_answers import base_id, keyed_id, sheet_id, task_id
@@ -173,31 +173,3 @@ def test_nothing_forged_nothing_lost_without_a_word(ws: store.Workspace, bo: Pat
         if {*kinds.values()} != {accepted} or (accepted < 4 and name not in ("no rows", "empty") and not details):
             failed.append((name, accepted, kinds, details))
     assert not failed
-
-
-@pytest.mark.slow
-def test_a_sheet_of_the_version_before_is_taken_once_and_said_so(ws, review, monkeypatch):
-    """Its tasks had no key: anybody who has seen one on a server can compute their ids, which are hashes."""
-    with monkeypatch.context() as patch:
-        patch.setattr(handing, "sheet_id", lambda secret, task, asked: task)
-        patch.setattr(handing, "_unkeyed", lambda state: [])
-        review("push", *TWO)
-    ann, old = ws.root / "review" / "ann.csv", ws.root / "bo-old.csv"
-    edit(ann, yes)
-    assert rows_of(ann)[0]["task"] == base_id(rows_of(ann)[0]["task"])
-    first = review("pull", ann)
-    assert (first["added"], first["tasks_of_the_version_before"]) == (4, 2)
-    edit(ann, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
-    second = review("pull", ann)
-    assert (second["added"], second["dropped"]) == (0, {"sheet of the version before": 1})
-    (ws.root / "review" / "bo.csv").rename(old)
-    ann.unlink()
-    review("push", *TWO)  # with keys
-    new = ws.root / "review" / "bo.csv"
-    assert rows_of(new)[0]["task"].endswith("-csv")
-    edit(old, yes)
-    assert review("pull", old)["added"] == 4  # bo's old sheet
-    height = store.read(ws, tables.REVIEWS).height
-    edit(old, lambda row: {"verdict": "absent"} if row["trait"] == "gore" else {})
-    review("pull", old)
-    assert store.read(ws, tables.REVIEWS).height == height

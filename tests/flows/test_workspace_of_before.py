@@ -128,6 +128,6 @@ def test_sheets_that_it_handed_out_are_taken_once(tmp_path: Path, cli) -> None:
     gore = reviews.filter(subject="d1", trait="gore").select("reviewer", "verdict").rows()
     assert dict(gore) == {"cy": "present", "di": "absent"}
     edit(di, lambda row: {"verdict": "absent" if row["trait"] == "*" else "unsure"})  # knowing an id allows no forgery
-    assert pull(di)[0] == 0
+    assert pull(di)[:2] == (0, {"sheet of the version before": 2})
     assert store.read(ws, tables.REVIEWS).equals(reviews)
     assert are_as_they_were(ws, old_rows) <= {"reviews", "keyed", "drops", "asked"}
