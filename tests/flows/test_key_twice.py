@@ -16,10 +16,7 @@ import pytest
 
 from annotation.tools import argilla_client
 from exports.report import page as report
-from saferec_builder.core import taxonomy as traits
 from saferec_builder.core.errors import ReleaseError, ReviewError, SourceError
-from saferec_builder.llm.requests_and_replies import read_body
-from saferec_builder.proposing import prompting as propose
 from saferec_builder.sources import doesthedogdie_api as fetch, saferec
 from saferec_builder.storage import tables, workspace as store
 from tests import ROOT
@@ -70,24 +67,6 @@ def test_an_array_of_a_local_dataset(cli, workspace, tmp_path) -> None:
 def test_the_dumps_of_reddit_are_read_as_they_are(cli, workspace, tmp_path) -> None:
     line = json.dumps(submission(1))[:-1] + ', "edited": false, "edited": true}'
     assert cli("mine", "reddit", written(tmp_path / "RS.ndjson", line), "-C", workspace.root, "--json").json["added"]
-
-
-def test_an_answer_of_a_model_is_off_schema() -> None:
-    """`present` and `absent` at once make no claim."""
-    subject = propose.Subject("sensitivity", "c1", "d1", (("seeker", "I hate blood."),))
-    quote = '"evidence": [{"turn": 0, "quote": "hate blood"}], "form": "explicit", "confidence": 80'
-    twice = f'{{"claims": [{{"trait": "gore", "verdict": "absent", "verdict": "present", {quote}}}]}}'
-    result = propose.read_reply(subject, twice, traits.load(), "m")
-    assert result.proposals == [] and result.error == "off schema: answer: the key 'verdict' comes twice in one object"
-    once = twice.replace('"verdict": "absent", ', "")
-    assert len(propose.read_reply(subject, once, traits.load(), "m").proposals) == 1
-
-
-def test_the_reply_around_an_answer_is_broken() -> None:
-    body = '{"choices": [{"message": {"content": "yes", "content": "no"}}]}'
-    reply = read_body("r", "m", body)
-    assert reply.content is None and reply.body == body
-    assert reply.error == "broken JSON: the key 'content' comes twice in one object"
 
 
 def test_gold_for_reviewers_names_the_line(cli, workspace, tmp_path) -> None:

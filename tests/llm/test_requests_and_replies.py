@@ -33,7 +33,7 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
     [
         ("<p>log in</p>", "web page instead of JSON: "),
         ("[1", "broken JSON: Invalid JSON"),
-        ('{"choices": [], "choices": []}', "broken JSON: "),  # a duplicate key
+        ('{"choices": [], "choices": []}', "broken JSON: the key 'choices' comes twice in one object"),
         ("{}", "no choices"),
         ('{"choices": [{"message": {"refusal": "I cannot"}}]}', "refused: I cannot"),
         ('{"choices": [{"message": {"content": "fi"}, "finish_reason": "length"}]}', "cut off"),

@@ -77,7 +77,7 @@ BOTH = json.dumps(CLAIM)
         (f'[{{"claims": [{BOTH}]}}, {{"claims": []}}, {{"claims": [{BOTH}]}}]', 2),  # from several calls of a tool
         (f'[{{"claims": [{BOTH}]}}, 7]', 1),
         *((text, None) for text in ("", "fine", '{"claims": []', '{"claims": "none"}', '{"a": [], "b": []}', "7")),
-        ('{"claims": [], "claims": []}', None),  # a duplicate key
+        (f'{{"claims": [{BOTH[:-1]}, "verdict": "absent"}}]}}', None),  # `present` and `absent` make no claim
         ("{'claims': [], 'claims': []}", None),
     ],
 )
