@@ -12,25 +12,15 @@ from annotation.review_state import gather
 from annotation.tools.task_conversion import RATHER_NOT
 from annotation.tools.tasks_and_answers import asked_id
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_team, review_world
 from tests.worlds.csv_rows import edit, rows_of
 from tests.worlds.review_memory import Memory
+from tests.worlds.review_team import OLD, TWO
 from tests.worlds.review_world import Verdict, taxonomy
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
-TWO = ("--reviewer", "ann", "--reviewer", "bo")
-OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    taxonomy(workspace, **OLD)
-    return workspace
-
-
-review = review_world.review
+ws, review = review_team.of_two, review_world.review
 
 
 def nothing(subject: str, asked: list[str]) -> review_world.Verdict:

@@ -9,25 +9,15 @@ import polars as pl
 import pytest
 
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import review_world
+from tests.worlds import review_team, review_world
 from tests.worlds.review_memory import Memory
-from tests.worlds.review_team import DI, FILES, TWO, given, rest
+from tests.worlds.review_team import DI, FILES, OLD, TWO, given, rest
 from tests.worlds.review_world import Verdict, taxonomy
 from tests.worlds.settings import review_settings
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
 
-OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
-
-
-@pytest.fixture
-def ws(workspace: store.Workspace) -> store.Workspace:
-    review_world.fill(workspace)
-    taxonomy(workspace, **OLD)
-    return workspace
-
-
-review = review_world.review
+ws, review = review_team.of_two, review_world.review
 
 
 def last_words(ws: store.Workspace, **of: str) -> list[str | None]:

@@ -2,13 +2,25 @@
 
 from pathlib import Path
 
+import pytest
+
 from saferec_builder.storage import tables, workspace as store
+from tests.worlds import review_world
 from tests.worlds.csv_rows import edit
 from tests.worlds.reviewing import yes
 
 ANN, BO, DI = (("--reviewer", name) for name in ("ann", "bo", "di"))
 TWO = (*ANN, *BO)
 FILES = ("--tool", "files")
+OLD = {"gore": "Blood and wounds.", "accidents_disasters": "Crashes."}
+
+
+@pytest.fixture
+def of_two(workspace: store.Workspace) -> store.Workspace:
+    """The workspace of review_world with a taxonomy of two traits."""
+    review_world.fill(workspace)
+    review_world.taxonomy(workspace, **OLD)
+    return workspace
 
 
 def rest(path: Path, verdict: str, quote: str = "") -> None:
