@@ -95,31 +95,6 @@ def test_every_task_is_there_once(broken, injected):
     injected("faults before Label Studio, on push", proxy.met.total())
 
 
-def test_every_answer_comes_back_once(broken, injected):
-    ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(2)
-    (ws.root / "label-studio").symlink_to(tool.home)
-    assert broken.run("push").code == 0
-    proxy.methods = ("GET",)
-    expected, rounds = Counter[tuple[str, ...]](), 0
-    while proxy.met.total() < FEW / 4:
-        rounds += 1  # everybody changes their answer, so that every round has something to pull
-        verdict = Verdict({"gore": "blood"}) if rounds % 2 else Verdict(unsure=["gore"])
-        for name in PEOPLE:
-            tool.answer(name, lambda subject, asked, said=verdict: said if subject == "c1" else None)
-        if rng.random() < 0.3:
-            proxy.faults.extend(["kill"])
-            broken.killed("pull")
-        proxy.faults.extend(rng.choice(FAULTS) for _ in range(rng.randint(1, 3)))
-        until_it_works(broken, "pull")
-        expected += Counter((name, "c1", "gore", "present" if rounds % 2 else "unsure") for name in PEOPLE)
-        gore = store.read(ws, tables.REVIEWS).filter(trait="gore")
-        actual = Counter(gore.select("reviewer", "subject", "trait", "verdict").iter_rows())
-        assert actual == expected, proxy.met
-        assert broken.run("pull").json["added"] == 0
-    print(f"on pull: {dict(proxy.met)}")
-    injected("faults before Label Studio, on pull", proxy.met.total())
-
-
 def test_who_follows_gets_every_answer_once(broken, injected):
     """Faults hit the looks and the pulls of `pull --follow`, at any of their requests; some kill it."""
     ws, proxy, tool, rng = broken.ws, broken.proxy, broken.tool, random.Random(3)
