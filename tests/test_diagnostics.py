@@ -170,11 +170,6 @@ def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: Pat
     assert next(iter(health.packages())).state == "missing"
 
 
-def test_the_words_of_a_finding_are_one_json_object_per_check(workspace: store.Workspace, cli: Cli) -> None:
-    report = json.loads(cli("doctor", "-C", workspace.root, "--json").out)
-    assert all(set(check) == {"what", "state", "found", "remedy"} for check in report["checks"])
-
-
 def test_the_schema_of_a_workspace_is_told(cli, workspace, monkeypatch):
     ws = store.Workspace.open(workspace.root)
     store.append(ws, tables.DROPS, pl.DataFrame([("mine", "s", "f:1", "empty", "")], tables.DROPS.schema, orient="row"))

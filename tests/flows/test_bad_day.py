@@ -22,7 +22,7 @@ import pytest
 from tests.conftest import Injected
 from tests.servers.llm_stub import running
 from tests.worlds import calm as world, metered as reading
-from tests.worlds.calm import SOAK, Ended, Step
+from tests.worlds.calm import SOAK, Step
 from tests.worlds.release_world import tree
 
 pytestmark = pytest.mark.slow
@@ -285,7 +285,3 @@ def test_one_command_twice_at_once_doubles_nothing(calm: list[Step], tmp_path: P
             hits += 1
         assert "(0 added" in world.run(step.words(folder)).out
     injected("commands run twice at once", hits)
-
-
-def test_the_words_of_an_ending() -> None:
-    assert Ended(130, "", "\n").lines == [] and Ended(1, "", "50%|#\rerror: x\n").lines == ["50%|#", "error: x"]

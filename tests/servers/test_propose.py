@@ -5,7 +5,6 @@ So every accepted reply must be valid, every failure a counted row, and nothing 
 
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -95,10 +94,3 @@ def test_a_text_beyond_its_context_is_a_failure_with_a_reason(url: str, cli: Cli
     fill(workspace, "é🙂 " * 10_000)  # about 60,000 bytes: far more tokens than the context of 16,384
     options = ("-C", workspace.root, "--proposer", "openai", "--model", "tiny", "--base-url", url, "--json")
     assert cli("propose", *options).json["dropped"] == {"bad request": 1}
-
-
-def test_the_model_is_made_the_same_way_each_time(tmp_path: Path) -> None:
-    pytest.importorskip("gguf")
-    for name in ("a", "b"):
-        tiny_gguf.write_model(tmp_path / name, "the same words for both")
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
