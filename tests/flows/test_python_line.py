@@ -13,7 +13,6 @@ import pytest
 import saferec_builder as sr
 from saferec_builder.core import taxonomy
 from saferec_builder.demo import inputs, reviewing
-from saferec_builder.proposing import prompting
 from tests.doc_pages import DOCS, FENCE
 
 pytestmark = pytest.mark.slow  # the whole pipeline, command by command
@@ -90,26 +89,3 @@ def test_a_release_is_an_object(ran: Mapping[str, Any], tmp_path: Path) -> None:
         file.write(b"x")
     with pytest.raises(sr.SafeRecError, match="sha256 is"):
         sr.Release.open(tmp_path / "copy").verify()
-
-
-def test_edits_are_seen_without_a_new_process(ran: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    ws = ran["ws"]
-    path = ws.root / "traits.toml"
-    text = taxonomy.EMBEDDED.read_text(encoding="utf-8")
-    original = ws.taxonomy
-    settings = ws.root / "saferec.toml"
-    settings.write_text(settings.read_text().replace("[taxonomy]\n", '[taxonomy]\npath = "traits.toml"\n'))
-    taxonomies = []
-    for words in ("first wording", "second wording"):
-        path.write_text(
-            re.sub(r'^definition = "[^"]*"', f'definition = "{words}"', text, count=1, flags=re.M), encoding="utf-8"
-        )
-        taxonomies.append(sr.Workspace.open(ws.root).taxonomy)
-    assert [edited.traits[0].definition for edited in taxonomies] == ["first wording", "second wording"]
-    assert len({original.digest, *(edited.digest for edited in taxonomies)}) == 3
-    prompt = ws.root / "prompt.md"
-    versions = []
-    for words in ("Read.", "Read with care."):
-        prompt.write_text(prompting.EMBEDDED.read_text(encoding="utf-8") + f"\n{words}\n", encoding="utf-8")
-        versions.append(prompting.prompt(prompt).version)
-    assert versions[0] != versions[1]
