@@ -2,10 +2,7 @@
 
 import json
 import os
-import resource
-import subprocess
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,11 +12,11 @@ import zstandard
 
 from saferec_builder.storage import tables, workspace as store
 from tests.conftest import Cli
+from tests.worlds.guarded import MEMORY, Guarded
 from tests.worlds.reddit_dump import submission
 
 LINE = json.dumps({"id": "a", "messages": [{"role": "user", "content": "A film?"}]}) + "\n"
 POSTS = "".join(json.dumps(submission(n)) + "\n" for n in range(300)).encode()
-MEMORY = 2 << 30  # bytes that a command may have
 
 
 def packed(folder: Path) -> str:
@@ -56,19 +53,21 @@ CASES: dict[str, tuple[str, Callable[[Path], str], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def guard() -> Iterator[Guarded]:
+    yield (guard := Guarded())
+    guard.end()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
-def test_a_hostile_file_is_one_line_in_bounded_time_and_memory(tmp_path: Path, case: str) -> None:
+def test_a_hostile_file_is_one_line_in_bounded_time_and_memory(tmp_path: Path, guard: Guarded, case: str) -> None:
     source, make, message = CASES[case]
     ws = store.Workspace.create(tmp_path / "ws")
-    tool = Path(sys.executable).with_name("saferec-build")
-    command = [tool, "mine", source, make(tmp_path), "-C", "ws", *(["--workers", "1"] if source == "reddit" else [])]
-    # limits data, not addresses: libraries reserve more addresses than they use
-    limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))}
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, **limit)  # type: ignore[call-overload]
-    assert "Traceback" not in run.stderr, run.stderr
-    last = run.stderr.strip().splitlines()[-1:]
-    assert run.returncode == (1 if message else 0) and all(message in line for line in last), run.stderr
+    workers = ["--workers", "1"] if source == "reddit" else []
+    run = guard.run(tmp_path, ["mine", source, make(tmp_path), "-C", "ws", *workers])
+    assert run["code"] == (1 if message else 0) and run["peak"] <= MEMORY >> 20, run
+    assert all(message in line for line in run["err"].strip().splitlines()[-1:]), run
     if case == "cut":  # rows before the cut are stored
         assert store.read(ws, tables.CONVERSATIONS).height > 0
     assert store.read(ws, tables.DROPS).height < 200_000
