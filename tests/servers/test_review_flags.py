@@ -5,7 +5,6 @@ import pytest
 from saferec_builder.storage import tables
 from tests.worlds import review_world
 from tests.worlds.pushes import TWO
-from tests.worlds.review_tools import SERVERS
 from tests.worlds.review_world import Verdict
 from tests.worlds.settings import review_settings
 
@@ -28,7 +27,7 @@ def test_twenty_flags_come_back_into_the_catalog(ws, tool, review, cli, monkeypa
         assert f"verdict  {word}" in result.out, (n, result.out)
 
 
-@pytest.mark.parametrize("tool", ["files", SERVERS[0]], indirect=True)
+@pytest.mark.parametrize("tool", ["files"], indirect=True)
 def test_flags_of_items_are_reviewed_and_what_they_miss_is_bounded(ws, tool, review, cli, monkeypatch):
     """200 items are flagged with gore, 150 of them rightly; in 10 of 100 others the plot has a needle that nobody
     proposed. The audit draws half of these: what it finds bounds what the rest may hold."""
