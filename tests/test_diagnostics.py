@@ -163,9 +163,8 @@ def test_an_extra_that_is_not_there_is_a_note_with_its_pip_line(monkeypatch: Pat
     monkeypatch.setattr(health.metadata, "requires", lambda name: ["polars>=1", 'no-such-thing>=1; extra == "ray"'])
     findings = {finding.what: finding for finding in health.packages()}
     assert findings["saferec-builder"].state == "ok"
-    assert (
-        findings["extra ray"].state == "note" and 'pip install "saferec-builder[ray]"' in findings["extra ray"].remedy
-    )
+    ray = findings["extra ray"]
+    assert ray.state == "note" and 'pip install "saferec-builder[ray]"' in ray.remedy
     monkeypatch.setattr(health.metadata, "requires", lambda name: ["no-such-thing>=1"])
     assert next(iter(health.packages())).state == "missing"
 

@@ -141,9 +141,7 @@ def typed(line: list[str], cli: Cli, monkeypatch: Patch) -> Ran:
         return Ran(0, "", "")
     assert line[0] == "python", line
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    result = subprocess.run(
-        [sys.executable, *line[1:]], capture_output=True, text=True, timeout=300, env=env, check=False
-    )
+    result = subprocess.run([sys.executable, *line[1:]], capture_output=True, text=True, timeout=300, env=env)
     return Ran(result.returncode, result.stdout, result.stderr)
 
 

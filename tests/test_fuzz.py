@@ -65,10 +65,8 @@ def test_no_bytes_of_a_server_are_too_much(data: bytes) -> None:
 
 def test_a_line_separator_in_an_answer_is_no_end_of_a_line() -> None:
     """A server may write U+2028 unescaped: the reply after it was paid for, too."""
-    line = {
-        **fuzz_laws.BATCH,
-        "response": {"status_code": 200, "body": {"choices": [{"message": {"content": "a\u2028b"}}]}},
-    }
+    body = {"choices": [{"message": {"content": "a\u2028b"}}]}
+    line = {**fuzz_laws.BATCH, "response": {"status_code": 200, "body": body}}
     text = json.dumps(line, ensure_ascii=False) + "\n" + json.dumps(fuzz_laws.BATCH) + "\n"
 
     async def content(file: str) -> SimpleNamespace:

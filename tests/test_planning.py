@@ -113,10 +113,8 @@ def test_who_mined_redial_without_its_films_is_told_how_they_come(workspace):
     requests, _ = world.requests(9)
     mined = world.conversations(*requests)
     store.append(workspace, tables.CONVERSATIONS, mined.with_columns(source=pl.lit("redial")))
-    assert (
-        "(`saferec-build catalog add SOURCE PATH`, of ReDial `saferec-build catalog add redial` with"
-        in sr.plan(workspace).shortfalls[1]
-    )
+    words = "(`saferec-build catalog add SOURCE PATH`, of ReDial `saferec-build catalog add redial` with"
+    assert words in sr.plan(workspace).shortfalls[1]
 
 
 WORLDS = [  # what is missing, and the shortfall with its remedy
@@ -167,10 +165,8 @@ def test_conversations_of_a_withheld_trait_are_counted_apart(workspace, cli):
     assert (plan.requests, plan.conversations, plan.left_out) == (5, 5, {"has a withheld trait": 4})
     out = cli("plan", "-C", workspace.root).out
     assert "  in conversations only: has a withheld trait 4\nplan: 9 conversations in = 9 out + 0 dropped" in out
-    assert (
-        "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has"
-        in planning.lines_of(plan)
-    )
+    line = "  withheld traits, of too few people ([release] min_seekers): gore 4, 19 that nobody has"
+    assert line in planning.lines_of(plan)
 
 
 def test_before_propose_the_plan_says_that_nothing_is_proposed_and_the_warnings_do_not(workspace, cli):
@@ -194,11 +190,8 @@ def test_warnings_read_the_last_texts_but_count_people_in_all(workspace, monkeyp
     (shortfall,) = planning.shortfalls(workspace)
     assert shortfall.startswith("by the last 4 conversations, a release would hold no safety row: 0 of the ")
     monkeypatch.setattr(planning, "SAMPLE", 2)
-    store.append(
-        workspace,
-        tables.LABELS,
-        world.labels(*(row | {"label": f"{row['label']}-2", "verdict": "absent"} for row in labels)),
-    )
+    absent = [row | {"label": f"{row['label']}-2", "verdict": "absent"} for row in labels]
+    store.append(workspace, tables.LABELS, world.labels(*absent))
     items, unlabelled = sr.plan(workspace).shortfalls
     # it depends on all labels
     assert unlabelled in planning.shortfalls(workspace) and "no label and no proposal" in unlabelled

@@ -19,9 +19,8 @@ def test_every_unit_of_the_page_has_a_test_that_is_there(page: str) -> None:
     ]
     assert (outdated, untested) == ([], [])
     cited = {f"{path}::{test}" if test else path for _, text in units for path, test in promises.TESTED.findall(text)}
-    assert [
-        name for name in sorted(cited | {t for promise in listed for t in promise.tests}) if promises.missing(name)
-    ] == []
+    named = cited | {t for promise in listed for t in promise.tests}
+    assert [name for name in sorted(named) if promises.missing(name)] == []
     assert all(promise.tests for promise in listed)
 
 

@@ -77,13 +77,11 @@ def test_status_waits_for_people_then_for_a_ruling_before_it_names_a_release(wor
     ruling = "1 dispute waits for a ruling: `saferec-build review push --tool files --to FOLDER --adjudicator NAME`"
     assert step(Waiting(0, 0, 0, 1, 1)) == ruling
     # reviewers may leave tasks unanswered for good, and then this was the only step ever named
-    assert step(Waiting(0, 0, 2, 1, 1)).startswith("2 tasks wait for people") and step(Waiting(0, 0, 2, 1, 1)).endswith(
-        ruling
-    )
+    both = step(Waiting(0, 0, 2, 1, 1))
+    assert both.startswith("2 tasks wait for people") and both.endswith(ruling)
     assert "; or without them: see what a release would hold" in step(Waiting(0, 0, 2, 0, 0))
-    assert (
-        step(Waiting(0, 0, 0, 0, 3)) == "make labels of what people said (3 new or changed): `saferec-build adjudicate`"
-    )
+    labels = "make labels of what people said (3 new or changed): `saferec-build adjudicate`"
+    assert step(Waiting(0, 0, 0, 0, 3)) == labels
     before = "see what a release would hold (`saferec-build plan`), and make it: `saferec-build release VERSION`"
     assert step(Waiting(0, 0, 0, 0, 0)) == before
     after = "make a release: `saferec-build release VERSION`"
@@ -101,9 +99,8 @@ def test_a_round_without_labels_names_its_disputes_before_it_makes_labels(worksp
 
 def test_what_a_cap_put_off_is_not_called_new(workspace: store.Workspace) -> None:
     fill(workspace, LINE)
-    assert summary.next_step(workspace, Waiting(5, 0, 0, 0, 0)).startswith(
-        "5 conversations are new since the last push"
-    )
+    step = summary.next_step(workspace, Waiting(5, 0, 0, 0, 0))
+    assert step.startswith("5 conversations are new since the last push")
     step = summary.next_step(workspace, Waiting(5, 3, 0, 0, 0))
     assert step.startswith("5 conversations were handed out to nobody yet (3 of these put off: ")
 

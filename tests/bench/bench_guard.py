@@ -58,7 +58,3 @@ def heard_alone(keeper: Guard, table: Sequence[Row], rules: bool = False) -> Hea
 def hearing(heard: Heard) -> float:
     """The share of the sensitivities that were heard."""
     return sum(len(real & heard_traits) for real, heard_traits in heard) / sum(len(real) for real, _ in heard)
-
-
-if __name__ == "__main__":
-    main()

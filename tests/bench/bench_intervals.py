@@ -120,7 +120,3 @@ def bootstrap(rate: float, n: int, random: np.random.Generator) -> float:
         low, high = np.percentile(random.multinomial(n, counts / n, 1000) @ kinds / n, [2.5, 97.5])
         hits += low <= rate * float(np.dot(sizes, odds)) <= high
     return hits / WORLDS
-
-
-if __name__ == "__main__":
-    main()

@@ -56,11 +56,8 @@ def _world(folder: Path) -> tuple[Workspace, dict[str, str]]:
         words = " ".join(rng.sample(["calm", "short", "funny", "old", "quiet", "bright", "slow", "warm"], 4))
         wishes = "".join(rng.sample(WISHES, rng.choice((0, 0, 0, 1, 2, 3))))
         author = f"author{rng.randrange(PEOPLE)}"
-        turns = (
-            f"I faint. {wishes}Something {words}, no. {n}?",
-            "Try " + ", ".join(map(world.film, letters)),
-            "Thanks!",
-        )
+        answer = "Try " + ", ".join(map(world.film, letters))
+        turns = (f"I faint. {wishes}Something {words}, no. {n}?", answer, "Thanks!")
         row = world.conversation(f"t3_{rng.randrange(36**6):x}", *turns, source="reddit", accepted=letters[0])
         row["time"] += timedelta(days=rng.randrange(DAYS), seconds=rng.randrange(86_400))
         post = row["source_id"]
@@ -142,7 +139,3 @@ def _combinations(ws: Workspace, authors: dict[str, str], home: Path) -> float:
     sets = sets.with_columns(who=pl.col("conversation").replace_strict(author_of))
     groups = sets.filter(pl.col("of").str.contains("present|withheld")).group_by("split", "of").agg(pl.n_unique("who"))
     return groups.filter(pl.col("who") < K).height / max(1, groups.height)
-
-
-if __name__ == "__main__":
-    main()

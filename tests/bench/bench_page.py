@@ -86,10 +86,8 @@ def one(tab: Any, name: str, found: dict[str, list[tuple[int, float]]]) -> None:
     tab.keyboard.press("Enter")
     kind = "ruling" if name == "cy" else ("none", "one", "two")[len(keys)]
     found[kind].append((len(keys) + 1, read + scrolled))
-    tab.wait_for_function(
-        "(text) => [...document.querySelectorAll('.turn p')].map((node) => node.textContent).join('') !== text",
-        arg=text,
-    )
+    shown = "[...document.querySelectorAll('.turn p')].map((node) => node.textContent).join('')"
+    tab.wait_for_function(f"(text) => {shown} !== text", arg=text)
 
 
 def times(folder: Path) -> None:

@@ -64,10 +64,8 @@ def stub(latency: float = LATENCY) -> Iterator[str]:
 def bodies(many: int) -> Iterator[dict[str, Any]]:
     taxonomy = traits.load()
     for n in range(many):
-        turns = (
-            ("seeker", f"Number {n}: something quiet, please, I slept badly. " * 4),
-            ("recommender", "Of course. " * 30),
-        )
+        asks = f"Number {n}: something quiet, please, I slept badly. " * 4
+        turns = (("seeker", asks), ("recommender", "Of course. " * 30))
         yield propose.build_request(propose.Subject("sensitivity", str(n), "", turns), taxonomy)
 
 

@@ -66,10 +66,8 @@ def graded(folder: Path) -> None:
         claims = {(row["source"], row["id"], row["trait"]): row["right"] == "1" for row in csv.DictReader(file)}
     claims_now, keys = claimed(folder, {(source, name) for source, name, _ in claims})
     dialogues = {"redial", "inspired", "messages"}
-    for name, sources, goals in (
-        ("reddit", {"reddit_requests"}, (".60", ".85")),
-        ("dialogues", dialogues, (".65", ".90")),
-    ):
+    reddit = ("reddit", {"reddit_requests"}, (".60", ".85"))
+    for name, sources, goals in (reddit, ("dialogues", dialogues, (".65", ".90"))):
         read = {unit: right for unit, right in claims.items() if unit[0] in sources and unit[:2] in keys}
         missing = sum(unit[0] in sources for unit in claims) - len(read)
         print(f"{name}: {sum(read.values())} of {len(read)} graded claims are right; of {missing} the text is not here")

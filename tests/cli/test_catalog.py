@@ -59,9 +59,8 @@ def test_keywords_are_said_to_clear_nothing(cli, catalogued, tmp_path):
 
 def test_a_table_under_the_name_of_another_source_is_sent_there(cli, workspace, tmp_path):
     """Of 3,702 warnings 3,526 were dropped as `same id` and the rest became items: no warning was stored."""
-    votes = file(
-        tmp_path, "w.csv", "domain,title,year,topic,yes,no\n" + "film,Alien,1979,Is there blood/gore,9,1\n" * 2
-    )
+    rows = "film,Alien,1979,Is there blood/gore,9,1\n" * 2
+    votes = file(tmp_path, "w.csv", f"domain,title,year,topic,yes,no\n{rows}")
     run = cli("catalog", "add", "csv", votes, "-C", workspace.root)
     message = f"csv reads a row per item: this file has topic, yes, no: `saferec-build catalog add warnings {votes}`"
     assert (run.code, run.err) == (1, f"error: {votes}: {message}\n")
@@ -165,7 +164,5 @@ def test_a_work_without_a_year_is_not_said_to_be_several(cli, workspace, tmp_pat
     path = file(tmp_path, "own.csv", "domain,title,year\nfilm,South Park,\n")
     assert cli("catalog", "add", "csv", path, "-C", workspace.root).code == 0
     text = cli("catalog", "check", "South Park (1999)", "--trait", "gore", "-C", workspace.root).out
-    assert (
-        "match    one work has this title, and nobody says of which year it is\n" in text
-        and "  candidate  South" in text
-    )
+    assert "match    one work has this title, and nobody says of which year it is\n" in text
+    assert "  candidate  South" in text

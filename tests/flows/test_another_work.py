@@ -92,10 +92,8 @@ def tabled(rows, codes):
     frame = [dict.fromkeys(ITEMS) | dict(zip(("item", "title", "year", "domain"), r[:4], strict=True)) for r in rows]
     items = pl.DataFrame([f | {"aliases": list(r[4])} for f, r in zip(frame, rows, strict=True)], schema=ITEMS)
     links = pl.DataFrame({"ref": [f"item:{r[0]}" for r in rows], "item": [r[0] for r in rows]}, schema=LINKS)
-    answers = ["yes" if code == VIOLATED else "no" for code in codes]
-    statements = [
-        stated(f"item:{r[0]}", answer=answer) | {"domain": r[3]} for r, answer in zip(rows, answers, strict=True)
-    ]
+    pairs = zip(rows, ("yes" if code == VIOLATED else "no" for code in codes), strict=True)
+    statements = [stated(f"item:{row[0]}", answer=answer) | {"domain": row[3]} for row, answer in pairs]
     return items, links, tables.WARNINGS.frame(statements)
 
 

@@ -49,9 +49,7 @@ def test_no_damage_ends_in_a_traceback_or_loses_a_row_in_silence(tmp_path: Path,
         if case := files.prepared(folder, template, name, damage):
             tried += 1
             problems += [f"{case.name}: {fault}" for fault in faults(case, guard.run(folder, case.words))]
-            print(
-                tried, case.name, problems[-1:] if problems and problems[-1].startswith(case.name) else "", flush=True
-            )
+            print(tried, case.name, [fault for fault in problems[-1:] if fault.startswith(case.name)], flush=True)
     guard.end()
     assert not problems, "\n".join([f"{len(problems)} of {tried}", *problems])
     injected("hostile files", tried)

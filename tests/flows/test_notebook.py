@@ -15,11 +15,9 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 
 def shown(notebook: Any) -> list[list[str]]:
     """Returns the text outputs of each code cell, without the warnings of libraries."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    return [
-        [out.get("text") or out["data"]["text/plain"] for out in cell.outputs if out.get("name") != "stderr"]
-        for cell in cells
-    ]
+    cells = [cell.outputs for cell in notebook.cells if cell.cell_type == "code"]
+    texts = [[out for out in outputs if out.get("name") != "stderr"] for outputs in cells]
+    return [[out.get("text") or out["data"]["text/plain"] for out in outputs] for outputs in texts]
 
 
 @pytest.mark.slow

@@ -18,9 +18,8 @@ def test_the_whole_way_from_proposals_to_labels(ws, cli, review, adjudicate):
     assert (sent["added"], sent["new"]) == (4, {"proposed": 4})
     assert sent["rows"] == {"ann": 4, "bo": 4}  # two tasks each, a unit and `*` in each
     folder = ws.root / "review"
-    assert (folder / "guidelines.md").read_text(encoding="utf-8") == page_for(
-        "In a file"
-    )  # without sections on other tools
+    # without sections on other tools
+    assert (folder / "guidelines.md").read_text(encoding="utf-8") == page_for("In a file")
     edit(folder / "ann.csv", yes)
     edit(folder / "bo.csv", lambda row: yes(row) if "blood" in row["text"] else no(row))
     assert review("pull", folder)["added"] == 8
@@ -96,9 +95,8 @@ def test_a_text_that_changed_is_asked_again_where_its_evidence_is_gone(ws, revie
 
 def test_the_guidelines_name_every_column_that_people_fill_in():
     page = GUIDELINES.read_text(encoding="utf-8")
-    assert all(
-        f"`{column}`" in page for column in ("verdict", "form", "quote", "turn", "note", "seconds", "unit", "*", "none")
-    )
+    words = "verdict form quote turn note seconds unit * none".split()
+    assert all(f"`{word}`" in page for word in words)
     assert all(len(page_for(heading).splitlines()) <= 60 for heading in TOOLS)  # one page for each reader
     assert not [t.slug for t in traits.load().traits if f"`{t.slug}`" in page]  # the taxonomy is in the file itself
 

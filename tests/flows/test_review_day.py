@@ -58,10 +58,8 @@ def test_a_page_of_another_layout_is_read_on_and_nobody_is_asked_twice(
     memory.answers[done] = Verdict()
     monkeypatch.setattr(Memory, "place", lambda self, mark, role, cards: f"{mark} cards {role}")
     sent = review("push", *TWO)["sent"]
-    assert sent == {
-        "ann": {"added": 1, "skipped": 1, "taken_back": 1},
-        "bo": {"added": 2, "skipped": 0, "taken_back": 2},
-    }
+    assert sent["ann"] == {"added": 1, "skipped": 1, "taken_back": 1}
+    assert sent["bo"] == {"added": 2, "skipped": 0, "taken_back": 2} and len(sent) == 2
     assert sorted(task["asked"] for task in tasks(memory, "ann")) == [["accidents_disasters"], ["gore"]]
     assert done in memory.held  # still in its place
     review("pull")
@@ -98,9 +96,7 @@ def test_what_was_added_to_a_file_can_be_taken_back(
     rest(path, "none")
     review("pull", *FILES, older, path)
     last = tables.last(store.read(ws, tables.REVIEWS), "subject", "trait", "reviewer")
-    verdicts = {
-        (subject, trait): verdict for subject, trait, verdict in last.select("subject", "trait", "verdict").rows()
-    }
+    verdicts = {tuple(row[:2]): row[2] for row in last.select("subject", "trait", "verdict").rows()}
     assert (verdicts["c1", "needles"], verdicts["c1", "gore"], verdicts["c1", "*"]) == ("absent", "present", "absent")
     assert ("c2", "needles") not in verdicts
     assert review("pull", *FILES, older, path)["added"] == 0
@@ -189,9 +185,8 @@ def test_a_trait_that_leaves_the_taxonomy_stops_no_review(ws: store.Workspace, r
     taxonomy(ws, accidents_disasters="Crashes.", needles="Injections.")
     review("push", *TWO, *FILES)
     for name in ("ann", "bo"):
-        pairs = {
-            (review_world.subject_of(row["text"]), row["trait"]) for row in rows_of(ws.root / "review" / f"{name}.csv")
-        }
+        rows = rows_of(ws.root / "review" / f"{name}.csv")
+        pairs = {(review_world.subject_of(row["text"]), row["trait"]) for row in rows}
         assert pairs == {("c1", "*"), ("c2", "accidents_disasters"), ("c2", "*")}
     review("status")
 

@@ -146,9 +146,8 @@ def test_five_append_the_same_rows_at_once(
     processes = [subprocess.Popen([*words, str(50 * n)], **pipes) for n in range(5)]
     for process in processes:
         assert process.stdout and process.stdout.readline() == "ready\n"
-    outputs = [
-        process.communicate("go\n", timeout=300)[0] for process in processes
-    ]  # the first starts before the last gets its line
+    # the first starts before the last gets its line
+    outputs = [process.communicate("go\n", timeout=300)[0] for process in processes]
     added = sum(int(word) for output in outputs for word in output.split())
     for table in (tables.DROPS, tables.REPLIES):
         rows = store.read(ws, table)

@@ -51,10 +51,7 @@ def test_an_odd_bill_costs_nobody_the_answer(usage: Any, tokens: tuple[int | Non
         ('{"output": "fine"}', "no choices"),
         (response("fi", status="failed", error={"code": "server_error", "message": "boom"}), "no choices"),
         (response("fi", status="incomplete", incomplete_details=None), "cut off"),
-        (
-            response("", output=[{"type": "message", "content": [{"type": "output_text"}]}]),
-            "empty answer",
-        ),
+        (response("", output=[{"type": "message", "content": [{"type": "output_text"}]}]), "empty answer"),
     ],
 )
 def test_an_answer_of_no_use_says_why_and_is_kept(text: str, error: str) -> None:

@@ -36,11 +36,7 @@ def test_ece_is_the_weighted_gap() -> None:
 
 def test_evidence_is_compared_letter_by_letter() -> None:
     truth = Truth({(s, "gore"): None for s in "abc"}, spans={(s, "gore"): [(0, 10, 20)] for s in "abc"})
-    claims = [
-        row("a", "gore", 0.9, (0, 10, 20)),
-        row("b", "gore", 0.9, (0, 15, 25)),
-        row("c", "gore", 0.9, (1, 10, 20)),
-    ]
+    claims = [row(s, "gore", 0.9, span) for s, span in zip("abc", ((0, 10, 20), (0, 15, 25), (1, 10, 20)), strict=True)]
     # a is exact; b shares 5 of 15 letters; c is in another turn
     assert calibration.evidence(claims, truth) == {
         "touches": pytest.approx(2 / 3), "exact": pytest.approx(1 / 3), "iou": pytest.approx((1 + 1 / 3) / 3),
@@ -64,6 +60,3 @@ def test_a_fit_needs_fifty_and_is_judged_on_the_other_half() -> None:
     before, after = calibration.held_out_ece(claims, truth)
     assert before is not None and after is not None and before > 0.3 and after < 0.15
     assert calibration.held_out_ece(claims[:49], truth) == (None, None)
-
-
-# ---- the command

@@ -92,7 +92,6 @@ def test_a_model_must_drop_its_claim_without_the_evidence(demo: store.Workspace,
     result = cli("propose-score", "--gold", "demo", "--proposer", "openai:m", "--deletion", "--json", "-C", demo.root)
     assert result.code == 0, result.err
     score = result.json
-    assert (
-        score["read"] == 260 and score["deletion"]["answered"] == score["deletion"]["claims"] == score["all"]["right"]
-    )
+    assert score["read"] == 260
+    assert score["deletion"]["answered"] == score["deletion"]["claims"] == score["all"]["right"]
     assert 0 < score["deletion"]["fell"] <= 1 and set(score["traits"]) >= {"animal_harm"}

@@ -17,6 +17,8 @@ from tests import DATA
 from tests.worlds.learned_world import few_messages, label, world
 from tests.worlds.model_replies import own_taxonomy
 
+DATES = "[splits]\nvalidation_from = 2021-01-01\ntest_from = 2021-02-01"
+
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -51,14 +53,10 @@ def test_nothing_is_learned_from_what_measures_it(workspace: store.Workspace) ->
     timed = frame.with_columns(time=day, digest=pl.concat_str("digest", pl.lit("-")))
     store.append(workspace, tables.CONVERSATIONS, timed)
     toml = workspace.root / "saferec.toml"
-    toml.write_text(
-        toml.read_text().replace("[splits]", "[splits]\nvalidation_from = 2021-01-01\ntest_from = 2021-02-01")
-    )
+    toml.write_text(toml.read_text().replace("[splits]", DATES))
     later = {f"c{n}" for n in range(1, 24, 2)}  # the second day was in the test split of a release
-    assert learned_from(store.Workspace.open(workspace.root), texts) == {f"c{n}" for n in range(24)} - later - {
-        *untested[:3],
-        *untested[7:9],
-    }
+    kept = {f"c{n}" for n in range(24)} - later - {*untested[:3], *untested[7:9]}
+    assert learned_from(store.Workspace.open(workspace.root), texts) == kept
 
 
 def test_of_a_trait_that_the_rules_have_no_words_for_only_people_say_anything(workspace: store.Workspace) -> None:
@@ -88,8 +86,7 @@ def test_nothing_is_learned_from_a_duplicate_or_the_seeker_of_a_released_test_ro
     cluster = [(name, 0, "c3") for name in ("c3", "c8")]
     store.append(workspace, tables.CLUSTERS, tables.CLUSTERS.frame(cluster))
     toml = workspace.root / "saferec.toml"
-    dates = "[splits]\nvalidation_from = 2021-01-01\ntest_from = 2021-02-01"
-    toml.write_text(toml.read_text().replace("[splits]", dates))
+    toml.write_text(toml.read_text().replace("[splits]", DATES))
     ws = store.Workspace.open(workspace.root)
     assert learned_from(ws, texts) == {f"c{n}" for n in range(10)}
     release = ws.releases / "1.0.0"

@@ -19,9 +19,8 @@ def test_whether_it_is_as_precise_is_worked_out_once_for_what_people_judged(
     propose(workspace, dry_run=True)  # writes nothing, so it is computed again
     figure = propose(workspace).counts.figures["of_learned"]
     assert str(figure).startswith("proposes only where it is named") and len(trained) == 2
-    assert caplog.messages == 2 * [
-        "propose: learning from 113 texts, of which people have judged 111 ..."
-    ]  # 19 are for tests
+    told = "propose: learning from 113 texts, of which people have judged 111 ..."  # 19 are for tests
+    assert caplog.messages == [told] * 2
     fill(workspace, *texts, "Something without dogs, please.")  # another unjudged text
     assert propose(workspace).counts.figures["of_learned"] == figure and len(trained) == 2
     path = workspace.root / "tables" / "standing.json"

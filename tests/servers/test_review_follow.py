@@ -39,9 +39,8 @@ def test_fifty_answers_arrive_while_it_runs(workspace, label_studio, cli, monkey
 
     def watch() -> None:
         while not stop.wait(0.05):
-            for key in (
-                store.read(workspace, tables.REVIEWS).filter(trait="*").select("reviewer", "subject").iter_rows()
-            ):
+            ended = store.read(workspace, tables.REVIEWS).filter(trait="*").select("reviewer", "subject")
+            for key in ended.iter_rows():
                 arrived.setdefault(key, time.monotonic())
 
     with subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
@@ -50,9 +49,8 @@ def test_fifty_answers_arrive_while_it_runs(workspace, label_studio, cli, monkey
             watching = threading.Thread(target=watch)
             watching.start()
             for reviewer, subject in rng.sample([(reviewer, c) for reviewer in tasks for c in TEXTS], 50):
-                tool.post(
-                    reviewer, tasks[reviewer][subject], {"result": tool.result(subject, Verdict()), "lead_time": 9.5}
-                )
+                body = {"result": tool.result(subject, Verdict()), "lead_time": 9.5}
+                tool.post(reviewer, tasks[reviewer][subject], body)
                 sent[reviewer, subject] = time.monotonic()
                 time.sleep(rng.expovariate(2))
             while len(arrived) < 50 and time.monotonic() < max(sent.values()) + 60:

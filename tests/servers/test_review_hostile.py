@@ -65,17 +65,10 @@ class OnStudio:
         self.key, self.text = task["data"]["key"], next((turn["text"] for turn in task["data"]["turns"]), "")
 
     def card(self, word: str = "gore present") -> dict[str, Any]:
-        return {
-            "id": "c",
-            "from_name": "verdict_0",
-            "to_name": "about_0",
-            "type": "choices",
-            "value": {"choices": [word]},
-        }
+        row = {"id": "c", "from_name": "verdict_0", "to_name": "about_0", "type": "choices"}
+        return row | {"value": {"choices": [word]}}
 
-    def mark(
-        self, quote: str = QUOTE, shift: int = 0, turn: int = 0, label: str = "gore", **more: Any
-    ) -> dict[str, Any]:
+    def mark(self, quote: str = QUOTE, shift: int = 0, turn: int = 0, label: str = "gore", **more: Any) -> Any:
         """A mark as a browser makes it, `shift` letters off; `more`: other fields of its value."""
         text = self.data["turns"][turn]["text"]
         start = len(text[: text.index(quote)].encode("utf-16-le")) // 2 + shift

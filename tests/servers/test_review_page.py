@@ -132,11 +132,8 @@ def test_a_task_that_changed_meanwhile_keeps_what_still_fits(browser: Any, page:
     answer(tab, {"c2": ["n", "Enter"]})  # only needles is left to answer
     until(tab, lambda: ("c2", "*") in said(page.ws))
     reviews = store.read(page.ws, tables.REVIEWS).filter(subject="c2").rows_by_key("trait", named=True, unique=True)
-    assert {trait: row["verdict"] for trait, row in reviews.items()} == {
-        "accidents_disasters": "unsure",
-        "needles": "absent",
-        "*": "absent",
-    }
+    expected = {"accidents_disasters": "unsure", "needles": "absent", "*": "absent"}
+    assert {trait: row["verdict"] for trait, row in reviews.items()} == expected
     assert {row["note"] for row in reviews.values()} == {"odd"}
 
 
@@ -275,13 +272,8 @@ def test_an_answer_that_was_rejected_elsewhere_says_why(browser: Any, workspace:
     ws = store.Workspace.open(workspace.root)
     push(ws, ["ann", "bo"], to=ReviewPage())
     task = task_id("sensitivity", "c1", "d-c1", "ann", "reviewer")
-    line = {
-        "task": task,
-        "reviewer": "ann",
-        "place": "ann.csv:2",
-        "reason": "quote not found",
-        "detail": "gore: 'bloood'",
-    }
+    line = {"task": task, "reviewer": "ann", "place": "ann.csv:2"}
+    line |= {"reason": "quote not found", "detail": "gore: 'bloood'"}
     store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))
     with review_page.opened(ws) as page:
         tab, other = start(browser, page), start(browser, page, "bo")

@@ -149,10 +149,8 @@ def tool(request, workspace, monkeypatch):
 
 def stored(ws: store.Workspace) -> set[tuple[Any, ...]]:
     rows = store.read(ws, tables.REVIEWS).filter(pl.col("role") != "other")
-    return {
-        (*row[:-1], *(s["quote"] for s in row[-1] or []))
-        for row in rows.select("reviewer", "subject", "trait", "verdict", "spans").iter_rows()
-    }
+    rows = rows.select("reviewer", "subject", "trait", "verdict", "spans")
+    return {(*row[:-1], *(s["quote"] for s in row[-1] or [])) for row in rows.iter_rows()}
 
 
 def test_odd_replies_are_a_line_or_harmless(tool, workspace, cli, tmp_path):
@@ -163,10 +161,8 @@ def test_odd_replies_are_a_line_or_harmless(tool, workspace, cli, tmp_path):
     target, token = (tool.facts["url"], tool.facts["token"]) if studio else (tool.server.url, tool.server.token)
     proxy = Proxy(target, workspace.root / "none", 120.0)
     words = ("review", "pull", "--tool", tool.name, "--token", token, "--url")
-    for reviewer, answers in (
-        ("ann", {"c1": {"gore": "I see blood"}}),
-        ("bo", {"c2": {"accidents_disasters": "After the crash"}}),
-    ):
+    by_bo = {"c2": {"accidents_disasters": "After the crash"}}
+    for reviewer, answers in (("ann", {"c1": {"gore": "I see blood"}}), ("bo", by_bo)):
         stale, proxy.told = replies, (replies := {})
         assert tool.answer(reviewer, lambda subject, asked, answers=answers: Verdict(answers.get(subject, {}))) == 6
         honest = shutil.copytree(workspace.root, tmp_path / f"honest-{reviewer}", symlinks=True)

@@ -14,10 +14,8 @@ OFFLINE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 
 
 def program() -> str:
-    names = ("chromium", "chromium-browser", "google-chrome")
-    return next(filter(None, map(shutil.which, names)), None) or pytest.skip(
-        "part not run: chromium (install: apt-get install chromium)"
-    )
+    paths = map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))
+    return next(filter(None, paths), None) or pytest.skip("part not run: chromium (install: apt-get install chromium)")
 
 
 def serious(tab: Any) -> list[str]:

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,13 @@ CSV: dict[str, Bytes] = {
     "a formula": at_row(lambda row: b'=HYPERLINK("x")' + row),
     "only commas": at_row(lambda row: b",,,,,"),
 }
+
+
+def each_value(raw: bytes, value: bytes) -> bytes:
+    """Every setting of a TOML file has this value."""
+    return re.sub(rb"^([a-zA-Z].*? = ).*$", lambda match: match[1] + value, raw, flags=re.M)
+
+
 TOML: dict[str, Bytes] = {
     "a key twice": lambda raw: raw + b"\n[zz]\na = 1\na = 2\n",
     "a part twice": lambda raw: raw + b"\n[zz]\n[zz]\n",
@@ -95,18 +103,9 @@ TOML: dict[str, Bytes] = {
     "dots": lambda raw: b".".join([b"a"] * 5_000) + b" = 1\n" + raw,
     "a long number": lambda raw: b"a = " + b"9" * 5_000 + b"\n" + raw,
     "no number": lambda raw: b"a = nan\nb = -inf\n" + raw,
-    "numbers for all": lambda raw: b"".join(
-        line.split(b"=")[0] + b"= 7\n" if b" = " in line and line[:1].isalpha() else line + b"\n"
-        for line in raw.splitlines()
-    ),
-    "words for all": lambda raw: b"".join(
-        line.split(b"=")[0] + b'= "\\u001b[2J"\n' if b" = " in line and line[:1].isalpha() else line + b"\n"
-        for line in raw.splitlines()
-    ),
-    "lists for all": lambda raw: b"".join(
-        line.split(b"=")[0] + b"= [[], {}]\n" if b" = " in line and line[:1].isalpha() else line + b"\n"
-        for line in raw.splitlines()
-    ),
+    "numbers for all": lambda raw: each_value(raw, b"7"),
+    "words for all": lambda raw: each_value(raw, b'"\\u001b[2J"'),
+    "lists for all": lambda raw: each_value(raw, b"[[], {}]"),
     "a date": lambda raw: b"a = 9999-12-31T23:59:60Z\n" + raw,
     "an escape that is none": lambda raw: b'a = "\\ud800"\n' + raw,
     "a part for a list": lambda raw: b"[dataset]\n[[dataset]]\n" + raw,

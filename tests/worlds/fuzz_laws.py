@@ -199,10 +199,7 @@ WORDS = (
     *"-1 99999999999999999999 NaN \\ud800 \\u0000 gore needles present absent unsure explicit stop length".split(),
     *"imdb:tt0078748 Alien (1979) [2017] ** ``` | <think> https:// @ u/ #1234 +1 4155550177 192.168.0.1 :: 12".split(),
     *"is name Ann Street Box example.org (at) 4111111111111111".split(),
-    "\u2028",
-    "\ufeff",
-    "\U0001f648",
-    "e\u0301",
+    *("\u2028", "\ufeff", "\U0001f648", "e\u0301"),
 )
 BATCH = {"custom_id": "r", "response": {"status_code": 200, "body": BODY}, "error": None}
 LAWS: dict[str, tuple[Law, list[bytes]]] = {

@@ -31,16 +31,8 @@ ALARMS = 0.01  # share of the absent units that are proposed nevertheless
 AUDIT = 0.3
 READ = 0.8  # share of the open tasks that a person reads until the next push
 PEOPLE = ("ann", "bo")
-PREVALENCE = {  # the last three are severe, and capped
-    "gore": 0.1,
-    "needles": 0.08,
-    "horror_scares": 0.06,
-    "animal_harm": 0.05,
-    "accidents_disasters": 0.04,
-    "torture": 0.06,
-    "sexual_violence": 0.05,
-    "domestic_abuse": 0.04,
-}
+PREVALENCE = {"gore": 0.1, "needles": 0.08, "horror_scares": 0.06, "animal_harm": 0.05, "accidents_disasters": 0.04}
+PREVALENCE |= {"torture": 0.06, "sexual_violence": 0.05, "domestic_abuse": 0.04}  # severe, and capped
 SLUGS = tuple(PREVALENCE)
 SEVERE = frozenset(t.slug for t in traits.load().traits if t.severe and t.slug in PREVALENCE)
 CAPS = {"severe": SEVERE, "severe_a_day": 30, "severe_in_a_row": 2}  # the defaults of saferec.toml
@@ -111,11 +103,8 @@ def campaign(made: World, setting: str, pushes: int, seed: int) -> Iterator[Look
 
 
 def _labels(made: World, read: set[str]) -> pl.DataFrame:
-    rows = [
-        ("sensitivity", name, slug, "present" if slug in made.truth[name] else "absent")
-        for name in sorted(read)
-        for slug in SLUGS
-    ]
+    pairs = ((name, slug) for name in sorted(read) for slug in SLUGS)
+    rows = [("sensitivity", *pair, "present" if pair[1] in made.truth[pair[0]] else "absent") for pair in pairs]
     return pl.DataFrame(rows, schema=["kind", "subject", "trait", "verdict"], orient="row")
 
 

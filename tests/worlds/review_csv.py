@@ -30,10 +30,7 @@ def world() -> tuple[pl.DataFrame, pl.DataFrame]:
     row = dict.fromkeys(tables.CONVERSATIONS.columns) | {"conversation": "c1", "digest": "d1", "turns": turns}
     people = [("ann", "reviewer", "proposed"), ("cy", "adjudicator", "disagreement")]
     assignments = [("sensitivity", "c1", name, role, "d1", reason, "push-1") for name, role, reason in people]
-    return (
-        tables.ASSIGNMENTS.frame(assignments),
-        texts(tables.CONVERSATIONS.frame([row])),
-    )
+    return tables.ASSIGNMENTS.frame(assignments), texts(tables.CONVERSATIONS.frame([row]))
 
 
 def unit(trait: str, **more) -> dict:

@@ -28,6 +28,7 @@ TEXTS = {
     "c3": "Any good western?",
     "c4": "A game for two, please.",
 }
+ANSWER = {"role": "recommender", "text": "Ok!", "items": []}
 CLAIMS = [("c1", "gore", "present", "blood"), ("c2", "accidents_disasters", "unsure", "crash")]
 
 
@@ -36,12 +37,7 @@ def fill(ws: store.Workspace, without: Collection[str] = ()) -> None:
     rows = [
         dict.fromkeys(tables.CONVERSATIONS.columns)
         | {"conversation": c, "digest": f"d-{c}", "source": "messages", "source_id": c}
-        | {
-            "turns": [
-                {"role": "seeker", "text": text, "items": []},
-                {"role": "recommender", "text": "Ok!", "items": []},
-            ]
-        }
+        | {"turns": [{"role": "seeker", "text": text, "items": []}, ANSWER]}
         for c, text in TEXTS.items()
         if c not in without
     ]
@@ -93,11 +89,8 @@ def flag(ws: store.Workspace, plots: dict[str, str], flagged: list[str], quote: 
     rows, readings, claims = [], [], []
     for n, (item, plot) in enumerate(plots.items()):
         text = {"subject": item, "digest": tables.digest(plot)}
-        rows.append(
-            dict.fromkeys(tables.CATALOG_ROWS.columns)
-            | film
-            | {"source_id": f"{n:03}", "title": f"Film {n:03}", "plot": plot}
-        )
+        row = film | {"source_id": f"{n:03}", "title": f"Film {n:03}", "plot": plot}
+        rows.append(dict.fromkeys(tables.CATALOG_ROWS.columns) | row)
         readings.append(fixed | text | {"orders": []})
         if item in flagged:
             row = {"proposal": f"p-{item}", "trait": "gore", "verdict": "present", "spans": [span(item, quote)]}
@@ -221,11 +214,8 @@ class LabelStudio:
 
     def _tasks(self, who: str) -> list[dict[str, Any]]:
         query = {"page_size": 500, "fields": "all"}
-        return [
-            task
-            for project in self.projects(who)
-            for task in self.rest("GET", "/api/tasks", project=project.id, **query)["tasks"]
-        ]
+        pages = (self.rest("GET", "/api/tasks", project=project.id, **query) for project in self.projects(who))
+        return [task for page in pages for task in page["tasks"]]
 
     def tasks(self, who: str) -> dict[str, list[str]]:
         return {subject_of(t["data"]["turns"][0]["text"]): self.asked(t) for t in self._tasks(who)}
@@ -242,17 +232,12 @@ class LabelStudio:
             from annotation.tools import local_label_studio as managed
 
             account = (managed.state(self.home) or {})["accounts"][who]
-            web = httpx2.Client(
-                base_url=self.facts["url"],
-                timeout=120,
-                follow_redirects=True,
-                limits=httpx2.Limits(max_keepalive_connections=0),
-            )
+            limits = httpx2.Limits(max_keepalive_connections=0)
+            web = httpx2.Client(base_url=self.facts["url"], timeout=120, follow_redirects=True, limits=limits)
             page = web.get("/user/login/").text
             token = page.split('name="csrfmiddlewaretoken" value="', 1)[1].split('"', 1)[0]
-            web.post(
-                "/user/login/", data=account | {"csrfmiddlewaretoken": token}, headers={"Referer": self.facts["url"]}
-            )
+            headers = {"Referer": self.facts["url"]}
+            web.post("/user/login/", data=account | {"csrfmiddlewaretoken": token}, headers=headers)
             self.sessions[who] = web
         return self.sessions[who]
 

@@ -60,15 +60,8 @@ MANY = [f"c{n}" for n in range(300)]
 
 
 def answer(trait: str, **more) -> dict:
-    row = {
-        "kind": "sensitivity",
-        "subject": "c1",
-        "trait": trait,
-        "reviewer": "ann",
-        "role": "reviewer",
-        "verdict": "absent",
-    }
-    return row | {"spans": []} | more
+    row = {"kind": "sensitivity", "subject": "c1", "trait": trait, "reviewer": "ann", "role": "reviewer"}
+    return row | {"verdict": "absent", "spans": []} | more
 
 
 PEOPLE = ("ann", "bo", "di")
