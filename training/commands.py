@@ -11,7 +11,7 @@ from saferec_builder.core.errors import TrainingError
 from training import answers_from_server as server, data, memory, settings
 from training.evaluation import evaluate
 from training.release_from_hub import folder
-from training.run_folders import Run, bar, is_first_process
+from training.run_folders import Run, bar, say
 
 
 def train(args: argparse.Namespace) -> None:
@@ -22,9 +22,8 @@ def train(args: argparse.Namespace) -> None:
     stage_settings = settings.read(args.config, [*args.changes, *_flags(args)], args.verb)
     stage = pipeline.train_sft if args.verb == "sft" else pipeline.train_gdpo
     model_folder = stage(shared, args.output.resolve().name, _model(args), stage_settings)
-    if is_first_process():
-        judge = f"python -m training.safecrs evaluate --release {args.release} --model {args.output} --output DIR"
-        print(f"model: {model_folder}; its figures on the test split: {judge}")
+    judge = f"python -m training.safecrs evaluate --release {args.release} --model {args.output} --output DIR"
+    say(f"model: {model_folder}; its figures on the test split: {judge}")
 
 
 def _flags(args: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:

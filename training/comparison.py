@@ -13,7 +13,7 @@ from training.decoding.validation_scores import Answers, answers, unsafe
 from training.evaluation import evaluate, paper_metrics, predictions, report_table
 from training.evaluation.baselines import blind
 from training.evaluation.selection import Choice
-from training.run_folders import Run, bar, is_first_process, write
+from training.run_folders import Run, bar, is_first_process, say, write
 from training.settings import Settings, ours
 
 
@@ -67,7 +67,7 @@ def report(
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     evaluate.write_users(run.output, answers_by_model, table, release, run.gold)
     evaluate.write_report(run.output, full_report)
-    run.say("\n" + text)
+    say("\n" + text)
     return full_report
 
 

@@ -8,7 +8,6 @@ would teach length. The test split is left out. A release is a folder, or NAMESP
 """
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from saferec_builder.core.errors import TrainingError
 from training.data import Release, Row, open_release, rows
 from training.release_from_hub import folder
+from training.run_folders import write_lines
 from training.safecrs import careful
 
 Pair = dict[str, object]  # prompt, chosen, rejected: messages; the conversation, and the release's canary
@@ -36,11 +36,9 @@ def write(release: Release, output: Path) -> None:
     if not by_split["train"]:
         print(*summary, sep="\n")
         raise TrainingError(f"{release.folder}: no pair in train: rebuild a release whose sources keep their text")
-    output.mkdir(parents=True)
     for split, split_pairs in by_split.items():
         if split_pairs:  # `datasets` refuses an empty file
-            lines = "".join(json.dumps(pair, ensure_ascii=False) + "\n" for pair in split_pairs)
-            (output / f"{split}.jsonl").write_text(lines, encoding="utf-8")
+            write_lines(output / f"{split}.jsonl", split_pairs)
     print(*summary, sep="\n")
 
 

@@ -12,12 +12,12 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from platform import python_version
-from typing import TypedDict
+from typing import Any, TextIO
 
 from saferec_builder.core.errors import TrainingError, whole_object
 from saferec_builder.core.json_value import JsonValue
@@ -30,26 +30,7 @@ BEGUN = ".begun.json"
 PACKAGES = "saferec-builder torch transformers trl datasets accelerate peft tokenizers numpy".split()
 
 Figures = dict[str, float]  # figures of one check of the validation split, by name
-Card = TypedDict(  # content of run.json; `work` of a stage returns the last five
-    "Card",
-    {
-        "stage": str,
-        "release": dict[str, str],
-        "settings": Settings,
-        "seed": int,
-        "versions": dict[str, str],
-        "key": str,
-        "from": list[str],
-        "seconds": float,
-        "cpu_seconds": float,
-        "steps": int,
-        "validation": Figures | None,
-        "log": list[dict[str, float]] | None,
-        "cut": int,
-        "left_out": int,
-    },
-    total=False,
-)
+Card = dict[str, Any]  # content of run.json; `work` of a stage returns steps, validation, log, cut and left_out
 Work = Callable[[Path], Card]
 
 
@@ -61,7 +42,6 @@ class Run:
     output: Path
     seed: int = 0
     gold: Gold | None = None
-    say: Callable[[str], None] = print
     cards: dict[str, Card] = field(default_factory=dict)
 
     def stage(self, name: str, settings: Settings, work: Work, *parents: str) -> Path:
@@ -72,15 +52,15 @@ class Run:
         folder = self.output / name
         stage_key = key(self.release.digest, settings, self.seed, [self._origin(parent) for parent in parents])
         if read_card(folder).get("key") == stage_key:
-            self.say_once(f"{name}: finished before ({folder})")
+            say(f"{name}: finished before ({folder})")
         else:
-            self.say_once(f"{name}:")
+            say(f"{name}:")
             self.refuse_overwriting(folder, parents)
             on_first_process(lambda: begin(folder, stage_key))
             start_time, start_cpu = time.perf_counter(), time.process_time()
             result = work(folder)
             _free_memory()
-            card: Card = {
+            card = {
                 "stage": name,
                 "release": identity(self.release),
                 "settings": settings,
@@ -90,8 +70,8 @@ class Run:
                 "from": list(parents),
                 "seconds": round(time.perf_counter() - start_time, 1),
                 "cpu_seconds": round(time.process_time() - start_cpu, 1),
+                **result,
             }
-            card |= result
             on_first_process(lambda: end(folder, card))
         self.cards[name] = read_card(folder)
         return folder
@@ -114,10 +94,6 @@ class Run:
             return str(card.get("key", model))
         facts = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]
         return [model, *((name, stat.st_size, stat.st_mtime_ns) for name, stat in facts)]
-
-    def say_once(self, text: str) -> None:
-        if is_first_process():
-            self.say(text)
 
     def rows(self, config: str, split: str, most: int | None = None) -> list[Row]:
         """Returns up to `most` rows of a split, at least one, across conditions, without rows that have no prompt."""
@@ -174,10 +150,15 @@ def is_first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
 
 
+def say(text: str, file: TextIO | None = None) -> None:
+    """Prints a line, in the first process only; file: stdout by default."""
+    if is_first_process():
+        print(text, file=file, flush=True)
+
+
 def tell(text: str) -> None:
     """Prints a line on stderr, in the first process only."""
-    if is_first_process():
-        print(text, file=sys.stderr, flush=True)
+    say(text, sys.stderr)
 
 
 def bar(name: str, unit: str) -> Progress:
@@ -199,10 +180,9 @@ def on_first_process(work: Callable[[], None]) -> None:
 def read_card(folder: Path, name: str = CARD) -> Card:
     """Returns the card of a finished stage; an empty one if there is none, or if it is incomplete."""
     try:
-        card = whole_object((folder / name).read_bytes())
+        return whole_object((folder / name).read_bytes()) or {}
     except OSError:
         return {}
-    return Card(**card) if card else {}  # type: ignore[typeddict-item]
 
 
 def write(path: Path, content: Mapping[str, object], nan: bool = True) -> None:
@@ -210,12 +190,13 @@ def write(path: Path, content: Mapping[str, object], nan: bool = True) -> None:
     _write_atomically(path, json.dumps(content, indent=2, ensure_ascii=False, allow_nan=nan) + "\n")
 
 
-def write_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+def write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
     """Writes a JSONL file atomically."""
     _write_atomically(path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows))
 
 
 def _write_atomically(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.half")
     partial.write_text(text, "utf-8")
     os.replace(partial, path)

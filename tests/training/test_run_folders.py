@@ -59,7 +59,7 @@ def test_a_stage_is_done_again_when_the_model_that_it_starts_from_was_made_anew(
         elif weights not in trained:
             (model / "model.safetensors").write_text(weights)
             os.utime(model / "model.safetensors", ns=(0, len(trained)))
-        run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
+        run = stages.Run(RELEASE, tmp_path / "runs")
 
         def train(_: Path, weights: str = weights) -> dict[str, Any]:
             trained.append(weights)
@@ -74,7 +74,7 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
     model.mkdir(parents=True)
     (model / "weights").write_text("of days")
     (tmp_path / "runs" / "sft" / "run.json").write_text('{"key": "of another run"}')
-    run = stages.Run(RELEASE, tmp_path / "runs", say=lambda _: None)
+    run = stages.Run(RELEASE, tmp_path / "runs")
     for start in (model, model.parent):
         with pytest.raises(TrainingError, match="holds the model to start from"):
             run.stage("sft", {}, lambda _: {}, str(start))

@@ -300,9 +300,7 @@ def as_text(report: Report, table: Sequence[Row]) -> str:
 
 def write_report(folder: Path | str, report: Report) -> None:
     """Writes folder/report.json atomically."""
-    path = Path(folder) / "report.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, report, nan=False)
+    write(Path(folder) / "report.json", report, nan=False)
 
 
 def write_users(

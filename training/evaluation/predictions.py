@@ -1,6 +1,5 @@
 """Reads and writes predictions files: answers to the requests of a split, one JSON object a line, from any model."""
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from saferec_builder.scoring.answer_parser import MOST, from_items, parse
 from saferec_builder.scoring.metrics import Listed, Ranked
 from training.data import Item, Release, Row, jsonl
 from training.evaluation.paper_metrics import Named
+from training.run_folders import write_lines
 
 UNTITLED: dict[str, JsonValue] = {"item": None}  # an unknown title, which keeps its rank
 
@@ -93,14 +93,11 @@ def _title_of(item: Item) -> dict[str, JsonValue]:
 
 def write(path: Path, answers: Mapping[str, str | Ranked], items: Mapping[str, Item]) -> None:
     """Writes answers for `read`, so that `evaluate --predictions` can score them again."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8") as file:
-        for name, answer in answers.items():
-            if isinstance(answer, str):
-                row: dict[str, object] = {"id": name, "text": answer}
-            else:
-                row = {"id": name, "items": [_entry(item, items) for item in answer]}
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+    lines: list[dict[str, object]] = []
+    for name, answer in answers.items():
+        content = {"text": answer} if isinstance(answer, str) else {"items": [_entry(item, items) for item in answer]}
+        lines.append({"id": name, **content})
+    write_lines(path, lines)
 
 
 def _entry(item: str | None, items: Mapping[str, Item]) -> dict[str, JsonValue]:

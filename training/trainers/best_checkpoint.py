@@ -1,7 +1,5 @@
 """Keeps the checkpoint that is best on the validation split while a trainer runs; never uses the test split."""
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ from transformers import PreTrainedModel, TrainerCallback, TrainerControl, Train
 from saferec_builder.core.errors import strict_json
 from training.decoding.generate import CausalLM
 from training.decoding.validation_scores import Score
-from training.run_folders import Figures, is_first_process
+from training.run_folders import Figures, is_first_process, say, write_lines
 
 CHECKS = "validation.jsonl"
 ADAPTER = "adapter"
@@ -24,10 +22,8 @@ class Keeper(TrainerCallback):
     resumes from step `start` reads the checks up to it. With LoRA only the adapter is kept, in folder/adapter.
     """
 
-    def __init__(
-        self, folder: Path, score: Score, every: int, say: Callable[[str], None] = print, start: int = 0
-    ) -> None:
-        self.folder, self.score, self.every, self.say = folder, score, every, say
+    def __init__(self, folder: Path, score: Score, every: int, start: int = 0) -> None:
+        self.folder, self.score, self.every = folder, score, every
         self.lines = _earlier_checks(folder, start)
         self.best: Figures | None = max(self.lines, key=lambda line: line["score"], default=None)
 
@@ -45,19 +41,14 @@ class Keeper(TrainerCallback):
         better = self.best is None or line["score"] > self.best["score"]
         self.lines.append(line)
         if better:
-            self.best = line
-        weights = gathered(model) if better else None
+            self.best, weights = line, gathered(model)
+            if is_first_process():
+                target = self.folder / ADAPTER if hasattr(model, "peft_config") else self.folder
+                model.save_pretrained(target, state_dict=weights)
         if is_first_process():
-            self.write(model if better else None, weights)
-            figures = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
-            self.say(f"  step {step}: {figures}" + " *" * better)
-
-    def write(self, model: PreTrainedModel | None, weights: dict[str, Tensor] | None) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if model is not None:
-            target = self.folder / ADAPTER if hasattr(model, "peft_config") else self.folder
-            model.save_pretrained(target, state_dict=weights)
-        (self.folder / CHECKS).write_text("".join(json.dumps(line) + "\n" for line in self.lines))
+            write_lines(self.folder / CHECKS, self.lines)
+        figures = "  ".join(f"{name} {value:.3f}" for name, value in line.items() if name != "step")
+        say(f"  step {step}: {figures}" + " *" * better)
 
 
 def gathered(model: PreTrainedModel) -> dict[str, Tensor] | None:

@@ -12,7 +12,7 @@ from saferec_builder.core.progress import Lines
 from training.decoding.constrained import save
 from training.decoding.generate import PolicyModel, embeddings
 from training.decoding.validation_scores import Score
-from training.run_folders import Card, is_first_process, on_first_process, tell
+from training.run_folders import Card, on_first_process, say, tell
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
 
 
@@ -40,8 +40,8 @@ def fit(
     """
     refuse_spread(trainer)
     resumed = checkpoint(folder / "trainer")
-    if resumed and is_first_process():
-        print(f"  goes on from step {step_of(resumed)}")
+    if resumed:
+        say(f"  goes on from step {step_of(resumed)}")
     keeper = Keeper(folder, score, steps_between_checks(trainer, checks), start=step_of(resumed))
     if start_counts:
         keeper.check(0, trainer.model)  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from training.data import Row
 from training.decoding.generate import PolicyModel, answer_tokens, prompt_tokens
 from training.decoding.validation_scores import Score
 from training.models import word_dropout
-from training.run_folders import Card, is_first_process
+from training.run_folders import Card, say
 from training.settings import Settings, ours, trl_arguments
 from training.trainers.fit import fit, item_rows, lora
 
@@ -78,8 +78,8 @@ def too_long(dataset: Sequence[Example], most: int | None, from_start: bool) -> 
     lost = sum(from_start and prompt >= most for prompt in cut) if most is not None else 0
     if lost == len(dataset):
         raise TrainingError(f"max_length = {most}: no request leaves room for its list: expected a larger max_length")
-    if cut and is_first_process():
-        print(f"  {len(cut)} of {len(dataset)} rows are cut to max_length = {most}; {lost} of them teach nothing")
+    if cut:
+        say(f"  {len(cut)} of {len(dataset)} rows are cut to max_length = {most}; {lost} of them teach nothing")
     return {"cut": len(cut), "left_out": lost}
 
 

@@ -36,12 +36,12 @@ def test_a_keeper_that_goes_on_has_the_earlier_checks_behind_it(tmp_path: Path) 
 
     scores = {"a": 0.5, "b": 0.9, "c": 0.7, "d": 0.95}
     score = lambda model: {"score": scores[model.name]}  # noqa: E731
-    first = best.Keeper(tmp_path, score, 1, say=lambda _: None)
+    first = best.Keeper(tmp_path, score, 1)
     check(1, "a", first)
     check(2, "b", first)
     check(3, "d", first)
     # goes on from step 2, as if the check of step 3 had not happened; c is worse than b
-    resumed = best.Keeper(tmp_path, score, 1, say=lambda _: None, start=2)
+    resumed = best.Keeper(tmp_path, score, 1, start=2)
     check(2, "c", resumed)
     check(3, "c", resumed)
     assert resumed.best == {"step": 2, "score": 0.9}
