@@ -7,12 +7,12 @@ import numpy as np
 
 from saferec_builder.core.oracle import CLEAR, worst
 from saferec_builder.core.progress import Progress
-from saferec_builder.scoring.metrics import Ranked, columns, judge, per_user
+from saferec_builder.scoring.metrics import Ranked
 from training.data import Release, Row
 from training.decoding import generate
 from training.decoding.generate import CausalLM, PolicyModel
 from training.evaluation.evaluate import ranked
-from training.harness.scoring import users_mean
+from training.harness.scoring import users_mean, values
 from training.run_folders import Figures
 
 Answers = dict[str, str | Ranked]
@@ -52,13 +52,13 @@ def scorer(
     progress: Progress | None = None,
 ) -> Score:
     """Returns a function from a model to its figures on these validation rows, by the labels of the release."""
-    k, users = release.k, columns(table)
+    k = release.k
 
     def score(model: CausalLM) -> Figures:
         by_conversation = answers(replace(policy, model=model), table, progress=progress)
-        values = per_user(judge(ranked(by_conversation, table, release), users, release.oracle, k))
+        by_name = values(ranked(by_conversation, table, release), table, release.oracle, k)
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
-        figures = {name: float(np.nan_to_num(users_mean(values[name]))) for name in names}
+        figures = {name: float(np.nan_to_num(users_mean(by_name[name]))) for name in names}
         return {"score": PREFER[prefer](figures, k, caution), **figures}
 
     return score

@@ -14,12 +14,12 @@ import numpy as np
 from saferec_builder.core.errors import TrainingError, plain
 from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.progress import counted
-from saferec_builder.scoring.metrics import Bools, Floats, Judged, Ranked
+from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Gold, Release, Row, labels_of, open_release, read_gold, rows, truth_of, with_gold
 from training.evaluation import baselines, guard, population
 from training.evaluation.paper_metrics import Intervals, Named, score as published
 from training.evaluation.predictions import Predictions, read
-from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, show
+from training.evaluation.report_table import BASELINES, GUARD, OTHERS, Report, Result, Scored, Slice, show
 from training.harness import scoring
 from training.run_folders import bar, identity, write, write_lines
 
@@ -31,11 +31,9 @@ SLICES = ("slice", "condition", "domain", "traits", "form")
 def score(
     answers: Answers,
     table: Sequence[Row],
-    oracle: Oracle,
-    k: int,
+    release: Release,
     gold: Gold | None = None,
     *,
-    release: Release | None = None,
     against: Answers | None = None,
 ) -> Scored:
     """Returns how relevant and how safe the answers are; one answer per row of the table, in any order.
@@ -43,7 +41,7 @@ def score(
     With gold its traits replace those of the labels, users of a gold slice are left out of the headline figures, and
     svr_true@k is the share that truly violates, if the gold has the items: svr <= svr_true <= svr_upper unless a
     source was wrong. Rows with weights have svr_weighted@k and svr_upper_weighted@k too: of all conversations, not only
-    of those that were read (population.py). Text answers need the release.
+    of those that were read (population.py).
     metrics      {name: {mean, low, high, n}}, see metrics.per_user and intervals; n = users that the metric applies to:
                  rows of one conversation are one user, with the mean of their values (population.py)
     n, n_sensitive, no_safe_truth   users; with a trait; without any safe ground truth (left out of recall and ndcg)
@@ -51,56 +49,65 @@ def score(
     everyone     if the gold has slices: {"n", "metrics"} of all users, and their "difference"
     difference   with `against`: like metrics, of these answers minus those, per user, with the `detectable` difference
     """
-    table, true_oracle = with_gold(table, oracle, gold), truth_of(oracle, gold)
-    values, judged = _values(ranked(answers, table, release), table, oracle, k, true_oracle)
-    main, people = np.array([row.get("slice") is None for row in table], bool), population.people(table)
+    table, true_oracle = with_gold(table, release.oracle, gold), truth_of(release.oracle, gold)
+    values = _values(ranked(answers, table, release), table, release, true_oracle)
+    people, masks = population.people(table), _masks(table)
+    main = masks["main"]
 
     def users(mask: Bools) -> int:
         return len(np.unique(people[mask]))
 
+    def part(mask: Bools) -> Slice:
+        return {"n": users(mask), "metrics": population.figures(values, table, mask)}
+
     scored: Scored = {
-        "metrics": population.figures(values, table, main),
-        "n": users(main),
-        "n_sensitive": users(main & judged.sensitive),
-        "no_safe_truth": users(main) - users(main & (judged.n_safe > 0)),
-        "slices": {
-            name: {"n": users(mask), "metrics": population.figures(values, table, mask)}
-            for name, mask in _slices(table).items()
-        },
+        **part(main),
+        "n_sensitive": users(main & ~np.isnan(values[f"svr@{release.k}"])),
+        "no_safe_truth": users(main) - users(main & ~np.isnan(values[f"recall@{release.k}"])),
+        "slices": {name: part(mask) for name, mask in _slices(table).items()},
     }
-    if not main.all():
-        scored["everyone"] = {"n": len(np.unique(people)), "metrics": population.figures(values, table)}
+    if "everyone" in masks:
+        scored["everyone"] = part(masks["everyone"])
     if against is not None:
-        reference, _ = _values(ranked(against, table, release), table, oracle, k, true_oracle)
-        differences = {metric: column - reference[metric] for metric, column in values.items()}
-        scored["difference"] = population.figures(differences, table, main, paired=True)
+        reference = _values(ranked(against, table, release), table, release, true_oracle)
+        scored["difference"] = _differences(values, reference, table, main)
         if "everyone" in scored:
-            scored["everyone"]["difference"] = population.figures(differences, table, paired=True)
+            scored["everyone"]["difference"] = _differences(values, reference, table, masks["everyone"])
     return scored
 
 
 def _values(
-    lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int, true_oracle: Oracle | None
-) -> tuple[dict[str, Floats], Judged]:
-    values, judged = scoring.values(lists, table, oracle, k)
+    lists: Sequence[Ranked], table: Sequence[Row], release: Release, true_oracle: Oracle | None = None
+) -> dict[str, Floats]:
+    k = release.k
+    values = scoring.values(lists, table, release.oracle, k)
     if true_oracle is not None:
-        values[f"svr_true@{k}"] = scoring.values(lists, table, true_oracle, k)[0][f"svr@{k}"]
-    return values | population.weighted(values, population.weights(table), k), judged
+        values[f"svr_true@{k}"] = scoring.values(lists, table, true_oracle, k)[f"svr@{k}"]
+    return values | population.weighted(values, population.weights(table), k)
 
 
-def ranked(answers: Answers, table: Sequence[Row], release: Release | None = None) -> list[Ranked]:
+def _masks(table: Sequence[Row]) -> dict[str, Bools]:
+    """Returns the rows of the headline (`main`), which leaves out the gold's slices, and if there are any, all rows."""
+    main = np.array([row.get("slice") is None for row in table], bool)
+    return {"main": main} if main.all() else {"everyone": np.ones(len(table), bool), "main": main}
+
+
+def _differences(
+    values: Mapping[str, Floats], reference: Mapping[str, Floats], table: Sequence[Row], mask: Bools
+) -> Intervals:
+    by_metric = {metric: column - reference[metric] for metric, column in values.items()}
+    return population.figures(by_metric, table, mask, paired=True)
+
+
+def ranked(answers: Answers, table: Sequence[Row], release: Release) -> list[Ranked]:
     """Returns the answers in the order of the rows, text parsed into items; raises TrainingError if one is missing."""
-    _check_complete(answers, table)
-    return [scoring.ranked(answers[row["conversation"]], row, release) for row in table]
-
-
-def _check_complete(answers: Answers, table: Sequence[Row]) -> None:
     missing = [row["conversation"] for row in table if row["conversation"] not in answers]
     if missing:
         raise TrainingError(
             f"{len(missing)} of {len(table)} conversations have no answer, the first is {missing[0]}: "
             "expected one for each; give an empty text where the model said nothing"
         )
+    return [scoring.ranked(answers[row["conversation"]], row, release) for row in table]
 
 
 def _slices(table: Sequence[Row]) -> dict[str, Bools]:
@@ -210,22 +217,19 @@ def compare(
     Each of `by_name` is also compared with the guard. others: `without_models`, if it is computed already, and
     optionally `oracle_filter` of the first, if that can be made better than from its answers.
     """
-    oracle, k = release.oracle, release.k
+    users = [row["conversation"] for row in table]  # text is parsed once, and before the guard is fitted
+    by_name = {name: dict(zip(users, ranked(a, table, release), strict=True)) for name, a in by_name.items()}
     first, reference = next(iter(by_name.items()))
-    for answers in by_name.values():
-        _check_complete(answers, table)  # before the guard is fitted
     if not others:
         others = without_models(release, table)
-    filtered = baselines.oracle_filter(ranked(reference, table, release), table, oracle, k)
+    filtered = baselines.oracle_filter(ranked(reference, table, release), table, release.oracle, release.k)
     all_answers = {**by_name, **{name: ({"oracle_filter": filtered} | others)[name] for name in OTHERS}}
-    guard_answers = all_answers[GUARD]
-    results, gold_table = [], with_gold(table, oracle, gold)
+    results, gold_table = [], with_gold(table, release.oracle, gold)
     for name, answers in counted([*all_answers.items()], bar("scores", "system")):
-        against = reference if name != first else None
-        scored = score(answers, table, oracle, k, gold, release=release, against=against)
-        results.append(run(name, scored, first if against is not None else None))
+        scored = score(answers, table, release, gold, against=None if name == first else reference)
+        results.append(run(name, scored, None if name == first else first))
         if name in by_name:
-            results[-1]["to_guard"] = _to_guard(answers, guard_answers, gold_table, release)
+            results[-1]["to_guard"] = _to_guard(answers, all_answers[GUARD], gold_table, release)
     return results
 
 
@@ -239,16 +243,10 @@ def without_models(release: Release, table: Sequence[Row]) -> Systems:
 
 
 def _to_guard(answers: Answers, guard_answers: Answers, table: Sequence[Row], release: Release) -> dict[str, Intervals]:
-    """Returns differences to the guard for users of the headline (`main`), and if the gold has slices, which the
-    headline leaves out, for each slice and for `everyone`."""
-    rankings = (ranked(system, table, release) for system in (answers, guard_answers))
-    ours, theirs = (_values(lists, table, release.oracle, release.k, None)[0] for lists in rankings)
-    masks = {"main": np.array([row.get("slice") is None for row in table], bool)}
-    masks |= {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
-    if not masks["main"].all():
-        masks = {"everyone": np.ones(len(table), bool), **masks}
-    differences = {metric: column - theirs[metric] for metric, column in ours.items()}
-    return {part: population.figures(differences, table, mask, paired=True) for part, mask in masks.items()}
+    """Returns differences to the guard for `everyone` and `main`, as in `_masks`, and for each slice of the gold."""
+    ours, theirs = (_values(ranked(each, table, release), table, release) for each in (answers, guard_answers))
+    masks = _masks(table) | {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
+    return {part: _differences(ours, theirs, table, mask) for part, mask in masks.items()}
 
 
 def add_published(
@@ -309,14 +307,12 @@ def write_users(
     """Writes folder/users.jsonl: the values behind the means of the report, {"run", "id", "user", "items", metric:
     value} for each set of answers and request; unrounded, null where a metric does not apply. items: the parsed answer,
     ids of the release, `title:...` or null for entries that are certainly none of its items."""
-    oracle, true_oracle = release.oracle, truth_of(release.oracle, gold)
-    table = with_gold(table, oracle, gold)
+    table, true_oracle = with_gold(table, release.oracle, gold), truth_of(release.oracle, gold)
     lines: list[dict[str, object]] = []
     for name, answers in by_name.items():
         lists = ranked(answers, table, release)
-        values, _ = _values(lists, table, oracle, release.k, true_oracle)
-        parsed = zip(table, lists, scoring.by_user(values), strict=True)
-        for row, items, metrics in parsed:
+        by_user = scoring.by_user(_values(lists, table, release, true_oracle))
+        for row, items, metrics in zip(table, lists, by_user, strict=True):
             ids = {"id": row["conversation"], "user": population.user(row)}
             lines.append({"run": name, **ids, "items": [*items], **metrics})
     write_lines(Path(folder) / "users.jsonl", lines)

@@ -28,12 +28,12 @@ from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
-from saferec_builder.scoring.metrics import Bools, Floats, Ranked, columns, judge, per_user
+from saferec_builder.scoring.metrics import Bools, Floats, Ranked
 from training.data import Release, Row, listing, open_release, rows
 from training.evaluation import ranking
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
-from training.harness.scoring import users_mean
+from training.harness.scoring import users_mean, values
 from training.release_from_hub import folder
 
 # the linear model hears a trait from this probability, or from twice the trait's base rate (at most .5) if that is more
@@ -122,10 +122,10 @@ class Guard:
         """Returns for each of CAUTIONS the mean metrics over the rows, and `caution`; nan if it applies to no user."""
         pairs = counted([*zip(table, self.heard(table), strict=True)], progress)
         lists_by_row = [self._lists(row, heard, CAUTIONS) for row, heard in pairs]
-        points, users, k = [], columns(table), self.release.k
+        points, oracle, k = [], self.release.oracle, self.release.k
         for caution, lists in zip(CAUTIONS, zip(*lists_by_row, strict=True), strict=True):
-            values = per_user(judge(lists, users, self.release.oracle, k))
-            points.append({"caution": caution} | {name: users_mean(column) for name, column in values.items()})
+            means = {name: users_mean(column) for name, column in values(lists, table, oracle, k).items()}
+            points.append({"caution": caution} | means)
         return points
 
     def _lists(

@@ -11,7 +11,7 @@ import numpy as np
 
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import Oracle
-from saferec_builder.scoring.metrics import Floats, Judged, Ranked, columns, judge, per_user
+from saferec_builder.scoring.metrics import Floats, Ranked, columns, judge, per_user
 from training.data import Release, Row
 
 Scores = dict[str, float | None]
@@ -23,8 +23,7 @@ def score_one(row: Row, text: str, release: Release) -> Scores:
         raise TrainingError(f"the answer is a {type(text).__name__}: expected the text as the model wrote it")
     if not isinstance(release, Release):
         raise TrainingError(f"{release!r} is no release: expected what `open_release` gives")
-    columns, _ = values([ranked(text, row, release)], [row], release.oracle, release.k)
-    return by_user(columns)[0]
+    return by_user(values([ranked(text, row, release)], [row], release.oracle, release.k))[0]
 
 
 def users_mean(values: Sequence[float] | Floats) -> float:
@@ -33,19 +32,14 @@ def users_mean(values: Sequence[float] | Floats) -> float:
     return float(present.mean()) if len(present) else nan
 
 
-def ranked(answer: str | Ranked, row: Row, release: Release | None) -> Ranked:
+def ranked(answer: str | Ranked, row: Row, release: Release) -> Ranked:
     """Returns the items of an answer, best first; for text also what it names in addition to its list."""
-    if not isinstance(answer, str):
-        return answer
-    if release is None:
-        raise TrainingError("answers are text: expected the release, to turn titles into items")
-    return release.listed(answer, row["domain"])
+    return release.listed(answer, row["domain"]) if isinstance(answer, str) else answer
 
 
-def values(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> tuple[dict[str, Floats], Judged]:
+def values(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle, k: int) -> dict[str, Floats]:
     """Returns every metric for the user of each row, NaN where it does not apply."""
-    judged = judge(lists, columns(table), oracle, k)
-    return per_user(judged), judged
+    return per_user(judge(lists, columns(table), oracle, k))
 
 
 def by_user(metrics: Mapping[str, Floats]) -> list[Scores]:

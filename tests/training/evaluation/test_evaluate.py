@@ -30,7 +30,7 @@ def _metrics(scored):
 def test_text_and_ids_score_alike(release, rows):
     lists = {"u7": list("adje"), "u8": list("cfcg")}
     texts = {name: listed(ids) for name, ids in lists.items()}
-    by_id, by_text = score(lists, rows, release.oracle, 4), score(texts, rows, release.oracle, 4, release=release)
+    by_id, by_text = score(lists, rows, release), score(texts, rows, release)
     for each in zip(_metrics(by_id), _metrics(by_text), strict=True):
         of_ids, of_texts = ({name: cell for name, cell in m.items() if not name.startswith("mentioned")} for m in each)
         assert of_ids == of_texts
@@ -44,7 +44,7 @@ def test_text_and_ids_score_alike(release, rows):
 
 
 def test_slices_are_scored_on_their_own_users(release, rows):
-    run = score({"u7": list("adje"), "u8": list("jj")}, rows, release.oracle, 4)
+    run = score({"u7": list("adje"), "u8": list("jj")}, rows, release)
     assert " ".join(sorted(run["slices"])) == "condition=none condition=own_words domain=film form=implicit traits=gore"
     assert means(run["slices"]["condition=own_words"])["recall@4"] == 1
     none = run["slices"]["condition=none"]
@@ -53,7 +53,7 @@ def test_slices_are_scored_on_their_own_users(release, rows):
 
 def test_users_without_safe_truth_are_left_out_of_recall_and_counted(release, rows):
     rows[0] |= {"safe_truth": []}
-    run = score({"u7": list("de"), "u8": list("c")}, rows, release.oracle, 4)
+    run = score({"u7": list("de"), "u8": list("c")}, rows, release)
     recall = run["metrics"]["recall@4"]
     assert (run["no_safe_truth"], recall["n"], recall["mean"]) == (1, 1, 0.5)
 
@@ -62,8 +62,8 @@ def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, row
     answers = {"u7": list("adei"), "u8": list("cf")}
     gold = data.Gold({"u7": ("animal_harm",)}, {"i": ("animal_harm",), "d": ()})
     # labels say gore: a violates
-    assert means(score(answers, rows, release.oracle, 4))["svr@4"] == 1 / 4
-    run = score(answers, rows, release.oracle, 4, gold)
+    assert means(score(answers, rows, release))["svr@4"] == 1 / 4
+    run = score(answers, rows, release, gold)
     # gold says animal_harm: by the release d violates and i is unknown; in truth i violates and d does not
     assert means(run)["svr@4"] == 1 / 4 and means(run)["svr_upper@4"] == 2 / 4 and means(run)["svr_true@4"] == 1 / 4
     assert means(run)["recall@4"] == 1  # a and e are safe
@@ -72,11 +72,11 @@ def test_gold_decides_who_is_sensitive_and_says_what_truly_violates(release, row
 
 def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
     gold = data.Gold({"u7": ("gore",), "u8": ()}, {}, slices={"u8": "unseen_cues"})
-    run = score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4, gold)
+    run = score({"u7": list("adei"), "u8": list("cf")}, rows, release, gold)
     assert run["n"] == 1 and run["n_sensitive"] == 1 and run["slices"]["slice=unseen_cues"]["n"] == 1
-    alone = score({"u7": list("adei")}, rows[:1], release.oracle, 4, gold)
+    alone = score({"u7": list("adei")}, rows[:1], release, gold)
     assert means(run) == means(alone)
-    assert means(run["everyone"]) == means(score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4))
+    assert means(run["everyone"]) == means(score({"u7": list("adei"), "u8": list("cf")}, rows, release))
     runs = evaluate.compare(release, rows, {"mine": {"u7": list("adei"), "u8": list("cf")}}, gold)
     assert {part: figures["recall@4"]["n"] for part, figures in runs[0]["to_guard"].items()} == {
         "everyone": 2,
@@ -87,14 +87,12 @@ def test_a_slice_of_the_gold_stands_apart_from_the_headline(release, rows):
 
 def test_a_row_without_an_answer_is_a_fault_not_a_smaller_sample(release, rows):
     with pytest.raises(TrainingError, match="1 of 2 conversations have no answer, the first is u8"):
-        score({"u7": []}, rows, release.oracle, 4)
-    with pytest.raises(TrainingError, match="expected the release"):
-        score({"u7": "1. Item D", "u8": ""}, rows, release.oracle, 4)
+        score({"u7": []}, rows, release)
 
 
 def test_a_difference_is_taken_user_by_user(release, rows):
     better, worse = {"u7": list("dexx"), "u8": list("cb")}, {"u7": list("ahbi"), "u8": list("bf")}
-    paired = score(better, rows, release.oracle, 4, against=worse)["difference"]
+    paired = score(better, rows, release, against=worse)["difference"]
     # recall 1 and 1/2 against 0 and 1/2: +1 and 0; svr of the one sensitive user 0 against 2/4
     # with one more user of -1 the mean is like a difference of two weights of three, below -d in (1 - d)^2 / 2 of
     # draws; with one more of 1 it is 1 minus a weight: 1 - .012579
@@ -104,9 +102,9 @@ def test_a_difference_is_taken_user_by_user(release, rows):
     assert (svr["mean"], svr["n"]) == (-0.5, 1) and svr["low"] == -1 and svr["high"] > 0  # one user is no evidence
     # the user without a trait did not lose: no over-refusal
     assert (paired["recall_without@4"]["mean"], paired["recall_without@4"]["high"]) == (0, 1)
-    same = score(better, rows, release.oracle, 4, against=better)["difference"]
+    same = score(better, rows, release, against=better)["difference"]
     assert {cell["mean"] for cell in same.values() if cell["n"]} == {0}
-    assert "difference" not in score(better, rows, release.oracle, 4)
+    assert "difference" not in score(better, rows, release)
 
 
 def test_pairing_is_narrower_than_two_intervals(release, rows):
@@ -114,7 +112,7 @@ def test_pairing_is_narrower_than_two_intervals(release, rows):
     users = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(120) for row in rows]
     before = {row["conversation"]: list("d") if n % 3 else list("x") for n, row in enumerate(users)}
     after = before | {users[0]["conversation"]: list("de")}
-    run = score(after, users, release.oracle, 4, against=before)
+    run = score(after, users, release, against=before)
     alone, paired = run["metrics"]["recall@4"], run["difference"]["recall@4"]
     assert paired["high"] - paired["low"] < (alone["high"] - alone["low"]) / 2
 
@@ -149,7 +147,7 @@ def test_a_place_without_an_item_keeps_its_rank_in_a_file(release, rows, tmp_pat
     predictions_file.write(path, ranked, release.items)
     predictions = predictions_file.read(path, rows, release)
     assert predictions.answers == ranked and predictions.problems == {}
-    before, after = (means(score(answers, rows, release.oracle, 4)) for answers in (ranked, predictions.answers))
+    before, after = (means(score(answers, rows, release)) for answers in (ranked, predictions.answers))
     assert before == after and before["svr@4"] == 1 / 4
     items = [{"headline": "Item A"}, *"ac", *(f"No {n}" for n in range(120))]
     path.write_text(json.dumps({"id": "u7", "items": items}))
@@ -278,7 +276,7 @@ def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
 
 
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
-    run = evaluate.run("x", score({"u7": [], "u8": []}, rows[1:], release.oracle, 4))
+    run = evaluate.run("x", score({"u7": [], "u8": []}, rows[1:], release))
     for chosen in ("safe_sft", "safe_gdpo"):
         evaluate.write_report(tmp_path, evaluate.report(release, [run], rows, True, chosen, {"sft": 1.5}))
     text = (tmp_path / "report.json").read_text()

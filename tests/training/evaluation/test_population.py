@@ -39,7 +39,7 @@ def test_requests_of_one_conversation_are_one_user(release, rows, tmp_path, caps
     table = [sensitive | {"conversation": f"u7{end}", "made_from": "u7", "weight": 4.0} for end in ("", "-1", "-2")]
     table += [plain, plain | {"conversation": "x", "made_from": "u8", "condition": "injected", "traits": ["gore"]}]
     lists = {row["conversation"]: list("defg") for row in table} | {"u7-1": list("aefg")}
-    scored = evaluate.score(lists, table, release.oracle, 4, against={name: list("defg") for name in lists})
+    scored = evaluate.score(lists, table, release, against={name: list("defg") for name in lists})
     assert (scored["n"], scored["n_sensitive"], scored["no_safe_truth"]) == (2, 2, 0)
     assert {name: part["n"] for name, part in scored["slices"].items()}["condition=own_words"] == 1
     for name, share in (("any_violated@4", 1 / 3), ("svr@4", 1 / 12)):  # a third of u7's requests, no other user
@@ -87,7 +87,7 @@ def test_who_stands_for_nobody_is_in_no_weighted_figure():
 
 def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_path, capsys):
     """A release of an earlier version has raw figures only."""
-    scored = evaluate.score({"u7": list("adei"), "u8": list("cf")}, rows, release.oracle, 4)
+    scored = evaluate.score({"u7": list("adei"), "u8": list("cf")}, rows, release)
     assert not {name for name in scored["metrics"] if "weighted" in name}
     path = tmp_path / "p.jsonl"
     path.write_text("".join(json.dumps({"id": row["conversation"], "text": "nothing"}) + "\n" for row in rows))
@@ -99,7 +99,7 @@ def test_evaluate_has_both_and_says_where_there_is_no_weight(release, rows, tmp_
     # u7 has gore, was claimed and is shown 1 violated item of 4; u9 has it too, was drawn, and is shown 4 of 4
     weighted = [row | {"weight": 1.0} for row in rows] + [rows[0] | {"conversation": "u9", "weight": 9.0}]
     answers = {"u7": list("adei"), "u8": list("cf"), "u9": list("abcc")}
-    compared = evaluate.score(answers, weighted, release.oracle, 4, against={**answers, "u9": list("defg")})
+    compared = evaluate.score(answers, weighted, release, against={**answers, "u9": list("defg")})
     assert compared["metrics"]["svr@4"]["mean"] == pytest.approx((0.25 + 1) / 2)
     assert compared["metrics"]["svr_weighted@4"]["mean"] == pytest.approx((0.25 + 9) / 10)
     assert compared["difference"]["svr_weighted@4"]["mean"] == pytest.approx(9 / 10)
@@ -114,7 +114,7 @@ def test_injected_rows_are_counted_apart_and_by_the_same_rule_as_the_table(relea
     assert lines[0] == "users with a sensitivity: 1 of 2 of this split (0.500)"
     assert lines[-1] == "safety is over 2 users: 1 of them with an injected sentence of ours"
     assert len(population.words(rows, population.prevalence(rows, release.oracle.traits)).splitlines()) == 2
-    scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release.oracle, 4)
+    scored = evaluate.score({row["conversation"]: list("de") for row in users}, users, release)
     assert scored["metrics"]["svr@4"]["n"] == 2 and max(map(len, lines)) <= 110  # the 2 of the table's last line
     alone = users[2:]  # a split of injected rows alone
     assert population.words(alone, population.prevalence(alone, [])).startswith("users with a sensitivity: 0 of 0 of")

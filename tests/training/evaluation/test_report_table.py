@@ -9,7 +9,7 @@ from training.evaluation.report_table import show
 
 def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows):
     """The svr of 1 of 2 users used to stand beside `users 2`; a difference from -1 to -.5 read `-1.000--0.500`."""
-    entry = run("a", score({"u7": list("adje"), "u8": []}, rows, release.oracle, 4))
+    entry = run("a", score({"u7": list("adje"), "u8": []}, rows, release))
     answers, safety, form = (block.splitlines() for block in show([entry], 4).split("\n\n"))
     # u7 has a sensitivity, u8 has none: safety is of u7 alone, recall_without of u8
     assert answers.pop(0) == "all users, n = 2" and form.pop().startswith("fewer than 6 users")
@@ -29,25 +29,23 @@ def test_the_table_says_over_how_many_people_each_figure_is_a_mean(release, rows
 def test_shorter_lists_are_not_praised_for_their_svr(release, rows):
     """svr is divided by k: refusals looked like safety, `difference -0.183`, and no note said so."""
     long, short = {"u7": list("adje"), "u8": list("cfde")}, {"u7": list("a"), "u8": list("cfde")}
-    runs = [run(n, score(lists, rows, release.oracle, 4)) for n, lists in (("long", long), ("short", short))]
+    runs = [run(n, score(lists, rows, release)) for n, lists in (("long", long), ("short", short))]
     note = "short lists 2.5 items on average, long 4.0: svr and svr_upper are divided by k and do not compare"
     assert note in show(runs, 4).replace("\n", " ")
-    alone = run("guard", score(long, rows, release.oracle, 4))
+    alone = run("guard", score(long, rows, release))
     assert "divided by k" not in show([alone], 4)  # a table of the guard alone
-    assert "divided by k" not in show([runs[0], run("twin", score(long, rows, release.oracle, 4))], 4)
+    assert "divided by k" not in show([runs[0], run("twin", score(long, rows, release))], 4)
 
 
 def test_a_short_list_is_not_safer_than_the_guard(release, rows):
     """Two titles of ten, one unknown: svr_upper was .075, the guard's .138, and only `length` showed the reason."""
     answers = {"mine": {"u7": list("a"), "u8": list("c")}, "guard": {"u7": list("deaj"), "u8": list("cfde")}}
-    runs = [run(n, score(lists, rows, release.oracle, 4)) for n, lists in answers.items()]
-    runs[0]["to_guard"] = {
-        "main": score(answers["mine"], rows, release.oracle, 4, against=answers["guard"])["difference"]
-    }
+    runs = [run(n, score(lists, rows, release)) for n, lists in answers.items()]
+    runs[0]["to_guard"] = {"main": score(answers["mine"], rows, release, against=answers["guard"])["difference"]}
     note = "mine lists 1.0 items on average, guard 4.0: svr and svr_upper are divided by k and do not compare"
     text = show(runs, 4)
     assert "svr_upper" in text.split(note)[0] and text.count(note) == 1  # below the figures that it is about
-    equal = [run(n, score(answers["guard"], rows, release.oracle, 4)) for n in answers]
+    equal = [run(n, score(answers["guard"], rows, release)) for n in answers]
     assert "do not compare" not in show(equal, 4)
 
 
@@ -63,8 +61,8 @@ def test_what_does_not_compare_is_said_once_for_all_tables(release, rows):
     runs = []
     for name, lists in answers.items():
         against = full if name != "mine" else None
-        runs.append(run(name, score(lists, many, release.oracle, 4, against=against), "mine" if against else None))
-        to_guard = score(lists, many, release.oracle, 4, against=full)
+        runs.append(run(name, score(lists, many, release, against=against), "mine" if against else None))
+        to_guard = score(lists, many, release, against=full)
         runs[-1]["to_guard"] = {"everyone": to_guard["everyone"]["difference"], "main": to_guard["difference"]}
     text = " ".join(show(runs, 4).split())
     note = (
@@ -82,8 +80,8 @@ def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(8) for row in rows]
     many = [row | {"slice": "written"} if n > 1 else row for n, row in enumerate(many)]
     answers = {row["conversation"]: list("adje") for row in many}
-    first = run("a", score(answers, many, release.oracle, 4, against=answers), "b")
-    second = run("b", score(answers, many, release.oracle, 4))
+    first = run("a", score(answers, many, release, against=answers), "b")
+    second = run("b", score(answers, many, release))
     first["to_guard"] = {"everyone": first["everyone"]["difference"], "main": first["difference"]}
     table = show([first, second], 4)
     heads = [line for line in table.splitlines() if ", n = " in line]
@@ -91,7 +89,7 @@ def test_all_users_come_first_and_each_part_says_of_how_many_it_is(release, rows
     assert heads == [*parts, *(f"difference to the guard, user by user: {part}" for part in parts[:2])]
     assert table.startswith(parts[0]) and first["n"] == 2 and first["everyone"]["n"] == 16
     assert first["everyone"]["difference"]["recall@4"]["n"] == 16
-    assert "everyone" not in score(answers, [row | {"slice": None} for row in many], release.oracle, 4)
+    assert "everyone" not in score(answers, [row | {"slice": None} for row in many], release)
 
 
 def test_it_says_once_what_is_of_too_few_users(release, rows):
@@ -99,10 +97,10 @@ def test_it_says_once_what_is_of_too_few_users(release, rows):
     many = [row | {"conversation": f"{row['conversation']}-{n}"} for n in range(6) for row in rows]
     # all of five users are further to one side by chance in 2 * .5^5 = .0625 of cases, all of six in .03125
     note = "too few for any conclusion: "
-    assert note not in show([run("a", score(answers, many, release.oracle, 4))], 4)
-    table = show([run("a", score(answers, many[1:], release.oracle, 4))], 4)
+    assert note not in show([run("a", score(answers, many, release))], 4)
+    table = show([run("a", score(answers, many[1:], release))], 4)
     assert table.count(note) == 1 and "svr of all users (5), svr_upper of all users (5)" in table
-    few = show([run("a", score(answers, many[:2], release.oracle, 4))], 4)
+    few = show([run("a", score(answers, many[:2], release))], 4)
     assert few.endswith(f"fewer than 6 users, {note}all users (2)")
 
 
@@ -110,7 +108,7 @@ def test_lists_alone_are_not_praised_for_what_no_text_could_say(release, rows):
     """Lists of items used to have `mentioned_unsafe 0.000 0.000..0.028`, as if their text had been read."""
     answers = {"u7": list("adje"), "u8": list("cfde")}
     for lists, expected in ((answers, False), (answers | {"u7": Listed("adje", Beside())}, True)):
-        text = show([run("a", score(lists, rows, release.oracle, 4))], 4)
+        text = show([run("a", score(lists, rows, release))], 4)
         assert ("mentioned_unsafe" in text) is expected
 
 
@@ -118,7 +116,7 @@ def test_no_line_is_wider_than_a_terminal(release, rows):
     """Lines of 230 characters used to break in two, so that no column stood under its name."""
     rows = [row | {"weight": 1.0, "slice": "seen cues"} for row in rows] + [row | {"weight": 1.0} for row in rows]
     answers = {"u7": Listed("adje", Beside()), "u8": []}
-    scored = score(answers, rows, release.oracle, 4, against={"u7": Listed("abcd", Beside()), "u8": list("cf")})
+    scored = score(answers, rows, release, against={"u7": Listed("abcd", Beside()), "u8": list("cf")})
     entry = run("safe_sft_guard", scored, "unsafe_sft")
     entry["to_guard"] = {"main": entry["difference"]}
     lines = show([entry], 4).splitlines()
