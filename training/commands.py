@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,34 +18,27 @@ def train(args: argparse.Namespace) -> None:
     shared = _run(args)
     from training import pipeline
 
-    stage_settings = settings.read(args.config, [*args.changes, *_flags(args)], args.verb)
+    stage_settings = settings.read(args.config, args.changes, args.verb)
     stage = pipeline.train_sft if args.verb == "sft" else pipeline.train_gdpo
-    model_folder = stage(shared, args.output.resolve().name, _model(args), stage_settings)
+    model_folder = stage(shared, args.output.resolve().name, args.model, stage_settings)
     judge = f"python -m training.safecrs evaluate --release {args.release} --model {args.output} --output DIR"
     say(f"model: {model_folder}; its figures on the test split: {judge}")
-
-
-def _flags(args: argparse.Namespace, names: Sequence[str] = ("mode", "credit", "items")) -> list[str]:
-    """Returns the command-line flags that are settings, written as arguments of --set."""
-    return [f"saferec.{name}={value}" for name in names if (value := getattr(args, name, None))]
 
 
 def run(args: argparse.Namespace) -> None:
     """Trains all four models and writes the report."""
     lists = {"sft_raw": "sft_raw", "sft": "sft", "student": "guard"}  # stage -> rows to learn
     files = {name: getattr(args, name) or args.config or name for name in ("sft_raw", "sft", "gdpo", "student")}
+    parts = {"both": settings.SFTS, "all": tuple(files)} | {name: (name,) for name in files}
     changes: dict[str, list[str]] = {name: [] for name in files}
     for change in args.changes:
         prefix, dot, rest = change.partition(".")
-        if not dot or prefix not in (*files, "both", "all"):
+        if not dot or prefix not in parts:
             raise TrainingError(
                 f"--set {change}: expected it after {', '.join(files)}, both or all, as in sft.learning_rate=1e-3"
             )
-        for name in {"both": settings.SFTS, "all": tuple(files)}.get(prefix, (prefix,)):
+        for name in parts[prefix]:
             changes[name].append(rest)
-    for name in files:
-        changes[name] += _flags(args, ("items",))
-    changes["gdpo"] += _flags(args)
     by_stage = {name: settings.read(files[name], changes[name], name) for name in files}
     all_settings = list(by_stage.values())
     for name, expected in lists.items():  # our own configs set it; another config may not
@@ -68,19 +60,17 @@ def run(args: argparse.Namespace) -> None:
     shared = _run(args)
     from training import pipeline
 
-    pipeline.train_all(shared, _model(args), *all_settings, processes=args.processes)
+    pipeline.train_all(shared, args.model, *all_settings, processes=args.processes)
 
 
 def judge(args: argparse.Namespace) -> None:
     """Evaluates a local model, a model behind a server, or answers in files."""
-    if (args.model is None) == (args.predictions is None):
-        raise TrainingError("evaluate: expected either --model or --predictions")
     if args.only and not args.predictions:
         raise TrainingError("evaluate: --only is about --predictions: leave it out")
     if args.server and args.model is None:
         raise TrainingError("evaluate: --server answers as --model NAME: expected it instead of --predictions")
     if args.predictions or args.server:
-        if args.items or args.config != "sft" or (args.changes and not args.server):
+        if args.config != "sft" or (args.changes and not args.server):
             raise TrainingError("evaluate: --config, --set and --items are about a --model here: leave them out")
         release_folder, compat = folder(args.release), args.compat is not None
         files = args.predictions or [_from_server(args, release_folder)]
@@ -89,7 +79,7 @@ def judge(args: argparse.Namespace) -> None:
         return
     if args.model == "tiny":
         raise TrainingError("evaluate: `tiny` is what a training starts from: expected the folder of a trained model")
-    model_settings = settings.read(args.config, [*args.changes, *_flags(args)])
+    model_settings = settings.read(args.config, args.changes)
     shared = _run(args)
     from training import comparison
 
@@ -125,12 +115,6 @@ def _run(args: argparse.Namespace) -> Run:
     machine.quiet_libraries(args.model)
     output = args.output if args.verb in ("run", "evaluate") else args.output.resolve().parent
     return Run(release, output, args.seed, gold)
-
-
-def _model(args: argparse.Namespace) -> str:
-    if args.model is None:
-        raise TrainingError(f"{args.verb}: --model is missing: expected tiny, a folder or a name")
-    return str(args.model)
 
 
 def plan(args: argparse.Namespace) -> None:

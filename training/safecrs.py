@@ -5,62 +5,63 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from saferec_builder.core import os_error_messages
 from saferec_builder.core.errors import SafeRecError, plain
 from training.release_from_hub import is_name
 from training.settings import ONE_OF
 
+VERBS = {
+    "sft": "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up",
+    "gdpo": "go on from a Safe-SFT model with three rewards: relevance, safety, count",
+    "run": "sft without safety, Safe-SFT, Safe-GDPO, the guard's student, all evaluated on the test split",
+    "evaluate": "score a model, or a file of answers, on the test split",
+}
+SET: dict[str, Any] = {"action": "append", "default": [], "dest": "changes"}
+
 
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line; needs no heavy imports."""
     root = argparse.ArgumentParser(prog="python -m training.safecrs", description=__doc__.split(": ", 1)[1])
     verbs = root.add_subparsers(dest="verb", required=True, metavar="sft|gdpo|evaluate|run|memory")
-    release_help = "folder that `saferec-build release` wrote, or a version of it on the Hub"
-    note = "; what an untrained model with item tokens needs is made beside it, in `start`"
-    output = ("folder for models and report.json", f"new folder for the model, or one to go on with{note}")
-    for verb, description in (
-        ("sft", "fine-tune on a release's lists: safe ones, or with --config sft_raw what people took up"),
-        ("gdpo", "go on from a Safe-SFT model with three rewards: relevance, safety, count"),
-        ("run", "sft without safety, Safe-SFT, Safe-GDPO, the guard's student, all evaluated on the test split"),
-        ("evaluate", "score a model, or a file of answers, on the test split"),
-    ):
-        sub = verbs.add_parser(verb, help=description, description=description)
-        sub.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=release_help)
-        sub.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])
-        model_help = "`tiny` is made from the release and needs no GPU" if verb != "evaluate" else "of a trained model"
-        sub.add_argument("--model", metavar="NAME|PATH" if verb == "evaluate" else "tiny|NAME|PATH", help=model_help)
-        sub.add_argument("--seed", type=seed, default=0)
-        _settings(sub, verb)
-        if verb in ("run", "evaluate"):
-            sub.add_argument("--gold", metavar="FILE", help="what is true, where a generator knows it (JSONL)")
-        if verb == "evaluate":
-            answers = (
-                'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
-            )
-            sub.add_argument("--predictions", metavar="FILE", nargs="+", help=answers)
-            server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
-            sub.add_argument("--server", metavar="URL", help=server)
-            remote = "the requests may be sent to a --server that is not this machine"
-            sub.add_argument("--allow-remote", action="store_true", help=remote)
-            sub.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # JSONL of {"id"}: `diff` scores only these
-            sub.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
-    _memory(verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula"))
+    for verb, description in VERBS.items():
+        _add(verbs.add_parser(verb, help=description, description=description), verb)
+    memory = verbs.add_parser("memory", help="what a training with LoRA would need of a GPU, by formula")
+    memory.add_argument("--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours")
+    memory.add_argument("--model", metavar="NAME|PATH", help="whose config.json has the sizes, instead of the recipe")
+    prompt = "of the longest request (default 512)"
+    memory.add_argument("--prompt", type=int, default=512, metavar="TOKENS", help=prompt)
+    set_help = "change what the plan depends on, such as per_device_train_batch_size=2"
+    memory.add_argument("--set", **SET, metavar="KEY=VALUE", help=set_help)
     return root
 
 
-def _memory(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--config", required=True, metavar="CONFIG", help="a recipe, or a YAML file of yours")
-    sub.add_argument("--model", metavar="NAME|PATH", help="whose config.json has the sizes, instead of the recipe")
-    sub.add_argument("--prompt", type=int, default=512, metavar="TOKENS", help="of the longest request (default 512)")
-    set_help = "change what the plan depends on, such as per_device_train_batch_size=2"
-    sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=set_help)
-
-
-def _settings(sub: argparse.ArgumentParser, verb: str) -> None:
+def _add(sub: argparse.ArgumentParser, verb: str) -> None:
+    release_help = "folder that `saferec-build release` wrote, or a version of it on the Hub"
+    sub.add_argument("--release", required=True, metavar="DIR|NS/NAME@VERSION", help=release_help)
+    note = "; what an untrained model with item tokens needs is made beside it, in `start`"
+    output = ("folder for models and report.json", f"new folder for the model, or one to go on with{note}")
+    sub.add_argument("--output", type=Path, required=True, metavar="DIR", help=output[verb in ("sft", "gdpo")])
     set_help = "change one setting, for example learning_rate=1e-4 or saferec.lora=16"
+    items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
     if verb == "evaluate":
+        one = sub.add_mutually_exclusive_group(required=True)
+        one.add_argument("--model", metavar="NAME|PATH", help="of a trained model")
+        answers = 'JSONL of {"id", "text" | "items"}, instead of --model; the first is what others are compared with'
+        one.add_argument("--predictions", metavar="FILE", nargs="+", help=answers)
+        server = "ask --model NAME of an OpenAI-compatible server, for example http://localhost:8000/v1"
+        sub.add_argument("--server", metavar="URL", help=server)
+        remote = "the requests may be sent to a --server that is not this machine"
+        sub.add_argument("--allow-remote", action="store_true", help=remote)
+        sub.add_argument("--only", type=Path, help=argparse.SUPPRESS)  # JSONL of {"id"}: `diff` scores only these
+        sub.add_argument("--compat", choices=["safecrs"], help="also the figures as that paper defines them")
         set_help += "; of a --server prompt, headers, timeout, or what requests to it hold, as max_tokens=4096"
+        items = "whether the text of a model is held to the catalogue's names"
+    else:
+        tiny = "`tiny` is made from the release and needs no GPU"
+        sub.add_argument("--model", required=True, metavar="tiny|NAME|PATH", help=tiny)
+    sub.add_argument("--seed", type=seed, default=0)
     if verb == "run":
         for stage in ("sft-raw", "sft", "gdpo", "student"):
             sub.add_argument(f"--{stage}", metavar="CONFIG", help=f"config of {stage}")
@@ -71,21 +72,29 @@ def _settings(sub: argparse.ArgumentParser, verb: str) -> None:
             "as above, after a stage, both. (SFTs) or all. (stages): sft.learning_rate=1e-3, both.num_train_epochs=2"
         )
     else:
-        default = "gdpo" if verb == "gdpo" else "sft"
-        sub.add_argument(
-            "--config", default=default, metavar="CONFIG", help="a YAML file, or a name in training/configs"
-        )
+        config = "a YAML file, or a name in training/configs"
+        sub.add_argument("--config", default="gdpo" if verb == "gdpo" else "sft", metavar="CONFIG", help=config)
+    if verb in ("run", "evaluate"):
+        sub.add_argument("--gold", metavar="FILE", help="what is true, where a generator knows it (JSONL)")
     if verb in ("gdpo", "run"):
-        modes = "normalise each reward, or their sum (default gdpo)"
-        sub.add_argument("--mode", choices=ONE_OF["mode"], help=modes)
+        stage = "gdpo." if verb == "run" else ""
+        _short(sub, f"{stage}saferec.mode", ONE_OF["mode"], "normalise each reward, or their sum (default gdpo)")
         credit = "one advantage for an answer, or one for each of its ranks (default: the config's; gdpo.yaml: rank)"
-        sub.add_argument("--credit", choices=ONE_OF["credit"], help=credit)
-    items = "how a model other than tiny answers: as text, one token an item, or text held to the catalogue's names"
-    if verb == "evaluate":
-        items = "whether the text of a model is held to the catalogue's names"
-    choices = ["text", "trie"] if verb == "evaluate" else ONE_OF["items"]
-    sub.add_argument("--items", choices=choices, help=f"{items} (default text)")
-    sub.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", dest="changes", help=set_help)
+        _short(sub, f"{stage}saferec.credit", ONE_OF["credit"], credit)
+    kinds = ("text", "trie") if verb == "evaluate" else ONE_OF["items"]
+    _short(sub, f"{'all.' if verb == 'run' else ''}saferec.items", kinds, f"{items} (default text)")
+    sub.add_argument("--set", **SET, metavar="KEY=VALUE", help=set_help)
+
+
+def _short(sub: argparse.ArgumentParser, key: str, values: Sequence[str], text: str) -> None:
+    """Adds a flag that is short for --set KEY=VALUE, named by the last part of the key."""
+
+    def change(value: str) -> str:
+        if value not in values:
+            raise argparse.ArgumentTypeError(f"{value}: expected one of {', '.join(values)}")
+        return f"{key}={value}"
+
+    sub.add_argument(f"--{key.rpartition('.')[2]}", **SET, type=change, metavar=f"{{{','.join(values)}}}", help=text)
 
 
 def seed(word: str) -> int:

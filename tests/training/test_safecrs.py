@@ -129,7 +129,6 @@ FAULTS = [  # (arguments, what the error message names)
     ("words", "expected"),
     [
         ("--release nowhere --model tiny", "no manifest.json"),
-        ("--release RELEASE", "--model is missing"),
         *((f"--release RELEASE --model tiny {words}", expected) for words, expected in FAULTS),
     ],
 )
@@ -194,11 +193,12 @@ def test_help_needs_no_torch() -> None:
 
 
 def test_a_seed_that_no_generator_takes_is_said(capsys: Printed) -> None:
+    words = ["sft", "--release", "r", "--output", "o", "--model", "m", "--seed"]
     for word in ("-1", "4294967296", "x"):
         with pytest.raises(SystemExit):
-            safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", word])
+            safecrs.parser().parse_args([*words, word])
         assert "argument --seed" in capsys.readouterr().err
-    assert safecrs.parser().parse_args(["sft", "--release", "r", "--output", "o", "--seed", "7"]).seed == 7
+    assert safecrs.parser().parse_args([*words, "7"]).seed == 7
 
 
 def test_a_machine_that_refuses_is_one_line(tmp_path: Path, monkeypatch: Patch, capsys: Printed) -> None:
