@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import NotRequired, TypedDict, TypeGuard
+from typing import Any, NotRequired, TypedDict, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from saferec_builder.core import oracle as violations, release_files, titles
-from saferec_builder.core.errors import TrainingError, plain, strict_json
+from saferec_builder.core.errors import TrainingError, plain, strict_json, whole_object
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.oracle import CLEAR, UNKNOWN, VIOLATED, Oracle
 from saferec_builder.core.plain_files import read_plain
@@ -61,14 +61,10 @@ class Row(TypedDict, total=False):
     refilled: int  # how many of the last items fill the list up to k
 
 
-class Span(TypedDict):
-    quote: str | None
-
-
 class Label(TypedDict):
     conversation: str
     verdict: str
-    spans: list[Span]
+    spans: list[dict[str, str | None]]  # `quote`: the words that it cites as evidence
 
 
 class ItemRow(TypedDict):
@@ -165,7 +161,7 @@ def open_release(folder: Path | str) -> Release:
         raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")
     if (reason := release_files.why_withdrawn(folder, manifest["version"])) is not None:
         raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(reason)}): take another version")
-    table: list[ItemRow] = _table(folder, "items", "catalog").to_pylist()
+    table: list[ItemRow] = _table(folder, "items", "catalog")
     items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
     if len(items) != len(table):
         raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
@@ -182,18 +178,16 @@ def open_release(folder: Path | str) -> Release:
 
 def rows(folder: Path | str, config: str, split: str) -> list[Row]:
     """Returns the rows of `grpo`, `sft` or `sft_raw` in one split, in the file's order."""
-    table: list[Row] = _table(folder, config, split).to_pylist()
-    return table
+    return _table(folder, config, split)
 
 
 def labels_of(folder: Path | str, split: str) -> list[Label]:
     """Returns the sensitivity labels of a split; a split without labels has no such file."""
     exists = (Path(folder) / "data" / "labels" / f"{split}.parquet").is_file()
-    labels: list[Label] = _table(folder, "labels", split).to_pylist() if exists else []
-    return labels
+    return _table(folder, "labels", split) if exists else []
 
 
-def _table(folder: Path | str, config: str, split: str) -> pa.Table:
+def _table(folder: Path | str, config: str, split: str) -> list[Any]:
     path = Path(folder) / "data" / config / f"{split}.parquet"
     if not path.is_file():
         splits = sorted(p.stem for p in path.parent.glob("*.parquet")) or "nothing"
@@ -210,7 +204,8 @@ def _table(folder: Path | str, config: str, split: str) -> pa.Table:
     missing = [c for c in REQUIRED.get(config, ()) if c not in table.column_names]
     if missing:
         raise TrainingError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
-    return table
+    rows: list[Any] = table.to_pylist()
+    return rows
 
 
 def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:
@@ -354,20 +349,14 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
     if not path.is_file():
         raise TrainingError(f"{folder}: no manifest.json: expected what `saferec-build release` wrote")
     release_files.refuse_changed(folder, path.name)
-    try:
-        raw = path.read_bytes()
-        manifest: Manifest = strict_json(raw)
-        if not isinstance(manifest, dict):
-            raise ValueError(f"found {type(manifest).__name__}, expected an object")
-    except (ValueError, RecursionError) as fault:
-        raise TrainingError(f"{path}: not JSON ({fault}): run `saferec-build verify` on it") from None
-    missing = [key for key in ("name", "version", "schema", "k", "traits") if key not in manifest]
-    if missing or manifest["schema"] != SCHEMA:
-        cause = f"no {missing[0]!r}" if missing else f"schema {manifest['schema']}"
+    raw = path.read_bytes()
+    manifest = whole_object(raw) or {}
+    kinds = {"name": str, "version": str, "schema": int, "k": int, "traits": list}
+    wrong = [f"no {key!r}" for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
+    if wrong or manifest["schema"] != SCHEMA:
+        cause = wrong[0] if wrong else f"schema {manifest['schema']}"
         raise TrainingError(f"{path}: {cause}: expected a release of schema {SCHEMA}; make it again with this version")
-    if not isinstance(manifest["k"], int) or not isinstance(manifest["traits"], list):
-        raise TrainingError(f"{path}: k or traits is not what it was written as: run `saferec-build verify` on it")
-    return manifest, release_files.digest(raw)
+    return Manifest(**manifest), release_files.digest(raw)  # type: ignore[typeddict-item]
 
 
 def _oracle(folder: Path, table: Sequence[ItemRow], traits: Sequence[str]) -> Oracle:

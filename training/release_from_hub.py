@@ -1,20 +1,17 @@
-"""Downloads a release from the Hub by its name, NAMESPACE/NAME@VERSION, and checks it against its manifest."""
+"""Downloads a release from the Hub by its name, NAMESPACE/NAME@VERSION, unless this version was withdrawn."""
 
 import os
 import re
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from saferec_builder.core.errors import TrainingError, whole_object
-from saferec_builder.core.release_files import WITHDRAWN, sha256
+from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.release_files import WITHDRAWN, withdrawn_in
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-_Found = TypeVar("_Found")
 _NAME = re.compile(r"[\w.-]+/[\w.-]+@\d[\w.+-]*", re.ASCII)
 
 
@@ -25,55 +22,26 @@ def is_name(release: str) -> bool:
 def folder(release: str) -> Path:
     """Returns a local folder as it is; downloads the files of NS/NAME@VERSION once into the Hub's cache.
 
-    Raises TrainingError for a version that was withdrawn on the Hub, or whose files differ from its manifest. For a
-    local folder `data.open_release` checks both.
+    Raises TrainingError for a version that was withdrawn on the Hub; `data.open_release` checks the files of both.
     HF_TOKEN, HF_ENDPOINT and HF_HOME are honoured.
     """
     if not is_name(release):
         return Path(release)
     try:
         from huggingface_hub import HfApi
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
     except ImportError:
         raise TrainingError(
             "a release on the Hub needs huggingface-hub: pip install 'saferec-builder[train]'"
         ) from None
     repo, version = release.rsplit("@", 1)
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT") or None, library_name="saferec-builder")
-    _refuse_withdrawn(api, repo, version)
-    download = partial(api.snapshot_download, repo, repo_type="dataset", revision=f"v{version}")
-    path = Path(_from_hub(repo, version, download))
-    _check(path, release)
-    return path
-
-
-def _refuse_withdrawn(api: "HfApi", repo: str, version: str) -> None:
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-    def read() -> dict[str, str]:
-        try:
-            path = api.hf_hub_download(repo, WITHDRAWN, repo_type="dataset", revision="main")
-        except LocalEntryNotFoundError:  # the Hub cannot be reached; also an EntryNotFoundError
-            raise
-        except EntryNotFoundError:
-            return {}
-        content = whole_object(Path(path).read_bytes())
-        if content is None:  # unknown which versions were withdrawn
-            raise TrainingError(f"{repo}: {WITHDRAWN} is damaged: ask who publishes it, or train on a local folder")
-        return content
-
-    reasons = _from_hub(repo, version, read)
-    if version in reasons:
-        raise TrainingError(f"{repo}@{version} was withdrawn ({reasons[version]}): train on another version")
-
-
-def _from_hub(repo: str, version: str, ask: Callable[[], _Found]) -> _Found:
-    """Calls `ask`; raises TrainingError with what to do if the Hub fails."""
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
-
     clients = [sys.modules[name] for name in ("httpx", "httpx2") if name in sys.modules]
     network = (*(client.TransportError for client in clients), TimeoutError, ConnectionError)
     try:
-        return ask()
+        if (reason := _withdrawn(api, repo).get(version)) is not None:
+            raise TrainingError(f"{repo}@{version} was withdrawn ({reason}): train on another version")
+        return Path(api.snapshot_download(repo, repo_type="dataset", revision=f"v{version}"))
     except RevisionNotFoundError:
         raise TrainingError(f"{repo}: there is no version {version}") from None
     except (HfHubHTTPError, LocalEntryNotFoundError, *network) as fault:
@@ -85,13 +53,12 @@ def _from_hub(repo: str, version: str, ask: Callable[[], _Found]) -> _Found:
         raise TrainingError(f"{repo}: the Hub {problem}: run it again later") from None
 
 
-def _check(path: Path, release: str) -> None:
+def _withdrawn(api: "HfApi", repo: str) -> dict[str, str]:
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
     try:
-        files = (whole_object((path / "manifest.json").read_bytes()) or {})["files"]
-        expected = {name: fact["sha256"] for name, fact in files.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise TrainingError(f"{release}: no manifest: expected what `saferec-build publish` made") from None
-    for name, digest in expected.items():
-        file = path / name
-        if not file.is_file() or sha256(file) != digest:
-            raise TrainingError(f"{release}: {name} is not what the manifest says: delete {path} and run it again")
+        return withdrawn_in(Path(api.hf_hub_download(repo, WITHDRAWN, repo_type="dataset", revision="main")))
+    except LocalEntryNotFoundError:  # the Hub cannot be reached; also an EntryNotFoundError
+        raise
+    except EntryNotFoundError:
+        return {}

@@ -6,7 +6,7 @@ from typing import Any
 import huggingface_hub.constants
 import pytest
 
-from saferec_builder.core.errors import TrainingError
+from saferec_builder.core.errors import SafeRecError, TrainingError
 from tests.servers.hub import READER, Hub
 from tests.servers.hub_repo import Blob, Fault, Repo
 from tests.worlds import small_release
@@ -54,29 +54,29 @@ def test_the_command_takes_it(hub: Hub, tmp_path: Path, capsys: pytest.CaptureFi
     ("marks", "told"),
     [
         (b'{"1.0.0": "a person asked"}', "was withdrawn .a person asked."),
-        (b'{"1.0.', "WITHDRAWN.json is damaged"),
-        (b"[" * 200_000, "WITHDRAWN.json is damaged"),  # brackets without end
+        (b'{"1.0.', "nobody can tell what was withdrawn"),
+        (b"[" * 200_000, "nobody can tell what was withdrawn"),  # brackets without end
     ],
 )
 def test_a_withdrawn_version_is_not_trained_on(hub: Hub, marks: bytes, told: str) -> None:
     repo = hub.repos[REPO]
     repo.add("mark", "", {**repo.commits[-1].tree, "WITHDRAWN.json": Blob(marks, False)})
-    with pytest.raises(TrainingError, match=told):
+    with pytest.raises(SafeRecError, match=told):
         folder(f"{REPO}@1.0.0")
 
 
 @pytest.mark.parametrize(
     ("path", "content", "told"),
     [
-        ("data/grpo/train.parquet", b"PAR1", r"grpo/train\.parquet is not what the manifest says"),
-        ("manifest.json", b"[" * 200_000, "no manifest: expected what"),
+        ("data/grpo/train.parquet", b"PAR1", r"grpo/train\.parquet: was changed after the release was made"),
+        ("manifest.json", b"[" * 200_000, r"manifest\.json: was changed after the release was made"),
     ],
 )
-def test_other_bytes_than_the_manifest_says_are_refused(hub: Hub, path: str, content: bytes, told: str) -> None:
+def test_other_bytes_than_were_published_are_refused(hub: Hub, path: str, content: bytes, told: str) -> None:
     repo = hub.repos[REPO]
     repo.tags["v1.0.1"] = repo.add("by hand", "", {**repo.commits[-1].tree, path: Blob(content, False)}).oid
-    with pytest.raises(TrainingError, match=told):
-        folder(f"{REPO}@1.0.1")
+    with pytest.raises(SafeRecError, match=told):
+        data.rows(data.open_release(folder(f"{REPO}@1.0.1")).folder, "grpo", "train")
 
 
 def test_who_may_not_read_it_is_told(hub: Hub) -> None:
