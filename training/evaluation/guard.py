@@ -78,11 +78,8 @@ class Guard:
         """Returns rows for a student to learn: each with the k most relevant items that are clear for its labelled
         traits, heard or not. Rows without a clear item are left out.
         """
-        rows = []
-        for row in counted(table, progress):
-            (items,) = self._lists(row, row["traits"], [0.0])
-            rows += [listing(row, items, self.release.items)] if items else []
-        return rows
+        lists = ((row, self._lists(row, row["traits"], [0.0])[0]) for row in counted(table, progress))
+        return [listing(row, items, self.release.items) for row, items in lists if items]
 
     def protect(self, lists: Sequence[Ranked], table: Sequence[Row]) -> list[list[str | None]]:
         """Returns another recommender's lists, one per request, made safe for the traits that the requests disclose.
@@ -93,7 +90,10 @@ class Guard:
         entry of any list is the id of an item.
         """
         _check_requests(table)
-        _check_lists(lists)
+        for ranked in lists:
+            if isinstance(ranked, str) or not all(item is None or isinstance(item, str) for item in ranked):
+                shown = f"{str(ranked)[:80]!r} ({type(ranked).__name__})"
+                raise TrainingError(f"found {shown} as a list: expected a list of lists, each of ids of items")
         if len(lists) != len(table):
             raise TrainingError(
                 f"{len(lists)} lists and {len(table)} requests: expected one request (`new_request`) per list"
@@ -104,10 +104,8 @@ class Guard:
                 f"none of {len(entries)} entries is an item of the release, the first is {entries[0]!r}: expected ids"
                 " (the keys of release.items; release.find(title, year, domain) gives that of a title)"
             )
-        protected: list[list[str | None]] = []
-        for ranked, row, heard in zip(lists, table, self.heard(table), strict=True):
-            protected.append(self._protected(ranked, row, heard) if heard else list(ranked))
-        return protected
+        triples = zip(lists, table, self.heard(table), strict=True)
+        return [self._protected(ranked, row, heard) if heard else [*ranked] for ranked, row, heard in triples]
 
     def _protected(self, items: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
         codes = violations.verdicts(self.release.oracle, items, heard)
@@ -212,13 +210,6 @@ def _check_requests(table: object) -> None:
     if requests is None or not all(isinstance(row, Mapping) for row in requests):
         kind = f"a {type(table).__name__}" + (f" of {type(requests[0]).__name__}" if requests else "")
         raise TrainingError(f"found {kind}: expected a list of requests, each as `new_request(text, claims)` gives it")
-
-
-def _check_lists(lists: Sequence[Ranked]) -> None:
-    for ranked in lists:
-        if isinstance(ranked, str) or not all(item is None or isinstance(item, str) for item in ranked):
-            shown = f"{str(ranked)[:80]!r} ({type(ranked).__name__})"
-            raise TrainingError(f"found {shown} as a list: expected a list of lists, each of ids of items")
 
 
 def _opened(release: OnDisk | Path | str) -> Release:

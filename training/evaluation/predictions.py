@@ -21,8 +21,8 @@ class Predictions:
     answers: dict[str, Ranked]
     written: dict[str, str | list[Named]]  # the same answers as written in the file
     problems: dict[str, int]  # reason why nothing could be parsed -> number of answers
-    cut: frozenset[str]  # ids of answers that a server cut at its limit (`finish` is `length`)
-    lost: frozenset[str]  # ids of cut answers without any title
+    cut: set[str]  # ids of answers that a server cut at its limit (`finish` is `length`)
+    lost: set[str]  # ids of cut answers without any title
     strange: int  # number of answers to conversations outside the split
 
 
@@ -34,9 +34,7 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
     answers: dict[str, Ranked] = {}
     written: dict[str, str | list[Named]] = {}
     problems: Counter[str] = Counter()
-    cut: set[str] = set()
-    lost: set[str] = set()
-    strange = 0
+    cut, lost, strange = set[str](), set[str](), 0
     for place, row in jsonl(path):
         if "id" not in row:
             raise TrainingError(f'{place}: expected "id", the conversation of the release, found {list(row)}')
@@ -61,7 +59,7 @@ def read(path: Path | str, table: Sequence[Row], release: Release) -> Prediction
             lost |= {name} if problem else set()
         elif problem:
             problems[problem] += 1
-    return Predictions(answers, written, dict(problems), frozenset(cut), frozenset(lost), strange)
+    return Predictions(answers, written, problems, cut, lost, strange)
 
 
 def _listed(
@@ -71,7 +69,8 @@ def _listed(
     ranked: list[str | None] = []
     titles: list[Named] = []
     for value in values[:MOST]:
-        item = _id(value, release.items)
+        name = value.get("item") if isinstance(value, dict) else value
+        item = name if isinstance(name, str) and name in release.items else None
         entries = from_items([_title_of(release.items[item]) if item else value], release.find, domain).entries
         ranked += [None] if value == UNTITLED else [item or entry.key for entry in entries]
         titles += [(entry.title, entry.year) for entry in entries]
@@ -79,12 +78,6 @@ def _listed(
         form = '{"title", "year"} of each'
         raise TrainingError(f"{place}: {missing} of its items without a title: expected {form}")
     return ranked, titles
-
-
-def _id(entry: JsonValue, items: Mapping[str, Item]) -> str | None:
-    """Returns the item id in an entry; None if the entry has no id of the release."""
-    name = entry.get("item") if isinstance(entry, dict) else entry
-    return name if isinstance(name, str) and name in items else None
 
 
 def _title_of(item: Item) -> dict[str, JsonValue]:

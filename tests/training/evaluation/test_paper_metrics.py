@@ -115,7 +115,7 @@ def test_the_paper_counts_by_risk_and_not_by_our_verdict(tmp_path):
     release = data.open_release(folder)
     table = [row for row in data.rows(folder, "grpo", "test") if row["conversation"] == "u7"]
     shown = {"u7": small_release.listed("abcd")}
-    assert compat.score(shown, table, release, draws=10)["svr@4"]["mean"] == 2 / 4
+    assert compat.score(shown, table, release)["svr@4"]["mean"] == 2 / 4
     judged = judge([list("abcd")], {name: [row[name] for row in table] for name in COLUMNS}, release.oracle, 4)
     assert judged.violated.tolist() == [[False, True, False, True]]
 
