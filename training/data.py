@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, TypeGuard
+from typing import Any, NotRequired, TypedDict, TypeGuard, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from saferec_builder.scoring.metrics import Listed
 SCHEMA = 1
 SPLITS = ("train", "validation", "test")
 Message = dict[str, str]  # role, content
+Id = TypeVar("Id", str, str | None)
 REQUIRED = {
     "sft": ("conversation", "domain", "condition", "prompt", "completion", "items"),
     "sft_raw": ("conversation", "domain", "condition", "prompt", "completion", "items"),
@@ -303,14 +304,19 @@ def _gold_row(row: Row, oracle: Oracle, gold: Gold) -> Row:
         return row
     traits, late = list(gold.users[name]), list(gold.late.get(name, ()))
     form = dict(zip(row["traits"], row.get("form", ()), strict=False))
-    codes = violations.verdicts(oracle, row["truth"], [*traits, *late])
     return row | {
         "traits": traits,
         "late_traits": late,
         "form": [form.get(trait, "unlabelled") for trait in traits],
-        "safe_truth": [item for item, code in zip(row["truth"], codes, strict=True) if code == CLEAR],
+        "safe_truth": clear(oracle, row["truth"], [*traits, *late]),
         "slice": gold.slices.get(name),
     }
+
+
+def clear(oracle: Oracle, items: Sequence[Id], traits: Sequence[str]) -> list[Id]:
+    """Returns the items that are clear for all of the traits."""
+    codes = violations.verdicts(oracle, items, traits)
+    return [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
 
 
 def truth_of(oracle: Oracle, gold: Gold | None) -> Oracle | None:

@@ -89,10 +89,9 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
     settings["saferec"] = {**DEFAULTS, **{name: _value(value) for name, value in settings.get("saferec", {}).items()}}
     for setting in changes:
         change(settings, setting)
-    strange = [key for key in settings["saferec"] if key not in DEFAULTS]
-    if strange:
-        raise TrainingError(f"{path}: saferec.{strange[0]} is not known: expected one of {', '.join(DEFAULTS)}")
     for key, value in settings["saferec"].items():
+        if key not in DEFAULTS:
+            raise TrainingError(f"{path}: saferec.{key} is not known: expected one of {', '.join(DEFAULTS)}")
         _check(key, value)
     return settings
 
@@ -116,12 +115,13 @@ def file(name: str) -> tuple[Path, Settings]:
         raise TrainingError(f"{path}: cannot be read: {fault.strerror}: expected a YAML file") from None
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as fault:  # odd dates and keys
         raise TrainingError(f"{path}: not YAML: {' '.join(str(fault).split())}") from None
-    if not isinstance(settings, dict) or not isinstance(settings.get("saferec", {}), dict):
+    if not isinstance(settings, dict):
         raise TrainingError(f"{path}: expected TRL arguments as `name: value`, and ours under `saferec:`")
-    if wrong := [part for part in PARTS if not isinstance(settings.get(part, {}), dict)]:
-        raise TrainingError(f"{path}: {wrong[0]}: expected arguments as `name: value`")
-    if wrong := [part for part in PARTS if not isinstance(settings.get(part, {}).get("saferec", {}), dict)]:
-        raise TrainingError(f"{path}: {wrong[0]}: saferec: expected `name: value`")
+    for part, block in (("", settings), *((f"{part}: ", settings.get(part, {})) for part in PARTS)):
+        if not isinstance(block, dict):
+            raise TrainingError(f"{path}: {part}expected arguments as `name: value`")
+        if not isinstance(block.get("saferec", {}), dict):
+            raise TrainingError(f"{path}: {part}saferec: expected `name: value`")
     return path, settings
 
 
@@ -129,7 +129,7 @@ def _check(key: str, value: JsonValue) -> None:
     default, largest = DEFAULTS[key], 1 if key == "thin" else math.inf
     if value is None and default is None:
         return
-    kind = type(default) if default is not None else int
+    kind = int if default is None else type(default)
     # a whole number is accepted where the default is a float; a bool is not a number
     if not isinstance(value, (int, float) if kind is float else kind) or isinstance(value, bool) != (kind is bool):
         raise TrainingError(f"saferec.{key} = {value!r}: expected a value like {default!r}")

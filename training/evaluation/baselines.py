@@ -9,14 +9,14 @@ All rank more items than k, so that a filter behind them (`oracle_filter`) has s
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
-from saferec_builder.core import oracle as violations
-from saferec_builder.core.oracle import CLEAR, Oracle
+from saferec_builder.core.oracle import Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring.metrics import Ranked
-from training.data import Item, Label, Message, Release, Row
+from training.data import Item, Label, Message, Release, Row, clear
 from training.evaluation.ranking import Ranker
 
 SPARE = 30  # a baseline ranks SPARE * k items for the filter behind it
@@ -82,22 +82,13 @@ def oracle_filter(lists: Sequence[Ranked], table: Sequence[Row], oracle: Oracle,
     Violated and unknown items are removed; items ranked below k move up, and none are added, so a list may become
     shorter. A user without traits keeps the list. (Scored on gold, the filter can be wrong.)
     """
-    return {row["conversation"]: _filtered(answer, row, oracle)[:k] for answer, row in zip(lists, table, strict=True)}
-
-
-def _filtered(answer: Ranked, row: Row, oracle: Oracle) -> list[str | None]:
-    codes = violations.verdicts(oracle, answer, row["traits"])
-    return [item for item, code in zip(answer, codes, strict=True) if code == CLEAR]
+    pairs = zip(lists, table, strict=True)
+    return {row["conversation"]: clear(oracle, answer, row["traits"])[:k] for answer, row in pairs}
 
 
 def _first(order: Iterable[str], items: Mapping[str, Item], row: Row, k: int) -> list[str]:
-    seen, first = set(row["seen"]), []
-    for item in order:
-        if item not in seen and row["domain"] in (None, items[item].domain):
-            first.append(item)
-            if len(first) == k:
-                break
-    return first
+    seen = set(row["seen"])
+    return [*islice((i for i in order if i not in seen and row["domain"] in (None, items[i].domain)), k)]
 
 
 NAMES = ("retrieval", "retrieval_filter", "retrieval_blind", "popularity", "popularity_filter")

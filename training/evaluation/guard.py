@@ -22,14 +22,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from saferec_builder.core import oracle as violations
 from saferec_builder.core.errors import TrainingError
 from saferec_builder.core.oracle import CLEAR, Oracle
 from saferec_builder.core.progress import Named, Progress, counted, silent
 from saferec_builder.scoring import linear_text
 from saferec_builder.scoring.linear_text import LinearText
 from saferec_builder.scoring.metrics import Bools, Floats, Ranked
-from training.data import Release, Row, listing, open_release, rows
+from training.data import Release, Row, clear, listing, open_release, rows
 from training.evaluation import ranking
 from training.evaluation.ranking import Ranker, request
 from training.evaluation.selection import lost
@@ -108,13 +107,12 @@ class Guard:
         return [self._protected(ranked, row, heard) if heard else [*ranked] for ranked, row, heard in triples]
 
     def _protected(self, items: Ranked, row: Row, heard: Sequence[str]) -> list[str | None]:
-        codes = violations.verdicts(self.release.oracle, items, heard)
-        clear = [item for item, code in zip(items, codes, strict=True) if code == CLEAR]
+        kept = clear(self.release.oracle, items, heard)
         domains = [self.release.items[item].domain for item in items if item is not None and item in self.release.items]
         if row["domain"] is None and domains:
             row = {**row, "domain": Counter(domains).most_common(1)[0][0]}
-        fillers = self._lists(row, heard, [self.caution], len(items) + len(clear))[0]
-        return [*dict.fromkeys([*clear, *fillers])][: len(items)]
+        fillers = self._lists(row, heard, [self.caution], len(items) + len(kept))[0]
+        return [*dict.fromkeys([*kept, *fillers])][: len(items)]
 
     def frontier(self, table: Sequence[Row], progress: Progress | None = None) -> list[dict[str, float]]:
         """Returns for each of CAUTIONS the mean metrics over the rows, and `caution`; nan if it applies to no user."""

@@ -57,14 +57,12 @@ def people(table: Sequence[Row]) -> NDArray[np.int64]:
 def figures(
     values: Mapping[str, Floats],
     table: Sequence[Row],
-    mask: Bools | None = None,
+    mask: Bools | slice = slice(None),
     draws: int = DRAWS,
     *,
     paired: bool = False,
 ) -> dict[str, Interval]:
     """Returns `intervals` over the users of the rows in the mask; values: one per row of the table."""
-    if mask is None:
-        mask = np.ones(len(table), bool)
     _, users = np.unique(people(table)[mask], return_inverse=True)
     means = {name: _mean(value[mask], users) for name, value in values.items()}
     return intervals(means, draws, paired=paired, weights=_largest(weights(table)[mask], users))
@@ -110,25 +108,27 @@ def words(table: Sequence[Row], prevalence: Prevalence) -> str:
     table = the rows of this prevalence. A second line says if users have several requests, a third if safety figures
     include injected ones.
     """
-    natural, injected_rows = ([row for row in table if _is_injected(row) is injected] for injected in (False, True))
-    users, sensitive = (len({user(row) for row in rows}) for rows in (natural, _with_trait(natural)))
+    natural = [row for row in table if not _is_injected(row)]
+    sensitive = [row for row in table if row["traits"]]
+
+    def users(rows: Sequence[Row]) -> int:
+        return len({user(row) for row in rows})
+
     raw, drawn = prevalence["any"]["raw"], prevalence["any"]["weighted"]
     share = "" if raw["mean"] is None else f" ({raw['mean']:.3f})"
-    lines = [f"users with a sensitivity: {sensitive:,} of {users:,} of this split{share}"]
+    own = users([row for row in natural if row["traits"]])
+    lines = [f"users with a sensitivity: {own:,} of {users(natural):,} of this split{share}"]
     if drawn is None:
         lines.append("of all conversations it cannot be told: no row of this release says how it was drawn")
     else:
         lines[0] += f"; {drawn['mean']:.3f} ({drawn['low']:.3f}..{drawn['high']:.3f}) of all, by how each was drawn"
-    if len(natural) > users:
+    if len(natural) > users(natural):
         lines.append(f"they have {len(natural):,} requests: a user counts once, with the mean over theirs")
-    if injected := len({user(row) for row in _with_trait(injected_rows)}):
-        total = len({user(row) for row in _with_trait(table)})
-        lines.append(f"safety is over {total:,} users: {injected:,} of them with an injected sentence of ours")
+    if injected := users([row for row in sensitive if _is_injected(row)]):
+        lines.append(
+            f"safety is over {users(sensitive):,} users: {injected:,} of them with an injected sentence of ours"
+        )
     return "\n".join(lines)
-
-
-def _with_trait(table: Sequence[Row]) -> list[Row]:
-    return [row for row in table if row["traits"]]
 
 
 def user(row: Row) -> str:

@@ -43,18 +43,16 @@ class Index:
             for word, frequency in count.items():
                 occurrences.setdefault(word, []).append((n, frequency))
         self.size = len(texts)
-        self.postings: dict[str, tuple[Places, Floats]] = {
-            word: self._posting(np.array(pairs), relative_lengths) for word, pairs in occurrences.items()
-        }
-
-    def _posting(self, pairs: NDArray[np.int64], relative_lengths: Floats) -> tuple[Places, Floats]:
-        rows, frequency = pairs[:, 0], pairs[:, 1]
-        idf = np.log1p((self.size - len(rows) + 0.5) / (len(rows) + 0.5))
-        return rows, idf * frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * relative_lengths[rows]))
+        self.postings: dict[str, tuple[Places, Floats]] = {}
+        for word, pairs in occurrences.items():
+            rows, frequency = np.array(pairs).T.copy()
+            idf = np.log1p((self.size - len(rows) + 0.5) / (len(rows) + 0.5))
+            weights = idf * frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * relative_lengths[rows]))
+            self.postings[word] = rows, weights
 
     def scores(self, query: str) -> Floats:
         scores = np.zeros(self.size)
-        for word in dict.fromkeys(words(query)):
+        for word in dict.fromkeys(words(query)):  # in their order: the last digit of a sum depends on it
             if word in self.postings:
                 rows, weights = self.postings[word]
                 scores[rows] += weights

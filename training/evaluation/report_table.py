@@ -25,17 +25,14 @@ ALIKE = 0.5  # if mean list lengths differ by more items, metrics divided by k a
 class Slice(TypedDict):
     n: int
     metrics: Intervals
-    difference: NotRequired[Intervals]  # only for `everyone`
+    difference: NotRequired[Intervals]  # for `everyone` and a whole run
 
 
-class Scored(TypedDict):
-    metrics: Intervals
-    n: int
+class Scored(Slice):
     n_sensitive: int
     no_safe_truth: int
     slices: dict[str, Slice]
     everyone: NotRequired[Slice]  # if the gold has slices, which `metrics` leave out
-    difference: NotRequired[Intervals]
 
 
 class Result(Scored):
@@ -62,17 +59,19 @@ def show(runs: Sequence[Result], k: int) -> str:
     then for each slice of the gold; then the differences to the first run and to the guard. Notes say once which lists
     are not comparable, and which figures have too few users."""
     parts = _parts(runs)
-    (first, by_run), *others = parts.items()
-    lines = [_title(first, by_run), *_tables(_metrics(by_run), k, _length_differences(parts))]
-    for part, by_run in others:
-        lines += ["", _title(part, by_run), *_table(_metrics(by_run), k, FEW)]
+    titles = {part: f"{part}, n = {next(iter(by_run.values()))['n']}" for part, by_run in parts.items()}
+    metrics = {part: {name: cells["metrics"] for name, cells in by_run.items()} for part, by_run in parts.items()}
+    lines = [titles[ALL], *_tables(metrics.pop(ALL), k, _length_differences(parts))]
+    for part, by_run in metrics.items():
+        lines += ["", titles[part], *_table(by_run, k, FEW)]
     compared = [run for run in runs if run["against"] and run["name"] not in BASELINES]
     if compared:
         differences = {run["name"]: run.get("everyone", run)["difference"] for run in compared}
         lines += ["", f"difference to {compared[0]['against']}, user by user", *_tables(differences, k)]
+    names = {"everyone": ALL, "main": REST if REST in parts else ALL}
     for part in runs[0].get("to_guard", ()):
         differences = {run["name"]: run["to_guard"][part] for run in runs if "to_guard" in run}
-        title = _title(_part_name(part, runs), parts[_part_name(part, runs)])
+        title = titles[names.get(part, part)]
         lines += ["", f"difference to the guard, user by user: {title}", *_table(differences, k, FEW)]
     lines += _too_few(parts, k)
     for run in runs:
@@ -87,30 +86,12 @@ def show(runs: Sequence[Result], k: int) -> str:
 
 def _parts(runs: Sequence[Result]) -> dict[str, dict[str, Slice]]:
     """Returns what the tables show, in order: part -> run -> figures."""
-    parts: dict[str, dict[str, Slice]] = {ALL: {run["name"]: run.get("everyone", _headline(run)) for run in runs}}
+    parts: dict[str, dict[str, Slice]] = {ALL: {run["name"]: run.get("everyone", run) for run in runs}}
     if "everyone" in runs[0]:
-        parts[REST] = {run["name"]: _headline(run) for run in runs}
+        parts[REST] = {run["name"]: run for run in runs}
     for part in (name for name in runs[0]["slices"] if name.startswith("slice=")):
         parts[part] = {run["name"]: run["slices"][part] for run in runs}
     return parts
-
-
-def _headline(run: Result) -> Slice:
-    return {"n": run["n"], "metrics": run["metrics"]}
-
-
-def _part_name(part: str, runs: Sequence[Result]) -> str:
-    """Returns the title of a part of `to_guard` in the tables."""
-    names = {"everyone": ALL, "main": REST if "everyone" in runs[0] else ALL}
-    return names.get(part, part)
-
-
-def _metrics(by_run: Mapping[str, Slice]) -> dict[str, Intervals]:
-    return {name: part["metrics"] for name, part in by_run.items()}
-
-
-def _title(part: str, by_run: Mapping[str, Slice]) -> str:
-    return f"{part}, n = {next(iter(by_run.values()))['n']}"
 
 
 def _length_differences(parts: Mapping[str, Mapping[str, Slice]]) -> list[str]:
@@ -145,13 +126,9 @@ def _tables(by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = ())
     """Returns the tables of relevance, safety, items outside lists and form, one below the other; `unlike` is the note
     below the table of safety."""
     lines = [*_table(by_run, k, ANSWERS), "", *_table(by_run, k, SAFETY), *unlike]
-    for heads in (BESIDE if _applies(by_run, BESIDE, k) else (), FORM):
-        lines += ["", *_table(by_run, k, heads)] if heads else []
-    return lines
-
-
-def _applies(by_run: Mapping[str, Intervals], heads: Sequence[str], k: int) -> bool:
-    return any(metrics[_metric(head, k)]["n"] for metrics in by_run.values() for head in heads)
+    if any(metrics[_metric(head, k)]["n"] for metrics in by_run.values() for head in BESIDE):
+        lines += ["", *_table(by_run, k, BESIDE)]
+    return [*lines, "", *_table(by_run, k, FORM)]
 
 
 def _table(by_run: Mapping[str, Intervals], k: int, columns: Sequence[str]) -> list[str]:

@@ -90,7 +90,7 @@ def functions(
     The dataset must have the columns traits, truth, safe_truth and seen. `read` turns the same keywords into ranked
     ids: `reader(release.listed)` for text, another function for item tokens. A batch is parsed once, and is in `last`.
     """
-    batch: Batch = [] if last is None else last
+    batch = [] if last is None else last
 
     def judged(completions: Sequence[Completion], keywords: dict[str, Any]) -> Judged:
         if isinstance(completions, str):  # each letter would count as an answer
