@@ -25,10 +25,11 @@ def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate
     """
     release, table = run.release, run.rows("grpo", "test")
     systems: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
-    first = _policy(run, next(iter(models.values())), settings)
-    systems["blind"] = answers(
-        first, blind(table, labels_of(release.folder, "test")), progress=bar("blind on test", "answer")
+    first, blinded = (
+        _policy(run, next(iter(models.values())), settings),
+        blind(table, labels_of(release.folder, "test")),
     )
+    systems["blind"] = answers(first, blinded, progress=bar("blind on test", "answer"))
     if first.constrained:
         systems["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))
     return systems | evaluate.without_models(release, table)
@@ -84,12 +85,13 @@ def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
     return policy
 
 
-def load_policy(run: Run, model: str, settings: Settings, dtype: str = "auto") -> PolicyModel:
+def load_policy(run: Run, model: str, settings: Settings, to_train: bool = False) -> PolicyModel:
     """Loads a model that answers as the settings say: with or without masks or a trie, and with their batch size.
 
-    dtype = dtype of the weights, unless model_init_kwargs sets it.
+    The weights are as they were saved, and float32 if all of them are trained, unless model_init_kwargs sets a dtype.
     """
     options = ours(settings)
+    dtype = "float32" if to_train and not options.lora else "auto"
     arguments = {"dtype": dtype} | (settings.get("model_init_kwargs") or {})
     policy = generate.load(model, arguments, options.chat_template_kwargs)
     policy = replace(policy, batch=options.batch, new_tokens=options.new_tokens, masked=options.mask)

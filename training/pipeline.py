@@ -49,7 +49,9 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
     def work(folder: Path) -> Card:
         options = ours(settings)
-        policy = _to_teach(load_policy(run, model, settings, _dtype(settings)), options.says)
+        policy = load_policy(run, model, settings, to_train=True)
+        if options.says is not None and policy.catalogue:  # else as many predicted traits as it was trained with
+            policy = replace(policy, catalogue=replace(policy.catalogue, opening=options.says))
         close_thoughts(policy.tokenizer)
         requests = run.rows("grpo", "train")
         traits = {row["conversation"]: row["traits"] for row in requests}
@@ -62,7 +64,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
         table = repeat_rare(table, options.repeat)
         return sft.train(policy, table, settings, folder, _score(run, name, policy, settings), seed=run.seed)
 
-    return run.stage(name, settings, work, _stage_of(run, model))
+    return run.stage(name, settings, work, model)
 
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
@@ -73,11 +75,11 @@ def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
-        policy, table = load_policy(run, model, settings, _dtype(settings)), run.rows("grpo", "train")
+        policy, table = load_policy(run, model, settings, to_train=True), run.rows("grpo", "train")
         score = _score(run, name, policy, settings)
         return gdpo.train(policy, table, run.release, settings, folder, score, seed=run.seed)
 
-    return run.stage(name, settings, work, _stage_of(run, model))
+    return run.stage(name, settings, work, model)
 
 
 def train_all(
@@ -148,18 +150,6 @@ def _has_item_tokens(model: str, settings: Settings) -> bool:
     return model == "tiny" or ours(settings).items == "tokens" or (Path(model) / FILE).is_file()
 
 
-def _dtype(settings: Settings) -> str:
-    """Returns `auto` with LoRA, whose adapter is in float32 beside weights as they are saved; else float32."""
-    return "auto" if ours(settings).lora else "float32"
-
-
-def _to_teach(policy: PolicyModel, says: int | None) -> PolicyModel:
-    """Returns the model set to name `says` predicted traits first; None keeps the number that it was trained with."""
-    if says is None or policy.catalogue is None:
-        return policy
-    return replace(policy, catalogue=replace(policy.catalogue, opening=says))
-
-
 def _score(run: Run, name: str, policy: PolicyModel, settings: Settings) -> Score:
     options, progress = ours(settings), bar(f"  {name} on validation", "answer")
     table = run.rows("grpo", "validation", options.validate)
@@ -172,8 +162,3 @@ def _validated(run: Run, name: str) -> Figures:
     if f"recall_without@{run.release.k}" not in figures:
         raise TrainingError(f"{run.output / name}: an earlier version trained it: expected a new folder as --output")
     return figures
-
-
-def _stage_of(run: Run, model: str) -> str:
-    """Returns the stage whose folder this is, so that the key of the stage is used; else the model's name."""
-    return next((name for name in run.cards if str(run.output / name) == model), model)

@@ -67,7 +67,7 @@ class Run:
                 "seed": self.seed,
                 "versions": versions(),
                 "key": stage_key,
-                "from": list(parents),
+                "from": [parent.removeprefix(f"{self.output}/") for parent in parents],
                 "seconds": round(time.perf_counter() - start_time, 1),
                 "cpu_seconds": round(time.process_time() - start_cpu, 1),
                 **result,
@@ -79,7 +79,7 @@ class Run:
     def refuse_overwriting(self, folder: Path, parents: Sequence[str]) -> None:
         """Raises TrainingError if the folder, which is cleared first, holds a model that the stage starts from."""
         for model in parents:
-            source = (self.output / model if model in self.cards else Path(model)).resolve()
+            source = Path(model).resolve()
             if source.exists() and folder.resolve() in (source, *source.parents):
                 raise TrainingError(f"{folder}: holds the model to start from, and is cleared first: name another")
 
@@ -89,7 +89,7 @@ class Run:
         Any other folder may be overwritten later, so it is identified by size and time of its files.
         """
         folder = Path(model)
-        card = self.cards.get(model) or read_card(folder)
+        card = read_card(folder)
         if "key" in card or not (folder / "config.json").is_file():
             return str(card.get("key", model))
         facts = [(file.name, file.stat()) for file in sorted(folder.iterdir()) if file.is_file()]

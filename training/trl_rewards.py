@@ -22,26 +22,22 @@ RELEASE = "SAFEREC_RELEASE"
 
 
 def relevance(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    return _rewards(_release_name())["relevance"](completions, **columns)
+    return _rewards()["relevance"](completions, **columns)
 
 
 def safety(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    return _rewards(_release_name())["safety"](completions, **columns)
+    return _rewards()["safety"](completions, **columns)
 
 
 def count(completions: Sequence[Completion], **columns: Any) -> list[float]:
-    return _rewards(_release_name())["count"](completions, **columns)
-
-
-def _release_name() -> str:
-    name = os.environ.get(RELEASE)
-    if not name:
-        raise TrainingError(f"the environment variable {RELEASE} is missing: expected the release of these rows")
-    return name
+    return _rewards()["count"](completions, **columns)
 
 
 @cache
-def _rewards(name: str) -> Mapping[str, RewardFunction]:
+def _rewards() -> Mapping[str, RewardFunction]:
+    name = os.environ.get(RELEASE)
+    if not name:
+        raise TrainingError(f"the environment variable {RELEASE} is missing: expected the release of these rows")
     release = open_release(folder(name))
     functions = rewards.functions(rewards.reader(release.listed), release.oracle, release.k)
     return dict(zip(rewards.OURS, functions, strict=True))

@@ -20,14 +20,12 @@ def test_a_model_is_judged_as_it_was_taught_whatever_the_settings_of_the_others(
     run = Run(data.open_release(world / "release"), tmp_path, 0)
     judged = load_policy(run, str(world / "start"), config)
     assert judged.catalogue and judged.catalogue.opening == 0 and config["saferec"]["says"] == 2
-    taught = pipeline._to_teach(judged, config["saferec"]["says"]).catalogue
-    assert taught and taught.opening == 2
 
 
 def test_a_model_is_loaded_as_was_asked(world: Path, tmp_path: Path) -> None:
     run = Run(data.open_release(world / "release"), tmp_path, 0)
     option = "model_init_kwargs={attn_implementation: eager, dtype: bfloat16}"
-    model = load_policy(run, str(world / "start"), settings.read("sft", [option]), "float32").model
+    model = load_policy(run, str(world / "start"), settings.read("sft", [option]), to_train=True).model
     assert (model.config._attn_implementation, model.dtype) == ("eager", torch.bfloat16)
     for wrong in ("{attn_implementation: flash_attention_9}", "{no_such_argument: 1}"):
         with pytest.raises(TrainingError, match="cannot be loaded"):

@@ -80,7 +80,7 @@ def test_a_stage_does_not_clear_away_the_model_that_it_starts_from(tmp_path: Pat
             run.stage("sft", {}, lambda _: {}, str(start))
     run.stage("start", {}, lambda _: {}, "tiny")
     with pytest.raises(TrainingError, match="holds the model to start from"):
-        run.stage("start", {"other": 1}, lambda _: {}, "start")
+        run.stage("start", {"other": 1}, lambda _: {}, str(tmp_path / "runs" / "start"))
     assert (model / "weights").exists()
 
 

@@ -77,6 +77,8 @@ def test_a_run_reports_its_models_and_baselines_and_a_second_trains_nothing(fold
     expected = {"recall@4", "ndcg@4", "svr@4", "svr_upper@4", "svr_true@4", "duplicate@4", "length"}
     assert expected <= set(metrics) and set(metrics["svr@4"]) >= {"mean", "low", "high"}
     assert report["chosen"] in MODELS[1:] and report["gold"] is True
+    predicted_traits = [json.loads((folder / "runs" / name / "items.json").read_text())["said"] for name in MODELS]
+    assert predicted_traits == [0, 2, 2, 2]  # sft.yaml and student.yaml: says
     # the masks work: four distinct items, none of them seen
     assert metrics["length"]["mean"] == 4 and metrics["duplicate@4"]["mean"] == metrics["seen@4"]["mean"] == 0
     second = whole(folder)

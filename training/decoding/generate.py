@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from jinja2 import TemplateError
@@ -25,17 +25,7 @@ from training.decoding import constrained, shared_prefix, trie
 from training.decoding.constrained import Catalogue
 from training.decoding.trie import Trie
 
-if TYPE_CHECKING:
-
-    class CausalLM(PreTrainedModel):  # type: ignore[no-untyped-call]
-        """Methods of every causal language model of transformers that its types lack."""
-
-        def generate(self, *inputs: Tensor, **settings: Any) -> Tensor: ...
-        def eval(self) -> "CausalLM": ...
-        def _supports_default_dynamic_cache(self) -> bool: ...
-else:
-    CausalLM = PreTrainedModel
-
+CausalLM = Any  # a causal language model of transformers, whose types lack `generate`
 QUESTION: Message = {"role": "user", "content": "a"}
 REFUSES = (
     "the model's chat template refuses a conversation of the release ({}): expected a model that takes it, or a copy of"
@@ -61,21 +51,17 @@ class PolicyModel:
         return self.trie is not None or (self.catalogue is not None and self.masked)
 
 
-def load(
-    name: str,
-    how: Mapping[str, Any] | None = None,
-    template: Mapping[str, JsonValue] | None = None,
-) -> PolicyModel:
+def load(name: str, how: Mapping[str, Any] = {}, template: Mapping[str, JsonValue] = {}) -> PolicyModel:
     """Loads a model from a folder, or by a name that transformers knows; item tokens lie beside its weights.
 
     how = arguments of `from_pretrained`, as TRL's model_init_kwargs (dtype, attn_implementation, revision, ...); dtype
     defaults to that of the weights. template = values for variables of the chat template: they become its defaults.
     """
-    how = {"dtype": "auto"} | dict(how or {})
+    how = {"dtype": "auto", **how}
     source = {name: how[name] for name in ("revision", "trust_remote_code") if name in how}
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, padding_side="left", **source)
-        model: CausalLM = AutoModelForCausalLM.from_pretrained(name, **how)  # type: ignore[assignment]
+        model = AutoModelForCausalLM.from_pretrained(name, **how)
     # an incomplete file, one of another model, an attention or a quantization that is not installed
     except (OSError, ValueError, TypeError, RuntimeError, ImportError, SafetensorError) as fault:
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
@@ -87,7 +73,7 @@ def load(
         raise TrainingError(f"model {name}: its tokenizer has no chat template: expected a chat (instruct) model")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
-    _set_defaults(tokenizer, template or {})
+    _set_defaults(tokenizer, template)
     _set_end_token(model, tokenizer)
     return PolicyModel(model, tokenizer, constrained.load(name))
 
@@ -120,7 +106,7 @@ def _set_defaults(tokenizer: PreTrainedTokenizerBase, template: Mapping[str, Jso
 
 def close_thoughts(tokenizer: PreTrainedTokenizerBase) -> None:
     """Makes a template that opens <think> before every answer close it at once: lists are learnt without thoughts."""
-    if _rendered(tokenizer, [QUESTION], begun=True).rstrip().endswith("<think>"):
+    if _templated(tokenizer, [QUESTION], begun=True).rstrip().endswith("<think>"):
         tokenizer.chat_template += '{% if add_generation_prompt %}{{ "\n</think>\n\n" }}{% endif %}'
 
 
@@ -131,7 +117,7 @@ def tokens(
 
     progress: a step is an answer.
     """
-    answers: list[list[int]] = [[] for _ in rows]
+    answers: dict[int, list[int]] = {}
     prompts = prompt_tokens(policy.tokenizer, rows)
     # sorted by length: less padding, same answers
     order = sorted(range(len(rows)), key=lambda n: len(prompts[n]))
@@ -139,10 +125,9 @@ def tokens(
         for start in range(0, len(order), policy.batch):
             batch = order[start : start + policy.batch]
             excluded_rows = [excluded[n] for n in batch] if policy.constrained else None
-            for n, answer in zip(batch, draw(policy, [prompts[n] for n in batch], excluded_rows), strict=True):
-                answers[n] = answer
+            answers |= zip(batch, draw(policy, [prompts[n] for n in batch], excluded_rows), strict=True)
             bar.update(len(batch))
-    return answers
+    return [answers[n] for n in range(len(rows))]
 
 
 def draw(
@@ -211,18 +196,9 @@ def embeddings(model: PreTrainedModel) -> list[Tensor]:
 
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> list[list[int]]:
     """Returns the tokens of each row's prompt in the chat template, up to the start of the answer."""
-    return chat_tokens(tokenizer, [row["prompt"] for row in rows], begun=True)
-
-
-def chat_tokens(tokenizer: PreTrainedTokenizerBase, chats: Sequence[Sequence[Message]], begun: bool) -> list[list[int]]:
-    """Returns the tokens of chats in the template of the model; begun = whether to add the start of an answer."""
-    try:
-        encoded: dict[str, list[list[int]]] = tokenizer.apply_chat_template(  # type: ignore[assignment]
-            [list(chat) for chat in chats], add_generation_prompt=begun, tokenize=True, return_dict=True
-        )
-    except TemplateError as fault:  # some templates require that the user begins, which not every conversation does
-        raise TrainingError(REFUSES.format(fault)) from None
-    return encoded["input_ids"]
+    chats = [list(row["prompt"]) for row in rows]
+    ids: list[list[int]] = _templated(tokenizer, chats, begun=True, tokenize=True, return_dict=True)["input_ids"]
+    return ids
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
@@ -236,14 +212,15 @@ def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> l
 
 def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
     answer: Message = {"role": "assistant", "content": "qwq"}
-    prefix, _, tail = _rendered(tokenizer, [QUESTION, answer]).rpartition(answer["content"])
+    prefix, _, tail = _templated(tokenizer, [QUESTION, answer]).rpartition(answer["content"])
     if not prefix:
         raise TrainingError("the model's chat template changes the words of an answer: expected another model")
     return tail
 
 
-def _rendered(tokenizer: PreTrainedTokenizerBase, chat: Sequence[Message], begun: bool = False) -> str:
+def _templated(tokenizer: PreTrainedTokenizerBase, chats: Any, begun: bool = False, **how: Any) -> Any:
+    """Returns a chat, or several, in the template of the model; begun = whether to add the start of an answer."""
     try:
-        return str(tokenizer.apply_chat_template(list(chat), add_generation_prompt=begun, tokenize=False))
-    except TemplateError as fault:
+        return tokenizer.apply_chat_template(chats, add_generation_prompt=begun, **({"tokenize": False} | how))
+    except TemplateError as fault:  # some templates require that the user begins, which not every conversation does
         raise TrainingError(REFUSES.format(fault)) from None

@@ -4,21 +4,18 @@ GDPO samples eight answers to a prompt, and `generate` would compute the prompt 
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
-if TYPE_CHECKING:
-    from training.decoding.generate import CausalLM
-
 # an explicit cache takes precedence over one that the settings of the model name
 OWN: dict[str, None] = {"cache_implementation": None}
 
 
-def arguments(model: "CausalLM", prompts: Sequence[Sequence[int]], padded: Tensor, attention: Tensor) -> dict[str, Any]:
+def arguments(model: Any, prompts: Sequence[Sequence[int]], padded: Tensor, attention: Tensor) -> dict[str, Any]:
     """Returns arguments of `generate` besides `padded` and `attention` (rows, width), the prompts padded on the left.
 
     Empty if all prompts differ, or if the model caches anything but keys and values of each token, which only
