@@ -36,8 +36,6 @@ FIXED = ("model", "messages", "stream", "n")
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """How to ask a server."""
-
     prompt: str = ASKED  # before the turns; {k} is the length of a list
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout: float = 120  # seconds for one answer
@@ -95,7 +93,6 @@ def _check(url: str) -> None:
 
 
 def messages(row: Row, k: int, how: RequestOptions = RequestOptions()) -> list[Message]:
-    """Returns the messages to send for a row."""
     return [{"role": "system", "content": how.prompt.replace("{k}", str(k))}, *row["prompt"]]
 
 

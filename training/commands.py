@@ -14,7 +14,6 @@ from training.run_folders import Run, bar, say
 
 
 def train(args: argparse.Namespace) -> None:
-    """Trains one stage: Safe-SFT, or Safe-GDPO from a model."""
     shared = _run(args)
     from training import pipeline
 

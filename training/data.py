@@ -124,7 +124,6 @@ class Release:
 
     @cached_property
     def mentions(self) -> Finder:
-        """Finds the items of the release in running text."""
         return title_finder(self.index, (item.title for item in self.items.values()))
 
     def beside(self, text: str, answer: Answer) -> Beside:
@@ -238,7 +237,6 @@ def drop_refills(table: Sequence[Row], items: Mapping[str, Item]) -> list[Row]:
 
 
 def listing(row: Row, ranked: list[str], items: Mapping[str, Item]) -> Row:
-    """Returns the row with the ranked items as its answer."""
     text = "\n".join(f"{n}. {items[item].name}" for n, item in enumerate(ranked, 1))
     return row | {"items": ranked, "completion": [{"role": "assistant", "content": text}], "refilled": 0}
 

@@ -59,7 +59,6 @@ class Shape:
         return tables * self.vocab_size * h + self.num_hidden_layers * layer + h
 
     def adapter(self, rank: int) -> int:
-        """Parameters of LoRA on every linear map of the layers."""
         return self.num_hidden_layers * rank * sum(a + b for a, b in self.linear)
 
     def activation_bytes(self, rank: int) -> int:

@@ -95,6 +95,5 @@ def _set_up_second(model: str) -> None:
 
 
 def _with_output(work: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, str]:
-    """Returns the result of the work and what it printed."""
     with redirect_stdout(io.StringIO()) as output:
         return work(*args), output.getvalue()

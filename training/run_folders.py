@@ -157,7 +157,6 @@ def say(text: str, file: TextIO | None = None) -> None:
 
 
 def tell(text: str) -> None:
-    """Prints a line on stderr, in the first process only."""
     say(text, sys.stderr)
 
 
@@ -191,7 +190,6 @@ def write(path: Path, content: Mapping[str, object], nan: bool = True) -> None:
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
-    """Writes a JSONL file atomically."""
     _write_atomically(path, "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows))
 
 

@@ -37,7 +37,6 @@ class Catalogue:
 
     @property
     def length(self) -> int:
-        """Number of tokens of an answer, without its end."""
         return self.opening + self.k
 
     def items(self, ids: Sequence[int]) -> list[str]:

@@ -47,7 +47,6 @@ class PolicyModel:
 
     @property
     def constrained(self) -> bool:
-        """Whether answers are constrained to items of the catalogue."""
         return self.trie is not None or (self.catalogue is not None and self.masked)
 
 

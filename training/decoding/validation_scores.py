@@ -1,6 +1,6 @@
 """Scores the answers of a model on the validation split, and lists the items that an oracle filter leaves out."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +17,6 @@ from training.run_folders import Figures
 
 Answers = dict[str, str | Ranked]
 Score = Callable[[CausalLM], Figures]  # a model -> its validation figures; checkpoints are compared by `score`
-
-PREFER: dict[str, Callable[[Mapping[str, float], int, float], float]] = {
-    "raw": lambda figures, k, caution: figures[f"recall_raw@{k}"],
-    "safe": lambda figures, k, caution: figures[f"recall@{k}"] - caution * figures[f"svr_upper@{k}"],
-}
 
 
 def answers(
@@ -59,7 +54,8 @@ def scorer(
         by_name = values(ranked(by_conversation, table, release), table, release.oracle, k)
         names = (f"recall@{k}", f"recall_without@{k}", f"recall_raw@{k}", f"svr@{k}", f"svr_upper@{k}", "length")
         figures = {name: float(np.nan_to_num(users_mean(by_name[name]))) for name in names}
-        return {"score": PREFER[prefer](figures, k, caution), **figures}
+        safe = figures[f"recall@{k}"] - caution * figures[f"svr_upper@{k}"]
+        return {"score": figures[f"recall_raw@{k}"] if prefer == "raw" else safe, **figures}
 
     return score
 

@@ -297,7 +297,6 @@ def as_text(report: Report, table: Sequence[Row]) -> str:
 
 
 def write_report(folder: Path | str, report: Report) -> None:
-    """Writes folder/report.json atomically."""
     write(Path(folder) / "report.json", report, nan=False)
 
 

@@ -138,7 +138,6 @@ def score(answers: Mapping[str, str | Sequence[Named]], table: Sequence[Row], re
 def per_user(
     answers: Mapping[str, str | Sequence[Named]], table: Sequence[Row], release: Release
 ) -> list[dict[str, float]]:
-    """Returns the figures of `user` for each row of the table."""
     catalogue, values, items = Catalogue(release.items, release.risks), [], release.items
     for row in table:
         answer = answers[row["conversation"]]

@@ -78,7 +78,6 @@ def _mean(values: Floats, users: NDArray[np.int64]) -> Floats:
 
 
 def _largest(values: Floats, users: NDArray[np.int64]) -> Floats:
-    """Returns the largest value per user; values are 0 or more."""
     largest = np.zeros(users.max(initial=-1) + 1)
     np.maximum.at(largest, users, values)
     return largest

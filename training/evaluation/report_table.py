@@ -155,7 +155,6 @@ def _users(runs: Iterable[Intervals], metric: str) -> str:
 
 
 def _metric(head: str, k: int) -> str:
-    """Returns the metric of a column."""
     return head if head == "length" else f"{head}@{k}"
 
 

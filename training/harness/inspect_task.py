@@ -33,8 +33,6 @@ def saferec(release: str, split: str = "test") -> Task:
 
 @metric  # type: ignore[untyped-decorator]
 def users_mean() -> Metric:
-    """Returns scoring.users_mean as a metric of Inspect."""
-
     def mean(scores: list[SampleScore]) -> float:
         return scoring.users_mean([score.score.as_float() for score in scores])
 

@@ -42,7 +42,6 @@ def advantages(values: Tensor, weights: Tensor, group: int, how: str) -> Tensor:
 
 
 def _normalised(values: Tensor, group: int) -> Tensor:
-    """Normalises each column within its group of rows."""
     grouped: Tensor = values.unflatten(0, (-1, group))  # type: ignore[no-untyped-call]
     return ((grouped - grouped.mean(1, keepdim=True)) / (grouped.std(1, keepdim=True) + EPSILON)).flatten(0, 1)
 

@@ -1,35 +1,45 @@
 """Keeps the checkpoint that is best on the validation split while a trainer runs; never uses the test split."""
 
+import math
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from saferec_builder.core.errors import strict_json
+from saferec_builder.core.errors import strict_json, whole_object
+from saferec_builder.core.progress import Lines
 from training.decoding.generate import CausalLM
 from training.decoding.validation_scores import Score
-from training.run_folders import Figures, is_first_process, say, write_lines
+from training.run_folders import Figures, is_first_process, say, tell, write_lines
 
 CHECKS = "validation.jsonl"
 ADAPTER = "adapter"
 
 
 class Keeper(TrainerCallback):
-    """Calls `score` every `every` steps and at the end; keeps the best model so far in `folder`.
+    """Calls `score` `checks` times in a training and at its end; keeps the best model so far in `folder`.
 
     validation.jsonl in the folder has one line per check; `best` is the line of the model that was kept. A trainer that
     resumes from step `start` reads the checks up to it. With LoRA only the adapter is kept, in folder/adapter.
     """
 
-    def __init__(self, folder: Path, score: Score, every: int, start: int = 0) -> None:
-        self.folder, self.score, self.every = folder, score, every
-        self.lines = _earlier_checks(folder, start)
+    def __init__(self, folder: Path, score: Score, checks: int, start: int = 0) -> None:
+        self.folder, self.score, self.checks, path = folder, score, checks, folder / CHECKS
+        lines = [strict_json(line) for line in path.read_text().splitlines()] if start and path.is_file() else []
+        self.lines: list[Figures] = [line for line in lines if line["step"] <= start]
         self.best: Figures | None = max(self.lines, key=lambda line: line["score"], default=None)
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any
+    ) -> None:
+        self.every = max(1, math.ceil(state.max_steps / max(1, self.checks)))
+        self.bar = Lines(tell, f"  {self.folder.name}", "step", state.max_steps, state.global_step)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         if state.global_step % self.every == 0:
             self.check(state.global_step, rest["model"])
+        self.bar.update()
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **rest: Any) -> None:
         self.check(state.global_step, rest["model"])
@@ -66,27 +76,11 @@ def gathered(model: PreTrainedModel) -> dict[str, Tensor] | None:
     return get_model_state_dict(model, options=options)  # type: ignore[return-value]
 
 
-def _earlier_checks(folder: Path, start: int) -> list[Figures]:
-    """Returns the checks of an interrupted run, up to the step that it resumes from."""
-    try:
-        lines = [strict_json(line) for line in (folder / CHECKS).read_text().splitlines()] if start else []
-    except (OSError, ValueError):
-        return []
-    return [line for line in lines if line["step"] <= start]
-
-
 def checkpoint(trainer: Path) -> Path | None:
     """Returns the last complete checkpoint in the folder of a trainer, which writes trainer_state.json last."""
-    complete = [path.parent for path in trainer.glob("checkpoint-*/trainer_state.json") if _is_json(path)]
+    states = trainer.glob("checkpoint-*/trainer_state.json")
+    complete = [path.parent for path in states if whole_object(path.read_bytes()) is not None]
     return max(complete, key=step_of, default=None)
-
-
-def _is_json(path: Path) -> bool:
-    try:
-        strict_json(path.read_text())
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def step_of(checkpoint: Path | None) -> int:

@@ -1,34 +1,17 @@
 """Runs a TRL trainer: keeps the best checkpoint on validation, resumes interrupted runs, and merges LoRA adapters."""
 
-import math
 from pathlib import Path
 
 from peft import LoraConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
-from transformers import Trainer, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_callback import PrinterCallback, TrainerCallback
+from transformers import Trainer
+from transformers.trainer_callback import PrinterCallback
 
 from saferec_builder.core.errors import TrainingError
-from saferec_builder.core.progress import Lines
 from training.decoding.constrained import save
 from training.decoding.generate import PolicyModel, embeddings
 from training.decoding.validation_scores import Score
-from training.run_folders import Card, on_first_process, say, tell
+from training.run_folders import Card, on_first_process, say
 from training.trainers.best_checkpoint import ADAPTER, Keeper, checkpoint, step_of
-
-
-class ProgressLines(TrainerCallback):
-    """Reports the progress of a training."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        self._bar = Lines(tell, f"  {self._name}", "step", state.max_steps, state.global_step)
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        self._bar.update()
 
 
 def fit(
@@ -42,18 +25,19 @@ def fit(
     resumed = checkpoint(folder / "trainer")
     if resumed:
         say(f"  goes on from step {step_of(resumed)}")
-    keeper = Keeper(folder, score, steps_between_checks(trainer, checks), start=step_of(resumed))
+    keeper = Keeper(folder, score, checks, start=step_of(resumed))
     if start_counts:
         keeper.check(0, trainer.model)  # type: ignore[arg-type]
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(keeper)
-    trainer.add_callback(ProgressLines(folder.name))
     trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     log = trainer.state.log_history
 
     def write() -> None:
-        if hasattr(trainer.model, "peft_config"):
-            merge(trainer.accelerator.unwrap_model(trainer.model), folder)
+        if hasattr(trainer.model, "peft_config"):  # merged, so that the next stage starts from an ordinary model
+            model: PeftModel = trainer.accelerator.unwrap_model(trainer.model)
+            set_peft_model_state_dict(model, load_peft_weights(str(folder / ADAPTER), device="cpu"))
+            model.merge_and_unload().save_pretrained(folder)
         policy.tokenizer.save_pretrained(folder)
         if policy.catalogue:
             save(folder, policy.catalogue)
@@ -68,14 +52,6 @@ def refuse_spread(trainer: Trainer) -> None:
         raise TrainingError("DeepSpeed ZeRO-3: the best model on validation could not be kept: expected stage 1 or 2")
     if trainer.is_fsdp_enabled and hasattr(trainer.model, "peft_config"):
         raise TrainingError("FSDP: an adapter could not be merged at the end: expected saferec.lora=0, or no FSDP")
-
-
-def steps_between_checks(trainer: Trainer, checks: int) -> int:
-    """Returns the steps between two checks on validation, for `checks` of them in a run."""
-    args = trainer.args
-    steps_per_epoch = math.ceil(len(trainer.get_train_dataloader()) / args.gradient_accumulation_steps)
-    steps: int = args.max_steps if args.max_steps > 0 else math.ceil(steps_per_epoch * args.num_train_epochs)
-    return max(1, math.ceil(steps / max(1, checks)))
 
 
 def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | None:
@@ -96,9 +72,3 @@ def item_rows(policy: PolicyModel) -> dict[str, list[int]] | None:
     tables = embeddings(model)
     names = (name for name, weight in model.named_parameters() if any(weight is table for table in tables))
     return {name.split(".")[-2]: rows for name in names}
-
-
-def merge(model: PeftModel, folder: Path) -> None:
-    """Merges the kept adapter into the weights in `folder`, so that the next stage starts from an ordinary model."""
-    set_peft_model_state_dict(model, load_peft_weights(str(folder / ADAPTER), device="cpu"))
-    model.merge_and_unload().save_pretrained(folder)

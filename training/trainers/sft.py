@@ -54,7 +54,6 @@ def train(
 
 
 def arguments(settings: Settings, folder: Path, seed: int) -> SFTConfig:
-    """Returns the SFTConfig of a training in `folder`; raises TrainingError if TRL refuses the settings."""
     return trl_arguments(SFTConfig, settings, folder / "trainer", seed)
 
 

@@ -17,6 +17,7 @@ from training.decoding import constrained, generate
 from training.evaluation import rewards
 from training.models import word_dropout
 from training.trainers import fit
+from training.trainers.best_checkpoint import Keeper
 
 pytestmark = pytest.mark.training
 
@@ -123,12 +124,19 @@ def test_rank_zero_is_no_adapter() -> None:
 
 
 def test_a_long_training_says_where_it_stands(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Of 100 steps 60 were done earlier; the next takes 30 s, and so will 39 more."""
     steps_take(30.0, monkeypatch)
-    lines, nothing = fit.ProgressLines("sft"), SimpleNamespace()
+    checked: list[str] = []
+    score = lambda model: checked.append(model) or {"score": 1.0}  # type: ignore[func-returns-value]  # noqa: E731
+    keeper, nothing = Keeper(tmp_path / "sft", score, 2), SimpleNamespace()
+    keeper.best = {"score": 2.0}  # nothing to save
     state = SimpleNamespace(global_step=60, max_steps=100)
-    for callback in (lines.on_train_begin, lines.on_step_end):
-        callback(nothing, state, nothing)  # type: ignore[arg-type]
+    keeper.on_train_begin(nothing, state, nothing)  # type: ignore[arg-type]
+    keeper.on_step_end(nothing, state, nothing, model="a")  # type: ignore[arg-type]
+    assert checked == []  # two checks in 100 steps: after 50 and 100
     assert capsys.readouterr().err == "  sft: 61 of 100 steps, about 20 min left\n"
+    state.global_step = 100
+    keeper.on_step_end(nothing, state, nothing, model="b")  # type: ignore[arg-type]
+    assert checked == ["b"]
