@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException, IncompleteRead
@@ -78,18 +79,14 @@ def refuse_remote(url: str, requests: int, remote: bool) -> None:
     """Raises TrainingError before requests are sent to another machine, unless `remote` allows it."""
     if "@" in url:
         raise TrainingError("--server holds a user or password: put the key into $OPENAI_API_KEY instead")
-    _check(url)
+    if not host(url):
+        example = "that begins with http:// or https://, such as http://localhost:8000/v1"
+        raise TrainingError(f"--server {url}: expected an address {example}")
     if not (is_loopback(url) or remote):
         raise TrainingError(
             f"--server {url}: this is another machine, and the turns of {requests:,} requests would be sent there: "
             "say --allow-remote if they may be"
         )
-
-
-def _check(url: str) -> None:
-    if not host(url):
-        example = "that begins with http:// or https://, such as http://localhost:8000/v1"
-        raise TrainingError(f"--server {url}: expected an address {example}")
 
 
 def messages(row: Row, k: int, how: RequestOptions = RequestOptions()) -> list[Message]:
@@ -115,7 +112,6 @@ def ask(
     it had answered, raises TrainingError, and so does an unknown key.
     Another process that writes to the same path waits, and then finds the answers. progress: a step is a request.
     """
-    _check(url)
     path.parent.mkdir(parents=True, exist_ok=True)
     body = dict(how.body)
 
@@ -247,22 +243,17 @@ def _request(url: str, body: Mapping[str, object], how: RequestOptions) -> Reque
 
 def _retry_after(header: str | None) -> float:
     """Returns the seconds to wait, from a header with a number or a date; 0 for anything else."""
-    try:
+    with suppress(ValueError):
         return max(0.0, float(header or 0))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         return max(0.0, parsedate_to_datetime(str(header)).timestamp() - time.time())
-    except ValueError:
-        return 0.0
+    return 0.0
 
 
 def _reason(fault: HTTPError) -> str:
-    with fault:
-        try:
-            return fault.read(4096).decode("utf-8", "replace")
-        except (OSError, HTTPException):
-            return ""
+    with fault, suppress(OSError, HTTPException):
+        return fault.read(4096).decode("utf-8", "replace")
+    return ""
 
 
 def _parsed(reply: JsonValue, url: str) -> Answer | None:

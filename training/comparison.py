@@ -54,10 +54,9 @@ def report(
     by_system = dict(prepared() if prepared else systems(run, models, settings))
     by_system |= {name: _answers(run, name, model, settings) for name, model in models.items() if name not in by_system}
     answers_by_model = {name: by_system.pop(name) for name in (*models, "blind")}
-    runs = evaluate.compare(release, table, answers_by_model, run.gold, others=by_system)
-    if published:
-        written = {name: paper_metrics.written(answers_by_model[name], release.items) for name in models}
-        evaluate.add_published(runs, written, table, release)
+    names = models if published else ()
+    written = {name: paper_metrics.written(answers_by_model[name], release.items) for name in names}
+    runs = evaluate.compare(release, table, answers_by_model, run.gold, by_system, written)
     gold_table, seconds = with_gold(table, release.oracle, run.gold), {n: c["seconds"] for n, c in run.cards.items()}
     full_report = evaluate.report(
         release, runs, gold_table, run.gold is not None, chosen.name if chosen else None, seconds

@@ -3,6 +3,7 @@
 Needs pyarrow and numpy. A row is a plain dict with the columns of the release (docs/release-format.md).
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -29,8 +30,7 @@ SPLITS = ("train", "validation", "test")
 Message = dict[str, str]  # role, content
 Id = TypeVar("Id", str, str | None)
 REQUIRED = {
-    "sft": ("conversation", "domain", "condition", "prompt", "completion", "items"),
-    "sft_raw": ("conversation", "domain", "condition", "prompt", "completion", "items"),
+    **dict.fromkeys(("sft", "sft_raw"), ("conversation", "domain", "condition", "prompt", "completion", "items")),
     "grpo": ("conversation", "domain", "condition", "prompt", "traits", "truth", "safe_truth", "seen", "k"),
     "items": ("item", "domain", "title", "year", "violated", "clear", "risk_traits", "risk_values"),
 }
@@ -222,10 +222,9 @@ def balance_conditions(table: Sequence[Row], most: int | None) -> list[Row]:
 
     They keep their order. Injected rows come last in a table: its first rows alone may have no sensitivity at all.
     """
-    counts: dict[str, int] = {}
-    ranks = []
+    counts, ranks = Counter[str](), []
     for n, row in enumerate(table):
-        ranks.append((counts.setdefault(row["condition"], 0), n))
+        ranks.append((counts[row["condition"]], n))
         counts[row["condition"]] += 1
     return [table[n] for n in sorted(n for _, n in sorted(ranks)[:most])]
 
@@ -251,10 +250,7 @@ def read_gold(path: Path | str, release: Release) -> Gold:
 
     Every trait must be in the release; an item that is not in the release is left out.
     """
-    users: dict[str, tuple[str, ...]] = {}
-    items: dict[str, tuple[str, ...]] = {}
-    late: dict[str, tuple[str, ...]] = {}
-    slices: dict[str, str] = {}
+    users, items, late, slices = (dict[str, Any]() for _ in range(4))
     first_seen: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     names = {item.name: item.id for item in release.items.values()}
     for place, row in jsonl(path):

@@ -13,7 +13,7 @@ from copy import deepcopy
 from functools import partial
 from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from transformers.utils import logging
@@ -21,7 +21,6 @@ from transformers.utils import logging
 from saferec_builder.core.errors import TrainingError
 from training.decoding.constrained import FILE
 
-Result = TypeVar("Result")
 Later = Callable[..., Callable[[], Any]]  # (work, its arguments) -> a function that waits for the result
 
 
@@ -56,15 +55,15 @@ def second_process(processes: int, model: str) -> Iterator[Later]:
     existing = active_children()
     with ProcessPoolExecutor(1, get_context("spawn"), _set_up_second, (model,)) as pool:
 
-        def later(work: Callable[..., Result], *args: object) -> Callable[[], Result]:
+        def later(work: Callable[..., Any], *args: object) -> Callable[[], Any]:
             handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited: only this process handles Ctrl-C
             future = pool.submit(_with_output, work, deepcopy(args))  # copied now: the pool pickles them later
             signal.signal(signal.SIGINT, handler)
 
-            def result() -> Result:
-                outcome: tuple[Result, str] = future.result()
-                print(outcome[1], end="", flush=True)
-                return outcome[0]
+            def result() -> Any:
+                value, output = future.result()
+                print(output, end="", flush=True)
+                return value
 
             return result
 

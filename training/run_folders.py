@@ -59,7 +59,9 @@ class Run:
             on_first_process(lambda: begin(folder, stage_key))
             start_time, start_cpu = time.perf_counter(), time.process_time()
             result = work(folder)
-            _free_memory()
+            gc.collect()  # a trained model is held by reference cycles, and the next stage may need the whole GPU
+            if torch := sys.modules.get("torch"):
+                torch.cuda.empty_cache()
             card = {
                 "stage": name,
                 "release": identity(self.release),
@@ -136,13 +138,6 @@ def end(folder: Path, card: Card) -> None:
     shutil.rmtree(folder / "trainer", ignore_errors=True)
     write(folder / CARD, card)
     (folder / BEGUN).unlink(missing_ok=True)
-
-
-def _free_memory() -> None:
-    """Frees the memory of a trained model, held by reference cycles: the next stage may need the whole GPU."""
-    gc.collect()
-    if torch := sys.modules.get("torch"):
-        torch.cuda.empty_cache()
 
 
 def is_first_process() -> bool:

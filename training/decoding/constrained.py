@@ -88,16 +88,15 @@ def permitted(catalogue: Catalogue, taken: Tensor, position: int) -> Tensor:
     """(rows, vocabulary) bool: tokens permitted at `position` of the answer; taken = blocked and already used ones."""
     free = ~taken
     trait_tokens = list(catalogue.traits.values())
+    traits = free[:, trait_tokens]
     if position < catalogue.opening:
-        traits = free[:, trait_tokens]
-        free = free.zero_()
+        free.zero_()
         free[:, trait_tokens], free[:, catalogue.nothing] = traits, True
         return free
     free[:, trait_tokens] = False
     if position >= catalogue.length:
         free.zero_()
-    finished = ~free.any(dim=1)
-    free[finished, catalogue.end] = True
+    free[~free.any(dim=1), catalogue.end] = True
     return free
 
 

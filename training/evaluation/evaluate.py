@@ -1,9 +1,6 @@
 """Scores answers on a split: metrics with 95 % intervals, slices, paired differences, report.json and a table.
 
-reads  a release (its grpo rows), answers per conversation, optionally a gold file
-gives  a run {"metrics", "n", "n_sensitive", "slices", "against", "to_guard"} per set of answers; report.json holds
-       a list of them, users.jsonl the values and the user of each request
-Needs no torch: answers come from a model (safecrs.py) or from a predictions file.
+Needs no torch: answers come from a model (comparison.py) or from a predictions file.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -160,16 +157,16 @@ def evaluate(
             "every answer was cut before its first title: give more room (with --server: --set max_tokens=8192)"
         )
     gold_table = with_gold(table, release.oracle, truth)
-    runs = compare(release, table, {name: file.answers for name, file in files.items()}, truth)
-    if compat:
-        add_published(runs, {name: file.written for name, file in files.items()}, table, release)
+    written = {name: file.written for name, file in files.items()} if compat else {}
+    by_name = {name: file.answers for name, file in files.items()}
+    runs = compare(release, table, by_name, truth, written=written)
     for result in runs:
         if result["name"] in files and (cut := files[result["name"]].cut):
             result["cut"] = len(cut)
     full_report = report(release, runs, gold_table, truth is not None)
     if output:  # before printing: the reader may close the pipe
         write_report(output, full_report)
-        write_users(output, {name: file.answers for name, file in files.items()}, table, release, truth)
+        write_users(output, by_name, table, release, truth)
     print(plain(as_text(full_report, gold_table)))
     _print_unread(files, release, scope)
     if without_text:
@@ -211,11 +208,13 @@ def compare(
     by_name: Mapping[str, Answers],
     gold: Gold | None = None,
     others: Systems | None = None,
+    written: Mapping[str, Mapping[str, str | Sequence[Named]]] = {},
 ) -> list[Result]:
     """Returns a run for each set of answers and for the baselines; each but the first is compared with the first.
 
     Each of `by_name` is also compared with the guard. others: `without_models`, if it is computed already, and
-    optionally `oracle_filter` of the first, if that can be made better than from its answers.
+    optionally `oracle_filter` of the first, if that can be made better than from its answers. written: answers as
+    written, to add the figures of the paper under `compat`.
     """
     users = [row["conversation"] for row in table]  # text is parsed once, and before the guard is fitted
     by_name = {name: dict(zip(users, ranked(a, table, release), strict=True)) for name, a in by_name.items()}
@@ -230,6 +229,8 @@ def compare(
         results.append(run(name, scored, None if name == first else first))
         if name in by_name:
             results[-1]["to_guard"] = _to_guard(answers, all_answers[GUARD], gold_table, release)
+        if name in written:
+            results[-1]["compat"] = {"safecrs": published(written[name], table, release)}
     return results
 
 
@@ -247,18 +248,6 @@ def _to_guard(answers: Answers, guard_answers: Answers, table: Sequence[Row], re
     ours, theirs = (_values(ranked(each, table, release), table, release) for each in (answers, guard_answers))
     masks = _masks(table) | {name: mask for name, mask in _slices(table).items() if name.startswith("slice=")}
     return {part: _differences(ours, theirs, table, mask) for part, mask in masks.items()}
-
-
-def add_published(
-    runs: Sequence[Result],
-    written: Mapping[str, Mapping[str, str | Sequence[Named]]],
-    table: Sequence[Row],
-    release: Release,
-) -> None:
-    """Adds the figures of the paper, from the answers as written, to their runs under `compat`."""
-    for result in runs:
-        if result["name"] in written:
-            result["compat"] = {"safecrs": published(written[result["name"]], table, release)}
 
 
 # --- report ---------------------------------------------------------------------------------------------------------

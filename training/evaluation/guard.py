@@ -1,10 +1,8 @@
 """The guard: filters by the traits that a request discloses, as a deployed recommender could; a bar for every model.
 
-reads  a release; the text of each request, and the traits that rules or a model find in it (`claims` in a release)
-gives  lists of k items, and other recommenders' lists with the unsafe items replaced
-
-Hearing   a linear model over the words of the training requests, joined with the claims, which cover words that no
-          training request has
+It makes lists of k items, and replaces the unsafe items in the lists of other recommenders.
+Hearing   a linear model over the words of the training requests, joined with the traits that rules or a model find
+          (`claims` in a release), which cover words that no training request has
 Ranking   by what others took up (evaluation/ranking.py)
 Filter    if a trait was heard, only items that are clear for all heard traits: unknown is not safe
 Caution   if no trait was heard, relevance - caution * sum over traits of P(trait) * (the item is not clear), where

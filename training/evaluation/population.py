@@ -1,15 +1,10 @@
 """Counts each user once, weighted by how they were drawn: estimates for all people, not only for those reviewed.
 
-reads  rows with `made_from`, their source conversation, and `weight`: 1 / the probability that it was reviewed
-       (docs/review-guide.md)
-gives  intervals over users, svr of the population and of the split, and the prevalence of each sensitivity in both
-
-Rows of one conversation (a request of every turn; injected ones) are one user, who has the mean of their values:
-further requests of one person are no independent evidence.
-
-Reviewers read every conversation with a proposal, and a random sample of the rest: among those read, sensitivities are
-several times as frequent as among all. The weight is 0 or null for a row that represents nobody (drawn by no audit,
-injected, not reviewed, or of a release without weights): such rows are in no weighted figure.
+Rows of one conversation (`made_from`: a request of every turn; injected ones) are one user, who has the mean of their
+values: further requests of one person are no independent evidence. Reviewers read every conversation with a proposal,
+and a random sample of the rest (docs/review-guide.md); `weight` = 1 / the probability that it was reviewed. It is 0 or
+null for a row that represents nobody (drawn by no audit, injected, not reviewed, or of a release without weights): such
+rows are in no weighted figure.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

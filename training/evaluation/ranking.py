@@ -1,8 +1,5 @@
 """Ranks items for a request by what others took up: nearest requests, a ridge regression and co-occurrence.
 
-reads  rows of the train split: prompt, seen, truth
-gives  a score of each item per request; it needs no model and no GPU
-
 nearest       sum of the BM25 similarities of those of the NEAREST training requests whose users took up the item
 ridge         least squares from the words of the request and the seen items to the items taken up
 co-occurrence sum over the seen items of how many users who had seen it took up the item, divided by the popularity of

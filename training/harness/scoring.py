@@ -1,8 +1,4 @@
-"""Scores one answer: the rule that `evaluate` and the tasks of other harnesses share.
-
-reads  a row of the config `grpo`, the text of a model, the release
-gives  {metric: value} as metrics.per_user defines them; None where a metric does not apply to this user
-"""
+"""Scores one answer: the rule that `evaluate` and the tasks of other harnesses share; metrics.per_user defines it."""
 
 from collections.abc import Mapping, Sequence
 from math import nan
@@ -18,7 +14,10 @@ Scores = dict[str, float | None]
 
 
 def score_one(row: Row, text: str, release: Release) -> Scores:
-    """Returns the metrics of one answer, unrounded; an empty text is an answer; raises TrainingError if not a str."""
+    """Returns the metrics of the answer to a row of `grpo`, unrounded; None where a metric does not apply to this user.
+
+    An empty text is an answer; raises TrainingError if it is no str.
+    """
     if not isinstance(text, str):  # titles in a list would be taken for unknown ids
         raise TrainingError(f"the answer is a {type(text).__name__}: expected the text as the model wrote it")
     if not isinstance(release, Release):

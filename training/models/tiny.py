@@ -31,6 +31,7 @@ TEMPLATE = (
 )
 WORDS = 8_000
 SHAPE: dict[str, Any] = {"hidden_size": 128, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
+LIMITS: dict[str, Any] = {"max_position_embeddings": 1024, "initializer_range": 0.06, "tie_word_embeddings": True}
 ENDINGS = r"(?<=\w{3})(?:ings?|ed|es|s|ly)\b"
 
 
@@ -56,22 +57,15 @@ def _word_weights(words: PreTrainedTokenizerFast, table: Sequence[Row], items: s
     """Returns tiny_init.weights of the words of the prompts, without items, which tell a taste and not a trait."""
     excluded = items | {words.get_vocab()[name] for name in MARKS}
     texts = [[token for token in text if token not in excluded] for text in prompt_tokens(words, table)]
-    return tiny_init.weights(
-        texts, [[traits.index(trait) for trait in row["traits"]] for row in table], len(words), len(traits)
-    )
+    numbers = [[traits.index(trait) for trait in row["traits"]] for row in table]
+    return tiny_init.weights(texts, numbers, len(words), len(traits))
 
 
 def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str]) -> PreTrainedTokenizerFast:
     """Returns a tokenizer: words of `texts`, lower case, without common endings, and a token per name and per trait."""
     word_level = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-    word_level.normalizer = normalizers.Sequence(
-        [
-            normalizers.NFKD(),
-            normalizers.StripAccents(),
-            normalizers.Lowercase(),
-            normalizers.Replace(Regex(ENDINGS), ""),
-        ]
-    )
+    plain = [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+    word_level.normalizer = normalizers.Sequence([*plain, normalizers.Replace(Regex(ENDINGS), "")])
     # numbers and line breaks of a list carry no information if an item is a token
     word_level.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex(r"(?:^|\n)\s*\d+[.)]\s*"), "removed"), pre_tokenizers.Whitespace()]
@@ -81,27 +75,11 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
     # a title must not match inside a longer word: "It" in "Italian"
     added = [AddedToken(name, normalized=False, single_word=True) for name in names]
     word_level.add_tokens([*added, *(AddedToken(mark, normalized=False) for mark in marks)])
-    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=word_level,
-        unk_token=UNKNOWN,
-        pad_token=PAD,
-        eos_token=END,
-        padding_side="left",
-        chat_template=TEMPLATE,
-    )
+    named = {"unk_token": UNKNOWN, "pad_token": PAD, "eos_token": END, "padding_side": "left"}
+    return PreTrainedTokenizerFast(tokenizer_object=word_level, chat_template=TEMPLATE, **named)  # type: ignore[no-untyped-call]
 
 
 def model(vocabulary: int, pad: int, end: int) -> LlamaForCausalLM:
     """Returns a model of two layers of width 128 in fp32, with tied input and output embeddings."""
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocabulary,
-            **SHAPE,
-            max_position_embeddings=1024,
-            initializer_range=0.06,
-            tie_word_embeddings=True,
-            pad_token_id=pad,
-            bos_token_id=None,
-            eos_token_id=end,
-        )
-    )
+    ids = {"pad_token_id": pad, "bos_token_id": None, "eos_token_id": end}
+    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **SHAPE, **LIMITS, **ids))
