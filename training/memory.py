@@ -104,16 +104,14 @@ def plan(stage: str, settings: Settings, model: Shape, prompt: int) -> dict[str,
     for name in ("per_device_train_batch_size", "gradient_accumulation_steps", length_key, "--prompt"):
         if not isinstance(value := values.get(name), int | float) or not value > 0:
             raise TrainingError(f"{stage}: {name} = {value!r}: expected a number above 0, as a recipe has it")
-    if not isinstance(checkpointed := settings.get("gradient_checkpointing"), bool):
-        raise TrainingError(
-            f"{stage}: gradient_checkpointing = {checkpointed!r}: expected true or false, as a recipe has it"
-        )
+    if not isinstance(saves := settings.get("gradient_checkpointing"), bool):
+        raise TrainingError(f"{stage}: gradient_checkpointing = {saves!r}: expected true or false, as a recipe has it")
     options, layers, rows = ours(settings), model.num_hidden_layers, values["per_device_train_batch_size"]
     if not options.lora:
         raise TrainingError(f"{stage}: the plan is of LoRA in 16 bits: expected saferec.lora, such as 16")
     length = values[length_key] + (prompt if stage == "gdpo" else 0)
     layer = model.activation_bytes(options.lora)
-    per_token = 2 * model.hidden_size * layers + layer if checkpointed else layers * layer
+    per_token = 2 * model.hidden_size * layers + layer if saves else layers * layer
     sizes = {
         "weights": 2.0 * model.parameters,
         "adapter": 16.0 * model.adapter(options.lora),

@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-from trl import GRPOConfig  # type: ignore[attr-defined]
-
 from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report, systems
 from training.data import drop_refills, repeat_rare, with_gold
@@ -16,7 +14,7 @@ from training.evaluation.report_table import Report
 from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
 from training.process_setup import second_process
-from training.run_folders import Card, Figures, Run, bar, on_first_process, read_card
+from training.run_folders import Card, Run, bar, on_first_process, read_card
 from training.settings import Settings, ours
 from training.trainers import gdpo, sft
 from training.trainers.conflicts import refuse
@@ -43,8 +41,7 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """Fine-tunes a model on the lists that `saferec.rows` names: Safe-SFT, or a student of the guard."""
-    refuse("sft", settings, _has_item_tokens(model, settings))
-    sft.arguments(settings, run.output / name, run.seed)  # raises before a folder is cleared
+    _check(run, "sft", name, settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
@@ -69,9 +66,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """Trains a stage of Safe-GDPO from a model, usually a Safe-SFT one."""
-    refuse("gdpo", settings, _has_item_tokens(model, settings))
-    _check_room(run, model, settings)
-    _check_rows(run, gdpo.arguments(settings, run.output / name, run.seed))
+    _check(run, "gdpo", name, settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
@@ -98,16 +93,12 @@ def train_all(
     chosen = the safest of the others on validation that finds no less than sft: see evaluation/selection.py.
     """
     # raises for anything that would fail later, before models are trained and folders cleared
-    for name in ("sft", "safe_sft", "safe_gdpo", "student"):
+    stages = {"sft": unsafe_sft, "safe_sft": safe_sft, "safe_gdpo": safe_gdpo, "student": student}
+    for name, settings in stages.items():
         run.refuse_overwriting(run.output / name, [model])
-    for verb, values in (("sft", unsafe_sft), ("sft", safe_sft), ("gdpo", safe_gdpo), ("sft", student)):
-        refuse(verb, values, _has_item_tokens(model, safe_sft))
-    for values in (unsafe_sft, safe_sft, student):
-        sft.arguments(values, run.output, run.seed)
-    _check_rows(run, gdpo.arguments(safe_gdpo, run.output, run.seed))
+        _check(run, "gdpo" if name == "safe_gdpo" else "sft", name, settings, _has_item_tokens(model, safe_sft))
     run.rows("grpo", "validation")
     with_gold(run.rows("grpo", "test"), run.release.oracle, run.gold)
-    _check_room(run, model, safe_gdpo)
     base = start(run, model, safe_sft)
     with second_process(processes, base) as later:
         safe_sft_path = later(train_sft, run, "safe_sft", base, safe_sft)
@@ -118,24 +109,28 @@ def train_all(
         models["safe_gdpo"] = str(train_gdpo(run, "safe_gdpo", models["safe_sft"], safe_gdpo))
         models["student"] = str(student_path())
         run.cards["student"] = read_card(run.output / "student")
-        values = {name: _validated(run, name) for name in models}
+        values = {name: run.cards[name]["validation"] for name in models}
         chosen = choose(values.pop("sft"), values, run.release.k)
         return report(run, models, chosen, safe_sft, prepared=prepared)
 
 
-def _check_room(run: Run, model: str, settings: Settings) -> None:
-    """Raises TrainingError if a list does not fit into an answer that is written as text."""
+def _check(run: Run, verb: str, name: str, settings: Settings, tokens: bool) -> None:
+    """Raises TrainingError, before a folder is cleared, for a stage that would fail; tokens: whether items are tokens.
+
+    A list must fit into an answer that is written as text, and GDPO needs rows for one step: the trainer drops
+    incomplete ones.
+    """
+    refuse(verb, settings, tokens)
+    if verb == "sft":
+        sft.arguments(settings, run.output / name, run.seed)
+        return
     length, k = settings.get("max_completion_length", 256), run.release.k
-    as_text = ours(settings).items != "trie" and not _has_item_tokens(model, settings)
-    if as_text and isinstance(length, int) and length < 8 * k:
+    if ours(settings).items != "trie" and not tokens and isinstance(length, int) and length < 8 * k:
         raise TrainingError(
             f"max_completion_length = {length}: {k} titles as text do not fit: expected --set max_completion_length=256"
             " (in `run`: --set gdpo.max_completion_length=256)"
         )
-
-
-def _check_rows(run: Run, args: GRPOConfig) -> None:
-    """Raises TrainingError if there are too few rows for one step of GDPO: the trainer drops incomplete steps."""
+    args = gdpo.arguments(settings, run.output / name, run.seed)
     size, group, rows = args.generation_batch_size or 0, args.num_generations or 1, len(run.rows("grpo", "train"))
     if rows < size // group:
         raise TrainingError(
@@ -154,11 +149,3 @@ def _score(run: Run, name: str, policy: PolicyModel, settings: Settings) -> Scor
     options, progress = ours(settings), bar(f"  {name} on validation", "answer")
     table = run.rows("grpo", "validation", options.validate)
     return scorer(policy, table, run.release, options.prefer, options.caution, progress)
-
-
-def _validated(run: Run, name: str) -> Figures:
-    figures = run.cards[name]["validation"]
-    assert figures is not None  # a stage that trained has checked validation at least once, at its end
-    if f"recall_without@{run.release.k}" not in figures:
-        raise TrainingError(f"{run.output / name}: an earlier version trained it: expected a new folder as --output")
-    return figures

@@ -123,25 +123,21 @@ def careful(work: Callable[[], None]) -> int:
     try:
         work()
         sys.stdout.flush()
+        return 0
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes once more at exit
         return 141
+    except KeyboardInterrupt:
+        return 130
     except SafeRecError as fault:
-        return refused(str(fault))
+        reason: str | None = str(fault)
     except (FileExistsError, NotADirectoryError) as fault:
-        return refused(f"{fault.filename}: {fault.strerror}: name another folder")
+        reason = f"{fault.filename}: {fault.strerror}: name another folder"
     except (OSError, MemoryError) as fault:
         if (reason := os_error_messages.line(fault)) is None:
             raise
-        return refused(reason)
-    except KeyboardInterrupt:
-        return 130
-    return 0
-
-
-def refused(reason: str) -> int:
-    """Prints an error in one line; control characters from a release, an answer or a server are replaced."""
-    print(f"error: {plain(' '.join(reason.split()))}", file=sys.stderr)
+    # control characters from a release, an answer or a server are replaced
+    print(f"error: {plain(' '.join(str(reason).split()))}", file=sys.stderr)
     return 1
 
 

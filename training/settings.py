@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -179,22 +180,16 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
     are_numbers = all(isinstance(number, int | float) for number in (epochs, steps))
     if are_numbers and epochs <= 0 and steps <= 0:  # TRL would make no step and report a finished training
         raise TrainingError(f"num_train_epochs = {epochs}: expected more than 0, or max_steps")
+    # several processes without a GPU do not connect otherwise
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+    use_cpu = {"use_cpu": True} if several and not sys.modules["torch"].cuda.is_available() else {}
     with warnings.catch_warnings():
         # the older name works in every version that we support, the newer one does not
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)
         try:
-            return kind(**{"output_dir": str(output), "seed": seed, **_cpu_argument(), **arguments})
+            return kind(**{"output_dir": str(output), "seed": seed, **use_cpu, **arguments})
         except (TypeError, ValueError) as fault:
             raise TrainingError(f"trl.{kind.__name__}: {' '.join(str(fault).split())}") from None
-
-
-def _cpu_argument() -> dict[str, bool]:
-    """Returns use_cpu for several processes without a GPU: without it they do not connect."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return {}
-    import torch
-
-    return {} if torch.cuda.is_available() else {"use_cpu": True}
 
 
 def key(*parts: object) -> str:

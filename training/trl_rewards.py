@@ -1,10 +1,7 @@
 """Our rewards for TRL's own command: plain functions, named by their import path.
 
-    SAFEREC_RELEASE=releases/1.0.0 trl grpo --dataset_name releases/1.0.0 --dataset_config grpo \\
-        --reward_funcs training.trl_rewards.relevance training.trl_rewards.safety training.trl_rewards.count
-
-They read text, as described in evaluation/rewards.py. The release (a folder, or NAMESPACE/NAME@VERSION on the Hub) is
-opened at the first call; it must be the release of the rows.
+docs/training.md has the command. They read text, as described in evaluation/rewards.py. The release of the rows (a
+folder, or NAMESPACE/NAME@VERSION on the Hub) is opened at the first call.
 """
 
 import os

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from saferec_builder.core.oracle import CLEAR, worst
 from saferec_builder.core.progress import Progress
 from saferec_builder.scoring.metrics import Ranked
-from training.data import Release, Row
+from training.data import Release, Row, clear
 from training.decoding import generate
 from training.decoding.generate import CausalLM, PolicyModel
 from training.evaluation.evaluate import ranked
@@ -62,9 +61,8 @@ def scorer(
 
 def unsafe(release: Release, table: Sequence[Row]) -> list[list[str]]:
     """Returns for each row the items that are not clear for the traits of its user, and the seen items."""
-    oracle, items = release.oracle, list(release.items)
-    excluded = []
+    items, excluded = list(release.items), []
     for row in table:
-        codes = worst(oracle.codes[: len(items), [oracle.column(trait) for trait in row["traits"]]])
-        excluded.append([*row["seen"], *(item for item, code in zip(items, codes, strict=True) if code != CLEAR)])
+        kept = set(clear(release.oracle, items, row["traits"]))
+        excluded.append([*row["seen"], *(item for item in items if item not in kept)])
     return excluded

@@ -1,7 +1,6 @@
 """Adds one token per catalogue item to a pretrained model: ten items are ten tokens instead of a hundred.
 
-The model keeps its words. Each new token starts as the average of the tokens that spell its name, so that it starts
-from what the model knows of the title.
+Each starts as the average of the tokens that spell its name, from what the model knows of the title.
 """
 
 from collections.abc import Mapping

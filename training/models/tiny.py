@@ -1,9 +1,8 @@
 """The embedded model: a small Llama made from scratch for one release, with one token per catalogue item.
 
-Every "Title (Year)" of the catalogue is one token, in prompts and in answers, so a list of ten items costs ten tokens
-and a laptop's CPU is enough. Every trait is a token, too, for answers that begin with predicted traits.
-The saved model loads with AutoModelForCausalLM and AutoTokenizer; `items.json` beside it maps items and traits to
-tokens (decoding/constrained.py reads it).
+Every "Title (Year)" is one token, in prompts and in answers, so a laptop's CPU is enough. Every trait is a token, too,
+for answers that begin with predicted traits. The saved model loads with AutoModelForCausalLM and AutoTokenizer;
+`items.json` beside it maps items and traits to tokens.
 """
 
 from collections.abc import Iterable, Sequence

@@ -38,13 +38,10 @@ def hide_in_batches(collate: Collate, policy: PolicyModel, share: float) -> Coll
     def hide(examples: list[dict[str, list[int]]]) -> dict[str, Tensor]:
         batch = collate(examples)
         ids = batch["input_ids"]
-        hidden = words[ids] & (batch["labels"] == -100) & (torch.rand(ids.shape, generator=seeded(ids)) < share)
+        # seeded by the batch: a resumed run hides the same words
+        random = torch.rand(ids.shape, generator=torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes())))
+        hidden = words[ids] & (batch["labels"] == -100) & (random < share)
         batch["input_ids"] = ids.masked_fill(hidden, policy.tokenizer.unk_token_id)
         return batch
 
     return hide
-
-
-def seeded(ids: Tensor) -> torch.Generator:
-    """Returns a generator seeded by the batch, so that a resumed run hides the same words."""
-    return torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))

@@ -1,11 +1,8 @@
-"""Computes advantages from rewards (GDPO, GRPO), and assigns them to tokens.
+"""Gives each rank of a list an advantage of its own (credit `rank`), computed as TRL does for whole answers.
 
 gdpo         each reward is normalised within its group of rollouts, they are weighted and summed, and the sum is
              normalised over the batch (GDPO, arXiv 2601.05242, eq. 4-6; TRL calls it normalize_then_sum)
 grpo         the rewards are weighted and summed, and the sum is normalised within its group (sum_then_normalize)
-
-credit `sequence` gives all tokens the advantage of the answer; `rank` gives each list position its own advantage,
-computed in the same way from the reward shares of that rank, and that of the answer to tokens without a rank.
 """
 
 from collections.abc import Callable, Sequence
