@@ -48,12 +48,11 @@ def run(args: argparse.Namespace) -> None:
     for name in ("num_train_epochs", "max_steps"):
         if all_settings[0].get(name) != all_settings[1].get(name):
             raise TrainingError(f"sft_raw and sft have different {name}: a comparison wants them equal")
-    for name, values in (
-        ("model_init_kwargs", [stage.get("model_init_kwargs") for stage in all_settings]),
-        ("saferec.chat_template_kwargs", [stage["saferec"]["chat_template_kwargs"] for stage in all_settings]),
-    ):
+    for prefix, name in (("", "model_init_kwargs"), ("saferec.", "chat_template_kwargs")):
+        values = [(stage["saferec"] if prefix else stage).get(name) for stage in all_settings]
         if any(value != values[0] for value in values):
-            raise TrainingError(f"the stages have different {name}: expected it after all, as in all.{name}=...")
+            key = prefix + name
+            raise TrainingError(f"the stages have different {key}: expected it after all, as in all.{key}=...")
     if args.processes > 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise TrainingError("--processes 2: several processes train together already: expected 1")
     shared = _run(args)
@@ -121,18 +120,18 @@ def plan(args: argparse.Namespace) -> None:
     model_config = memory.facts(args.model) if args.model else settings.file(args.config)[1].get("shape")
     if not model_config:
         raise TrainingError(f"{args.config}: no shape: expected one in the recipe, or --model")
-    shape, changes = memory.shape(model_config), args.changes
-    if unused := [change for change in changes if change.partition("=")[0].strip() not in memory.READ]:
+    shape = memory.shape(model_config)
+    if unused := [change for change in args.changes if change.partition("=")[0].strip() not in memory.READ]:
         raise TrainingError(
             f"--set {unused[0]}: the plan does not depend on it: expected one of {', '.join(memory.READ)}"
         )
-    sizes_by_stage = {
-        stage: memory.plan(stage, settings.read(args.config, changes, stage), shape, args.prompt)
+    sft, gdpo = (
+        memory.plan(stage, settings.read(args.config, args.changes, stage), shape, args.prompt)
         for stage in ("sft", "gdpo")
-    }
-    print("GB".ljust(14) + "".join(stage.rjust(8) for stage in sizes_by_stage))
-    for part in sizes_by_stage["sft"]:
-        print(part.ljust(14) + "".join(f"{sizes[part]:8.2f}" for sizes in sizes_by_stage.values()))
+    )
+    print(f"{'GB':14}{'sft':>8}{'gdpo':>8}")
+    for part, size in sft.items():
+        print(f"{part:14}{size:8.2f}{gdpo[part]:8.2f}")
 
 
 VERBS = {"sft": train, "gdpo": train, "run": run, "evaluate": judge, "memory": plan}

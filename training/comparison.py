@@ -66,7 +66,7 @@ def report(
     if run.cards:  # else a model is only evaluated, perhaps in its own folder, which has a card
         write(run.output / "run.json", {name: {**card, "log": None} for name, card in run.cards.items()})
     evaluate.write_users(run.output, answers_by_model, table, release, run.gold)
-    evaluate.write_report(run.output, full_report)
+    write(run.output / "report.json", full_report, nan=False)
     say("\n" + text)
     return full_report
 

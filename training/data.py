@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NotRequired, TypedDict, TypeGuard, TypeVar
+from typing import Any, TypedDict, TypeGuard, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,6 @@ from saferec_builder.scoring.mentions import Beside, beside, title_finder
 from saferec_builder.scoring.metrics import Listed
 
 SCHEMA = 1
-SPLITS = ("train", "validation", "test")
 Message = dict[str, str]  # role, content
 Id = TypeVar("Id", str, str | None)
 REQUIRED = {
@@ -68,28 +67,6 @@ class Label(TypedDict):
     spans: list[dict[str, str | None]]  # `quote`: the words that it cites as evidence
 
 
-class ItemRow(TypedDict):
-    item: str
-    domain: str | None
-    title: str
-    year: int | None
-    violated: list[str]
-    clear: list[str]
-    risk_traits: list[str]
-    risk_values: list[float]
-    pull: NotRequired[float | None]  # how well known the item is; missing in older releases
-
-
-class Manifest(TypedDict, total=False):
-    name: str
-    version: str
-    schema: int
-    k: int
-    traits: list[str]
-    silent: list[str]  # sources whose text is not in the release
-    rebuilt_from: Mapping[str, str]  # version and sha256 of the release whose texts were put back
-
-
 @dataclass(frozen=True)
 class Item:
     id: str
@@ -107,7 +84,7 @@ class Item:
 @dataclass(frozen=True)
 class Release:
     folder: Path
-    manifest: Manifest = field(repr=False)  # repr=False: they would fill pages in a notebook
+    manifest: Mapping[str, Any] = field(repr=False)  # repr=False: they would fill pages in a notebook
     digest: str  # of manifest.json, which holds the sha256 of every file
     items: Mapping[str, Item] = field(repr=False)  # by id, in the order of the file and of the oracle's rows
     oracle: Oracle = field(repr=False)
@@ -116,7 +93,7 @@ class Release:
 
     @property
     def k(self) -> int:
-        return self.manifest["k"]
+        return int(self.manifest["k"])
 
     @cached_property
     def find(self) -> Find:
@@ -127,7 +104,6 @@ class Release:
         return title_finder(self.index, (item.title for item in self.items.values()))
 
     def beside(self, text: str, answer: Answer) -> Beside:
-        """Returns what the text of an answer names in addition to the first k entries of its list."""
         return beside(tidied(text), answer.entries[: self.k], self.mentions)
 
     def listed(self, text: str, domain: str | None) -> Listed:
@@ -161,7 +137,7 @@ def open_release(folder: Path | str) -> Release:
         raise TrainingError(f"{folder}: its data was deleted, for somebody in it was forgotten: use a newer one")
     if (reason := release_files.why_withdrawn(folder, manifest["version"])) is not None:
         raise TrainingError(f"{folder}: {manifest['version']} was withdrawn ({plain(reason)}): take another version")
-    table: list[ItemRow] = _table(folder, "items", "catalog")
+    table = _table(folder, "items", "catalog")
     items = {r["item"]: Item(r["item"], r["domain"], r["title"], r["year"]) for r in table}
     if len(items) != len(table):
         raise TrainingError(f"{folder}: {len(table) - len(items)} items share an id: run `saferec-build verify` on it")
@@ -169,7 +145,7 @@ def open_release(folder: Path | str) -> Release:
     index.works = {
         row["item"]: Work(row["year"], frozenset(), frozenset([row["title"].lower()]), pull)
         for row in table
-        if (pull := row.get("pull")) is not None
+        if (pull := row.get("pull")) is not None  # how well known the item is; missing in older releases
     }
     oracle = _oracle(folder, table, manifest["traits"])
     risks = {r["item"]: dict(zip(r["risk_traits"], r["risk_values"], strict=True)) for r in table}
@@ -344,7 +320,7 @@ def jsonl(path: Path | str) -> Iterator[tuple[str, dict[str, JsonValue]]]:
         yield f"{path}:{number}", row
 
 
-def _manifest(folder: Path) -> tuple[Manifest, str]:
+def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     path = folder / "manifest.json"
     if not path.is_file():
         raise TrainingError(f"{folder}: no manifest.json: expected what `saferec-build release` wrote")
@@ -356,10 +332,10 @@ def _manifest(folder: Path) -> tuple[Manifest, str]:
     if wrong or manifest["schema"] != SCHEMA:
         cause = wrong[0] if wrong else f"schema {manifest['schema']}"
         raise TrainingError(f"{path}: {cause}: expected a release of schema {SCHEMA}; make it again with this version")
-    return Manifest(**manifest), release_files.digest(raw)  # type: ignore[typeddict-item]
+    return manifest, release_files.digest(raw)
 
 
-def _oracle(folder: Path, table: Sequence[ItemRow], traits: Sequence[str]) -> Oracle:
+def _oracle(folder: Path, table: Sequence[Mapping[str, Any]], traits: Sequence[str]) -> Oracle:
     columns = {trait: n for n, trait in enumerate(traits)}
     codes = np.full((len(table), len(traits)), UNKNOWN, np.int8)
     for n, row in enumerate(table):

@@ -1,10 +1,7 @@
 """Writes pairs for TRL's own `trl dpo`: of one request the list of `sft` is chosen, that of `sft_raw` is rejected.
 
-    python -m training.preferences releases/1.0.0 pairs
-    trl dpo --dataset_name pairs ...
-
 Only two different lists of k items make a pair: people without a sensitivity have two equal lists, and a shorter list
-would teach length. The test split is left out. A release is a folder, or NAMESPACE/NAME@VERSION on the Hub.
+would teach length. The test split is left out.
 """
 
 import argparse

@@ -82,8 +82,6 @@ def second_process(processes: int, model: str) -> Iterator[Later]:
 
 
 def _set_up_second(model: str) -> None:
-    """Sets up the second process, which ends when the first one ends."""
-
     def wait() -> None:
         if first := parent_process():
             first.join()

@@ -1,8 +1,7 @@
 """Manages the run folders of training, one per stage: a stage is finished once its folder holds run.json.
 
-run.json is the run card: release, settings, versions, seed, duration and validation figures of a stage. A stage whose
-card has the same key is not repeated. An interrupted stage of the same key continues from the last checkpoint of its
-trainer, if it wrote any (save_strategy); else it starts again.
+A stage whose card (run.json) has the same key is not repeated. An interrupted stage of the same key continues from the
+last checkpoint of its trainer, if it wrote any (save_strategy); else it starts again.
 Several processes (torchrun, accelerate launch) work on a stage together; only the first of them writes.
 """
 
@@ -13,6 +12,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,7 +31,6 @@ PACKAGES = "saferec-builder torch transformers trl datasets accelerate peft toke
 
 Figures = dict[str, float]  # figures of one check of the validation split, by name
 Card = dict[str, Any]  # content of run.json; `work` of a stage returns steps, validation, log, cut and left_out
-Work = Callable[[Path], Card]
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Run:
     gold: Gold | None = None
     cards: dict[str, Card] = field(default_factory=dict)
 
-    def stage(self, name: str, settings: Settings, work: Work, *parents: str) -> Path:
+    def stage(self, name: str, settings: Settings, work: Callable[[Path], Card], *parents: str) -> Path:
         """Returns the folder of a finished stage; `work` fills it, unless it holds a card with the same key.
 
         parents = the stages or models that this one starts from: the key changes with each of them.
@@ -102,7 +101,7 @@ class Run:
         table = rows(self.release.folder, config, split)
         if not table:
             raise TrainingError(f"{self.release.folder}: {config}/{split} has no rows: expected a release with some")
-        return balance_conditions(with_prompt(table, self.release) if "prompt" in table[0] else table, most)
+        return balance_conditions(with_prompt(table, self.release), most)
 
 
 def begin(folder: Path, stage_key: str) -> None:
@@ -116,7 +115,6 @@ def begin(folder: Path, stage_key: str) -> None:
         raise TrainingError(
             f"{folder}: holds what no training wrote, so it was left as it is: name a new or empty folder"
         )
-    folder.mkdir(parents=True, exist_ok=True)
     write(folder / BEGUN, {"key": ""})  # a run killed below leaves a folder that is still recognised
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
@@ -128,10 +126,8 @@ def begin(folder: Path, stage_key: str) -> None:
 
 def _is_ours(folder: Path) -> bool:
     """Whether the folder holds a finished or begun stage, or nothing but a partly written card, if anything."""
-    if not folder.is_dir():
-        return False
-    cards = (read_card(folder), read_card(folder, BEGUN))
-    return any("key" in card for card in cards) or all(path.suffix == ".half" for path in folder.iterdir())
+    is_stage = any("key" in read_card(folder, name) for name in (CARD, BEGUN))
+    return is_stage or (folder.is_dir() and all(path.suffix == ".half" for path in folder.iterdir()))
 
 
 def end(folder: Path, card: Card) -> None:
@@ -205,8 +201,6 @@ def identity(release: Release) -> dict[str, str]:
 def versions() -> dict[str, str]:
     by_package = {"python": python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             by_package[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return by_package

@@ -98,7 +98,6 @@ def read(name: str, changes: Sequence[str] = (), stage: str = "sft") -> Settings
 
 
 def file(name: str) -> tuple[Path, Settings]:
-    """Returns the path of a config or recipe, and its content."""
     try:
         import yaml
     except ImportError:

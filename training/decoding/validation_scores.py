@@ -29,11 +29,10 @@ def answers(
     If decoding is constrained to the catalogue, it has exactly k items, none of `excluded` (default: the seen items).
     """
     tokens = generate.tokens(policy, table, excluded or [row["seen"] for row in table], progress)
-    outputs: Sequence[str | Ranked]
-    if policy.catalogue:
-        outputs = [policy.catalogue.items(answer) for answer in tokens]
+    if (catalogue := policy.catalogue) is None:
+        outputs: Sequence[str | Ranked] = policy.tokenizer.batch_decode(tokens, skip_special_tokens=True)
     else:
-        outputs = policy.tokenizer.batch_decode(tokens, skip_special_tokens=True)
+        outputs = [catalogue.items(answer) for answer in tokens]
     return {row["conversation"]: answer for row, answer in zip(table, outputs, strict=True)}
 
 

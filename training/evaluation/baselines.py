@@ -1,8 +1,5 @@
 """Baselines that need no model: popularity, retrieval, the blind request, and an oracle filter.
 
-popularity  the items that most training users took up
-retrieval   the items that the users of the nearest training requests took up (BM25 over the words of the requests)
-blind       the same requests without the evidence of a sensitivity: shows what a model does if it cannot know of it
 All rank more items than k, so that a filter behind them (`oracle_filter`) has something to move up.
 """
 

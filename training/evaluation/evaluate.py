@@ -3,7 +3,7 @@
 Needs no torch: answers come from a model (comparison.py) or from a predictions file.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +148,9 @@ def evaluate(
     if taken := [name for name in names if name in BASELINES]:
         raise TrainingError(f"predictions: {taken[0]} is the name of a baseline: a run is called after its file")
     files = {n: read(path, table, release) for n, path in zip(names, predictions, strict=True)}
-    without_text = _unanswerable(table, files.values())
+    # without their text in the release some file need not answer them: the release alone cannot
+    answered = set.intersection(*(set(file.answers) for file in files.values()))
+    without_text = {row["conversation"] for row in table if not row["prompt"]} - answered
     table = [row for row in table if row["conversation"] not in without_text] or table
     lost = {name for file in files.values() for name in file.lost}
     table = [row for row in table if row["conversation"] not in lost]
@@ -165,7 +167,7 @@ def evaluate(
             result["cut"] = len(cut)
     full_report = report(release, runs, gold_table, truth is not None)
     if output:  # before printing: the reader may close the pipe
-        write_report(output, full_report)
+        write(Path(output) / "report.json", full_report, nan=False)
         write_users(output, by_name, table, release, truth)
     print(plain(as_text(full_report, gold_table)))
     _print_unread(files, release, scope)
@@ -194,12 +196,6 @@ def _print_unread(files: Mapping[str, Predictions], release: Release, scope: str
             print(f"{plain(name)}: none of {len(titles):,} titles is in the catalog, the first is {plain(titles[0])}")
         if file.strange:
             print(f"left out: {file.strange} answers to conversations outside {scope}")
-
-
-def _unanswerable(table: Sequence[Row], files: Iterable[Predictions]) -> set[str]:
-    """Returns requests without text in the release that some file leaves out: the release alone cannot answer them."""
-    answered = set.intersection(*(set(file.answers) for file in files))
-    return {row["conversation"] for row in table if not row["prompt"]} - answered
 
 
 def compare(
@@ -283,10 +279,6 @@ def report(
 def as_text(report: Report, table: Sequence[Row]) -> str:
     """Returns a report as text: its table, and a description of its users. table: as in `report`."""
     return show(report["runs"], report["k"]) + "\n" + population.words(table, report["prevalence"])
-
-
-def write_report(folder: Path | str, report: Report) -> None:
-    write(Path(folder) / "report.json", report, nan=False)
 
 
 def write_users(

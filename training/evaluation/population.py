@@ -22,17 +22,14 @@ SHARES = ("svr", "svr_upper")  # metrics that also have a weighted form
 
 
 class Share(TypedDict):
-    """Share of users with a sensitivity: in the split, and in the population that it was drawn from."""
-
-    raw: Interval
-    weighted: Interval | None  # None: no row has a weight
+    raw: Interval  # share of users with a sensitivity in the split
+    weighted: Interval | None  # in the population that it was drawn from; None: no row has a weight
 
 
 Prevalence = dict[str, Share]  # "any" and each trait
 
 
 def weights(table: Sequence[Row]) -> Floats:
-    """Returns the weight of each row; 0 if it represents nobody."""
     return np.array([row.get("weight") or 0.0 for row in table], dtype=np.float64)
 
 
@@ -131,5 +128,4 @@ def user(row: Row) -> str:
 
 
 def _is_injected(row: Row) -> bool:
-    """Whether the row repeats a request with an injected sentence."""
     return row.get("condition") == "injected"

@@ -85,7 +85,6 @@ def show(runs: Sequence[Result], k: int) -> str:
 
 
 def _parts(runs: Sequence[Result]) -> dict[str, dict[str, Slice]]:
-    """Returns what the tables show, in order: part -> run -> figures."""
     parts: dict[str, dict[str, Slice]] = {ALL: {run["name"]: run.get("everyone", run) for run in runs}}
     if "everyone" in runs[0]:
         parts[REST] = {run["name"]: run for run in runs}

@@ -1,10 +1,8 @@
 """Initial embeddings of the embedded model: which words indicate which trait, and which items violate it.
 
-A transformer made from scratch knows no language and memorises the training sentences; a linear model over words does
-not. So words and trait tokens start with a component along one random direction per trait, items along another one, all
-orthogonal. These come from the labels of the train split and the verdicts of the release, and all models of a run start
-from them. The first layer starts as an average over earlier tokens, and the others add nothing: together with the
-embeddings this is the linear model, from which training continues.
+A transformer made from scratch memorises the training sentences; a linear model over words does not. So words and trait
+tokens start with a component along one random direction per trait, items along another one, all orthogonal. The first
+layer starts as an average over earlier tokens, and the others add nothing: together this is the linear model.
 """
 
 from collections.abc import Sequence

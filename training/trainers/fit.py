@@ -56,11 +56,8 @@ def refuse_spread(trainer: Trainer) -> None:
 
 def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | None:
     """Returns an adapter for every linear layer and for these rows of embedding tables; None for rank 0."""
-    if not rank:
-        return None
-    return LoraConfig(
-        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=rows, task_type="CAUSAL_LM"
-    )
+    fixed = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+    return LoraConfig(r=rank, lora_alpha=2 * rank, trainable_token_indices=rows, **fixed) if rank else None
 
 
 def item_rows(policy: PolicyModel) -> dict[str, list[int]] | None:

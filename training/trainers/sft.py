@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypedDict
 
 from datasets import Dataset
 from torch import Tensor, nn
@@ -19,12 +18,7 @@ from training.run_folders import Card, say
 from training.settings import Settings, ours, trl_arguments
 from training.trainers.fit import fit, item_rows, lora
 
-
-class Example(TypedDict):
-    """Tokens of a prompt, the same as on validation, followed by those of the list to learn."""
-
-    input_ids: list[int]
-    completion_mask: list[int]
+Example = dict[str, list[int]]  # input_ids: a prompt, the same as on validation, and the list to learn; completion_mask
 
 
 def train(

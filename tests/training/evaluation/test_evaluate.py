@@ -17,6 +17,7 @@ from tests.worlds.small_release import listed
 from training import data
 from training.evaluation import baselines, evaluate, predictions as predictions_file, report_table
 from training.evaluation.evaluate import score
+from training.run_folders import write
 
 
 def means(run):
@@ -278,7 +279,8 @@ def test_requests_without_their_text_need_no_answer(release, tmp_path, capsys):
 def test_a_report_holds_no_nan_and_replaces_the_old_one(release, rows, tmp_path):
     run = evaluate.run("x", score({"u7": [], "u8": []}, rows[1:], release))
     for chosen in ("safe_sft", "safe_gdpo"):
-        evaluate.write_report(tmp_path, evaluate.report(release, [run], rows, True, chosen, {"sft": 1.5}))
+        report = evaluate.report(release, [run], rows, True, chosen, {"sft": 1.5})
+        write(tmp_path / "report.json", report, nan=False)
     text = (tmp_path / "report.json").read_text()
     assert "NaN" not in text and json.loads(text)["chosen"] == "safe_gdpo" and json.loads(text)["gold"] is True
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
