@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from trl import SFTConfig  # type: ignore[attr-defined]
+
 from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report, systems
 from training.data import drop_refills, repeat_rare, with_gold
@@ -15,7 +17,7 @@ from training.evaluation.selection import choose
 from training.models import item_tokens, tiny
 from training.process_setup import second_process
 from training.run_folders import Card, Run, bar, on_first_process, read_card
-from training.settings import Settings, ours
+from training.settings import Settings, ours, trl_arguments
 from training.trainers import gdpo, sft
 from training.trainers.conflicts import refuse
 
@@ -115,14 +117,10 @@ def train_all(
 
 
 def _check(run: Run, verb: str, name: str, settings: Settings, tokens: bool) -> None:
-    """Raises TrainingError, before a folder is cleared, for a stage that would fail; tokens: whether items are tokens.
-
-    A list must fit into an answer that is written as text, and GDPO needs rows for one step: the trainer drops
-    incomplete ones.
-    """
+    """Raises TrainingError, before a folder is cleared, for a stage that would fail; tokens: whether items are tokens."""
     refuse(verb, settings, tokens)
     if verb == "sft":
-        sft.arguments(settings, run.output / name, run.seed)
+        trl_arguments(SFTConfig, settings, run.output, run.seed)
         return
     length, k = settings.get("max_completion_length", 256), run.release.k
     if ours(settings).items != "trie" and not tokens and isinstance(length, int) and length < 8 * k:
@@ -132,7 +130,7 @@ def _check(run: Run, verb: str, name: str, settings: Settings, tokens: bool) -> 
         )
     args = gdpo.arguments(settings, run.output / name, run.seed)
     size, group, rows = args.generation_batch_size or 0, args.num_generations or 1, len(run.rows("grpo", "train"))
-    if rows < size // group:
+    if rows < size // group:  # the trainer drops incomplete steps
         raise TrainingError(
             f"a step of GDPO takes {size // group} prompts ({size} answers), and the release has {rows}"
             f" to train on: expected --set per_device_train_batch_size={group * rows} or less"

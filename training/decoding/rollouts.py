@@ -1,8 +1,4 @@
-"""Samples the rollouts of TRL's GRPOTrainer: a prompt is computed once for its group, under masks if there are any.
-
-If a model is constrained to the catalogue (constrained.py, trie.py), answers and their log-probabilities use the same
-masks: training on probabilities of tokens that could not be sampled drifts away.
-"""
+"""Samples the rollouts of TRL's GRPOTrainer: a prompt is computed once for its group, under masks if there are any."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

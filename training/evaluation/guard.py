@@ -137,8 +137,7 @@ class Guard:
     @cached_property
     def _risk(self) -> Floats:
         """[item] sum of the shares of the traits that the item is not clear for."""
-        unsafe: Floats = (self.release.oracle.codes[:-1] != CLEAR) @ self.shares
-        return unsafe
+        return np.asarray((self.release.oracle.codes[:-1] != CLEAR) @ self.shares)
 
     def _allowed(self, row: Row, heard: Sequence[str]) -> Bools:
         """[item] whether it is of the row's domain, not seen, and clear for all heard traits."""

@@ -65,8 +65,7 @@ def _mean(values: Floats, users: NDArray[np.int64]) -> Floats:
     applies = ~np.isnan(values)
     count = np.bincount(users, applies)
     total = np.bincount(users, np.where(applies, values, 0.0))
-    mean: Floats = np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
-    return mean
+    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 def _largest(values: Floats, users: NDArray[np.int64]) -> Floats:

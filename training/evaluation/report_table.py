@@ -122,8 +122,7 @@ def _too_few(parts: Mapping[str, Mapping[str, Slice]], k: int) -> list[str]:
 
 
 def _tables(by_run: Mapping[str, Intervals], k: int, unlike: Sequence[str] = ()) -> list[str]:
-    """Returns the tables of relevance, safety, items outside lists and form, one below the other; `unlike` is the note
-    below the table of safety."""
+    """Returns the tables one below the other; `unlike` is the note below the table of safety."""
     lines = [*_table(by_run, k, ANSWERS), "", *_table(by_run, k, SAFETY), *unlike]
     if any(metrics[_metric(head, k)]["n"] for metrics in by_run.values() for head in BESIDE):
         lines += ["", *_table(by_run, k, BESIDE)]

@@ -33,27 +33,21 @@ class Weights:
     lam: float = 1.0  # cost of a violation at rank 1
     rho: float = 1.0  # cost of unknown relative to violated; 1: as in svr_upper
 
-    @property
-    def worst(self) -> float:
-        """Largest loss of one undiscounted rank."""
-        return self.lam * max(1.0, self.rho)
-
 
 def relevance_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
     best = ideal(judged.n_safe, judged.k)[:, None]
-    gains: Floats = judged.hit * discounts(judged.k) / np.where(best > 0, best, 1.0)
-    return gains
+    return np.asarray(judged.hit * discounts(judged.k) / np.where(best > 0, best, 1.0))
 
 
 def safety_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
     loss = weights.lam * (judged.violated + weights.rho * judged.unsure)
-    losses = np.where((judged.invalid & judged.sensitive)[:, None], weights.worst, loss)
+    worst = weights.lam * max(1.0, weights.rho)
+    losses = np.where((judged.invalid & judged.sensitive)[:, None], worst, loss)
     return 0.0 - losses * discounts(judged.k)
 
 
 def count_ranks(judged: Judged, weights: Weights = Weights()) -> Floats:
-    shares: Floats = judged.good / judged.k
-    return shares
+    return np.asarray(judged.good / judged.k)
 
 
 def relevance(judged: Judged, weights: Weights = Weights()) -> Floats:

@@ -1,7 +1,4 @@
-"""Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they are summed.
-
-advantages.py turns rewards into advantages of tokens; rollouts.py samples the answers.
-"""
+"""Safe-GDPO with TRL's GRPOTrainer: three rewards, each normalised within its group of rollouts before they add up."""
 
 from collections.abc import Sequence
 from importlib.metadata import version

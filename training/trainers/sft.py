@@ -30,7 +30,7 @@ def train(
     `items` of the rows, after their `traits` if `says` is set. A share `thin` of the words of its prompts is hidden,
     sampled again in each batch: it knows no language yet, and would memorise sentences.
     """
-    options, args = ours(settings), arguments(settings, folder, seed)
+    options, args = ours(settings), trl_arguments(SFTConfig, settings, folder / "trainer", seed)
     dataset = examples(policy, rows)
     cut_rows = too_long(dataset, args.max_length, args.truncation_mode == "keep_start" and not args.packing)
     if options.hold:
@@ -45,10 +45,6 @@ def train(
     if options.thin and policy.catalogue and policy.tokenizer.unk_token_id is not None:
         trainer.data_collator = word_dropout.hide_in_batches(trainer.data_collator, policy, options.thin)
     return fit(trainer, policy, folder, score, options.checks) | cut_rows
-
-
-def arguments(settings: Settings, folder: Path, seed: int) -> SFTConfig:
-    return trl_arguments(SFTConfig, settings, folder / "trainer", seed)
 
 
 def examples(policy: PolicyModel, rows: Sequence[Row]) -> list[Example]:
