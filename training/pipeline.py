@@ -117,7 +117,7 @@ def train_all(
 
 
 def _check(run: Run, verb: str, name: str, settings: Settings, tokens: bool) -> None:
-    """Raises TrainingError, before a folder is cleared, for a stage that would fail; tokens: whether items are tokens."""
+    """Raises TrainingError, before a folder is cleared, for a stage that would fail; tokens: whether items are."""
     refuse(verb, settings, tokens)
     if verb == "sft":
         trl_arguments(SFTConfig, settings, run.output, run.seed)

@@ -1,8 +1,8 @@
 """Constrained decoding by a trie of catalogue names, for models that answer in text: which token may come next.
 
 The rules of decoding/constrained.py for models whose items are text: a line is "N.", then " Title (Year)" with its line
-break. Only `States.allowed` computes which tokens may follow, for all rows together, in a
-few dozen numpy operations: torch is slower on arrays this small.
+break. Only `States.allowed` computes which tokens may follow, for all rows together, in a few dozen numpy operations:
+torch is slower on arrays this small.
 """
 
 from bisect import bisect_left
