@@ -80,7 +80,7 @@ def _answers(run: Run, name: str, model: str, settings: Settings) -> Answers:
 def _policy(run: Run, model: str, settings: Settings) -> PolicyModel:
     policy = load_policy(run, model, settings)
     if torch.cuda.is_available():
-        policy.model.to("cuda")  # type: ignore[arg-type]  # only trainers move a model by themselves
+        policy.model.to("cuda")  # only trainers move a model by themselves
     return policy
 
 

@@ -211,7 +211,8 @@ def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> l
 
 def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
     answer: Message = {"role": "assistant", "content": "qwq"}
-    prefix, _, tail = _templated(tokenizer, [QUESTION, answer]).rpartition(answer["content"])
+    text: str = _templated(tokenizer, [QUESTION, answer])
+    prefix, _, tail = text.rpartition(answer["content"])
     if not prefix:
         raise TrainingError("the model's chat template changes the words of an answer: expected another model")
     return tail

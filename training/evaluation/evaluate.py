@@ -58,7 +58,8 @@ def score(
         return {"n": users(mask), "metrics": population.figures(values, table, mask)}
 
     scored: Scored = {
-        **part(main),
+        "metrics": population.figures(values, table, main),
+        "n": users(main),
         "n_sensitive": users(main & ~np.isnan(values[f"svr@{release.k}"])),
         "no_safe_truth": users(main) - users(main & ~np.isnan(values[f"recall@{release.k}"])),
         "slices": {name: part(mask) for name, mask in _slices(table).items()},
@@ -160,7 +161,7 @@ def evaluate(
         )
     gold_table = with_gold(table, release.oracle, truth)
     written = {name: file.written for name, file in files.items()} if compat else {}
-    by_name = {name: file.answers for name, file in files.items()}
+    by_name: Systems = {name: file.answers for name, file in files.items()}
     runs = compare(release, table, by_name, truth, written=written)
     for result in runs:
         if result["name"] in files and (cut := files[result["name"]].cut):

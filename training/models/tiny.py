@@ -80,5 +80,5 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
 
 def model(vocabulary: int, pad: int, end: int) -> LlamaForCausalLM:
     """Returns a model of two layers of width 128 in fp32, with tied input and output embeddings."""
-    ids = {"pad_token_id": pad, "bos_token_id": None, "eos_token_id": end}
+    ids: dict[str, Any] = {"pad_token_id": pad, "bos_token_id": None, "eos_token_id": end}
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **SHAPE, **LIMITS, **ids))

@@ -1,6 +1,7 @@
 """Runs a TRL trainer: keeps the best checkpoint on validation, resumes interrupted runs, and merges LoRA adapters."""
 
 from pathlib import Path
+from typing import Any
 
 from peft import LoraConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
 from transformers import Trainer
@@ -27,7 +28,7 @@ def fit(
         say(f"  goes on from step {step_of(resumed)}")
     keeper = Keeper(folder, score, checks, start=step_of(resumed))
     if start_counts:
-        keeper.check(0, trainer.model)  # type: ignore[arg-type]
+        keeper.check(0, trainer.model)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(keeper)
     trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
@@ -56,7 +57,7 @@ def refuse_spread(trainer: Trainer) -> None:
 
 def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | None:
     """Returns an adapter for every linear layer and for these rows of embedding tables; None for rank 0."""
-    fixed = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}
+    fixed: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}
     return LoraConfig(r=rank, lora_alpha=2 * rank, trainable_token_indices=rows, **fixed) if rank else None
 
 
