@@ -180,8 +180,7 @@ def _table(folder: Path | str, config: str, split: str) -> list[Any]:
     missing = [c for c in REQUIRED.get(config, ()) if c not in table.column_names]
     if missing:
         raise TrainingError(f"{path}: column {missing[0]!r} is missing; found {', '.join(table.column_names)}")
-    rows: list[Any] = table.to_pylist()
-    return rows
+    return list(table.to_pylist())
 
 
 def with_prompt(table: Sequence[Row], release: Release) -> list[Row]:

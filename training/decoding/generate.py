@@ -196,8 +196,7 @@ def embeddings(model: PreTrainedModel) -> list[Tensor]:
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> list[list[int]]:
     """Returns the tokens of each row's prompt in the chat template, up to the start of the answer."""
     chats = [list(row["prompt"]) for row in rows]
-    ids: list[list[int]] = _templated(tokenizer, chats, begun=True, tokenize=True, return_dict=True)["input_ids"]
-    return ids
+    return list(_templated(tokenizer, chats, begun=True, tokenize=True, return_dict=True)["input_ids"])
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
@@ -211,8 +210,7 @@ def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> l
 
 def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
     answer: Message = {"role": "assistant", "content": "qwq"}
-    text: str = _templated(tokenizer, [QUESTION, answer])
-    prefix, _, tail = text.rpartition(answer["content"])
+    prefix, _, tail = str(_templated(tokenizer, [QUESTION, answer])).rpartition(answer["content"])
     if not prefix:
         raise TrainingError("the model's chat template changes the words of an answer: expected another model")
     return tail
