@@ -274,7 +274,7 @@ def _features(words: list[_Word], n: int, m: int, no_capitals: bool, frequency: 
     features += [f"a={a}", f"x={x}", f"b={b}", f"y={y}", f"ab={b}~{a}", f"xy={x}~{y}"]
     features += [f"A={ka}", f"X={kx}", f"B={kb}", f"Y={ky}", f"C={kc}", f"Z={kz}"]
     features += [f"AX={ka}~{kx}", f"AB={kb}~{ka}", f"XY={kx}~{ky}"]
-    groups = (case, sort, met)
+    groups: tuple[str, ...] = (case, sort, met)
     if m > n:
         groups = (*groups, "full")
         features += ["full", f"full{m - n}", f"full{met}", f"full~{last.sort}", f"full~met{ranks[1][0]}"]

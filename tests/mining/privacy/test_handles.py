@@ -17,7 +17,7 @@ def test_handles_that_people_state_are_found_and_brands_code_and_plain_words_sta
     [
         ("my username is mossowl, thanks", "my username is [handle], thanks"),
         ("my username is wrong, thanks", None),  # everyday English
-        ("psn: Mossowl", None),  # may be a game
+        ("psn: Mossowl", "psn: [name]"),  # no handle, for it may be a game: taken for an unknown name
         ("psn: mossowl", "psn: [handle]"),
         ("add me: mossowl", None),
         ("add me: moss_owl", "add me: [handle]"),
