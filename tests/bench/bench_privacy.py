@@ -1,10 +1,10 @@
 """Recall and precision of personal data per kind, in texts by writers who did not know the rules.
 
 The figures are for texts that nobody read while the rules were changed: half of privacy_apart.jsonl, and all of
-privacy_fourth.jsonl, which is mainly about names. `rare` are the names of names_rare.txt, not read either. `read` are
-texts that were read and fitted on: the other half, and all of privacy_strangers.jsonl and privacy_third.jsonl.
-`real_names` are names found in the half of the real conversations that in_passing.py was not fitted on, where nearly
-every name is an actor's or a character's.
+privacy_fourth.jsonl, which is mainly about names. `fresh` are those of privacy_fifth.txt, and `rare` the names of
+names_rare.txt, not read either. `read` are texts that were read and fitted on: the other half, and all of
+privacy_strangers.jsonl and privacy_third.jsonl. `real_names` are names found in the half of the real conversations that
+in_passing.py was not fitted on, where nearly every name is an actor's or a character's.
 """
 
 from pathlib import Path
@@ -14,15 +14,17 @@ import polars as pl
 from saferec_builder.mining import privacy
 from tests.bench import real_talk
 from tests.bench.figures import figure, real_data
-from tests.worlds.privacy_lines import APART, FOURTH, RARE, THIRD, labelled, measured, strangers
+from tests.worlds.privacy_lines import APART, FIFTH, FOURTH, RARE, THIRD, labelled, measured, strangers
 
 EXACT = ("email", "url", "card", "ip")
 HALF = 60
+GOALS = (">= .85", ">= .93", ">= .90", ">= .80")
 
 
 def main() -> None:
     texts = list(strangers(APART))
-    tell([*texts[HALF:], *strangers(FOURTH)], "", (">= .85", ">= .93", ">= .90", ">= .80"))
+    tell([*texts[HALF:], *strangers(FOURTH)], "", GOALS)
+    tell(list(labelled(FIFTH)), "fresh_", GOALS)
     tell([*texts[:HALF], *strangers(), *strangers(THIRD)], "read_", ("reported",) * 4)
     marked, covered, found, right = measured(labelled(RARE), privacy.find)
     figure("privacy.rare_name_recall", covered["name"] / marked["name"], "of all", "reported")

@@ -15,7 +15,8 @@ STRANGERS = DATA / "privacy_strangers.jsonl"  # written by somebody who had seen
 APART = DATA / "privacy_apart.jsonl"  # by a second person; only the first of its two halves was read
 THIRD = DATA / "privacy_third.jsonl"  # by a third person; read
 FOURTH = DATA / "privacy_fourth.jsonl"  # by a fourth person; not read
-RARE = DATA / "names_rare.txt"  # names alone, half of them rare, by a fifth person; not read
+FIFTH = DATA / "privacy_fifth.txt"  # by one more, of all kinds; not read
+RARE = DATA / "names_rare.txt"  # names alone, half of them rare, by a sixth person; not read
 MARK = re.compile(r"\{\{(\w+):(.*?)\}\}")
 
 
