@@ -41,7 +41,6 @@ ELSEWHERE = {
     "annotation/label_bounds.py": "tests/exports/test_review_facts.py",  # a release and its workspace state the same
     "annotation/review_destinations.py": "tests/annotation/test_pull.py",
     "annotation/connections.py": "tests/servers/test_review_contract.py",  # real servers
-    "annotation/servers.py": "tests/servers/test_review_contract.py",  # real servers
     "annotation/tools/tasks_and_answers.py": "tests/annotation/tools/test_task_conversion.py",
     "annotation/tools/argilla_client.py": "tests/annotation/tools/test_server_errors.py",
     "annotation/tools/guidelines.py": "tests/annotation/tools/test_files.py",

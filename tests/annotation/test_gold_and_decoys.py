@@ -55,7 +55,7 @@ def test_gold_with_something_severe_has_a_warning_that_names_nothing(ws, review)
     assert (of_severe, of_plain) == ("May be hard to read. You may leave it.", "")
     push(ws, ("ann", "bo"), to=ReviewPage())
     page = Tasks(ws)
-    tasks = [page._sheets[key] for key in page._open["ann"]]
+    tasks = page._open["ann"].values()
     on_page = {sheet.task.subject: content(sheet, page.review.taxonomy)["warning"] for sheet in tasks}
     assert on_page == {"c1": "", "c2": "", "c3": of_severe, "c4": ""}
     sheets = still_open(desk := gather(ws), desk.assignments, queue(desk), frozenset())
