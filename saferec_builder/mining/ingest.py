@@ -222,12 +222,14 @@ class _Stored:
     facts      (conversation, digest, facts: a hash) of its revisions, without those of conversations that removals have
                to change: a shorter text may replace these
     removed    these conversations
+    theirs     (conversation, digest) of the texts in which somebody speaks who is to be removed
     revisions  (conversation, digest) of these, and of all others with several revisions
     """
 
     facts: pl.DataFrame
     marks: pl.DataFrame
     removed: frozenset[str]
+    theirs: frozenset[tuple[str, str]]
     revisions: frozenset[tuple[str, str]]
 
     def returned(self, rows: pl.DataFrame) -> pl.DataFrame:
@@ -239,7 +241,7 @@ class _Stored:
         return rows.with_columns(digest=pl.Series(digests, dtype=pl.String))
 
     def _digest(self, conversation: str, digest: str) -> str:
-        while (conversation, digest) in self.revisions:
+        while (conversation, digest) in self.revisions and (conversation, digest) not in self.theirs:
             again = tables.digest("again", digest)
             if conversation not in self.removed and (conversation, again) not in self.revisions:
                 break
@@ -252,13 +254,14 @@ def _stored(ws: Workspace) -> _Stored:
     columns = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
     parts = workspace.parts(ws, tables.CONVERSATIONS, *columns, *FACTS)
     stored = pl.concat(part.select(*columns, _facts_hash()) for part in (tables.CONVERSATIONS.empty, *parts))
-    removed = (
-        wishes.gone(removals, stored, workspace.read(ws, tables.ORIGINS)) if removals else pl.Series(dtype=pl.String)
-    )
+    origin = workspace.read(ws, tables.ORIGINS)
+    removed = wishes.gone(removals, stored, origin) if removals else pl.Series(dtype=pl.String)
+    theirs = wishes.removed(removals, wishes.standing(stored, origin)) if removals else stored.clear()
     is_removed = pl.col("conversation").is_in(removed.implode())
-    revisions = stored.filter(is_removed | pl.col("conversation").is_duplicated()).select("conversation", "digest")
+    repeated = stored.filter(is_removed | pl.col("conversation").is_duplicated())
+    texts = [frozenset(rows.select("conversation", "digest").iter_rows()) for rows in (theirs, repeated)]
     facts = stored.filter(~is_removed).select("conversation", "digest", "facts")
-    return _Stored(facts, workspace.read(ws, tables.MARKS), frozenset(removed), frozenset(revisions.iter_rows()))
+    return _Stored(facts, workspace.read(ws, tables.MARKS), frozenset(removed), *texts)
 
 
 def _with_turns(ws: Workspace, stored: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:

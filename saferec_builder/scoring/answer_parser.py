@@ -67,7 +67,7 @@ _REPLACEMENTS = str.maketrans(
 )
 _THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
 # some templates open <think> in the prompt
-_UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>.*?(?:</\1>|\Z)|~~[^~\n]+~~", re.S)
+_UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>.*?</\1>|<think>.*|~~[^~\n]+~~", re.S)
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
@@ -109,12 +109,15 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
 
 
 def _of_lines(lines: Sequence[str], look: Look) -> list[Entry]:
-    if rows := _table(lines, look) or _labelled(lines, look):
+    if rows := _table(lines, look):
         return rows
     positions = listed(lines, look)
     # bullets may be reasons under plain titles: the reading that names items counts
     in_prose = [] if has_titles(positions) else kept(lines, unlisted(lines, look)[:MOST])
-    return in_prose if has_titles(in_prose) or not positions else positions
+    entries = in_prose if has_titles(in_prose) or not positions else positions
+    rows = _labelled(lines, look)
+    known, before = (sum(entry.item is not None for entry in read) for read in (rows, entries))
+    return rows if known > before or (rows and not has_titles(entries)) else entries
 
 
 def tidied(text: str) -> str:

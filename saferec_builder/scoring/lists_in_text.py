@@ -53,8 +53,12 @@ _NOT_RECOMMENDED = re.compile(
     re.I,
 )
 _CROSS = "❌🚫⛔✖✘🙅"
-_CROSSED = re.compile(rf"\s*[{_CROSS}]|.*?{YEAR}[)\]][\s*_:–—-]*[{_CROSS}]")  # "❌ a title", "A title (1999): ❌ gore"
-_CROSSED_HEADING = re.compile(rf"\s*(?:#+|[{_CROSS}\s]*(?=\*\*[^*]+\*\*:?\W*$|.*:\W*$))")
+# "❌ a title", "A title (1999): ❌ gore"; "A title (1999): ❌ no gore, ❌ no scares" and "Comedies (❌ gore)" praise
+_CROSSED = re.compile(rf"\s*[{_CROSS}]|.*?{YEAR}[)\]][\s*_:–—-]*[{_CROSS}](?!\s*(?:no|zero|without)\b)(?!.*[{_CROSS}])")
+_CROSSED_HEADING = re.compile(
+    rf"(?=[\s#*_]*[{_CROSS}][^{_CROSS}]*$|[^{_CROSS}(]*[{_CROSS}]\W*$)"
+    rf"\s*(?:#+|[{_CROSS}\s]*(?=\*\*[^*]+\*\*:?\W*$|.*:\W*$))"
+)
 
 
 _NEAR = 50  # lines that are read to tell a heading from a note
@@ -88,7 +92,7 @@ def listed(lines: Sequence[str], look: Look) -> list[Entry]:
 def left_out(heading: str) -> re.Match[str] | None:
     """The match of a heading that says that the list beneath it is not recommended; "Excluded (2011)" is a film."""
     line = heading[:POSITION]
-    if GROUP.search(line) or YEAR_AFTER.match(line):
+    if GROUP.search(line) or YEAR_AFTER.match(line) or line.rstrip(" *_").endswith("?"):
         return None
     crossed = any(sign in line for sign in _CROSS) and _CROSSED_HEADING.match(line)
     return _NOT_RECOMMENDED.fullmatch("avoid" if crossed else re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
@@ -126,7 +130,10 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     first = (indent, "-" if sign == "1" else "none") if is_position else marks[after][:2]
     end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
     if not first[1] and (n == 0 or not lines[n - 1].strip()):  # lines without marks end at a blank one
-        end = next((m for m in range(after, len(lines)) if not lines[m].strip() or marks[m].sign), len(lines))
+        ends = (
+            m for m in range(after, len(lines)) if not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])
+        )
+        end = next(ends, len(lines))
     while first[1] and end < len(lines):
         if lines[end].strip() and marks[end][:2] != first and marks[end].indent <= first[0]:
             break
@@ -315,7 +322,10 @@ def _undashed(texts: list[str], look: Look) -> list[str]:
     if len(texts) < 2 or any(len(part) != 2 or GROUP.search(part[0]) for part in parts):
         return texts
     items = {look(clean(marked(head))) for head, _ in parts} - {None}
-    return [head for head, _ in parts] if 2 * len(items) > len(texts) else texts
+    if 2 * len(items) <= len(texts):
+        return texts
+    whole = [entry_of(marked(text), look) for text in texts]  # "Alien - Resurrection", "The Thing - 1982"
+    return [text if e.item or e.year else head for text, e, (head, _) in zip(texts, whole, parts, strict=True)]
 
 
 def _entries_of(text: str, look: Look) -> list[Entry]:

@@ -112,6 +112,16 @@ def test_a_text_that_is_what_it_was_before_the_person_came_is_not_withheld(cli, 
     assert withheld.reasons(workspace, conversations) == {}
 
 
+def test_a_text_of_who_is_removed_stays_withheld_where_the_file_names_nobody(cli, workspace, tmp_path):
+    path = tmp_path / "a.jsonl"
+    for text, row in ((chat("a", "Something calm?", user="bo"), "x"), (chat("a", "Something calm?"), "bo")):
+        path.write_text(text)
+        wish(workspace, f"messages,,{row}")
+        mined(cli, workspace, "messages", path)
+    conversations = store.read(workspace, tables.CONVERSATIONS)
+    assert len(withheld.reasons(workspace, conversations)) == conversations.height == 1
+
+
 def test_what_another_source_gave_before_counts(cli, workspace, tmp_path):
     rows = [{"conversationId": "77", "initiatorWorkerId": 5, "respondentWorkerId": 6}]
     talk = {"messages": [{"text": "A film?", "senderWorkerId": 5}, {"text": "Hm", "senderWorkerId": 6}]}

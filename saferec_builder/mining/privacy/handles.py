@@ -38,10 +38,11 @@ _SURE = (
 )
 _CLEAR = (
     rf"{_MY} {_PLACE}{_IS}|{_PLACE}(?: ?[:=] ?| [–—-] )"
-    rf"|(?:on|at|in|auf|bei|sur|en|no|na|su|op|på) {_PLACE},?(?: as| i['’]?m| i am| called| under| als| ich bin"
+    rf"|(?:on|at|in|auf|bei|sur|en|no|na|su|op|på) {_PLACE},?(?: as| i['’]?m| i am| under| als| ich bin"
     rf"| je suis| soy| sou| sono)(?: called)? |ich bin (?:auf|bei) {_PLACE} "
     rf"|{_TERM} |{_MY} {_OWN} |the (?:handle|nick|alias) |{_PLACE} {_NOUN} |under the name "
-    rf"|(?:find|follow|add|reach|know) me (?:[^\s.,:!?\[]+ ){{0,3}}as "
+    r"|(?:find|follow|add|reach|know) me (?:(?:over )?(?:(?:on|at|in) [^\s.,:!?\[]+(?: [^\s.,:!?\[]+)?|there|here"
+    r"|online) )?as "
 )
 _LOOSE = rf"(?:user|account|{_OWN}|tag|profile|id)(?: is)?(?: under)?(?:{_IS}| )|(?:add|friend) me[:!,. ]{{1,4}}"
 _FAINT = (
@@ -122,5 +123,5 @@ def find(text: str, stated: bool = True) -> Iterator[tuple[int, int]]:
 MAYBE = (
     rf"(?i:(?:^|[^\pL\d])(?:{_SURE}|{_CLEAR}){_OPEN}_*[\pL\d])",
     rf"(?i:(?:^|[^\pL\d])(?:(?:{_LOOSE}){_OPEN}[\w.-]*(?:[\d_.#-]|\p{{Ll}}(?-i:\p{{Lu}}))"
-    rf"|(?:{_FAINT}){_OPEN}_*(?:[\pL\d]+_|\pL{{3,}}\d))|{_LED}@?[\w.#-]+{_ON}|[_\d][\w.-]*{_IN_BRACKETS})",
+    rf"|(?:{_FAINT}){_OPEN}[\w.-]*(?:[\pL\d]_|\pL{{3}}\d))|{_LED}@?[\w.#-]+{_ON}|[_\d][\w.-]*{_IN_BRACKETS})",
 )

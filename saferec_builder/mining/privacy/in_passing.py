@@ -21,6 +21,7 @@ _TOKEN = re.compile(
     r"|[^\W\d_]+(?:['’][^\W\d_]+)*(?:-[^\W\d_]+(?:['’][^\W\d_]+)*)?(?![\w-])|[^\W\d_]+(?:['’][^\W\d_]+)*|\d+"
     r"|[.!?…]+|[\n,:;()\"“”&+/*@#_-]"
 )
+_STRETCHED = re.compile(r"(.)\1\1")  # "Ummm"
 _PARTS = re.compile("['’-]")
 _QUOTES = "\"“”'‘’*_"
 _QUOTED = re.compile(r"\"[^\"\n]{1,60}\"|“[^”\n]{1,60}”")
@@ -209,7 +210,7 @@ def _word(token: str) -> _Word:
     sure = names.hyphened(plain) if "-" in plain else plain in sure_names
     sort = "sure" if sure else "more" if capital and plain in all_names else ""
     if not sort and capital and len(plain) > 2 and not token.isupper() and plain not in names.NEVER:
-        sort = "new"
+        sort = "" if _STRETCHED.search(plain) else "new"
     plain = _FULL_FORMS.get(plain, plain)
     symbol = plain if sort in ("", "new") or plain in _KIND else "<N>" if capital else "<n>"
     return _Word(plain, symbol, _kind(symbol), len(token) - 2 * owned, capital, owned, sort)

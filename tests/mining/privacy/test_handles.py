@@ -1,5 +1,6 @@
 """Handles by the words with which people state them."""
 
+import polars as pl
 import pytest
 
 from saferec_builder.mining import privacy
@@ -23,7 +24,11 @@ def test_handles_that_people_state_are_found_and_brands_code_and_plain_words_sta
         ("add me: moss_owl", "add me: [handle]"),
         ("my account: tt0114709", None),  # a film's id
         ("on steam as jo@example.org moss_owl", "on steam as [email] moss_owl"),
+        ("find me films such as Se7en, please", None),
+        ("find me on steam as mossowl", "find me on steam as [handle]"),
+        ("a game on steam called subnautica.", None),
+        ("i'm j.moss_88!", "i'm [handle]!"),
     ],
 )
 def test_the_less_the_words_before_say_the_odder_a_handle_must_look(text: str, clean: str | None) -> None:
-    assert privacy.redact(text)[0] == (clean or text)
+    assert privacy.redact(text)[0] == privacy.redact_all(pl.Series([text]))[0][0] == (clean or text)
