@@ -40,7 +40,8 @@ _CLEAR = (
     rf"{_MY} {_PLACE}{_IS}|{_PLACE}(?: ?[:=] ?| [–—-] )"
     rf"|(?:on|at|in|auf|bei|sur|en|no|na|su|op|på) {_PLACE},?(?: as| i['’]?m| i am| under| als| ich bin"
     rf"| je suis| soy| sou| sono)(?: called)? |ich bin (?:auf|bei) {_PLACE} "
-    rf"|{_TERM} |{_MY} {_OWN} |the (?:handle|nick|alias) |{_PLACE} {_NOUN} |under the name "
+    rf"|{_TERM} |{_MY} {_OWN} |the (?:handle|nick|alias) |{_PLACE} {_NOUN} "
+    r"|(?:post|review|write|play|stream)(?:s|ed|ing)? under the name "
     r"|(?:find|follow|add|reach|know) me (?:(?:over )?(?:(?:on|at|in) [^\s.,:!?\[]+(?: [^\s.,:!?\[]+)?|there|here"
     r"|online) )?as "
 )
@@ -105,7 +106,7 @@ _STATED = (
     (_pattern(f"(?:{_LOOSE}){_OPEN}"), _loose),
     (_pattern(f"{_LED}@?", rf"(?={_ON}\b)"), _clear),
     (_pattern(f"(?:{_FAINT}){_OPEN}"), _faint),
-    (_pattern("", f"(?={_IN_BRACKETS})"), _faint),
+    (_pattern("", f"(?={_IN_BRACKETS})"), lambda token, _: "_" in token and _is_odd(token)),
 )
 
 
