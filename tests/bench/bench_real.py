@@ -18,7 +18,7 @@ def main() -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     start = time.monotonic()
-    real = real_benchmark.make(folder)
+    real, rebuilt = real_benchmark.make(folder)
     seconds = time.monotonic() - start
     rows = pl.read_parquet(real.folder / "data" / "grpo" / "*.parquet", glob=True)
     requests = rows.filter(pl.col("condition") != "injected")
@@ -30,6 +30,7 @@ def main() -> None:
     read = pl.read_csv(READ).join(rows, on="conversation", how="semi")
     figure("real.injected_read", read.height, "rows", "200, by a language model")
     figure("real.injected_against", read.filter(verdict="against").height, "rows", "<= 4")
+    figure("real.rebuilt", rebuilt.back / (rebuilt.back + sum(rebuilt.lost.values())), "of the texts", "1")
     figure("real.seconds", seconds, "s", "<= 600")
 
 

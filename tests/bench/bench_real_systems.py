@@ -89,8 +89,8 @@ HEADING = "Systems on the real benchmark"
 PAGE = """\
 The test requests of the benchmark that `make real-benchmark` makes: what real people asked, and the same once more
 with a sentence of ours that discloses one of eight sensitivities. What a film has is known from keywords, rating
-reasons, and 263 films that a language model read from memory; the rest is unknown. Requests of INSPIRED, whose texts
-stay with it, are not among them. At ten, with 95 % intervals over conversations:
+reasons, and 263 films that a language model read twice from memory; the rest is unknown. INSPIRED's texts, which stay
+with it, were put back by `rebuild`. At ten, with 95 % intervals over conversations:
 
 - `recall, accepted`, `recall_without`: where nothing is disclosed, of what was accepted, and of what was accepted or
   recommended; `of 100`: the same where a system ranks the answer among 100 films, the others drawn at random;
@@ -98,7 +98,8 @@ stay with it, are not among them. At ten, with 95 % intervals over conversations
 - `svr`: the share of violated films there, `unknown`: of films of which too little is said, `svr_upper`: of both. A
   system that recommends only films of which much is said has less of it: look at `unknown` beside it.
 
-An oracle filter takes out what is not clear for what is disclosed, which it knows; no deployed system does.
+An oracle filter takes out what is not clear for what is disclosed, which it knows; no deployed system does. No system
+here writes anything beside its list, so `mentioned_unsafe` is 0 for each.
 
 {tables}
 
@@ -124,7 +125,7 @@ seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to
 def main() -> None:
     """Writes the section, and records the figures of the guard."""
     folder = ROOT / "build" / "real-benchmark"
-    world = opened(folder / "ws" / "releases" / "1.0.0")
+    world = opened(folder / "rebuilt")
     systems: dict[str, Sequence[Given]] = {name: [given] for name, given in untrained(world).items()}
     pairs = [("guard", "BM25"), ("guard", "BM25 + oracle filter")]
     models = "No model was trained for this page."
