@@ -1,8 +1,9 @@
 """Systems on the real benchmark, source by source: writes their section of docs/findings.md.
 
 Needs build/real-benchmark (make real-benchmark makes it and runs this). Models are trained here unless their folders
-exist: build/real-benchmark/seed-N. SAFEREC_SEEDS=0 by default, which trains none. SAFEREC_STEPS="40 10" limits
-the two SFTs and GDPO to so many steps, and the page says so.
+exist: build/real-benchmark/seed-N and student-N. SAFEREC_SEEDS=0 by default, which trains none; "5 2" trains five
+seeds, and the student, which takes as long as the others together, for two of them. SAFEREC_STEPS="40 10" limits the
+SFTs and GDPO to so many steps, and the page says so.
 """
 
 import os
@@ -26,7 +27,9 @@ from training.data import Release, Row, open_release, rows
 from training.evaluation import baselines, guard
 from training.evaluation.guard import Guard
 
-SEEDS = int(os.environ.get("SAFEREC_SEEDS", "0"))
+SEEDS, *_STUDENTS = map(int, os.environ.get("SAFEREC_SEEDS", "0").split())
+STUDENTS = _STUDENTS[0] if _STUDENTS else SEEDS
+PAPER, STUDENT = ("unsafe SFT", "Safe-SFT", "Safe-GDPO"), ("student",)
 STEPS = os.environ.get("SAFEREC_STEPS", "").split()
 CANDIDATES, DRAWS = 100, 1000
 ASKED, SAFETY = ("accepted", "without", "candidates"), ("recall", "svr", "svr_upper", "unknown")
@@ -118,8 +121,9 @@ them as its answer:
 """
 MODELS = """\
 The models are of the embedded kind, `tiny`: made from this release, without any knowledge of language or films, with a
-token for each of its {items} films, and answers held to them. {seeds} seed{s} of each, {steps}; intervals are over
-seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to train."""
+token for each of its {items} films, and answers held to them. {seeds} seed{s} of each ({students} of the student),
+{steps}; intervals are over seeds and conversations. A seed takes {minutes:.0f} minutes of processor time to train, and
+its student {student_minutes:.0f} more."""
 
 
 def main() -> None:
@@ -145,15 +149,19 @@ def _models(world: World, folder: Path) -> tuple[dict[str, Sequence[Given]], str
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # for the processes below: seeds train in parallel
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
         given = (world.release, world.table, world.candidates)
-        jobs = [pool.submit(trained, *given, folder / f"seed-{seed}", seed) for seed in range(SEEDS)]
-        runs = [job.result() for job in jobs]
-    minutes = float(np.mean([seconds for _, seconds in runs])) / 60
-    figure("real.training_minutes", minutes, "min", "none (processor time of a seed)")
+        jobs = [  # the last first: those before may have been trained by a run that broke off
+            [pool.submit(trained, names, *given, folder / f"{of}-{seed}", seed) for seed in reversed(range(seeds))]
+            for names, of, seeds in ((PAPER, "seed", SEEDS), (STUDENT, "student", STUDENTS))
+        ]
+        runs = [[job.result() for job in of_seeds] for of_seeds in jobs]
+    minutes, student_minutes = (float(np.mean([seconds for _, seconds in of_seeds])) / 60 for of_seeds in runs)
+    figure("real.training_minutes", minutes + student_minutes, "min", "none (processor time of a seed)")
     steps = "{} steps of each SFT and {} of GDPO".format(*STEPS) if STEPS else "recipe `tiny`"
     text = MODELS.format(
-        items=f"{len(world.release.items):,}", seeds=SEEDS, s="s" * (SEEDS > 1), steps=steps, minutes=minutes
+        **{"items": f"{len(world.release.items):,}", "seeds": SEEDS, "s": "s" * (SEEDS > 1), "students": STUDENTS},
+        **{"steps": steps, "minutes": minutes, "student_minutes": student_minutes},
     )
-    return {name: [run[name] for run, _ in runs] for name in runs[0][0]}, text
+    return {name: [run[name] for run, _ in of_seeds] for of_seeds in runs for name in of_seeds[0][0]}, text
 
 
 # ---- what the systems answer
@@ -194,10 +202,15 @@ def chosen(world: World, relevance: Callable[[Row], Floats]) -> dict[str, list[s
 
 
 def trained(
-    release: Release, table: Sequence[Row], candidates: Mapping[str, list[str]], output: Path, seed: int
+    names: Sequence[str],
+    release: Release,
+    table: Sequence[Row],
+    candidates: Mapping[str, list[str]],
+    output: Path,
+    seed: int,
 ) -> tuple[dict[str, Given], float]:
-    """The tiny models of a seed (SFT without safety, Safe-SFT, Safe-GDPO from it, a student of the guard's lists), and
-    the processor seconds of training."""
+    """The tiny models of a seed by these names, and the processor seconds of their training: SFT without safety,
+    Safe-SFT, Safe-GDPO from it, a student of the guard's lists."""
     from training import comparison, pipeline as line, settings
     from training.decoding.validation_scores import answers
     from training.run_folders import Run
@@ -206,10 +219,15 @@ def trained(
     sft += [f"warmup_steps={int(STEPS[0]) // 5}"] if STEPS else []
     run = Run(release, output, seed)
     start = line.start(run, "tiny", settings.read("sft"))
-    models = {"unsafe SFT": line.train_sft(run, "sft", start, settings.read("sft_raw", sft))}
-    models["Safe-SFT"] = line.train_sft(run, "safe_sft", start, settings.read("sft", sft))
-    models["Safe-GDPO"] = line.train_gdpo(run, "safe_gdpo", str(models["Safe-SFT"]), settings.read("gdpo", gdpo))
-    models["student"] = line.train_sft(run, "student", start, settings.read("student", sft))
+    models = dict[str, Path]()
+    train: dict[str, Callable[[], Path]] = {
+        "unsafe SFT": lambda: line.train_sft(run, "sft", start, settings.read("sft_raw", sft)),
+        "Safe-SFT": lambda: line.train_sft(run, "safe_sft", start, settings.read("sft", sft)),
+        "Safe-GDPO": lambda: line.train_gdpo(run, "safe_gdpo", str(models["Safe-SFT"]), settings.read("gdpo", gdpo)),
+        "student": lambda: line.train_sft(run, "student", start, settings.read("student", sft)),
+    }
+    for name in names:
+        models[name] = train[name]()
     few = [row for row in table if row["conversation"] in candidates]
     others = [[*(release.items.keys() - set(candidates[row["conversation"]]))] for row in few]
     answers_of: dict[str, Given] = {}

@@ -30,7 +30,7 @@ from tests import ROOT
 from tests.bench.figures import STATEMENTS, unpacked
 
 READINGS = ROOT / "tests" / "data" / "real_benchmark" / "readings.csv"
-READER, READ_ON = "a language model, from memory of the film", "2026-11-24"
+READ_ON = "2026-11-24"  # the first reading
 TRAITS = (
     *("gore", "horror_scares", "substance_use", "sexual_violence"),
     *("child_harm", "animal_harm", "suicide_self_harm", "sad_endings"),
