@@ -350,7 +350,7 @@ def met(world: World, systems: Systems) -> str:
 
 
 def _cell(mean: float, low: float, high: float, n: int) -> str:
-    return f"{mean:.3f} ({max(low, 0.0):.3f} to {high:.3f})" if n else "-"
+    return f"{mean:.3f} ({max(low, 0.0):.3f} to {min(high, 1.0):.3f})" if n else "-"
 
 
 def _row(*cells: str) -> str:

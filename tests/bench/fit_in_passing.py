@@ -4,7 +4,8 @@ A logistic regression on the lines of tests/data/names_in_passing.txt and of the
 each also with its names replaced by others, so that contexts are learned and not names; and on one half of the real
 conversations and posts, whose names are those of actors and characters. The frequency of words in talk about films is
 counted in that half of ReDial, CCPE-M and Reddit, and in the casts and plots of ReDial's films. The other half is not
-read. Everyday words are those of Faker (MIT licence) and of common.txt; famous.txt has famous names.
+read. Everyday words are those of Faker (MIT licence), of common.txt, and of our own cues and messages, so that
+"Stillborn" is no name; famous.txt has famous names.
 """
 
 import json
@@ -25,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
+import saferec_builder
 from saferec_builder.mining.privacy import in_passing, names
 from saferec_builder.scoring import title_evidence
 from tests import DATA
@@ -101,6 +103,9 @@ def _everyday() -> frozenset[str]:
     english = title_evidence._english()
     words = names.words()
     phrases = [*words["spoken"].values(), *words["kinds"].values(), *english.small, *english.common, *english.talk]
+    proposing = Path(saferec_builder.__file__).parent / "proposing"
+    for path in (proposing / "rules" / "cues.toml", *sorted((proposing / "messages").glob("*.toml"))):
+        phrases += re.findall(r"(?<![\w'’])[a-z]{3,}", path.read_text(encoding="utf-8"))
     for found in pkgutil.iter_modules(lorem.__path__):
         phrases += import_module(f"{lorem.__name__}.{found.name}").Provider.word_list
     return frozenset(
