@@ -240,10 +240,14 @@ def _add_answers(pulled: Pulled, responses: list[Response], state: ReviewState, 
         if task is None:
             pulled.drop(response.place, "not pushed", f"task {response.key!r} was never pushed from this workspace")
             continue
-        times = texts.get((task.kind, task.subject, response.who, task.role), {})
-        edited_since = response.time and all(time is None or time < response.time for time in times.values())
-        if edited_since and task.digest in [*times][:-1]:
-            pulled.drop(response.place, "not the last text", review_history.LEFT_TEXT, task, response.link)
+        asked = [*response.asked, *["*"] * (task.role != "adjudicator")]
+        answers = [texts.get((task.kind, task.subject, trait, response.who, task.role), {}) for trait in asked]
+        if (at := response.time) and any(
+            task.digest in [*times][:-1] and all(time is None or time < at for time in times.values())
+            for times in answers
+        ):
+            author = task if response.who == task.reviewer else None
+            pulled.drop(response.place, "not the last text", review_history.LEFT_TEXT, author, response.link)
             continue
         is_stored = (task.kind, task.subject, response.who, response.time) in stored
         if is_stored and response.changed == sent_pages.OTHER_PAGE:
