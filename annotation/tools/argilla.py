@@ -20,7 +20,7 @@ from saferec_builder.core.json_value import JsonValue
 from saferec_builder.core.taxonomy import Taxonomy
 from saferec_builder.storage.schema import Span
 
-LAYOUT = "cards"  # change it when the questions change: the server does not allow that in an existing data set
+LAYOUT = "cards"  # change it when answers are read in another way: data sets with other questions are replaced anyway
 ADJUDICATOR = "adjudicator"
 SIZES = (3, 8)  # cards per data set, as its records share the questions; for more cards: one per trait
 BETWEEN, FORMERLY = "\n", "\n\n"  # between turns; FORMERLY in data sets without cards

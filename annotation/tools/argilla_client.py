@@ -145,13 +145,14 @@ class Server:
         return password
 
     def _fits(self, project: str, rows: list[dict[str, Any]]) -> bool:
-        """Whether the data set asks about these traits: the server allows nobody to add or remove an option once a data
-        set is published. An option's name and description may change: this method corrects them."""
+        """Whether the data set asks these questions about these traits: the server allows nobody to add or remove one
+        once a data set is published. An option's name and description may change: this method corrects them."""
         from argilla._models import QuestionModel
 
         expected = {question["name"]: QuestionModel(**question) for question in rows}
         current = {question.name: question for question in self._list_questions(project)}
-        if any(_options(current.get(name)).keys() != _options(question).keys() for name, question in expected.items()):
+        offered = [{name: _options(q).keys() for name, q in each.items()} for each in (current, expected)]
+        if offered[0] != offered[1]:
             return False
         for name, question in expected.items():
             if _options(current[name]) != _options(question):
@@ -284,9 +285,9 @@ def _page_digest(rows: list[dict[str, Any]], guidelines: str) -> str:
     return page_digest([visible, guidelines.strip()])
 
 
-def _options(question: "QuestionModel | None") -> dict[str, tuple[str | None, ...]]:
-    """value -> (text, description); empty if the question is missing, or has no options."""
-    options = getattr(question.settings, "options", []) if question else []
+def _options(question: "QuestionModel") -> dict[str, tuple[str | None, ...]]:
+    """value -> (text, description); empty if the question has no options."""
+    options = getattr(question.settings, "options", [])
     return {option["value"]: (option.get("text"), option.get("description")) for option in options}
 
 

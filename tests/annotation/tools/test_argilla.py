@@ -54,6 +54,17 @@ def test_words_after_markup_come_back_and_so_do_those_of_records_sent_before():
         assert reply.verdicts == ({0: "present"} if cards else None) and reply.present == ([] if cards else ["gore"])
 
 
+def test_a_data_set_that_asks_more_is_not_used(monkeypatch):
+    """Those of adjudicators asked what else is present, and its answers were refused."""
+    pytest.importorskip("argilla")
+    from argilla._models import QuestionModel
+
+    server, former = argilla_server.Server.__new__(argilla_server.Server), argilla.questions(TAXONOMY)
+    monkeypatch.setattr(server, "_list_questions", lambda _: [QuestionModel(**question) for question in former])
+    assert server._fits("7", former)
+    assert not server._fits("7", argilla.questions(TAXONOMY, ruling=True))
+
+
 def test_argilla_speaks_of_the_same_words():
     task = argilla.record_of(sheet(), "g", TAXONOMY)
     (span,) = task["suggestions"]["evidence"]
