@@ -58,17 +58,18 @@ class Page:
     def holder(self, token: object) -> str:
         name = links.holder(self.tasks.ws, token) if isinstance(token, str) else None
         if name is None:
-            raise HTTPException(401, "This link is not valid, or no longer: ask for a new one where you got it.")
+            raise HTTPException(401, "This link is not valid, or no longer: ask for a new one and open it here.")
         return name
 
     async def first(self, request: Request) -> Response:
         """Exchanges the token of a link, which no server log and no other page has seen, for a cookie."""
         linked = whole_object(await request.body()) or {}
-        token = linked["token"] if "token" in linked else request.cookies.get(self.cookie)
+        token = linked.get("token", request.cookies.get(self.cookie))
         name = self.holder(token)
         reply = self.reply(name, await run_in_threadpool(self.tasks.first, name))
-        secure = self.address.startswith("https:")
-        reply.set_cookie(self.cookie, str(token), max_age=90 * 86_400, httponly=True, samesite="strict", secure=secure)
+        if "token" in linked:  # a cookie that came by itself may have been replaced meanwhile
+            secure = self.address.startswith("https:")
+            reply.set_cookie(self.cookie, str(token), 90 * 86_400, httponly=True, samesite="strict", secure=secure)
         return reply
 
     async def answer(self, request: Request) -> Response:

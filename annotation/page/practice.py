@@ -14,8 +14,7 @@ FILE = Path(__file__).with_name("practice.toml")
 
 
 def tasks(taxonomy: Taxonomy) -> list[Facts]:
-    """The tasks as the page shows them, each with `right` (trait -> verdict) and `why`; without tasks about traits that
-    are not in the taxonomy."""
+    """The tasks on traits of the taxonomy, as the page shows them, each with `right` (trait -> verdict) and `why`."""
     rows = tomllib.loads(FILE.read_text(encoding="utf-8"))["task"]
     usable = [row for row in rows if {*row["proposed"], *row["right"]} <= {*taxonomy.slugs}]
     return [_shown(row, f"Practice {n} of {len(usable)}", taxonomy) for n, row in enumerate(usable, 1)]

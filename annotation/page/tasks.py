@@ -7,7 +7,6 @@ and the same functions make rows of reviews from it. It is stored when `answer` 
 import threading
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Annotated, Literal
 
 import polars as pl
@@ -30,7 +29,7 @@ from saferec_builder.storage.workspace import Workspace
 
 _WITHHELD = (tables.CONVERSATIONS, tables.MARKS, tables.ORIGINS, tables.FORGOTTEN)  # and removals.csv: for `withheld`
 WATCHED = (tables.ASSIGNMENTS, tables.SENT, tables.DECOYS, tables.REVIEWS, *_WITHHELD)
-STANDS = "An answer to this one is stored already, and stands: what was sent after it was not kept."
+STANDS = "An answer, or that you would rather not, is stored already, and stands: what was sent after it was not kept."
 THEN = timedelta(microseconds=1)  # between an adjudicator's blind answer and the one after seeing the votes
 Facts = dict[str, object]
 Offset = Annotated[int, Field(ge=0, lt=2**31)]
@@ -78,10 +77,10 @@ class Tasks:
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _reviews: pl.DataFrame = field(init=False)  # including answers stored since the workspace was read
     _seen: State = field(default_factory=lambda: State({}, [], ""))  # of the workspace with these answers
-    _open: dict[str, dict[str, Sheet]] = field(
-        default_factory=dict
-    )  # reviewer -> key -> task, in the order of assignment
+    # reviewer -> key -> task, in the order of assignment
+    _open: dict[str, dict[str, Sheet]] = field(default_factory=dict)
     _answered: dict[str, Sheet] = field(default_factory=dict)  # key -> task that was answered here
+    _sent: set[str] = field(default_factory=set)  # the answers stored here; `seconds` tells equal ones apart
 
     def __post_init__(self) -> None:
         self._refresh()
@@ -93,7 +92,7 @@ class Tasks:
         """The next task of this person, and how many are done and left."""
         with self._lock:
             self._refresh()
-            if not self.left(name):  # an answer may have reopened a dispute
+            if not self.left(name) and self._reviews is not self.review.reviews:  # they may have reopened a dispute
                 self._refresh(again=True)
             sheet, taxonomy = next(iter(self._open.get(name, {}).values()), None), self.review.taxonomy
             done = self._reviews.filter(pl.col("verdict").is_not_null(), reviewer=name).select("kind", "subject")
@@ -106,12 +105,14 @@ class Tasks:
         Raises Stale if the task is no longer asked, or answered already, Refused if a verdict or its evidence is
         missing; then nothing is stored.
         """
-        with self._lock, pull.ordered(self.ws):
+        with pull.ordered(self.ws), self._lock:  # in this order: `first` waits for no pull
             self._refresh()
-            sheet = self._sheet(name, answer.task)
+            sheet, body = self._sheet(name, answer.task), answer.model_dump_json()
             if name in review_history.aside(self._reviews):  # a pull rejects these answers, too
                 raise Stale("Your answers were set aside: ask whoever sent you the link.")
-            self._store(sheet, answer)
+            if body not in self._sent:  # else the reply was lost: another answer may have come since
+                self._store(sheet, answer)
+                self._sent.add(body)
             self._answered[sheet.key] = sheet
             self._open.get(name, {}).pop(sheet.key, None)
             others, text = (other.task for tasks in self._open.values() for other in tasks.values()), sheet.task
@@ -160,7 +161,7 @@ class Tasks:
             if last_texts.join(had.filter(digest=task.digest), on="trait", how="semi").height:
                 raise Stale(review_history.LEFT_TEXT)
             if pull.new(replace(review, reviews=earlier), pulled).is_empty():
-                return  # sent again: the reply was lost
+                return rejections.keep(self.ws, pulled)  # sent again: the reply was lost, or this step
             if not answer.again:
                 raise Stale(STANDS)
         count = workspace.append(self.ws, tables.REVIEWS, rows, text.select(list(evidence.TEXTS)))
@@ -186,11 +187,12 @@ class Tasks:
 
     def _open_sheets(self, review: ReviewState, assignments: pl.DataFrame) -> dict[str, Sheet]:
         """key -> sheet, for the open tasks of these assignments. The key differs if what is asked has changed, so that
-        an older answer is stale."""
+        an older answer is stale; it does not depend on rejections, which come and go."""
         due, facts = queue(review, self.ws.config.review.recheck), servers.sources(review)
         units = still_open(review, assignments, due, opt_outs.avoided(self.ws))
-        key = partial(keyed_id, review.ws.secret, links.TOOL)
-        return {sheet.key: sheet for sheet in sheets.sheets(units, review.texts, review.taxonomy, facts, key)}
+        every = sheets.sheets(units, review.texts, review.taxonomy, facts, lambda task, _: task)
+        keys = [keyed_id(review.ws.secret, links.TOOL, s.key, [review.taxonomy.digest, *s.asked]) for s in every]
+        return {key: replace(sheet, key=key) for key, sheet in zip(keys, every, strict=True)}
 
 
 def content(sheet: Sheet, taxonomy: Taxonomy) -> Facts:

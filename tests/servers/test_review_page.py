@@ -76,6 +76,7 @@ def test_a_queue_is_answered_by_keys_in_as_many_actions_as_there_are_answers(bro
     keys = {"c1": ["y", "n", "Enter"], "c2": ["u", "Enter"], "c3": ["Enter"], "c4": ["Enter"]}  # 3, 2, 1 and 1 actions
     for _ in keys:
         answer(tab, keys)
+        assert tab.evaluate("document.activeElement.id") == "talk"  # not lost with the button that ended the task
     tab.get_by_text("Nothing is left to read").wait_for()
     until(tab, lambda: len(said(page.ws)) == 7)  # three cards and four times `*`
     verdicts = said(page.ws)

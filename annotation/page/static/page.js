@@ -32,8 +32,8 @@ const spent = () => S.cur.spent + performance.now() - S.since;
 
 // ---- server
 function ask(path, body) { // the status and the reply; 500 or more: nobody knows what became of it
-  const headers = { "Content-Type": "application/json" };
-  return fetch(path, body && { method: "POST", body: JSON.stringify(body), headers })
+  const headers = { "Content-Type": "application/json" }, signal = AbortSignal.timeout(60000);
+  return fetch(path, { signal, ...(body && { method: "POST", body: JSON.stringify(body), headers }) })
     .then(async (reply) => [reply.status, reply.ok ? await reply.json() : { why: await reply.text() }])
     .catch(() => [503, { why: "No connection." }]);
 }
@@ -98,6 +98,7 @@ function draw(cur) {
   $("note").value = note;
   $("notes").open = note !== "";
   work({ at: Math.max(0, unanswered()), picking: false, adding: false });
+  $("talk").focus(); // no button of the last task has it any more
   $("talk").scrollTop = 0;
   scrollTo(0, 0);
 }
@@ -110,6 +111,7 @@ function leave(keep = !S.cur?.again) { // what was answered on the present task 
 function plain(title, text, ...more) {
   frame(false);
   $("talk").replaceChildren(el("div", { className: "plain" }, el("h2", {}, title), el("p", {}, text), more));
+  $("talk").focus({ preventScroll: true });
 }
 
 function frame(working) { // what is beside and below the conversation
@@ -186,8 +188,7 @@ function answer(n, verdict) {
   each.verdict = verdict;
   say("");
   if (needs(each)) return choose(n);
-  const left = unanswered();
-  work({ at: left < 0 ? at : left, picking: false });
+  work({ at: unanswered() < 0 ? at : unanswered(), picking: false });
 }
 
 // ---- another trait, and its words
@@ -274,7 +275,8 @@ async function finish(outcome) {
   const verdicts = Object.fromEntries(cards.map((each) => [each.trait, spoken(each)]));
   const blind = Object.fromEntries(cards.filter((each) => each.blind).map((each) => [each.trait, each.blind]));
   const seconds = Math.min(86399, spent() / 1000); // a tab may be open for days
-  $("main").inert = $("foot").inert = true; // until it is stored or refused, the task stays on the page as it is
+  $("main").inert = $("foot").inert = true; // until it is stored or refused, nothing on the page can be changed
+  if (outcome === "rather_not") plain("Leaving it", "Your answer is being stored.");
   const [status, said] = await send({ task: task.key, again, outcome, verdicts, blind, note, seconds });
   $("main").inert = $("foot").inert = false;
   if (status === 200) {
@@ -283,22 +285,21 @@ async function finish(outcome) {
     S.past.push({ ...cur, spent: 0 });
     return merge(said);
   }
-  S.cur = cur;
-  if (status === 409) {
-    leave(true);
-    await load();
-  } else draw(cur);
+  Object.assign(S, { cur: Object.assign(cur, { spent: 1000 * seconds }), since: performance.now() });
+  if (status === 409) leave(true);
+  await (status === 409 ? load() : draw(cur));
   say(said.why);
 }
 
 async function send(body, pause = 1000) { // as often as it takes until the server has answered
-  const [status, said] = await ask("answer", body);
+  const slow = setTimeout(say, 1000, "Storing your answer …"), [status, said] = await ask("answer", body);
+  clearTimeout(slow);
   if (status < 500 && status !== 401) return [status, said];
   if (status === 401) { // whoever opens a new link in this browser sends it with that
     leave();
-    plain("Nothing to see here", said.why, "Open the new link in this browser, too.");
+    plain("Not stored yet", "Your answer is sent once a new link is open in this browser.");
   }
-  say("Not stored yet: your answer is kept here and sent again. Please leave this page open.");
+  say(`${status === 401 ? said.why : "Not stored yet."} Your answer is kept here and sent again: keep the page open.`);
   await new Promise((over) => setTimeout(over, pause));
   return send(body, Math.min(2 * pause, 15000));
 }
@@ -351,10 +352,8 @@ on("adding", "reset", () => add(false));
 on("adding", "submit", () => $("traits").querySelector("button")?.click());
 on("words", "input", () => { const span = locate(typed.value); if (span) set([span]); });
 on("marking", "reset", () => set(inTurn().spans, true));
-on("marking", "submit", () => {
-  if (inTurn().spans.length) set(inTurn().spans, true);
-  else say("These words stand in none of the seeker's turns.");
-});
+on("marking", "submit", () => inTurn().spans.length ? set(inTurn().spans, true)
+  : say("These words stand in none of the seeker's turns."));
 addEventListener("hashchange", () => location.hash && load()); // a new link, opened in this tab
 addEventListener("beforeunload", (event) => { if ($("main").inert) event.preventDefault(); });
 

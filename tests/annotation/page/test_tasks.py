@@ -1,6 +1,8 @@
 """What the page stores: the same rows as a pull, each answer once, and no answer to a question that was not asked."""
 
 import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -135,6 +137,37 @@ def test_an_answer_is_stored_once_for_each_sending_and_a_mind_may_change(ws) -> 
     assert (restarted.first("ann")["left"], rows(ws)) == (1, count)
 
 
+def test_an_answer_that_is_sent_twice_undoes_no_later_one(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    task = named(shown(page, "ann"), "c1")
+    for verdict in ("absent", "unsure", "absent"):  # the last is the first, whose reply was lost
+        answer(page, task, verdict=verdict, again=True)
+    assert said(ws)["c1", "gore"][0] == "unsure"
+
+
+def test_a_long_pull_keeps_nobody_else_waiting(ws) -> None:
+    page = review_page.tasks(ws, "ann", "bo")
+    with ThreadPoolExecutor() as pool, pull.ordered(ws):
+        pool.submit(answer, page, named(shown(page, "ann"), "c1"))  # waits for the pull
+        time.sleep(0.2)
+        assert pool.submit(page.first, "bo").result(30)["left"] == 2
+
+
+def test_an_answer_that_was_asked_for_once_more_mends_the_rejection_and_may_be_changed(ws, monkeypatch) -> None:
+    """The rejection was part of the task's key, and stayed for ever if the server stopped before it was erased."""
+    task = named(shown(review_page.tasks(ws, "ann", "bo"), "ann"), "c1")
+    line = {"task": task["text"], "reviewer": "ann", "place": "ann.csv:2", "reason": "no quote", "detail": "gore"}
+    store.append(ws, tables.REJECTED, tables.REJECTED.frame([line]))
+    page = Tasks(ws)
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(tasks.rejections, "keep", lambda *_: 1 / 0)
+        answer(page, task)
+    answer(page, task)
+    assert store.read(ws, tables.REJECTED).is_empty()
+    answer(Tasks(ws), task, verdict="absent", again=True)
+    assert said(ws)["c1", "gore"] == ("absent", [])
+
+
 def test_an_answer_may_be_changed_after_the_page_was_opened_anew(ws) -> None:
     """An open tab goes back with `z`: the new answer was refused, and lost."""
     task = named(shown(review_page.tasks(ws, "ann", "bo"), "ann"), "c1")
@@ -177,7 +210,12 @@ def test_a_clock_that_is_set_back_makes_no_answer_an_older_one(ws, monkeypatch: 
 def test_who_would_rather_not_hands_the_task_back_with_their_note(ws) -> None:
     """A report of personal data in such a note was lost."""
     page = review_page.tasks(ws, "ann", "bo")
-    answer(page, named(shown(page, "ann"), "c1"), outcome="rather_not", verdicts={}, note="Personal data: a ward")
+    task = named(shown(page, "ann"), "c1")
+    answer(page, task, outcome="rather_not", verdicts={}, note="Personal data: a ward")
+    with pytest.raises(
+        Stale, match="you would rather not, is stored"
+    ):  # of another tab: there is no answer that stands
+        answer(page, task)
     (row,) = store.read(ws, tables.REVIEWS).to_dicts()
     assert (row["trait"], row["verdict"], row["note"], row["spans"]) == (
         "*",
@@ -301,7 +339,7 @@ def test_an_answer_to_a_revised_text_can_be_changed_after_a_restart(ws) -> None:
     task = next(t for t in shown(page, "ann") if "snakes" in t["turns"][0]["text"])
     answer(page, task)
     with pytest.raises(Stale, match="since it changed"):
-        answer(first_page, earlier, again=True, verdict="unsure")
+        answer(first_page, earlier, again=True, verdict="unsure", seconds=5.0)
     answer(Tasks(ws), task, again=True, verdict="absent")
     assert said(ws)["c2", "accidents_disasters"] == ("absent", [])
 
