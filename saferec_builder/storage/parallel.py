@@ -107,7 +107,7 @@ def _is_running(process: str) -> bool:
         return False
     try:
         os.kill(int(process), 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # a random name of digits alone is no process id
         return False
     except PermissionError:
         pass  # it runs, as another user

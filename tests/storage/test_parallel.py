@@ -259,10 +259,11 @@ def test_a_worker_that_does_not_see_the_folder_says_so(tmp_path):
 def test_a_run_leaves_another_that_is_at_work_on_the_same_shards_alone(tmp_path):
     alive = tmp_path / f".s0.{engine._machine()}-{os.getppid()}.tmp"
     dead = tmp_path / f".s0.{engine._machine()}-{NOBODY}.tmp"
-    for folder in (alive, dead):
+    no_process = tmp_path / ".s0.48213344091.tmp"  # a random name may have digits alone
+    for folder in (alive, dead, no_process):
         folder.mkdir()
     engine.map_shards(square, shards(1), tmp_path, ONE)
-    assert alive.is_dir() and not dead.exists()
+    assert alive.is_dir() and not dead.exists() and not no_process.exists()
 
 
 def test_what_a_process_of_another_machine_makes_stays_until_its_shard_is_done(tmp_path):
