@@ -123,10 +123,10 @@ def bring_back(reviews: pl.DataFrame, reviewer: str) -> pl.DataFrame:
 
 
 def texts_answered(reviews: pl.DataFrame) -> dict[tuple[str, ...], dict[str, datetime | None]]:
-    """(kind, subject, trait, reviewer, role) -> the digests of the texts that they answered, the last one last, with
-    the times of the last answers."""
+    """(kind, subject, trait, reviewer, role) -> the digests of the texts that they answered or handed back, the last
+    one last, with the times."""
     texts: dict[tuple[str, ...], dict[str, datetime | None]] = {}
-    for *who, text, time in reviews.drop_nulls("verdict").select(*UNIT, *WHO, "digest", "time").iter_rows():
+    for *who, text, time in reviews.select(*UNIT, *WHO, "digest", "time").iter_rows():
         times = texts.setdefault(tuple(who), {})
         times.pop(text, None)
         times[text] = time

@@ -62,7 +62,7 @@ class Page:
         return name
 
     async def first(self, request: Request) -> Response:
-        """Exchanges the token of a link, which no server log and no other page has seen, for a cookie."""
+        """The first task, by a cookie or by a link's token, which becomes one: no server log has seen the token."""
         linked = whole_object(await request.body()) or {}
         token = linked.get("token", request.cookies.get(self.cookie))
         name = self.holder(token)

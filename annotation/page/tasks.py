@@ -156,9 +156,8 @@ class Tasks:
                 raise Refused(*pulled.drops[0][3:])
             rows = pl.concat([rows, pull.new(replace(review, reviews=pl.concat([earlier, rows])), pulled)])
         if sheet.key not in self._open.get(task.reviewer, {}):
-            had = earlier.filter(pl.col("trait").is_in([key[2] for key in pulled.answers]))
-            last_texts = tables.last(had, "trait").filter(pl.col("digest") != task.digest)
-            if last_texts.join(had.filter(digest=task.digest), on="trait", how="semi").height:
+            texts = review_history.texts_answered(earlier)
+            if any(task.digest in [*texts.get(key, ())][:-1] for key in pulled.answers):
                 raise Stale(review_history.LEFT_TEXT)
             if pull.new(replace(review, reviews=earlier), pulled).is_empty():
                 return rejections.keep(self.ws, pulled)  # sent again: the reply was lost, or this step

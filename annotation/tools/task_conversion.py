@@ -323,12 +323,17 @@ def take(
     }
     traits = {*response.present, *response.unsure, *asked, *(() if ruling else former)} - faults.keys()
     for trait in sorted(traits):
-        verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
-        form = response.forms.get(trait) if verdict == "present" else None
-        spans = response.spans.get(trait, []) if verdict != "absent" else []
-        pulled.add(response.place, fixed | {"trait": trait, "verdict": verdict, "form": form, "spans": spans})
+        pulled.add(response.place, fixed | _verdict(response, trait))
     if not faults.keys() - left and not ruling:
         pulled.add(response.place, fixed | NOTHING | {"verdict": "absent", "seconds": response.seconds})
+
+
+def _verdict(response: Response, trait: str) -> dict[str, Any]:
+    """The columns of an answer about one trait: `present` has a form and its words, `unsure` only words."""
+    verdict = "present" if trait in response.present else "unsure" if trait in response.unsure else "absent"
+    form = response.forms.get(trait) if verdict == "present" else None
+    spans = response.spans.get(trait, []) if verdict != "absent" else []
+    return {"trait": trait, "verdict": verdict, "form": form, "spans": spans}
 
 
 def _take_back(pulled: Pulled, response: Response, fixed: dict[str, Any], answered: set[str]) -> None:

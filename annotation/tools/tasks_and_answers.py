@@ -47,7 +47,7 @@ SHEET = "-csv"  # the end of a task's key in a file
 
 
 def sheet_id(secret: bytes, task: str, asked: Iterable[str]) -> str:
-    """The key of a task in a file; `asked` holds the taxonomy and the traits of its rows."""
+    """The key of a task in a file; `asked` holds the guideline, the taxonomy and the traits of its rows."""
     return keyed_id(secret, "files", task, asked) + SHEET
 
 

@@ -34,6 +34,17 @@ def test_an_answer_that_is_edited_after_its_text_was_left_is_dropped_with_the_re
     assert reasons(ws, former, hours=1) == ["not the last text"]  # edited since
 
 
+def test_an_answer_that_is_edited_after_its_next_text_was_handed_back_is_dropped_with_the_reason(ws) -> None:
+    """Regression: it was neither stored nor dropped, and the page refused the same edit."""
+    page = review_page.tasks(ws, "ann", "bo")
+    former = review_page.named(review_page.shown(page, "ann"), "c2")
+    page.answer("ann", Given.model_validate(review_page.given(former)))
+    review_world.grow(ws, "c2", "No snakes, they scare me.")
+    task = next(t for t in review_page.shown(page, "ann") if "snakes" in t["turns"][0]["text"])
+    page.answer("ann", Given(task=task["key"], outcome="rather_not"))
+    assert reasons(ws, former, hours=1) == ["not the last text"]
+
+
 def test_an_answer_can_be_edited_where_only_another_trait_was_answered_since(ws) -> None:
     """A sheet brought one row on the new text, and no edit on the server was taken any more."""
     page = review_page.tasks(ws, "ann", "bo")

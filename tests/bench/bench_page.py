@@ -2,7 +2,7 @@
 
 In real Chromium at 1,440 x 900, by a script that reads to the last turn and then presses the keys of the answers. The
 queue is that of tests/worlds/review_queue.py: real texts, invented proposals. Timed are the way from the command to the
-first task, and, in a queue of 10,000 tasks, storing an answer and replying with the next tasks.
+first task, and, in a queue of 10,000 tasks, storing an answer and replying with the next task.
 """
 
 import itertools

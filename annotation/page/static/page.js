@@ -65,7 +65,6 @@ function next() {
   const task = S.practice[0] ?? S.task;
   if (task) return draw(fresh(task));
   S.cur = null;
-  say("");
   plain("All read", "Nothing is left to read for now. Thank you.", button("Look again", "", load, first));
 }
 
@@ -86,7 +85,6 @@ function fresh(task) { // with what was said of the same text, where nobody has 
 function draw(cur) {
   const { task, note } = S.cur = cur, uncover = () => ready() && draw({ ...cur, cover: false });
   S.since = performance.now();
-  say("");
   if (cur.cover) return plain(task.warning, "Nobody asks why.", button("Show it", "Enter", uncover, first));
   $("talk").replaceChildren(el("h2", {}, task.head), ...task.turns.map(({ role, text }, turn) => {
     const theirs = role === task.speaker;
@@ -103,9 +101,10 @@ function draw(cur) {
   scrollTo(0, 0);
 }
 
-function leave(keep = !S.cur?.again) { // what was answered on the present task is kept until that comes again
-  if (S.cur && keep) S.aside.set(S.cur.task.text, { ...S.cur, spent: spent() });
+function leave() { // what was answered on the present task is kept until that comes again
+  if (S.cur && !S.cur.again) S.aside.set(S.cur.task.text, { ...S.cur, spent: spent() });
   S.cur = null;
+  frame(false);
 }
 
 function plain(title, text, ...more) {
@@ -115,6 +114,7 @@ function plain(title, text, ...more) {
 }
 
 function frame(working) { // what is beside and below the conversation
+  say("");
   $("work").hidden = $("done").hidden = !working;
   $("rather").hidden = !S.cur;
   $("back").hidden = !S.past.length;
@@ -186,7 +186,6 @@ function answer(n, verdict) {
   const voted = task.rules && each.verdict && each.verdict !== verdict && !needs(each); // the votes are on the page
   if (voted) each.blind ??= spoken(each);
   each.verdict = verdict;
-  say("");
   if (needs(each)) return choose(n);
   work({ at: unanswered() < 0 ? at : unanswered(), picking: false });
 }
@@ -205,7 +204,7 @@ function sift() { // the traits whose name, slug or definition holds what was ty
   const rank = ({ name, slug, definition }) => [name, slug, definition].join(" ").toLowerCase().indexOf(part);
   const others = [...S.traits.values()].filter(({ slug }) => !S.cur.cards.some((each) => each.trait === slug));
   const matching = others.filter((trait) => rank(trait) >= 0).sort((a, b) => rank(a) - rank(b));
-  if (part) say(matching.length ? `Enter takes: ${matching[0].name}` : "No other trait matches.");
+  say(!part ? "" : matching.length ? `Enter takes: ${matching[0].name}` : "No other trait matches.");
   $("traits").replaceChildren(...matching.map(({ slug, name, definition }) =>
     el("li", {}, button([name, " ", el("span", { className: "soft" }, definition)], "", () => take(slug)))));
 }
@@ -285,8 +284,9 @@ async function finish(outcome) {
     S.past.push({ ...cur, spent: 0 });
     return merge(said);
   }
-  Object.assign(S, { cur: Object.assign(cur, { spent: 1000 * seconds }), since: performance.now() });
-  if (status === 409) leave(true);
+  S.cur = Object.assign(cur, { spent: 1000 * seconds, again: again && status !== 409 });
+  S.since = performance.now();
+  if (status === 409) leave(); // no card or key acts on it while the next task is fetched
   await (status === 409 ? load() : draw(cur));
   say(said.why);
 }

@@ -56,7 +56,7 @@ def test_words_after_markup_come_back_and_so_do_those_of_records_sent_before():
 
 def test_a_data_set_that_asks_more_is_not_used(monkeypatch):
     """Those of adjudicators asked what else is present, and its answers were refused."""
-    pytest.importorskip("argilla")
+    argilla_server.needed()
     from argilla._models import QuestionModel
 
     server, former = argilla_server.Server.__new__(argilla_server.Server), argilla.questions(TAXONOMY)
