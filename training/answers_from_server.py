@@ -106,10 +106,10 @@ def ask(
 ) -> None:
     """Writes {"id", "text", "finish"} for every row to `path`; skips rows whose answers it holds already.
 
-    url ends before /chat/completions. OPENAI_API_KEY is sent if it is set. A busy or unreachable server is asked TRIES
-    times; then TrainingError is raised, the answers so far stay, and another call continues from them. One refused
-    request is an answer without text, with the status as `refused`. A server that refuses all requests, or one that
-    it had answered, raises TrainingError, and so does an unknown key.
+    url ends before /chat/completions, and has passed `refuse_remote`. OPENAI_API_KEY is sent if it is set. A busy or
+    unreachable server is asked TRIES times; then TrainingError is raised, the answers so far stay, and another call
+    continues from them. One refused request is an answer without text, with the status as `refused`. A server that
+    refuses all requests, or one that it had answered, raises TrainingError, and so does an unknown key.
     Another process that writes to the same path waits, and then finds the answers. progress: a step is a request.
     """
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,10 +25,8 @@ def systems(run: Run, models: Mapping[str, str], settings: Settings) -> evaluate
     """
     release, table = run.release, run.rows("grpo", "test")
     systems: evaluate.Systems = {name: _answers(run, name, model, settings) for name, model in models.items()}
-    first, blinded = (
-        _policy(run, next(iter(models.values())), settings),
-        blind(table, labels_of(release.folder, "test")),
-    )
+    first = _policy(run, next(iter(models.values())), settings)
+    blinded = blind(table, labels_of(release.folder, "test"))
     systems["blind"] = answers(first, blinded, progress=bar("blind on test", "answer"))
     if first.constrained:
         systems["oracle_filter"] = answers(first, table, unsafe(release, table), bar("oracle_filter on test", "answer"))

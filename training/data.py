@@ -104,7 +104,7 @@ class Release:
         return title_finder(self.index, (item.title for item in self.items.values()))
 
     def beside(self, text: str, answer: Answer) -> Beside:
-        return beside(tidied(text), answer.entries[: self.k], self.mentions)
+        return beside(tidied(text), answer.entries[: self.k], self.mentions, self.find)
 
     def listed(self, text: str, domain: str | None) -> Listed:
         """Returns the items of an answer, best first, and what its text names in addition to them."""
@@ -129,7 +129,7 @@ class Gold:
 def open_release(folder: Path | str) -> Release:
     """Opens the release in a folder: reads its items, verdicts and titles; `rows` reads the rows later.
 
-    Raises TrainingError for a withdrawn version, and for a file that differs from its entry in SHA256SUMS.
+    Raises TrainingError for a withdrawn version, ReleaseError for a file that differs from its entry in SHA256SUMS.
     """
     folder = Path(folder)
     manifest, digest = _manifest(folder)
@@ -225,7 +225,10 @@ def read_gold(path: Path | str, release: Release) -> Gold:
 
     Every trait must be in the release; an item that is not in the release is left out.
     """
-    users, items, late, slices = (dict[str, Any]() for _ in range(4))
+    users: dict[str, tuple[str, ...]] = {}
+    items: dict[str, tuple[str, ...]] = {}
+    late: dict[str, tuple[str, ...]] = {}
+    slices: dict[str, str] = {}
     first_seen: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
     names = {item.name: item.id for item in release.items.values()}
     for place, row in jsonl(path):
@@ -327,7 +330,9 @@ def _manifest(folder: Path) -> tuple[dict[str, Any], str]:
     raw = path.read_bytes()
     manifest = whole_object(raw) or {}
     kinds = {"name": str, "version": str, "schema": int, "k": int, "traits": list}
-    wrong = [f"no {key!r}" for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)]
+    wrong = [
+        f"no {key!r} of type {kind.__name__}" for key, kind in kinds.items() if not isinstance(manifest.get(key), kind)
+    ]
     if wrong or manifest["schema"] != SCHEMA:
         cause = wrong[0] if wrong else f"schema {manifest['schema']}"
         raise TrainingError(f"{path}: {cause}: expected a release of schema {SCHEMA}; make it again with this version")

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from trl import SFTConfig  # type: ignore[attr-defined]
+from trl.trainer.sft_config import SFTConfig
 
 from saferec_builder.core.errors import TrainingError
 from training.comparison import load_policy, report, systems
@@ -43,7 +43,7 @@ def start(run: Run, model: str, settings: Settings) -> str:
 
 def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
     """Fine-tunes a model on the lists that `saferec.rows` names: Safe-SFT, or a student of the guard."""
-    _check(run, "sft", name, settings, _has_item_tokens(model, settings))
+    _check(run, "sft", settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
@@ -68,7 +68,7 @@ def train_sft(run: Run, name: str, model: str, settings: Settings) -> Path:
 
 def train_gdpo(run: Run, name: str, model: str, settings: Settings) -> Path:
     """Trains a stage of Safe-GDPO from a model, usually a Safe-SFT one."""
-    _check(run, "gdpo", name, settings, _has_item_tokens(model, settings))
+    _check(run, "gdpo", settings, _has_item_tokens(model, settings))
     model = start(run, model, settings)
 
     def work(folder: Path) -> Card:
@@ -98,7 +98,7 @@ def train_all(
     stages = {"sft": unsafe_sft, "safe_sft": safe_sft, "safe_gdpo": safe_gdpo, "student": student}
     for name, settings in stages.items():
         run.refuse_overwriting(run.output / name, [model])
-        _check(run, "gdpo" if name == "safe_gdpo" else "sft", name, settings, _has_item_tokens(model, safe_sft))
+        _check(run, "gdpo" if name == "safe_gdpo" else "sft", settings, _has_item_tokens(model, safe_sft))
     run.rows("grpo", "validation")
     with_gold(run.rows("grpo", "test"), run.release.oracle, run.gold)
     base = start(run, model, safe_sft)
@@ -116,7 +116,7 @@ def train_all(
         return report(run, models, chosen, safe_sft, prepared=prepared)
 
 
-def _check(run: Run, verb: str, name: str, settings: Settings, tokens: bool) -> None:
+def _check(run: Run, verb: str, settings: Settings, tokens: bool) -> None:
     """Raises TrainingError, before a folder is cleared, for a stage that would fail; tokens: whether items are."""
     refuse(verb, settings, tokens)
     if verb == "sft":
@@ -128,7 +128,7 @@ def _check(run: Run, verb: str, name: str, settings: Settings, tokens: bool) -> 
             f"max_completion_length = {length}: {k} titles as text do not fit: expected --set max_completion_length=256"
             " (in `run`: --set gdpo.max_completion_length=256)"
         )
-    args = gdpo.arguments(settings, run.output / name, run.seed)
+    args = gdpo.arguments(settings, run.output, run.seed)
     size, group, rows = args.generation_batch_size or 0, args.num_generations or 1, len(run.rows("grpo", "train"))
     if rows < size // group:  # the trainer drops incomplete steps
         raise TrainingError(

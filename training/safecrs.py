@@ -130,14 +130,15 @@ def careful(work: Callable[[], None]) -> int:
     except KeyboardInterrupt:
         return 130
     except SafeRecError as fault:
-        reason: str | None = str(fault)
+        reason = str(fault)
     except (FileExistsError, NotADirectoryError) as fault:
         reason = f"{fault.filename}: {fault.strerror}: name another folder"
     except (OSError, MemoryError) as fault:
-        if (reason := os_error_messages.line(fault)) is None:
+        if (line := os_error_messages.line(fault)) is None:
             raise
+        reason = line
     # control characters from a release, an answer or a server are replaced
-    print(f"error: {plain(' '.join(str(reason).split()))}", file=sys.stderr)
+    print(f"error: {plain(' '.join(reason.split()))}", file=sys.stderr)
     return 1
 
 

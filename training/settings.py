@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 import os
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -180,8 +179,10 @@ def trl_arguments(kind: type[Arguments], settings: Settings, output: Path, seed:
     if are_numbers and epochs <= 0 and steps <= 0:  # TRL would make no step and report a finished training
         raise TrainingError(f"num_train_epochs = {epochs}: expected more than 0, or max_steps")
     # several processes without a GPU do not connect otherwise
+    import torch
+
     several = int(os.environ.get("WORLD_SIZE", "1")) > 1
-    use_cpu = {"use_cpu": True} if several and not sys.modules["torch"].cuda.is_available() else {}
+    use_cpu = {"use_cpu": True} if several and not torch.cuda.is_available() else {}
     with warnings.catch_warnings():
         # the older name works in every version that we support, the newer one does not
         warnings.filterwarnings("ignore", "`gradient_checkpointing` is deprecated", FutureWarning)

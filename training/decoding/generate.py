@@ -196,7 +196,7 @@ def embeddings(model: PreTrainedModel) -> list[Tensor]:
 def prompt_tokens(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row]) -> list[list[int]]:
     """Returns the tokens of each row's prompt in the chat template, up to the start of the answer."""
     chats = [list(row["prompt"]) for row in rows]
-    return list(_templated(tokenizer, chats, begun=True, tokenize=True, return_dict=True)["input_ids"])
+    return list(_templated(tokenizer, chats, begun=True, tokenize=True)["input_ids"])
 
 
 def answer_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
@@ -216,9 +216,11 @@ def _tail(tokenizer: PreTrainedTokenizerBase) -> str:
     return tail
 
 
-def _templated(tokenizer: PreTrainedTokenizerBase, chats: Any, begun: bool = False, **how: Any) -> Any:
+def _templated(tokenizer: PreTrainedTokenizerBase, chats: Any, begun: bool = False, tokenize: bool = False) -> Any:
     """Returns a chat, or several, in the template of the model; begun = whether to add the start of an answer."""
     try:
-        return tokenizer.apply_chat_template(chats, add_generation_prompt=begun, **({"tokenize": False} | how))
+        return tokenizer.apply_chat_template(
+            chats, add_generation_prompt=begun, tokenize=tokenize, return_dict=tokenize
+        )
     except TemplateError as fault:  # some templates require that the user begins, which not every conversation does
         raise TrainingError(REFUSES.format(fault)) from None

@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor
 from transformers import PreTrainedModel
-from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from training.data import Row
 from training.decoding import constrained, trie

@@ -74,11 +74,19 @@ def tokenizer(names: Iterable[str], traits: Iterable[str], texts: Iterable[str])
     # a title must not match inside a longer word: "It" in "Italian"
     added = [AddedToken(name, normalized=False, single_word=True) for name in names]
     word_level.add_tokens([*added, *(AddedToken(mark, normalized=False) for mark in marks)])
-    named = {"unk_token": UNKNOWN, "pad_token": PAD, "eos_token": END, "padding_side": "left"}
-    return PreTrainedTokenizerFast(tokenizer_object=word_level, chat_template=TEMPLATE, **named)  # type: ignore[no-untyped-call]
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=word_level,
+        unk_token=UNKNOWN,
+        pad_token=PAD,
+        eos_token=END,
+        padding_side="left",
+        chat_template=TEMPLATE,
+    )
 
 
 def model(vocabulary: int, pad: int, end: int) -> LlamaForCausalLM:
     """Returns a model of two layers of width 128 in fp32, with tied input and output embeddings."""
-    ids: dict[str, Any] = {"pad_token_id": pad, "bos_token_id": None, "eos_token_id": end}
-    return LlamaForCausalLM(LlamaConfig(vocab_size=vocabulary, **SHAPE, **LIMITS, **ids))
+    config = LlamaConfig(
+        vocab_size=vocabulary, pad_token_id=pad, bos_token_id=None, eos_token_id=end, **SHAPE, **LIMITS
+    )
+    return LlamaForCausalLM(config)

@@ -14,7 +14,7 @@ import torch
 from accelerate.utils import gather
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
-from trl import GRPOTrainer  # type: ignore[attr-defined]
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from training.decoding.constrained import Catalogue
 from training.evaluation import rewards

@@ -1,7 +1,6 @@
 """Runs a TRL trainer: keeps the best checkpoint on validation, resumes interrupted runs, and merges LoRA adapters."""
 
 from pathlib import Path
-from typing import Any
 
 from peft import LoraConfig, PeftModel, load_peft_weights, set_peft_model_state_dict
 from transformers import Trainer
@@ -57,8 +56,11 @@ def refuse_spread(trainer: Trainer) -> None:
 
 def lora(rank: int, rows: dict[str, list[int]] | None = None) -> LoraConfig | None:
     """Returns an adapter for every linear layer and for these rows of embedding tables; None for rank 0."""
-    fixed: dict[str, Any] = {"target_modules": "all-linear", "task_type": "CAUSAL_LM"}
-    return LoraConfig(r=rank, lora_alpha=2 * rank, trainable_token_indices=rows, **fixed) if rank else None
+    if not rank:
+        return None
+    return LoraConfig(
+        r=rank, lora_alpha=2 * rank, target_modules="all-linear", trainable_token_indices=rows, task_type="CAUSAL_LM"
+    )
 
 
 def item_rows(policy: PolicyModel) -> dict[str, list[int]] | None:

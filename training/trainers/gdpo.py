@@ -6,7 +6,8 @@ from inspect import signature
 from pathlib import Path
 
 from datasets import Dataset
-from trl import GRPOConfig, GRPOTrainer  # type: ignore[attr-defined]
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from saferec_builder.core.errors import TrainingError
 from training.data import Release, Row

@@ -7,7 +7,8 @@ from datasets import Dataset
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers.modeling_outputs import CausalLMOutputWithPast
-from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
+from trl.trainer.sft_config import SFTConfig
+from trl.trainer.sft_trainer import SFTTrainer
 
 from saferec_builder.core.errors import TrainingError
 from training.data import Row

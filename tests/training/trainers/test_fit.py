@@ -51,7 +51,7 @@ def item_rows(folder: Path) -> list[int]:
 def test_lora_ends_as_whole_weights_and_gdpo_is_held_to_the_sft_model(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trl import GRPOTrainer  # type: ignore[attr-defined]
+    from trl.trainer.grpo_trainer import GRPOTrainer
 
     learn(world, tmp_path / "sft", "saferec.lora=4", "learning_rate=0.1", "max_steps=2")
     start, taught = weights(world / "start"), weights(tmp_path / "sft")
@@ -129,14 +129,19 @@ def test_a_long_training_says_where_it_stands(
     """Of 100 steps 60 were done earlier; the next takes 30 s, and so will 39 more."""
     steps_take(30.0, monkeypatch)
     checked: list[str] = []
-    score = lambda model: checked.append(model) or {"score": 1.0}  # type: ignore[func-returns-value]  # noqa: E731
-    keeper, nothing = Keeper(tmp_path / "sft", score, 2), SimpleNamespace()
+
+    def score(model: Any) -> dict[str, float]:
+        checked.append(model)
+        return {"score": 1.0}
+
+    keeper = Keeper(tmp_path / "sft", score, 2)
     keeper.best = {"score": 2.0}  # nothing to save
-    state = SimpleNamespace(global_step=60, max_steps=100)
-    keeper.on_train_begin(nothing, state, nothing)  # type: ignore[arg-type]
-    keeper.on_step_end(nothing, state, nothing, model="a")  # type: ignore[arg-type]
+    nothing: Any = SimpleNamespace()
+    state: Any = SimpleNamespace(global_step=60, max_steps=100)
+    keeper.on_train_begin(nothing, state, nothing)
+    keeper.on_step_end(nothing, state, nothing, model="a")
     assert checked == []  # two checks in 100 steps: after 50 and 100
     assert capsys.readouterr().err == "  sft: 61 of 100 steps, about 20 min left\n"
     state.global_step = 100
-    keeper.on_step_end(nothing, state, nothing, model="b")  # type: ignore[arg-type]
+    keeper.on_step_end(nothing, state, nothing, model="b")
     assert checked == ["b"]
