@@ -2,7 +2,7 @@
 
 Needs build/real-benchmark (make real-benchmark makes it and runs this). Models are trained here unless their folders
 exist: build/real-benchmark/seed-N and student-N. SAFEREC_SEEDS=0 by default, which trains none; "5 2" trains five
-seeds, and the student, which takes as long as the others together, for two of them. SAFEREC_STEPS="40 10" limits the
+seeds, and the student, which takes nearly as long as the others together, for two. SAFEREC_STEPS="40 10" limits the
 SFTs and GDPO to so many steps, and the page says so.
 """
 
@@ -158,8 +158,13 @@ def _models(world: World, folder: Path) -> tuple[dict[str, Sequence[Given]], str
     figure("real.training_minutes", minutes + student_minutes, "min", "none (processor time of a seed)")
     steps = "{} steps of each SFT and {} of GDPO".format(*STEPS) if STEPS else "recipe `tiny`"
     text = MODELS.format(
-        **{"items": f"{len(world.release.items):,}", "seeds": SEEDS, "s": "s" * (SEEDS > 1), "students": STUDENTS},
-        **{"steps": steps, "minutes": minutes, "student_minutes": student_minutes},
+        items=f"{len(world.release.items):,}",
+        seeds=SEEDS,
+        s="s" * (SEEDS > 1),
+        students=STUDENTS,
+        steps=steps,
+        minutes=minutes,
+        student_minutes=student_minutes,
     )
     return {name: [run[name] for run, _ in of_seeds] for of_seeds in runs for name in of_seeds[0][0]}, text
 

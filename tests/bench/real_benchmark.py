@@ -2,8 +2,8 @@
 
 python -m tests.bench.real_benchmark FOLDER makes FOLDER/ws from the folder SAFEREC_REAL_DATA, in it the release 1.0.0
 with its key file, and FOLDER/rebuilt, the release with the texts that stay with INSPIRED. This repository has nothing
-of the real data but readings of films: tests/data/real_benchmark/readings.csv has verdicts of a language model, two
-from memory of each film: of the 230 works most often accepted, and then of 33 more that are recommended most often,
+of the real data but readings of films: tests/data/real_benchmark/readings.csv has two verdicts of language models on
+each film, from memory: of the 230 works most often accepted, and then of 33 more that are recommended most often,
 read so that more traits have enough safe answers. They were counted over all splits, so clear films tend to be those
 that answer the test's requests, too. Two runs give the same bytes.
 """
