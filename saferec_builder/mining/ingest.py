@@ -223,7 +223,7 @@ class _Stored:
                to change: a shorter text may replace these
     removed    these conversations
     theirs     (conversation, digest) of the texts in which somebody speaks who is to be removed
-    revisions  (conversation, digest) of these, and of all others with several revisions
+    revisions  (conversation, digest) of all texts of removed conversations, and of others with several texts
     """
 
     facts: pl.DataFrame
@@ -254,9 +254,11 @@ def _stored(ws: Workspace) -> _Stored:
     columns = ["conversation", "digest", *(("source", "source_id", "seeker") if removals else ())]
     parts = workspace.parts(ws, tables.CONVERSATIONS, *columns, *FACTS)
     stored = pl.concat(part.select(*columns, _facts_hash()) for part in (tables.CONVERSATIONS.empty, *parts))
-    origin = workspace.read(ws, tables.ORIGINS)
-    removed = wishes.gone(removals, stored, origin) if removals else pl.Series(dtype=pl.String)
-    theirs = wishes.removed(removals, wishes.standing(stored, origin)) if removals else stored.clear()
+    theirs = stored.clear()
+    if removals:
+        theirs = wishes.removed(removals, wishes.standing(stored, workspace.read(ws, tables.ORIGINS)))
+    newest = tables.last(stored, "conversation")
+    removed = newest.join(theirs, ["conversation", "digest"], "semi")["conversation"]
     is_removed = pl.col("conversation").is_in(removed.implode())
     repeated = stored.filter(is_removed | pl.col("conversation").is_duplicated())
     texts = [frozenset(rows.select("conversation", "digest").iter_rows()) for rows in (theirs, repeated)]

@@ -221,7 +221,7 @@ def test_a_fault_that_changes_an_answer_changes_the_version(name) -> None:
 def test_what_was_mined_under_a_former_name_is_not_mined_again(cli, workspace, tmp_path, monkeypatch) -> None:
     """Shards are stored under a digest of these names: with other names each would be made again.
 
-    If you change a rule, remove its line from versions.SAME and its name from FORMER: mined files are read again.
+    If you change a rule for distress or letters, remove its line from versions.SAME, and FORMER: files are read again.
     """
     rs = write(tmp_path / "RS_2022-08.ndjson", [submission(1, selftext="I'm Ida, from Salem. A calm film, please")])
     rc = write(tmp_path / "RC_2022-08.ndjson", [comment(1, "s1")])

@@ -45,7 +45,7 @@ _CLEAR = (
     r"|(?:find|follow|add|reach|know) me (?:(?:over )?(?:(?:on|at|in) [^\s.,:!?\[]+(?: [^\s.,:!?\[]+)?|there|here"
     r"|online) )?as "
 )
-_LOOSE = rf"(?:user|account|{_OWN}|tag|profile|id)(?: is)?(?: under)?(?:{_IS}| )|(?:add|friend) me[:!,. ]{{1,4}}"
+_LOOSE = rf"(?:user|account|{_OWN}|tag|id)(?: is)?(?: under)?(?:{_IS}| )|(?:add|friend) me[:!,. ]{{1,4}}"
 _FAINT = (
     rf"{_PLACE}(?: me)?,? |(?:posted|sent|written|made|uploaded|shared) by (?:user )?|in-game i['’]?m called "
     r"|i (?:go|post|tweet|stream|play|write|review)(?: [a-z]+){0,2} (?:as|by|under) |(?:i['’]?m|i am) "

@@ -56,7 +56,8 @@ _BEFORE, _AFTER = (_Word(mark, mark, mark, 0, False, False, "") for mark in "^$"
 
 @cache
 def model() -> tuple[dict[str, float], dict[str, str]]:
-    """(feature -> weight, word -> how often it occurs in talk about films: 0 to 4, with f if it is famous)."""
+    """(feature -> weight, word -> how often it occurs in talk about films: 0 to 4, with f if it is famous; an everyday
+    word has at least 1)."""
     weights, frequency = dict[str, float](), dict[str, str]()
     for line in Path(__file__).with_name("in_passing.txt").read_text(encoding="utf-8").splitlines():
         head, *words = line.split(" ")
@@ -103,11 +104,12 @@ def somewhere(texts: pl.Series) -> pl.Series:
 
 
 def _may_be_name(word: str) -> bool:
-    if word.isascii() and word.isalpha() and word.islower():
+    if not word.isascii():
+        return True
+    if word.isalpha() and word.islower():
         return word in _given_names()[1]
-    parts = [word, *_PARTS.split(word)] if not word.isalpha() else [word]
-    words = [_word(part) for part in parts if part]
-    return not word.isascii() or any(part.sort and not _is_new_common(part, model()[1]) for part in words)
+    words = [_word(part) for part in {word, *_PARTS.split(word)} if part]
+    return any(part.sort and not _is_new_common(part, model()[1]) for part in words)
 
 
 @cache
@@ -176,15 +178,15 @@ def _is_part(word: _Word) -> bool:
 
 
 def _is_new_common(word: _Word, met: Mapping[str, str]) -> bool:
-    return word.sort == "new" and ordinary(word.plain, met)
+    return word.sort == "new" and _is_ordinary(word.plain, met)
 
 
 def _is_common(word: _Word, met: Mapping[str, str]) -> bool:
     return word.plain in names.doubtful() or _is_new_common(word, met) or not word.sort
 
 
-def ordinary(word: str, met: Mapping[str, str]) -> bool:
-    """Whether the word, or what it is formed from, occurs in talk about films."""
+def _is_ordinary(word: str, met: Mapping[str, str]) -> bool:
+    """Whether the word, or what it is formed from, is an everyday or famous one, or occurs in talk about films."""
     if word in met:
         return True
     stems = [word[: -len(end)] for end in _ENDINGS if word.endswith(end)]
@@ -209,8 +211,9 @@ def _word(token: str) -> _Word:
     plain = plain.removesuffix("'s")
     sure = names.hyphened(plain) if "-" in plain else plain in sure_names
     sort = "sure" if sure else "more" if capital and plain in all_names else ""
-    if not sort and capital and len(plain) > 2 and not token.isupper() and plain not in names.NEVER:
-        sort = "" if _STRETCHED.search(plain) else "new"
+    is_like_name = capital and len(plain) > 2 and not token.isupper() and plain not in names.NEVER
+    if not sort and is_like_name and not _STRETCHED.search(plain):
+        sort = "new"
     plain = _FULL_FORMS.get(plain, plain)
     symbol = plain if sort in ("", "new") or plain in _KIND else "<N>" if capital else "<n>"
     return _Word(plain, symbol, _kind(symbol), len(token) - 2 * owned, capital, owned, sort)

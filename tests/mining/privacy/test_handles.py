@@ -9,7 +9,7 @@ from tests.worlds.privacy_lines import HANDLES, labelled, measured
 
 def test_handles_that_people_state_are_found_and_brands_code_and_plain_words_stay():
     marked, covered, findings, correct = measured(labelled(HANDLES), privacy.find)
-    assert marked["handle"] == 173 and covered["handle"] >= 160  # 162 measured
+    assert marked["handle"] == 173 and covered["handle"] >= 160  # 163 measured
     assert sum(findings.values()) - sum(correct.values()) <= 3  # two handles, of which one is code, and a name
 
 

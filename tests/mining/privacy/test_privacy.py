@@ -103,7 +103,7 @@ def test_many_texts_at_once_give_what_each_gives_alone():
 
 
 def test_polars_keeps_the_patterns_of_the_search_compiled():
-    """It keeps 32, and folding.py and in_passing.py have four: with more, each block of a dump compiles all again."""
+    """It keeps 32, with two of folding.py and some of readers: with more, each block of a dump compiles all again."""
     assert len((*privacy._SHAPED, *handles.MAYBE, *names.MAYBE, *spoken.MAYBE, *spoken.LOOSE)) <= 28
 
 
