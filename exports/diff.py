@@ -45,7 +45,7 @@ class Difference:
     flips: dict[str, dict[str, int]]  # trait -> "present -> absent" -> labels
     flipped: list[Row]  # conversation, trait, from, to, other_reviews, reviews (_with_reviews)
     agreement: dict[str, list[float | None]]  # trait -> alpha before and after
-    alarms: list[Row]  # kind, and for `silent` what and labels, else name, changed, of (for `unresolved` of labels), p
+    alarms: list[Row]  # kind; `silent`: what, labels; `unresolved`: name, changed, of (labels); else also p
     metrics: dict[str, list[float | None]] | None = None  # of a model's predictions: metric -> before and after
 
     def as_json(self) -> dict[str, JsonValue]:

@@ -66,7 +66,7 @@ class Content:
 def schemas(official: Mapping[str, str] | None = None) -> dict[str, pa.Schema]:
     """Returns the pyarrow schema of each config; `constraints` of safecrs has one field per trait."""
     constraints = pa.struct(dict.fromkeys((official or {}).values(), pa.bool_()))
-    kinds = _KINDS | ({"constraints": constraints} if official else {})
+    kinds = _KINDS | {"constraints": constraints}
     columns = {config: [column.partition(":") for column in text.split()] for config, text in _COLUMNS.items()}
     return {
         config: pa.schema({name: kinds[kind or "text"] for name, _, kind in named if kind != "constraints" or official})

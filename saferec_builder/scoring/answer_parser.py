@@ -61,13 +61,14 @@ _REFUSAL = re.compile(r"\b(?:sorry|can(?:no|')t|cannot|can’t|unable|not able|w
 
 _PLAIN = re.compile(r"[\n\x20-\x7e]*")  # nothing to tidy
 _REPLACEMENTS = str.maketrans(
-    {"（": "(", "）": ")", "［": "[", "］": "]", "\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
+    {"（": "(", "）": ")", "【": "(", "】": ")", "［": "[", "］": "]"}
+    | {"\u00a0": " ", "\r": "\n", "\u2028": "\n", "\u2029": "\n"}
     | dict.fromkeys((OPEN, CLOSE, "\u200b", "\u2060", "\ufeff", "\ufe0f"), "")
-    | {"\u20e3": ".", "🔟": "10.", "【": "(", "】": ")"}  # 1️⃣
+    | {"\u20e3": ".", "🔟": "10."}  # 1️⃣
 )
 _THOUGHTS = r"(?:think(?:ing)?|reasoning|thoughts?|analysis)"
 # some templates open <think> in the prompt
-_UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>.*?</\1>|<think>.*|~~[^~\n]+~~", re.S)
+_UNREAD = re.compile(rf"\A(?:(?!<{_THOUGHTS}>).)*</{_THOUGHTS}>|<({_THOUGHTS})>|~~[^~\n]+~~", re.S)
 _TAG = re.compile(r"</?[A-Za-z][\w-]*>")
 
 
@@ -92,7 +93,8 @@ class Answer:
 def parse(text: str, find: Find, domain: str | None = None) -> Answer:
     """Returns the ranked items of a completion. Every text gives an Answer; none raises."""
     tidy = tidied(text)
-    lines = [line for line in tidy.split("\n") if line.strip()]
+    every = tidy.split("\n")
+    lines = [line for line in every if line.strip()]
     look = Look(find, domain)
     try:
         entries = _plain(lines, look) or _json(tidy, look)
@@ -101,7 +103,6 @@ def parse(text: str, find: Find, domain: str | None = None) -> Answer:
             return Answer((), "key twice")
         entries = []
     if not entries:
-        every = tidy.split("\n")
         if without := rejected(every, look):
             entries = _of_lines([line for n, line in enumerate(every) if line.strip() and n not in without], look)
         entries = entries if has_titles(entries) else _of_lines(lines, look)
@@ -124,8 +125,28 @@ def tidied(text: str) -> str:
     """At most LONG characters of a completion, without thoughts, tags and what is struck out, with plain marks."""
     tidy = text if _PLAIN.fullmatch(text) else text.translate(_REPLACEMENTS)
     if ">" in tidy or "~~" in tidy:
-        tidy = _TAG.sub(" ", _UNREAD.sub("", tidy))
+        tidy = _TAG.sub(" ", _said(tidy))
     return tidy[:LONG]
+
+
+def _said(text: str) -> str:
+    """The text without thoughts (an unclosed <think> goes to the end) and what is struck out. A closing tag that is
+    missing is looked for once, for a text may open it ten thousand times."""
+    parts, end, at, unclosed = list[str](), 0, 0, set[str]()
+    while match := _UNREAD.search(text, at):
+        at = match.end()
+        if name := match[1]:
+            closing = f"</{name}>"
+            if name not in unclosed and (close := text.find(closing, at)) >= 0:
+                at = close + len(closing)
+            elif name == "think":
+                at = len(text)
+            else:
+                unclosed.add(name)
+                continue
+        parts.append(text[end : match.start()])
+        end = at
+    return "".join([*parts, text[end:]])
 
 
 def from_items(items: Sequence[JsonValue], find: Find, domain: str | None = None) -> Answer:

@@ -94,7 +94,7 @@ def left_out(heading: str) -> re.Match[str] | None:
     line = heading[:POSITION]
     if GROUP.search(line) or YEAR_AFTER.match(line) or line.rstrip(" *_").endswith("?"):
         return None
-    crossed = any(sign in line for sign in _CROSS) and _CROSSED_HEADING.match(line)
+    crossed = _CROSSED_HEADING.match(line)
     return _NOT_RECOMMENDED.fullmatch("avoid" if crossed else re.sub(r"^\W+|[*_`\"“”]|\W+$", "", _text(line)))
 
 
@@ -131,7 +131,9 @@ def _rejected_until(lines: Sequence[str], marks: Sequence[_Mark], n: int, look: 
     end = n + 1  # the list ends where one with other marks begins: "2. Heat" after "- the last scene"
     if not first[1] and (n == 0 or not lines[n - 1].strip()):  # lines without marks end at a blank one
         ends = (
-            m for m in range(after, len(lines)) if not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])
+            m
+            for m in range(max(after, n + 1), len(lines))
+            if not lines[m].strip() or marks[m].sign or _ends_in_colon(lines[m])
         )
         end = next(ends, len(lines))
     while first[1] and end < len(lines):

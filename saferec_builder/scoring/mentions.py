@@ -1,8 +1,8 @@
 """Finds the items that an answer names outside its list: in reasons, a second list, another key, a last sentence.
 
-Some works are named to say that they were left out. Two linear models of sentences tell these from offers; they are
-fitted on mentions.jsonl at first use. They err, so there are two readings, between which a person's would lie;
-docs/training.md states what each finds in unseen sentences.
+Some works are named to say that they were left out, also where no list stands (`kept`). Two linear models of sentences
+tell these from offers; they are fitted on mentions.jsonl at first use. They err, so there are two readings, between
+which a person's would lie; docs/training.md states what each finds in unseen sentences.
 """
 
 import re
@@ -10,7 +10,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -21,7 +20,7 @@ from saferec_builder.core.errors import KeyTwice, strict_json
 from saferec_builder.core.json_value import JsonValue
 from saferec_builder.scoring import json_in_text, linear_text, mention_finder
 from saferec_builder.scoring.linear_text import LinearText
-from saferec_builder.scoring.list_entry_parser import YEAR, Entry, Look
+from saferec_builder.scoring.list_entry_parser import YEAR, Entry, Find, Look
 from saferec_builder.scoring.lists_in_text import rejected
 from saferec_builder.scoring.mention_finder import Finder, Mention, in_text
 from saferec_builder.scoring.title_evidence import rarity
@@ -93,17 +92,15 @@ def title_finder(index: titles.Index, names: Iterable[str]) -> Finder:
     return mention_finder.finder(index, names, weighed={n: w + _IN_ANSWERS.get(n, 0.0) for n, w in weights.items()})
 
 
-def beside(tidy: str, entries: Sequence[Entry], finder: Finder) -> Beside:
+def beside(tidy: str, entries: Sequence[Entry], finder: Finder, find: Find) -> Beside:
     """The items that the text of an answer names outside `entries`, its list. tidy: from answer_parser.tidied."""
     text = _without(_json_lines(tidy), entries)
     mentions = [
         (mention, how) for mention in in_text(finder, text) if mention.item and (how := _title_reading(text, mention))
     ]
     if mentions:
-        look = Look(lambda title, year, domain: titles.item_of(titles.find(finder.index, title, year, domain)), None)
-        lines = text.split("\n")
-        without, starts = rejected(lines, look), [*accumulate((len(line) + 1 for line in lines), initial=0)]
-        mentions = [(m, how) for m, how in mentions if bisect_right(starts, m.start) - 1 not in without]
+        without = rejected(text.split("\n"), Look(find, None))
+        mentions = [(m, how) for m, how in mentions if text.count("\n", 0, m.start) not in without]
     scored = [(*mention, *read) for mention, read in zip(mentions, _read(text, [m for m, _ in mentions]), strict=True)]
     return Beside(
         frozenset(m.item for m, how, line, read in scored if m.item and how == "surely" and _offers(line, read)),

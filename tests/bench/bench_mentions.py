@@ -46,7 +46,7 @@ class World:
     def read(self, text: str) -> tuple[set[str | None], Beside]:
         """Returns (items of the list, what the answer names beside it)."""
         entries = parse(text, self.find, "film").entries
-        return {entry.item for entry in entries}, beside(tidied(text), entries, self.finder)
+        return {entry.item for entry in entries}, beside(tidied(text), entries, self.finder, self.find)
 
 
 def main() -> None:

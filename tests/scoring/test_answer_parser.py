@@ -19,14 +19,8 @@ CATALOGUE = [
     ("yuma", "3:10 to Yuma", 2007),
     ("good", "The Good, the Bad and the Ugly", 1966),
     *(("schindler", "Schindler's List", 1993), ("matrix", "The Matrix", 1999), ("it", "It", 2017), ("up", "Up", 2009)),
-    *(
-        ("a", "A", 1999),
-        ("b", "B", 2003),
-        ("or", "Or", 2004),
-        ("reloaded", "The Matrix A", 1999),
-        ("suspiria77", "Suspiria", 1977),
-        ("suspiria18", "Suspiria", 2018),
-    ),
+    *(("a", "A", 1999), ("b", "B", 2003), ("or", "Or", 2004), ("reloaded", "The Matrix A", 1999)),
+    *(("suspiria77", "Suspiria", 1977), ("suspiria18", "Suspiria", 2018)),
     ("chess", "Chess", None),
 ]
 FIND = finder(titles.index((item, title, year, "film" if year else "game", ()) for item, title, year in CATALOGUE))
@@ -148,7 +142,7 @@ def test_items_that_come_as_objects():
         pytest.param(piece * (30_000 // len(piece)), id=repr(piece))
         for piece in (
             " ", "(", "'", "* ", "**a", "1. ", "a, ", "| ", "(1999", "(1999) ", "[1,", "a (1999) ", '"a"', "(a, ",
-            "x\n", "a  -", "'a'b", "\x02", "1. a (1999) ", "|--", "Saw (2004), ", "_a", "{\"a\":",
+            "x\n", "a  -", "'a'b", "\x02", "1. a (1999) ", "|--", "Saw (2004), ", "_a", "{\"a\":", "<analysis>",
             '{"a":1}', 'x {"a":1} ', '[[""] x]', '"\\', "[\n", "**Saw (2004)**\n- a\n", "1. (2) ", "1 a\n",
         )
     ],

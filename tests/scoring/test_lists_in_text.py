@@ -188,6 +188,9 @@ def test_a_list_of_what_is_not_recommended_is_not_the_list(heading, mark):
     avoid, picks = f"{heading}\n{mark} Saw (2004)\n{mark} Hostel (2005)", f"{mark} Titanic (1997)\n{mark} Heat (1995)"
     assert ids(f"{picks}\n\n{avoid}") == ids(f"{avoid}\n\nTry:\n{picks}") == ["titanic", "heat"]
     assert ids(avoid) == ["saw", "hostel"]  # there is no other list
+
+
+def test_what_is_avoided_alone_keeps_its_rank():
     assert ids("Please avoid Saw (2004).") == ["saw"]
 
 

@@ -24,7 +24,8 @@ def found() -> Finder:
 
 
 def read(text: str, found: Finder, k: int = 10) -> Beside:
-    return beside(tidied(text), parse(text, finder(INDEX), "film").entries[:k], found)
+    find = finder(INDEX)
+    return beside(tidied(text), parse(text, find, "film").entries[:k], found, find)
 
 
 @pytest.mark.slow
@@ -119,7 +120,7 @@ def test_an_answer_of_one_sentence_is_not_read_once_for_each_title(found: Finder
         return models.read(given)
 
     monkeypatch.setattr(mentions, "models", lambda: SimpleNamespace(read=read_all))
-    beside("a: Saw (2004) " * 1400, [], found)
+    beside("a: Saw (2004) " * 1400, [], found, finder(INDEX))
     assert 0 < sum(map(len, texts)) < 3 * 20_000
 
 
