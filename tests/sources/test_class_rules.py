@@ -30,6 +30,12 @@ def test_every_rule_answers_a_core_question_and_no_tag_was_read():
 REASONS = [
     ("R", "for strong bloody violence", {"names blood or gore", "rated R or NC-17, names violence"}),
     ("PG-13", "for violence", {"rated PG-13, names violence"}),
+    (
+        "PG-13",
+        "for sequences of intense sci-fi violence",
+        {"rated PG-13, names intense violence", "rated PG-13, names violence"},
+    ),
+    ("PG-13", "for intense grief, and violence", {"rated PG-13, names violence"}),  # the grief is intense
     ("R", "for a brief scene of violence", set()),  # one scene: blood is a guess
     ("R", "for descriptions of violent behavior", set()),  # described, not shown
     ("R", "for language and some druguse", {"names drug use", "names drugs"}),
