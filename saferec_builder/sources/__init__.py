@@ -39,6 +39,9 @@ LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundre
 _OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
+# columns of tables of items and warnings: a spreadsheet may write `IMDb` and `Title`
+_COLUMNS = ("title", "name", "year", "domain", "imdb", "imdbId", "tmdb", "tmdbId", "movieId", "url", "retrieved")
+_COLUMNS += ("keywords", "tag")
 
 Row = dict[str, object]  # of a table, or of a file that names its fields
 Rows = list[Row]
@@ -225,9 +228,15 @@ def without_surrogates(value: Outside) -> Outside | Left:
 
 def whole_number(text: str, name: str) -> int:
     """Returns the number that a field must hold; raises `Left` where it is none."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (number := digits(text)):
         raise Left("not a number", f"{name}: {seen(text)}")
-    return int(text)
+    return int(number)
+
+
+def digits(cell: str) -> str:
+    """The digits of a whole number, also as pandas writes it if another row has none (1979.0); else an empty text."""
+    number = cell.strip().removesuffix(".0")
+    return number if number.isascii() and number.isdigit() and len(number) < 10 else ""
 
 
 def readable(text: str, most: int = 200) -> str:
@@ -298,17 +307,13 @@ def _csv_lines(
     coding, delimiter = ("utf-8-sig", "\t") if tabs else spelling(path, expected)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
-        reader = (
-            csv.reader(_bounded(file), delimiter="\t", quoting=csv.QUOTE_NONE)
-            if tabs
-            else csv.reader(_bounded(file), delimiter=delimiter, strict=True)
-        )
+        quoting = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
+        reader = csv.reader(_bounded(file), delimiter=delimiter, quoting=quoting, strict=True)
         records = (record for _, record in _csv_records(reader))
-        written = header = _header(records)
+        written = _header(records)
         columns = (*expected, *(others or ()))
-        if others is not None or not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
-            spellings = {name.lower(): name for name in columns}
-            header = [spellings.get(name.lower(), name.lower() if others is None else name) for name in header]
+        spellings = {name.lower(): name for name in (*_COLUMNS, *columns)}
+        header = [spellings.get(name.lower(), name) for name in written]
         missing = [name for name in expected if name not in header]
         if missing or not header:
             problem = f"column {missing[0]!r} is missing" if missing and header else "no header line"
@@ -322,8 +327,7 @@ def _csv_lines(
                 raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in columns]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
-        keys = [name or f"column {n}" for n, name in enumerate(header, 1)]
-        yield from ((f"{path.name}:{n}", _csv_row(keys, record)) for n, record in _csv_records(reader) if record)
+        yield from ((f"{path.name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:
@@ -377,6 +381,7 @@ def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]
 
 
 def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Left:
+    """The cells by column; those of a column without a name, such as row numbers of pandas, are not read."""
     if isinstance(record, Left):
         return record
     if len(record) > len(header):
@@ -386,7 +391,7 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
     except UnicodeEncodeError:
         return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
-    return dict(zip(header, cells, strict=True))
+    return {name: cell for name, cell in zip(header, cells, strict=True) if name}
 
 
 def _fault(fault: ValidationError) -> str:

@@ -134,9 +134,8 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
 
 
 def _ref_of(row: dict[str, str]) -> str:
-    cells = {name.casefold(): cell for name, cell in row.items()}
-    if imdb := cells.get("imdbid") or cells.get("imdb"):
-        return refs.imdb(imdb.removesuffix(".0"))
-    if (movielens := cells.get("movieid", "").removesuffix(".0")).isdigit():
+    if imdb := row.get("imdbId") or row.get("imdb"):
+        return refs.imdb(imdb)
+    if movielens := sources.digits(row.get("movieId", "")):
         return f"movielens:{movielens}"
-    return refs.of_row({"title": cells.get("title") or cells.get("name") or "", "year": cells.get("year", "")})
+    return refs.of_row({"title": row.get("title") or row.get("name") or "", "year": row.get("year", "")})

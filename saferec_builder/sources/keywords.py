@@ -37,7 +37,6 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
 
 def _ref_of(row: dict[str, str]) -> str:
     for column, collection in (("tmdb", "tmdb"), ("tmdbId", "tmdb"), ("movieId", "movielens")):
-        number = row.get(column, "").removesuffix(".0")  # as pandas writes a column with a missing number
-        if number.isascii() and number.isdigit() and len(number) < 10 and not row.get("imdb"):
+        if (number := sources.digits(row.get(column, ""))) and not row.get("imdb"):
             return f"{collection}:{int(number)}"
     return refs.of_row(row)

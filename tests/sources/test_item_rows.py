@@ -49,6 +49,15 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(tmp_path, name):
     assert parts(reader(file(tmp_path, filename, odd))) == (rows, [])
 
 
+@pytest.mark.parametrize("name", [n for n in READERS if n not in ("imdb", "demo")])
+def test_a_spreadsheets_capitals_and_row_numbers_change_nothing(tmp_path, name):
+    """`Keywords` and `Title` were not read, and row 1 of pandas was a descriptor of that game."""
+    reader, filename, header, row = READERS[name]
+    plain = parts(reader(file(tmp_path, filename, header + row.format(n=2) + row.format(n=3))))
+    text = f",{header.title()}" + "".join(f"{n - 1},{row.format(n=n)}" for n in (2, 3))
+    assert parts(reader(file(tmp_path, filename, text))) == plain != (0, [])
+
+
 @pytest.mark.parametrize("name", READERS)
 def test_the_same_row_twice_counts_once(tmp_path, name):
     reader, filename, header, row = READERS[name]
