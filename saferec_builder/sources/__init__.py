@@ -327,7 +327,8 @@ def _csv_lines(
                 raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in columns]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
-        yield from ((f"{path.name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
+        name = path.name  # a property that takes longer than a row
+        yield from ((f"{name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:
@@ -386,9 +387,7 @@ def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Le
         return record
     if len(record) > len(header):
         return Left("too many fields", f"found {len(record)}, expected {len(header)}: is a comma not quoted?")
-    try:
-        "".join(record).encode("utf-8")
-    except UnicodeEncodeError:
+    if not is_utf8("".join(record)):
         return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
     return {name: cell for name, cell in zip(header, cells, strict=True) if name}
