@@ -1,10 +1,10 @@
 """The row format of all sources of items and warnings; readers fill it, and `catalog` merges the rows."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypedDict
+from types import MappingProxyType
 
 from saferec_builder import sources
 from saferec_builder.core import titles
@@ -98,8 +98,14 @@ def warning(
     url: str | None = None,
     retrieved: str | None = None,
     words: str | None = None,
+    cells: Mapping[str, str] = MappingProxyType({}),
 ) -> Row:
-    """A row of WARNINGS; the same statement always has the same id, whatever its `words` and its place."""
+    """A row of WARNINGS; the same statement always has the same id, whatever its `words` and its place.
+
+    The `cells` of its row may hold domain, url and retrieved.
+    """
+    named = {"domain": domain, "url": url, "retrieved": retrieved}
+    domain, url, retrieved = (cells.get(name) or value for name, value in named.items())
     if domain is not None and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     statement = {
@@ -116,20 +122,6 @@ def warning(
         "retrieved": retrieved,
     }
     return {"warning": tables.digest(*statement.values()), **statement, "words": words, "place": place}
-
-
-class Noted(TypedDict):
-    """The optional columns of a table of warnings."""
-
-    domain: str | None
-    url: str | None
-    retrieved: str | None
-
-
-def noted(cells: dict[str, str]) -> Noted:
-    """Returns the optional columns of a row; a blank cell is None."""
-    domain, url, retrieved = (cells.get(name) or None for name in ("domain", "url", "retrieved"))
-    return Noted(domain=domain, url=url, retrieved=retrieved)
 
 
 def warnings_read(rows: Rows, drops: Rows) -> Read:

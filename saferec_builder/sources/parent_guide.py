@@ -60,7 +60,6 @@ def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
     if len(rated) < sum(bool(cell) for _, cell in cells):
         raise Left("category twice", "two columns are one category, as 'violence' and 'Violence & Gore'")
     ref = refs.of_row(row)
-    noted = items.noted(row)
     rows: list[Row | Left] = []
     for category, cell in rated.items():
         severity = SEVERITY.get(cell.casefold())
@@ -68,5 +67,5 @@ def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
             detail = f"found {cell!r}, expected {', '.join(SEVERITY)}"
             rows.append(Left("unknown severity", detail, f"{place} {category}"))
         else:
-            rows.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **noted))
+            rows.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, cells=row))
     return rows

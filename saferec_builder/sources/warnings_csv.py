@@ -26,5 +26,5 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
         raise Left("no topic", "a row says which question was answered")
     if yes + no == 0:
         raise Left("no votes", "nobody answered the question")
-    noted = items.noted(row)
-    return [items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **noted)]
+    ref = refs.of_row(row)
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=row["topic"], yes=yes, no=no, cells=row)]
