@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, near, strict_json
+from saferec_builder.core.plain_files import packed_as
 from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.storage import tables
 
@@ -167,12 +168,15 @@ def existing(path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file that may be gzipped; raises SourceError where it is cut or unpacks to over PACKED times its size."""
+    """Opens a file that may be gzipped; raises SourceError where it is cut, unpacks to over PACKED times its size, or
+    is packed otherwise, as spreadsheets are."""
     with existing(path).open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
+        kind = packed_as(file.read(16))
+        if kind not in (None, "gzip"):
+            raise SourceError(f"{path}: a packed file ({kind}): save a spreadsheet as CSV in UTF-8, unpack others")
         file.seek(0)
         try:
-            yield _Packed(file, PACKED * path.stat().st_size + LONGEST) if packed else file  # type: ignore[misc]
+            yield _Packed(file, PACKED * path.stat().st_size + LONGEST) if kind else file  # type: ignore[misc]
         except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
             raise SourceError(f"{path}: cut or no gzip file ({fault}): expected a whole one: fetch it again") from None
 

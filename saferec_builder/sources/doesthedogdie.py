@@ -54,9 +54,9 @@ def read(path: Path) -> Both:
     if path.is_dir() or path.suffix.lower() == ".json":
         rows, drops = sources.parse_rows(items.STAGE, SOURCE, _answers(path), _media)
     else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
-        if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
+        if not any(name.startswith(tuple(CLEAR)) for name in sources.header(path)):
             raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
     return items.both_read(rows, drops)
 
 
@@ -115,8 +115,6 @@ def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[R
 
 def _parse_row(place: str, row: dict[str, str]) -> Rows:
     clear = {name: cell for name, cell in row.items() if name.startswith(tuple(CLEAR))}
-    if not clear:
-        raise Left("no topic", "no column with a clear answer")
     ref = _ref_of(row)
     url, date = row.get("url") or None, row.get("retrieved") or None
     rows: Rows = []

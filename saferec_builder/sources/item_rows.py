@@ -106,6 +106,7 @@ def warning(
     """
     named = {"domain": domain, "url": url, "retrieved": retrieved}
     domain, url, retrieved = (cells.get(name) or value for name, value in named.items())
+    domain = domain and domain.lower()
     if domain is not None and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     statement = {

@@ -81,7 +81,8 @@ def test_rows_of_a_file_are_counted_beside_what_they_make(tmp_path):
 @pytest.mark.parametrize("name", [n for n in READERS if n != "demo"])
 def test_a_wrong_delimiter_and_a_missing_column_are_one_line(tmp_path, name):
     reader, filename, header, row = READERS[name]
-    for text in ((header + row.format(n=1)).replace(",", "|").replace("\t", "|"), "a,b\n1,2\n"):
+    piped = (header + row.format(n=1)).replace(",", "|").replace("\t", "|")
+    for text in (piped, "a,b\n1,2\n", "a,b\n", b"PK\x03\x04 of a spreadsheet"):
         with pytest.raises(SourceError) as fault:
             reader(file(tmp_path, filename, text))
         assert "\n" not in str(fault.value) and filename in str(fault.value)
