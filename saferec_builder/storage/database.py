@@ -348,7 +348,8 @@ def _as_text(table: tables.Table) -> tuple[dict[str, pl.DataType], dict[str, pl.
 
 
 def _as_sql(row: Mapping[str, object], nested: Iterable[str], times: Iterable[str]) -> dict[str, object]:
-    values = dict(row)
+    # PostgreSQL has no text with a zero byte, which somebody's note may hold
+    values = {column: v.replace("\0", "\ufffd") if isinstance(v, str) else v for column, v in row.items()}
     for column in nested:
         if values[column] is not None:
             values[column] = _JSON.encode(values[column]) if values[column] else "[]"
