@@ -8,11 +8,14 @@ from types import MappingProxyType
 
 from saferec_builder import sources
 from saferec_builder.core import titles
+from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
 STAGE = "catalog"
 AGAIN = "same statement"
+DATE = r"^\d{4}(-\d\d){0,2}([T ]|$)"  # dates that sort by time as text
+NO_DATE = "date not read"  # a remark: a spreadsheet wrote 31.05.2026, and the row counts as one without a date
 _LINE = re.compile(r".*:\d+")  # of a place, which may continue with a part of the row
 
 
@@ -130,9 +133,12 @@ def warnings_read(rows: Rows, drops: Rows) -> Read:
 
     Its figure rows_read is the number of the file's rows: a row may make several statements, or none.
     """
-    first, repeated = sources.first_per_key(rows, ("warning",), STAGE, AGAIN)
-    frame = tables.WARNINGS.frame(first)
-    return Read(frame, tables.DROPS.frame(drops + repeated), _rows_read(rows, drops))
+    first, remarks = sources.first_per_key(rows, ("warning",), STAGE, AGAIN)
+    for row in first:
+        if (date := str(row["retrieved"] or "")) and not re.match(DATE, date):
+            detail = f"retrieved: {seen(date)}, expected such as 2026-05-31: it counts as a row without a date"
+            remarks.append(sources.drop(STAGE, str(row["source"]), str(row["place"]), NO_DATE, detail))
+    return Read(tables.WARNINGS.frame(first), tables.DROPS.frame(drops + remarks), _rows_read(rows, drops))
 
 
 def both_read(rows: Rows, drops: Rows) -> Both:

@@ -35,6 +35,17 @@ def test_votes(tmp_path):
     assert result.drops["reason"].to_list() == [why for _, why in LEFT_OUT]
 
 
+def test_a_date_that_a_spreadsheet_wrote_is_told(tmp_path):
+    """It was no date: whatever was added last counted, and nothing said so."""
+    rows = "".join(
+        f"tt1,Is there blood/gore,{n},1,{day}\n" for n, day in enumerate(("31.05.2026", "2026-05-31", ""), 1)
+    )
+    result = warnings_csv.read(file(tmp_path, "votes.csv", f"imdb,topic,yes,no,retrieved\n{rows}"))
+    (remark,) = result.drops.to_dicts()
+    assert (remark["place"], remark["reason"]) == ("votes.csv:2", "date not read")
+    assert "'99.99.9999'" in remark["detail"] and (result.rows.height, result.figures["rows_read"]) == (3, 3)
+
+
 def test_a_table_without_a_column_is_shown_as_it_is_written(tmp_path):
     with pytest.raises(SourceError) as fault:
         warnings_csv.read(file(tmp_path, "votes.csv", "Title;Frage;Yes;No\nAlien;Is there blood/gore;40;1\n"))
