@@ -41,8 +41,7 @@ _OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
 # columns of tables of items and warnings: a spreadsheet may write `IMDb` and `Title`
-_COLUMNS = ("title", "name", "year", "domain", "imdb", "imdbId", "tmdb", "tmdbId", "movieId", "url", "retrieved")
-_COLUMNS += ("keywords", "tag")
+_COLUMNS = "title name year domain imdb imdbId tmdb tmdbId movieId url retrieved keywords tag".split()
 
 Row = dict[str, object]  # of a table, or of a file that names its fields
 Rows = list[Row]
@@ -311,7 +310,7 @@ def _csv_lines(
     coding, delimiter = ("utf-8-sig", "\t") if tabs else spelling(path, expected)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
-        quoting = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
+        quoting: _csv._QuotingType = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
         reader = csv.reader(_bounded(file), delimiter=delimiter, quoting=quoting, strict=True)
         records = (record for _, record in _csv_records(reader))
         written = _header(records)
