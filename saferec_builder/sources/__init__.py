@@ -4,6 +4,7 @@ A reader is a function of one row that returns table rows or raises `Left`; `jso
 its lines and collect the drops. No row of a file can stop a run; only a file of a wrong kind does.
 """
 
+import _csv
 import codecs
 import csv
 import gzip
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -28,9 +29,6 @@ from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_ut
 from saferec_builder.core.plain_files import packed_as
 from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.storage import tables
-
-if TYPE_CHECKING:
-    import _csv
 
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object
@@ -320,18 +318,15 @@ def _csv_lines(
         missing = [name for name in expected if name not in header]
         if missing or not header:
             problem = f"column {missing[0]!r} is missing" if missing and header else "no header line"
-            raise SourceError(
-                f"{path}: {problem}: expected {'a tab-separated file with' if tabs else 'a table with , or ; and'}"
-                f" the columns {','.join(expected)}, "
-                f"found {readable((';' if delimiter == ';' else ',').join(written)) or 'nothing'}"
-            )
-        for name in header:
-            if name and header.count(name) > 1:  # of two severities the last would count, even a milder one
-                raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
+            names = readable((";" if delimiter == ";" else ",").join(written)) or "nothing"
+            expectation = f"a table with {'tabs' if tabs else ', or ;'} and the columns {','.join(expected)}"
+            raise SourceError(f"{path}: {problem}: expected {expectation}, found {names}")
+        # of two severities the last would count, even a milder one
+        if twice := [name for name in header if name and header.count(name) > 1]:
+            raise SourceError(f"{path}: two columns are called {readable(twice[0])!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in columns]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
-        name = path.name  # a property that takes longer than a row
-        yield from ((f"{name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
+        yield from ((f"{path.name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:
@@ -370,7 +365,7 @@ def spelling(path: Path, expected: Iterable[str] = ()) -> tuple[str, str]:
     return coding, max(",;\t", key=lambda m: ({*next(csv.reader([first], delimiter=m))} >= {*expected}, first.count(m)))
 
 
-def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]]:
+def _csv_records(reader: _csv.Reader) -> Iterator[tuple[int, list[str] | Left]]:
     """Yields (line, record), and `Left` for each line that the csv module cannot read: an open quote takes many."""
     while True:
         start = reader.line_num
