@@ -5,10 +5,10 @@ key or token, only the name of its variable and whether it is set.
 """
 
 import os
+import platform
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -79,9 +79,7 @@ def examine(folder: Path | str = ".") -> Examination:
 
 def machine(folder: Path) -> Iterator[Finding]:
     """Python, the installed packages, disk, memory, GPU."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    old = sys.version_info < (3, 11)
-    yield Finding("python", MISSING if old else OK, version, "install Python 3.11 or newer" if old else "")
+    yield Finding("python", OK, platform.python_version())
     yield from packages()
     yield _disk(folder)
     yield _memory()
@@ -94,8 +92,7 @@ def packages() -> Iterator[Finding]:
     for line in metadata.requires("saferec-builder") or []:
         name, _, marker = line.partition(";")
         extra_of = re.search(r"extra == ['\"]([\w-]+)", marker)
-        if extra_of or "sys_platform" not in marker or sys.platform != "win32":
-            needed.setdefault(extra_of[1] if extra_of else "", []).append(name.strip())
+        needed.setdefault(extra_of[1] if extra_of else "", []).append(name.strip())
     for extra, lines in needed.items():
         if extra == "all":
             continue

@@ -61,7 +61,12 @@ WARNINGS: dict[Source, Callable[[Path], Read]] = {
 BOTH: dict[Source, Callable[[Path], Both]] = {Source.esrb: esrb.read, Source.ddd: ddd.read}
 SILENT = ("no rule", "no clear answer", "no votes", "same id", item_rows.AGAIN)  # reasons of drops that are no fault
 MANY = 5  # reasons that an error lists per file
-REMARKS = (sources.NOT_READ, rating_reasons.SEVERAL, items_csv.SHARED)  # reasons of remarks: no row was dropped
+REMARKS = (
+    sources.NOT_READ,
+    item_rows.NO_DATE,
+    rating_reasons.SEVERAL,
+    items_csv.SHARED,
+)  # reasons of remarks: no row was dropped
 _STEPS = ("tables", "items")  # of `catalog add` after reading the files: write the tables, merge
 Parts = list[tuple[tables.Table, Read]]  # (table, what was read for it)
 

@@ -16,10 +16,9 @@ from saferec_builder.core import oracle as violations, titles, vote_model
 from saferec_builder.core.oracle import Oracle, Rule
 from saferec_builder.core.taxonomy import GUIDE, Taxonomy, Trait
 from saferec_builder.core.vote_model import Voters
-from saferec_builder.sources import class_rules
+from saferec_builder.sources import class_rules, item_rows
 from saferec_builder.storage import tables
 
-_DATE = r"^\d{4}(-\d\d){0,2}([T ]|$)"  # dates that sort by time as text
 ADULT, PENDING = ("m", "ao"), "rp"  # ESRB ratings
 AT_ONCE = 16384  # items judged at once: votes on every topic of the taxonomy take 3 MB per thousand items
 
@@ -99,7 +98,7 @@ def statements(
         voted=voted,
         who=pl.when(~voted | pl.col("url").is_null()).then("source"),  # a page counts once, whoever copied it
         page=pl.when(paged).then(pl.coalesce("address", "ref")),
-        when=pl.when(pl.col("retrieved").str.contains(_DATE)).then("retrieved").rank("dense"),
+        when=pl.when(pl.col("retrieved").str.contains(item_rows.DATE)).then("retrieved").rank("dense"),
     )
     # a count that may be another work's replaces none of the item's own, and is replaced by none of them
     unit = ("item", "kind", "key", "who", "page", "voted", "exact")

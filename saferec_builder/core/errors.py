@@ -109,10 +109,9 @@ def whole_object(text: str | bytes) -> dict[str, Any] | None:
 def is_utf8(text: str) -> bool:
     """Whether the text has no lone surrogate, which no table, address or page could hold."""
     try:
-        text.encode()
+        return text.isascii() or bool(text.encode())
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def plain(text: str) -> str:

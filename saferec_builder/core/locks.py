@@ -18,22 +18,37 @@ _BUSY = (errno.EWOULDBLOCK, errno.EACCES)
 
 
 @contextmanager
-def file_lock(path: Path, others: str, *, wait: bool, shared: bool = False) -> Iterator[None]:
+def file_lock(path: Path, others: str, *, wait: bool, shared: bool = False, mode: int | None = 0o666) -> Iterator[None]:
     """Holds the lock of this file. Where others hold it, waits and logs that; raises StoreError if not `wait`.
 
-    `others` says who they are, for the message. Several processes can hold a lock if all of them are `shared`."""
+    `others` says who they are, for the message. Several processes can hold a lock if all of them are `shared`. A
+    missing file is made with this `mode`; None: it must exist. Whoever held the lock may have deleted or renamed the
+    file: then the lock is that of the file which now has the name.
+    """
     operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-    with open(path, "r" if path.exists() and not os.access(path, os.W_OK) else "a") as file:  # may be read-only to us
-        try:
-            if _times_out(file, operation, SILENT if wait else 0.0):
-                if not wait:
-                    raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
-                LOG.warning("%s", plain(f"{others} is at work: waiting until it has ended"))
-                fcntl.flock(file, operation)
-        except OSError as fault:
-            if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # the file system has no locks
-                raise
-        yield
+    while True:
+        way = "r" if mode is None or (path.exists() and not os.access(path, os.W_OK)) else "a"  # may be read-only to us
+        with open(path, way, opener=lambda name, flags: os.open(name, flags, mode or 0)) as file:
+            try:
+                if _times_out(file, operation, SILENT if wait else 0.0):
+                    if not wait:
+                        raise StoreError(f"{others} is at work: wait until it has ended, then run it again")
+                    LOG.warning("%s", plain(f"{others} is at work: waiting until it has ended"))
+                    fcntl.flock(file, operation)
+            except OSError as fault:
+                if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):  # the file system has no locks
+                    raise
+            if _is_of(file, path):
+                yield
+                return
+
+
+def _is_of(file: IO[str], path: Path) -> bool:
+    """Whether the path still names the open file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
 
 
 def _times_out(file: IO[str], operation: int, seconds: float) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from annotation import outbox
+from annotation import connections, outbox, servers
 from annotation.review_destinations import Argilla, LabelStudio
 from exports.report import PAGE
 from saferec_builder.core.counts import many
@@ -22,7 +22,7 @@ from saferec_builder.erasure import people, places, review_server, rows
 from saferec_builder.erasure.people import Erasure, Receipt
 from saferec_builder.mining import removals as wishes
 from saferec_builder.sources.conversation_rows import Source
-from saferec_builder.storage import database, tables, whole_files, workspace
+from saferec_builder.storage import database, shards, tables, whole_files, workspace
 from saferec_builder.storage.workspace import FORGETTING, Workspace
 
 
@@ -198,13 +198,13 @@ def _erase(
     tasks = set(erasure.tasks)
     counts = {"tasks": review_server.erase_own(ws, tasks)}
     if to:
-        counts["tasks"] += review_server.erase_team(ws, to, tasks)
+        counts["tasks"] += servers.erase(ws, connections.connect(ws, to), tasks)
     counts["lines"], copies = places.clean_lists(ws, erasure, progress=progress)
     outbox.erase(ws, set(erasure.revisions))
     emptied = places.empty_releases(ws, erasure, again=again)
     moved = zip((tables.ASSIGNMENTS, tables.REVIEWS), rows.moved(ws, erasure), strict=True)
     database.replace(ws.database, moved)  # before the texts are deleted
-    counts |= {table.name: workspace.rewrite(ws, table, change) for table, change in rows.changes(ws, erasure)}
+    counts |= {table.name: shards.rewrite(ws.root, table, change) for table, change in rows.changes(ws, erasure)}
     new = [(tables.TOMBSTONES, tables.TOMBSTONES.frame(erasure.tombstones)), (tables.KEYED, rows.had_keys(ws, erasure))]
     counts |= database.erase(ws.database, rows.in_database(ws, erasure), new)
     database.scrub(ws.database)

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from annotation import connections, servers
+from annotation import connections
 from annotation.page import links
-from annotation.review_destinations import Argilla, LabelStudio
 from annotation.tools import local_label_studio as managed
 from annotation.tools.tasks_and_answers import base_id
 from saferec_builder.core.errors import whole_object
@@ -26,11 +25,6 @@ def on_team_servers(ws: Workspace, tasks: Collection[str]) -> pl.DataFrame:
     rows = rows.filter(pl.col("tool") != links.TOOL)  # the page keeps nothing: it shows what the workspace holds
     matches = rows.filter(pl.Series([base_id(task) in tasks for task in rows["task"]], dtype=pl.Boolean))
     return matches.filter(~pl.col("place").is_in(_places(_database(ws))))
-
-
-def erase_team(ws: Workspace, to: LabelStudio | Argilla, tasks: Collection[str]) -> int:
-    """Deletes the tasks and their answers on a team's server; returns how many."""
-    return servers.erase(ws, connections.connect(ws, to), tasks)
 
 
 def erase_own(ws: Workspace, tasks: Collection[str], *, dry: bool = False) -> int:

@@ -4,6 +4,7 @@ A reader is a function of one row that returns table rows or raises `Left`; `jso
 its lines and collect the drops. No row of a file can stop a run; only a file of a wrong kind does.
 """
 
+import _csv
 import codecs
 import csv
 import gzip
@@ -17,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -25,11 +26,9 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from saferec_builder.core.errors import KeyTwice, SourceError, UsageError, is_utf8, near, strict_json
+from saferec_builder.core.plain_files import packed_as
 from saferec_builder.core.shapes import field_names, seen
 from saferec_builder.storage import tables
-
-if TYPE_CHECKING:
-    import _csv
 
 DOMAINS = ("film", "series", "game")
 TWICE = "key twice"  # in one JSON object
@@ -39,6 +38,8 @@ LONGEST = 16 * 2**20  # bytes of a line; the longest dialogues have a few hundre
 _OF_ARRAYS = ": write each of its objects on a line (`jq -c '.[]' FILE`)"
 _PLACE = 400  # characters of a place: a file's name with a line or a JSON key, which may be long
 csv.field_size_limit(1_000_000)  # an unclosed quote must not swallow the rest of a large file
+# columns of tables of items and warnings: a spreadsheet may write `IMDb` and `Title`
+_COLUMNS = "title name year domain imdb imdbId tmdb tmdbId movieId url retrieved keywords tag".split()
 
 Row = dict[str, object]  # of a table, or of a file that names its fields
 Rows = list[Row]
@@ -164,12 +165,15 @@ def existing(path: Path) -> Path:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Opens a file that may be gzipped; raises SourceError where it is cut or unpacks to over PACKED times its size."""
+    """Opens a file that may be gzipped; raises SourceError where it is cut, unpacks to over PACKED times its size, or
+    is packed otherwise, as spreadsheets are."""
     with existing(path).open("rb") as file:
-        packed = file.read(2) == b"\x1f\x8b"
+        kind = packed_as(file.read(16))
+        if kind not in (None, "gzip"):
+            raise SourceError(f"{path}: a packed file ({kind}): save a spreadsheet as CSV in UTF-8, unpack others")
         file.seek(0)
         try:
-            yield _Packed(file, PACKED * path.stat().st_size + LONGEST) if packed else file  # type: ignore[misc]
+            yield _Packed(file, PACKED * path.stat().st_size + LONGEST) if kind else file  # type: ignore[misc]
         except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
             raise SourceError(f"{path}: cut or no gzip file ({fault}): expected a whole one: fetch it again") from None
 
@@ -225,9 +229,15 @@ def without_surrogates(value: Outside) -> Outside | Left:
 
 def whole_number(text: str, name: str) -> int:
     """Returns the number that a field must hold; raises `Left` where it is none."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not (number := digits(text)):
         raise Left("not a number", f"{name}: {seen(text)}")
-    return int(text)
+    return int(number)
+
+
+def digits(cell: str) -> str:
+    """The digits of a whole number, also as pandas writes it if another row has none (1979.0); else an empty text."""
+    number = cell.strip().removesuffix(".0")
+    return number if number.isascii() and number.isdigit() and len(number) < 10 else ""
 
 
 def readable(text: str, most: int = 200) -> str:
@@ -298,32 +308,25 @@ def _csv_lines(
     coding, delimiter = ("utf-8-sig", "\t") if tabs else spelling(path, expected)
     errors = "replace" if coding == "utf-16" else "surrogateescape"
     with opened(path) as raw, TextIOWrapper(raw, coding, errors, newline="") as file:
-        reader = (
-            csv.reader(_bounded(file), delimiter="\t", quoting=csv.QUOTE_NONE)
-            if tabs
-            else csv.reader(_bounded(file), delimiter=delimiter, strict=True)
-        )
+        quoting: _csv._QuotingType = csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL
+        reader = csv.reader(_bounded(file), delimiter=delimiter, quoting=quoting, strict=True)
         records = (record for _, record in _csv_records(reader))
-        written = header = _header(records)
+        written = _header(records)
         columns = (*expected, *(others or ()))
-        if others is not None or not set(expected) <= set(header):  # a spreadsheet's `Domain;Title;Year`
-            spellings = {name.lower(): name for name in columns}
-            header = [spellings.get(name.lower(), name.lower() if others is None else name) for name in header]
+        spellings = {name.lower(): name for name in (*_COLUMNS, *columns)}
+        header = [spellings.get(name.lower(), name) for name in written]
         missing = [name for name in expected if name not in header]
         if missing or not header:
             problem = f"column {missing[0]!r} is missing" if missing and header else "no header line"
-            raise SourceError(
-                f"{path}: {problem}: expected {'a tab-separated file with' if tabs else 'a table with , or ; and'}"
-                f" the columns {','.join(expected)}, "
-                f"found {readable((';' if delimiter == ';' else ',').join(written)) or 'nothing'}"
-            )
-        for name in header:
-            if name and header.count(name) > 1:  # of two severities the last would count, even a milder one
-                raise SourceError(f"{path}: two columns are called {readable(name)!r}: expected each once: rename one")
+            names = readable((";" if delimiter == ";" else ",").join(written)) or "nothing"
+            expectation = f"a table with {'tabs' if tabs else ', or ;'} and the columns {','.join(expected)}"
+            raise SourceError(f"{path}: {problem}: expected {expectation}, found {names}")
+        # of two severities the last would count, even a milder one
+        if twice := [name for name in header if name and header.count(name) > 1]:
+            raise SourceError(f"{path}: two columns are called {readable(twice[0])!r}: expected each once: rename one")
         if others is not None and (unknown := [name for name in header if name and name not in columns]):
             yield f"{path.name}:1", Left(NOT_READ, f"{', '.join(unknown)}: {near(unknown[0], others)}")
-        keys = [name or f"column {n}" for n, name in enumerate(header, 1)]
-        yield from ((f"{path.name}:{n}", _csv_row(keys, record)) for n, record in _csv_records(reader) if record)
+        yield from ((f"{path.name}:{n}", _csv_row(header, record)) for n, record in _csv_records(reader) if record)
 
 
 def header(path: Path) -> list[str]:
@@ -362,7 +365,7 @@ def spelling(path: Path, expected: Iterable[str] = ()) -> tuple[str, str]:
     return coding, max(",;\t", key=lambda m: ({*next(csv.reader([first], delimiter=m))} >= {*expected}, first.count(m)))
 
 
-def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]]:
+def _csv_records(reader: _csv.Reader) -> Iterator[tuple[int, list[str] | Left]]:
     """Yields (line, record), and `Left` for each line that the csv module cannot read: an open quote takes many."""
     while True:
         start = reader.line_num
@@ -377,16 +380,15 @@ def _csv_records(reader: "_csv.Reader") -> Iterator[tuple[int, list[str] | Left]
 
 
 def _csv_row(header: list[str], record: list[str] | Left) -> dict[str, str] | Left:
+    """The cells by column; those of a column without a name, such as row numbers of pandas, are not read."""
     if isinstance(record, Left):
         return record
     if len(record) > len(header):
         return Left("too many fields", f"found {len(record)}, expected {len(header)}: is a comma not quoted?")
-    try:
-        "".join(record).encode("utf-8")
-    except UnicodeEncodeError:
+    if not is_utf8("".join(record)):
         return Left("not UTF-8", "save the file as CSV in UTF-8, and read it again")
     cells = [cell.strip() for cell in record] + [""] * (len(header) - len(record))
-    return dict(zip(header, cells, strict=True))
+    return {name: cell for name, cell in zip(header, cells, strict=True) if name}
 
 
 def _fault(fault: ValidationError) -> str:

@@ -54,9 +54,9 @@ def read(path: Path) -> Both:
     if path.is_dir() or path.suffix.lower() == ".json":
         rows, drops = sources.parse_rows(items.STAGE, SOURCE, _answers(path), _media)
     else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
-        if drops and not rows and all(drop["reason"] == "no topic" for drop in drops):
+        if not any(name.startswith(tuple(CLEAR)) for name in sources.header(path)):
             raise SourceError(f"{path}: no column such as 'Clear Yes: Does the dog die', separated by commas")
+        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
     return items.both_read(rows, drops)
 
 
@@ -115,8 +115,6 @@ def _votes(place: str, row: _Item, raw: object, retrieved: object) -> Sequence[R
 
 def _parse_row(place: str, row: dict[str, str]) -> Rows:
     clear = {name: cell for name, cell in row.items() if name.startswith(tuple(CLEAR))}
-    if not clear:
-        raise Left("no topic", "no column with a clear answer")
     ref = _ref_of(row)
     url, date = row.get("url") or None, row.get("retrieved") or None
     rows: Rows = []
@@ -134,9 +132,8 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
 
 
 def _ref_of(row: dict[str, str]) -> str:
-    cells = {name.casefold(): cell for name, cell in row.items()}
-    if imdb := cells.get("imdbid") or cells.get("imdb"):
-        return refs.imdb(imdb.removesuffix(".0"))
-    if (movielens := cells.get("movieid", "").removesuffix(".0")).isdigit():
+    if imdb := row.get("imdbId") or row.get("imdb"):
+        return refs.imdb(imdb)
+    if movielens := sources.digits(row.get("movieId", "")):
         return f"movielens:{movielens}"
-    return refs.of_row({"title": cells.get("title") or cells.get("name") or "", "year": cells.get("year", "")})
+    return refs.of_row({"title": row.get("title") or row.get("name") or "", "year": row.get("year", "")})

@@ -1,18 +1,21 @@
 """The row format of all sources of items and warnings; readers fill it, and `catalog` merges the rows."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TypedDict
+from types import MappingProxyType
 
 from saferec_builder import sources
 from saferec_builder.core import titles
+from saferec_builder.core.shapes import seen
 from saferec_builder.sources import Left, Read, Row, Rows
 from saferec_builder.storage import tables
 
 STAGE = "catalog"
 AGAIN = "same statement"
+DATE = r"^\d{4}(-\d\d){0,2}([T ]|$)"  # dates that sort by time as text
+NO_DATE = "date not read"  # a remark: a spreadsheet wrote 31.05.2026, and the row counts as one without a date
 _LINE = re.compile(r".*:\d+")  # of a place, which may continue with a part of the row
 
 
@@ -98,8 +101,15 @@ def warning(
     url: str | None = None,
     retrieved: str | None = None,
     words: str | None = None,
+    cells: Mapping[str, str] = MappingProxyType({}),
 ) -> Row:
-    """A row of WARNINGS; the same statement always has the same id, whatever its `words` and its place."""
+    """A row of WARNINGS; the same statement always has the same id, whatever its `words` and its place.
+
+    The `cells` of its row may hold domain, url and retrieved.
+    """
+    named = {"domain": domain, "url": url, "retrieved": retrieved}
+    domain, url, retrieved = (cells.get(name) or value for name, value in named.items())
+    domain = domain and domain.lower()
     if domain is not None and domain not in sources.DOMAINS:
         raise Left("unknown domain", f"found {domain!r}, expected one of {', '.join(sources.DOMAINS)}, or nothing")
     statement = {
@@ -118,28 +128,17 @@ def warning(
     return {"warning": tables.digest(*statement.values()), **statement, "words": words, "place": place}
 
 
-class Noted(TypedDict):
-    """The optional columns of a table of warnings."""
-
-    domain: str | None
-    url: str | None
-    retrieved: str | None
-
-
-def noted(cells: dict[str, str]) -> Noted:
-    """Returns the optional columns of a row; a blank cell is None."""
-    domain, url, retrieved = (cells.get(name) or None for name in ("domain", "url", "retrieved"))
-    return Noted(domain=domain, url=url, retrieved=retrieved)
-
-
 def warnings_read(rows: Rows, drops: Rows) -> Read:
     """The Read of rows of WARNINGS; a repeated statement counts once.
 
     Its figure rows_read is the number of the file's rows: a row may make several statements, or none.
     """
-    first, repeated = sources.first_per_key(rows, ("warning",), STAGE, AGAIN)
-    frame = tables.WARNINGS.frame(first)
-    return Read(frame, tables.DROPS.frame(drops + repeated), _rows_read(rows, drops))
+    first, remarks = sources.first_per_key(rows, ("warning",), STAGE, AGAIN)
+    for row in first:
+        if (date := str(row["retrieved"] or "")) and not re.match(DATE, date):
+            detail = f"retrieved: {seen(date)}, expected such as 2026-05-31: it counts as a row without a date"
+            remarks.append(sources.drop(STAGE, str(row["source"]), str(row["place"]), NO_DATE, detail))
+    return Read(tables.WARNINGS.frame(first), tables.DROPS.frame(drops + remarks), _rows_read(rows, drops))
 
 
 def both_read(rows: Rows, drops: Rows) -> Both:

@@ -38,17 +38,18 @@ def _parse_row(place: str, row: dict[str, str]) -> Rows:
     title, written_year = titles.split_year(row["title"])
     if year and written_year != year:
         title, written_year = row["title"], year
+    domain = row["domain"].lower()
     ids = [refs.imdb(row["imdb"])] if row.get("imdb") else []
     ids += [refs.external(i) for i in re.split(r"[\s,;|]+", row.get("ids", "")) if i]
     id_ref = refs.read(row.get("id", "")) or ""
     ids += [id_ref] if id_ref.startswith(("imdb:", "tmdb:")) else []
-    source_id = row.get("id") or next(iter(ids), "") or _id_of(row["domain"], title, written_year)
+    source_id = row.get("id") or next(iter(ids), "") or _id_of(domain, title, written_year)
     return [
         items.item(
             SOURCE,
             source_id,
             place,
-            domain=row["domain"],
+            domain=domain,
             title=title,
             year=written_year,
             refs=ids,

@@ -37,8 +37,7 @@ def _links(path: Path) -> tuple[dict[str, list[str]], Rows]:
 
     def parse_row(place: str, row: dict[str, str]) -> list[tuple[str, list[str]]]:
         ids = [refs.imdb(row["imdbId"])] if row["imdbId"] else []
-        if (tmdb := row["tmdbId"].removesuffix(".0")).isdigit():  # as pandas writes a column with a missing number
-            ids.append(f"tmdb:{tmdb}")
+        ids += [f"tmdb:{number}"] if (number := sources.digits(row["tmdbId"])) else []
         return [(row["movieId"], ids)]
 
     rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, parse_row, expected=("movieId", "imdbId", "tmdbId"))

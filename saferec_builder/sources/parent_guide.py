@@ -12,7 +12,6 @@ from saferec_builder.core.taxonomy import GUIDE
 from saferec_builder.sources import Left, Read, Row, item_rows as items, refs
 
 SOURCE = "parent_guide"
-NO_CATEGORY = "no category"
 SEVERITY = {"none": 0, "mild": 1, "moderate": 2, "severe": 3}
 OFFICIAL = {
     "sex & nudity": "sex",
@@ -26,12 +25,10 @@ OFFICIAL = {
 def read(path: Path) -> Read:
     """Rows of WARNINGS, kind `guide`: one per category that was rated."""
     if path.suffix.lower() == ".json":
-        rows, drops = sources.parse_rows(items.STAGE, SOURCE, _json_rows(path), _parse_row)
-    else:
-        rows, drops = sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=())
-    if drops and not rows and all(d["reason"] == NO_CATEGORY for d in drops):
+        return items.warnings_read(*sources.parse_rows(items.STAGE, SOURCE, _json_rows(path), _parse_row))
+    if not any(_category(name) in GUIDE for name in sources.header(path)):
         raise SourceError(f"{path}: no column with a category: expected {', '.join(GUIDE)}, separated by commas")
-    return items.warnings_read(rows, drops)
+    return items.warnings_read(*sources.csv_rows(path, items.STAGE, SOURCE, _parse_row, expected=()))
 
 
 def _json_rows(path: Path) -> list[tuple[str, dict[str, str] | Left]]:
@@ -49,18 +46,21 @@ def _as_cells(row: object) -> dict[str, str] | Left:
     return {str(k): "" if v is None else str(v) for k, v in row.items()}
 
 
+def _category(column: str) -> str:
+    name = column.casefold().strip()
+    return OFFICIAL.get(name, name)
+
+
 def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
-    names = {name: OFFICIAL.get(name.casefold().strip(), name.casefold().strip()) for name in row}
-    cells = [(names[name], cell) for name, cell in row.items() if names[name] in GUIDE]
+    cells = [(category, cell) for name, cell in row.items() if (category := _category(name)) in GUIDE]
     if not cells:
-        raise Left(NO_CATEGORY, f"expected one of {', '.join(GUIDE)}")
+        raise Left("no category", f"expected one of {', '.join(GUIDE)}")
     rated = {category: cell for category, cell in cells if cell}
     if not rated:
         raise Left("nothing rated", "no category has a severity")
     if len(rated) < sum(bool(cell) for _, cell in cells):
         raise Left("category twice", "two columns are one category, as 'violence' and 'Violence & Gore'")
     ref = refs.of_row(row)
-    noted = items.noted(row)
     rows: list[Row | Left] = []
     for category, cell in rated.items():
         severity = SEVERITY.get(cell.casefold())
@@ -68,5 +68,5 @@ def _parse_row(place: str, row: dict[str, str]) -> list[Row | Left]:
             detail = f"found {cell!r}, expected {', '.join(SEVERITY)}"
             rows.append(Left("unknown severity", detail, f"{place} {category}"))
         else:
-            rows.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, **noted))
+            rows.append(items.warning(SOURCE, place, ref, kind="guide", topic=category, severity=severity, cells=row))
     return rows

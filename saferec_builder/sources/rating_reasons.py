@@ -49,7 +49,8 @@ def _joined(rules: list[str]) -> str:
 def _statements(place: str, row: dict[str, str], rules: list[str]) -> Rows:
     if not rules:
         raise Left("no rule", "the reason names nothing that a trait asks about")
-    ref, noted = refs.of_row(row), items.noted(row)
-    noted["domain"] = noted["domain"] or "film"
-    words = sources.readable(row["reason"], LONGEST)
-    return [items.warning(SOURCE, place, ref, kind="reason", topic=name, words=words, **noted) for name in rules]
+    ref, words = refs.of_row(row), sources.readable(row["reason"], LONGEST)
+    return [
+        items.warning(SOURCE, place, ref, kind="reason", topic=name, words=words, domain="film", cells=row)
+        for name in rules
+    ]

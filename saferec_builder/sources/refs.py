@@ -3,7 +3,7 @@
 import re
 
 from saferec_builder.core.shapes import seen
-from saferec_builder.sources import Left
+from saferec_builder.sources import Left, digits
 
 NAMESPACES = ("imdb", "tmdb", "movielens", "redial", "ddd", "esrb", "demo", "csv", "title")
 _IMDB = re.compile(r"^(?:\D*/)?(?:tt)?0*(\d{1,9})/?(?:\?\S*)?$")  # a browser's address continues with ?ref_=...
@@ -13,7 +13,7 @@ _REF = re.compile(rf"^({'|'.join(NAMESPACES)}):(\S.*)$", re.S)
 
 def imdb(value: str) -> str:
     """`imdb:tt` and at least seven digits, from an id with or without its letters, or the address of its page."""
-    match = _IMDB.match(value.strip())
+    match = _IMDB.match(value.strip().removesuffix(".0"))  # as pandas writes a column with a missing number
     if not match or not int(match[1]):
         raise Left("bad imdb id", f"{seen(value)}, expected tt and digits")
     return f"imdb:tt{int(match[1]):07d}"
@@ -62,6 +62,6 @@ def year(value: str) -> int | None:
     """A year of release, None for a blank; raises `Left` for anything else."""
     if not value.strip():
         return None
-    if not re.fullmatch(r"(18|19|20)\d\d", value.strip()):
+    if not re.fullmatch(r"(18|19|20)\d\d", digits(value)):
         raise Left("wrong year", f"{seen(value)}, expected four digits or nothing")
-    return int(value)
+    return int(digits(value))

@@ -21,17 +21,10 @@ def read(path: Path) -> Read:
 
 
 def _parse_row(place: str, row: dict[str, str]) -> Rows:
-    yes, no = votes(row["yes"]), votes(row["no"])
+    yes, no = (sources.whole_number(row[answer] or "0", answer) for answer in ("yes", "no"))
     if not row["topic"]:
         raise Left("no topic", "a row says which question was answered")
     if yes + no == 0:
         raise Left("no votes", "nobody answered the question")
-    noted = items.noted(row)
-    return [items.warning(SOURCE, place, refs.of_row(row), kind="topic", topic=row["topic"], yes=yes, no=no, **noted)]
-
-
-def votes(cell: str) -> int:
-    """The number of votes in a cell; blank is 0."""
-    if cell and not (cell.isascii() and cell.isdigit() and len(cell) <= 9):
-        raise Left("votes not a number", f"found {cell!r}, expected how many people said so")
-    return int(cell or 0)
+    ref = refs.of_row(row)
+    return [items.warning(SOURCE, place, ref, kind="topic", topic=row["topic"], yes=yes, no=no, cells=row)]

@@ -150,9 +150,8 @@ def read(place: Place, table: tables.Table) -> pl.DataFrame:
     """All rows in the order in which they were appended."""
     sql = _sql_table(table)
     with _connection(place, reading=True) as db:
-        if _is_read_only(place) and sql.name not in migrations.names(db):
+        if sql.name not in migrations.names(db):
             return table.empty
-        _create(db, sql)
         query = sa.select(*(sql.c[c] for c in table.columns)).order_by(sql.c.row_)
         result = db.execute(query.execution_options(yield_per=50_000))  # a million rows as Python objects fill 1.5 GB
         parts = [_typed(part, table) for part in result.partitions()]
@@ -165,25 +164,17 @@ def last_rows(place: Place, *selected: tables.Table) -> dict[str, list[int]]:
     Of two concurrent appends to a server, the one with the smaller numbers may come later: only the count shows it.
     """
     with _connection(place, reading=True) as db:
-        existing = [table.name for table in selected if sa.inspect(db).has_table(table.name)]
+        existing = migrations.names(db).intersection(table.name for table in selected)
         # as text: SQLAlchemy takes longer to build such a statement than the database to answer it
         newest = {name: db.execute(sa.text(f"SELECT max(row_), count(*) FROM {name}")).one() for name in existing}
         return {table.name: [n or 0 for n in newest.get(table.name, (0, 0))] for table in selected}
-
-
-def count(place: Place, table: tables.Table) -> int:
-    """The number of rows of a table, without reading them."""
-    with _connection(place, reading=True) as db:
-        if not sa.inspect(db).has_table(table.name):
-            return 0
-        return int(db.execute(sa.text(f"SELECT count(*) FROM {table.name}")).scalar_one())
 
 
 def largest(place: Place, table: tables.Table, column: str, **where: str) -> int:
     """The largest number of a column in the rows with these values; 0 where there is none."""
     sql = _sql_table(table)
     with _connection(place, reading=True) as db:
-        if not sa.inspect(db).has_table(table.name):
+        if sql.name not in migrations.names(db):
             return 0
         query = sa.select(sa.func.max(sql.c[column])).where(*(sql.c[name] == value for name, value in where.items()))
         return int(db.execute(query).scalar() or 0)
@@ -207,13 +198,16 @@ def _typed(rows: Iterable[sa.Row[Values]], table: tables.Table) -> pl.DataFrame:
 
 def append(place: Place, table: tables.Table, frame: pl.DataFrame) -> int:
     """Adds the rows whose key is new, in one transaction, and returns how many."""
-    sql = _sql_table(table)
-    nested, times = _as_text(table)
-    rows = [_as_sql(row, nested, times) for row in frame.iter_rows(named=True)]
     with _connection(place) as db:
-        _create(db, sql)
-        insert = _insert_new(db, sql).execution_options(preserve_rowcount=True)  # our rows only, even if others append
-        return sum(db.execute(insert, rows[n : n + 5_000]).rowcount for n in range(0, len(rows), 5_000))
+        return _insert(db, table, frame)
+
+
+def _insert(db: sa.Connection, table: tables.Table, frame: pl.DataFrame) -> int:
+    sql, as_text = _sql_table(table), _as_text(table)
+    _create(db, sql)
+    rows = [_as_sql(row, *as_text) for row in frame.iter_rows(named=True)]
+    insert = _insert_new(db, sql).execution_options(preserve_rowcount=True)  # our rows only, even if others append
+    return sum(db.execute(insert, rows[n : n + 5_000]).rowcount for n in range(0, len(rows), 5_000))
 
 
 def _insert_new(db: sa.Connection, sql: sa.Table) -> sa.Insert:
@@ -251,10 +245,7 @@ def erase(
                     deleted = db.execute(sa.delete(sql).where(condition)).rowcount
                 counts[table.name] = counts.get(table.name, 0) + deleted
         for table, frame in () if dry else new:
-            sql, as_text = _sql_table(table), _as_text(table)
-            _create(db, sql)
-            if frame.height:
-                db.execute(_insert_new(db, sql), [_as_sql(row, *as_text) for row in frame.iter_rows(named=True)])
+            _insert(db, table, frame)
     return counts
 
 
@@ -357,7 +348,8 @@ def _as_text(table: tables.Table) -> tuple[dict[str, pl.DataType], dict[str, pl.
 
 
 def _as_sql(row: Mapping[str, object], nested: Iterable[str], times: Iterable[str]) -> dict[str, object]:
-    values = dict(row)
+    # PostgreSQL has no text with a zero byte, which somebody's note may hold
+    values = {column: v.replace("\0", "\ufffd") if isinstance(v, str) else v for column, v in row.items()}
     for column in nested:
         if values[column] is not None:
             values[column] = _JSON.encode(values[column]) if values[column] else "[]"

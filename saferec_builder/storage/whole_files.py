@@ -24,11 +24,10 @@ def replacing(path: Path, mode: int = _PUBLIC) -> Iterator[Path]:
     """
     others = f"{path}: another command"
     for leftover in path.parent.glob(f"{escape(path.name)}.*.tmp"):
-        with suppress(StoreError, OSError), file_lock(leftover, others, wait=False):
+        with suppress(StoreError, OSError), file_lock(leftover, others, wait=False, mode=None):
             leftover.unlink()
     tmp = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    os.close(os.open(tmp, os.O_CREAT | os.O_WRONLY, mode))
-    with file_lock(tmp, others, wait=True):
+    with file_lock(tmp, others, wait=True, mode=mode):
         try:
             yield tmp
             with open(tmp, "rb") as file:
@@ -40,8 +39,8 @@ def replacing(path: Path, mode: int = _PUBLIC) -> Iterator[Path]:
 
 def write_private(path: Path, content: bytes) -> None:
     """Writes a file that only its owner can read, from its first byte on."""
-    with replacing(path, _PRIVATE) as tmp, open(os.open(tmp, os.O_CREAT | os.O_WRONLY, _PRIVATE), "wb") as file:
-        file.write(content)
+    with replacing(path, _PRIVATE) as tmp:
+        tmp.write_bytes(content)
 
 
 def remember(path: Path, digest: str, figures: Mapping[str, JsonValue]) -> None:

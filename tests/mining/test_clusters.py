@@ -10,7 +10,7 @@ from exports import snapshot
 from exports.release import release
 from saferec_builder.core.errors import StoreError
 from saferec_builder.mining import clusters, ingest, near_duplicates
-from saferec_builder.storage import tables, workspace as store
+from saferec_builder.storage import shards, tables, workspace as store
 from tests.conftest import Patch
 from tests.worlds import release_world as world
 from tests.worlds.any_rows import rows
@@ -60,7 +60,7 @@ def test_an_erasure_leaves_nothing_to_compare(workspace: store.Workspace, tmp_pa
     path = tmp_path / "chats.jsonl"
     path.write_text(chat("a", ASKED) + "\n" + chat("b", "A quiet film"))
     ingest.mine(workspace, "messages", path)
-    assert store.rewrite(workspace, tables.CONVERSATIONS, lambda frame: frame.filter(source_id="b")) == 1
+    assert shards.rewrite(workspace.root, tables.CONVERSATIONS, lambda frame: frame.filter(source_id="b")) == 1
     clusters.check(workspace)
     store.append(workspace, tables.CONVERSATIONS, rows(tables.CONVERSATIONS, 1))
     with pytest.raises(StoreError, match="copies of one could stand in two splits"):

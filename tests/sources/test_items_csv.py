@@ -17,7 +17,7 @@ LEFT_OUT = {  # and why
 
 def test_csv_items(tmp_path):
     valid = (
-        "film,Alien,1979,tt0078748 tmdb:348,Alien 1|Le 8e passager,In space.,horror",
+        "Film,Alien,1979,tt0078748 tmdb:348,Alien 1|Le 8e passager,In space.,horror",
         *("game,Tetris,,,,,", "film,Heat (1995),,,,,", "film,short", ""),
     )
     text = "\n".join(("domain,title,year,ids,aliases,plot,genres", *valid, *LEFT_OUT)).encode("latin1")

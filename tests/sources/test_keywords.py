@@ -23,5 +23,5 @@ def test_tags_of_people_are_a_class_of_their_own(tmp_path):
     text = "userId,movieId,tag,timestamp\n2,60756,funny,1\n3,60756,Drugs,1\n4,60756,drugs,2\n"
     result = keywords.read(file(tmp_path, "tags.csv", text))
     assert result.rows.select("ref", "kind", "topic", "source").rows() == [("movielens:60756", "tag", "drugs", "tags")]
-    with pytest.raises(SourceError, match="no column keywords or tag"):
+    with pytest.raises(SourceError, match="column 'keywords' is missing"):
         keywords.read(file(tmp_path, "o.csv", "imdb,words\ntt1,gore\n"))

@@ -52,7 +52,7 @@ def test_movielens_alone_and_as_a_file(tmp_path):
         "movieId:title:genres\n1:Alien (1979):x\n": "column 'movieId' is missing.*found movieId:title:genres",
         "movieId,genres\n1,x\n": "column 'title' is missing",
         "": "no header line",
-        b"PK\x03\x04\x00\xff\xfe": "missing",
+        b"PK\x03\x04\x00\xff\xfe": r"a packed file \(zip\): save a spreadsheet as CSV",
     }
     for text, message in broken.items():
         with pytest.raises(SourceError, match=message):

@@ -7,13 +7,13 @@ from saferec_builder.sources import Left, refs
 PAGE = "https://www.imdb.com/title/tt0078748/"
 
 
-@pytest.mark.parametrize("value", ["tt0078748", "0078748", "78748", PAGE, f"{PAGE}?ref_=nv_sr_1"])
+@pytest.mark.parametrize("value", ["tt0078748", "0078748", "78748", "78748.0", PAGE, f"{PAGE}?ref_=nv_sr_1"])
 def test_an_imdb_id_has_one_form(value):
     assert refs.imdb(value) == "imdb:tt0078748"
     assert refs.imdb("tt10155932") == "imdb:tt10155932"
 
 
-@pytest.mark.parametrize("value", ["", "tt", "nm0000001", "tt0000000", "Alien", "-5", "1.0"])
+@pytest.mark.parametrize("value", ["", "tt", "nm0000001", "tt0000000", "Alien", "-5", "1.5"])
 def test_what_is_no_imdb_id(value):
     with pytest.raises(Left, match="bad imdb id"):
         refs.imdb(value)

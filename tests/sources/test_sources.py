@@ -1,17 +1,12 @@
-"""Sources of conversations: real files if they are there, gzipped files, and damaged lines."""
+"""Sources of conversations and items: real files if they are there, and gzipped files."""
 
 import gzip
-import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
 
 from saferec_builder.core.errors import SourceError
-from saferec_builder.sources import ccpe, inspired, items_csv, messages, reddit, redial, saferec
+from saferec_builder.sources import items_csv
 from saferec_builder.storage import tables, workspace as store
-from tests.worlds import reddit_dump
-from tests.worlds.dialogues import INSPIRED, TALK, tsv
-from tests.worlds.source_lines import OFFICIAL, REDIAL
 
 
 @pytest.mark.slow
@@ -37,49 +32,3 @@ def test_a_gzipped_file_reads_as_the_plain_one_or_is_refused_whole(tmp_path, cut
             items_csv.read(packed)
     else:
         assert items_csv.read(packed).rows["title"].to_list() == items_csv.read(plain).rows["title"].to_list() != []
-
-
-LINES = {
-    "redial": json.dumps(REDIAL),
-    "messages": json.dumps({"id": 1, "messages": [{"role": "user", "content": "hi"}], "seen": ["Heat (1995)"]}),
-    "saferec": json.dumps(OFFICIAL),
-    "inspired": tsv(TALK).splitlines()[2],
-    "ccpe": "a,0,USER,quiet films",
-    "reddit": reddit_dump.line(reddit_dump.comment(1, "s1")),
-}
-HEADS = {"inspired": "\t".join(INSPIRED), "ccpe": "dialog_id,utterance_index,speaker,text"}
-READERS = {m.SOURCE: m.read for m in (redial, messages, saferec, inspired, ccpe)}
-DAMAGE = st.lists(st.tuples(st.integers(0, 2_000), st.characters(codec="utf-8", exclude_characters="\n\r")), max_size=5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("source", LINES)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
-@given(damage=DAMAGE, cut=st.integers(0, 2_000))
-def test_no_mutated_line_stops_a_source_and_every_line_counts(tmp_path, source, damage, cut):
-    line = list(LINES[source])
-    for position, character in damage:
-        line[position % len(line)] = character
-    text = "".join(line)[: len(line) if cut > 1_000 else cut]
-    path = tmp_path / "damaged.jsonl"
-    path.write_text("\n".join([*filter(None, [HEADS.get(source)]), text, LINES[source]]) + "\n", "utf-8", newline="")
-    if source == "reddit":
-        tally = reddit.Tally()
-        batches = list(reddit.read(path, ["MovieSuggestions"], tally, path.name))
-        passed, dropped = sum(frame.height for frame, _ in batches), sum(len(drops) for _, drops in batches)
-        assert tally.lines == 2 and 1 <= tally.passed == passed
-        assert passed + dropped == 2 or not text.strip() or '"MovieSuggestions"' not in text or _nested(text)
-        return
-    result = READERS[source](path)
-    assert result.rows.height >= 1
-    utterances = result.rows["turns"].list.len().sum() if source == "ccpe" else result.rows.height
-    if source != "inspired":  # its sentences are joined into turns
-        assert utterances + result.drops.height == 1 + bool(text.strip())
-
-
-def _nested(text):
-    """The wanted name is in the line, but not as its subreddit."""
-    try:
-        return json.loads(text).get("subreddit") != "MovieSuggestions"
-    except ValueError:
-        return False

@@ -27,6 +27,13 @@ def test_processes_that_open_a_database_first_all_find_their_table(either: store
     assert store.read(either, tables.REPLIES).height == 8
 
 
+def test_a_zero_byte_in_a_note_stops_no_pull(either: store.Workspace) -> None:
+    """PostgreSQL refused it, and with it every answer that was pulled together with that note, again and again."""
+    review = rows(tables.REVIEWS, 1).with_columns(note=pl.lit("see\0above"))
+    assert [store.append(either, tables.REVIEWS, review) for _ in range(2)] == [1, 0]
+    assert store.read(either, tables.REVIEWS)["note"].to_list() == ["see\ufffdabove"]
+
+
 def test_a_database_that_is_none_is_one_line(workspace: store.Workspace) -> None:
     (workspace.root / "workspace.db").write_bytes(b"not a database" * 100)
     with pytest.raises(StoreError, match="not a database: put your copy of workspace.db back"):

@@ -67,14 +67,14 @@ def test_rows_that_come_after_an_erasure_of_the_same_leave_its_shard_alone(works
     for _ in range(3):
         store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
         assert store.read(workspace, tables.DROPS).equals(rows(tables.DROPS, 1))
-        assert store.rewrite(workspace, tables.DROPS, lambda frame: frame.clear()) == 1
+        assert shards.rewrite(workspace.root, tables.DROPS, lambda frame: frame.clear()) == 1
         assert store.read(workspace, tables.DROPS).is_empty()
 
 
 def test_a_folder_that_a_disk_puts_among_the_shards_is_passed_by(workspace: store.Workspace) -> None:
     store.append(workspace, tables.DROPS, rows(tables.DROPS, 1))
     (workspace.root / "tables" / "drops" / "@eaDir").mkdir()
-    assert store.rewrite(workspace, tables.DROPS, lambda frame: frame.clear()) == 1
+    assert shards.rewrite(workspace.root, tables.DROPS, lambda frame: frame.clear()) == 1
     assert store.read(workspace, tables.DROPS).is_empty()
 
 
