@@ -190,18 +190,6 @@ def test_what_a_killed_push_has_sent_is_adopted_with_its_answers(broken, cli):
         assert standing(broken, name) == dict.fromkeys(assigned(broken, name), 1)
 
 
-def test_what_a_killed_push_has_sent_is_adopted_by_the_next(broken, cli):
-    broken.proxy.faults.extend(["pass", "kill"])
-    broken.killed("push")
-    copies = standing(broken, "ann")
-    assert len(copies) == 4 and not assigned(broken, "ann")
-    server = ("--url", broken.proxy.url, "--token", broken.tool.facts["token"])
-    result = cli("review", "push", "--reviewer", "bo", "--all", *server, *broken.rest)
-    assert result.json["added"] == 4 and set(copies) == assigned(broken, "ann")
-    assert broken.run("push").json["added"] == 0
-    all_is_there_once(broken)
-
-
 def until_it_works(broken: Broken, verb: str) -> None:
     """Runs the command until it works, as a person does; each failure is one line."""
     for _ in range(20):
