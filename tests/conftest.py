@@ -29,12 +29,23 @@ pytest_plugins += [f"tests.worlds.{name}" for name in ("reviewing", "review_memo
 
 
 def pytest_configure() -> None:
-    """Restores Ctrl-C: tests that run in the background ignore it, and so would the commands that they start.
+    """Puts temporary folders into memory, and restores Ctrl-C: tests that run in the background ignore it, and so would
+    the commands that they start.
 
-    It is not done at import: workers that import a test's module ignore it on purpose (storage/parallel.py).
+    It is not done at import: workers that import a test's module ignore Ctrl-C on purpose (storage/parallel.py).
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if folder := in_memory(6 << 30):
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(folder))
+
+
+def in_memory(room: int) -> Path | None:
+    """/dev/shm, if it has so many free bytes and programs may run there: on a disk, SQLite waits for every write."""
+    shm = Path("/dev/shm")
+    facts = os.statvfs(shm) if shm.is_dir() else None
+    has_room = facts and facts.f_bavail * facts.f_frsize >= room and not facts.f_flag & os.ST_NOEXEC
+    return shm if has_room else None
 
 
 @dataclass(frozen=True)
