@@ -123,8 +123,9 @@ LONGEST = (
     "flows/test_line",
     "flows/test_team_database",
 )
-# files that share what is set up once per process: the real servers, and the workspaces before each command
+# files that share what is made once per process: the real servers, the workspaces before each command, parsed code
 TOGETHER = {
+    "code": ("tests/test_layering.py", "tests/test_layout.py", "tests/flows/test_security.py"),
     "servers": ("tests/servers/", "tests/annotation/tools/test_sync.py"),
     "calm": tuple(f"tests/flows/test_{name}.py" for name in ("kill", "bad_day", "damage")),
 }
