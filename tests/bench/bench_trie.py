@@ -1,13 +1,4 @@
-"""Cost of a trie's masks per decoding step: 10,000 titles, 32 rows, lists of ten; CPU time of one thread.
-
-With three to seven busy processes on each of two cores .33 to .51 ms: the goal is missed. The time goes to some forty
-small operations with cold caches, 5 to 10 us each; a step without a row at the root takes nearly as long. In paired
-runs beside the former code (tokens searched in the whole trie, a new tensor per step) a step takes .95 of its time, at
-a vocabulary of 128,000 words .31 to .39. If the open places are given, reading the last tokens and writing the result
-still take .36 to .38. Other designs: numpy instead of torch for the write (CPU only) .70, with the root's open places
-kept per row besides .68; a Boolean row for rows at the root .95; one Boolean mask for `masked_fill` 1.2 to 1.3; dicts
-and Python per row 1.1.
-"""
+"""Cost of a trie's masks per decoding step: 10,000 titles, 32 rows, lists of ten; CPU time of one thread."""
 
 import random
 import statistics
