@@ -5,7 +5,6 @@ import statistics
 import time
 
 import torch
-from torch import Tensor
 
 from tests.bench.figures import figure
 from training.decoding.trie import Mask, Trie
@@ -18,7 +17,6 @@ def main() -> None:
     trie, rng = world(), random.Random(1)
     excluded = [rng.sample(sorted(trie.places), 5) for _ in range(ROWS)]
     steps: list[float] = []
-    floor: list[float] = []
     for _ in range(3):
         process = Mask(trie, excluded, 1)
         ids, scores = torch.ones(ROWS, 1, dtype=torch.long), torch.rand(ROWS, WORDS)
@@ -27,20 +25,9 @@ def main() -> None:
             masked = process(ids, scores)
             if ids.size(1) > 1:  # the first step sets up the rows' states, once per list
                 steps.append(1000 * (time.process_time() - start))
-                floor.append(write_alone(masked, scores))
             ids = torch.cat([ids, torch.multinomial(masked.softmax(-1), 1)], dim=1)
     figure("trie.ms_a_step", statistics.mean(steps), "ms", "<= .2")
     figure("trie.ms_a_step_median", statistics.median(steps), "ms", "none")
-    figure("trie.ms_to_write_it", statistics.mean(floor), "ms", "none")
-
-
-def write_alone(masked: Tensor, scores: Tensor) -> float:
-    """ms to write the result if all open places are given: no way to find them can be cheaper."""
-    places, result = masked.flatten().isfinite().nonzero().squeeze(1), masked.flatten().clone()
-    start = time.process_time()
-    result.index_fill_(0, places, float("-inf"))
-    result.scatter_(0, places, scores.flatten().index_select(0, places))
-    return 1000 * (time.process_time() - start)
 
 
 def world() -> Trie:
