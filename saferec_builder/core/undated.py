@@ -2,8 +2,7 @@
 
 P(i) = exp(u_i) / (1 + sum_j exp(u_j)) over the works of that title (McFadden 1974); the 1 stands for a work that the
 catalogue lacks. u is a weighted sum: how well known the work is (`pull`), whether the title is spelt like its own,
-and how similar it is to the other works of the list. Fitted on one half of the titles (tests/data/README.md). Only the
-standard library.
+and how similar it is to the other works of the list. Fitted by tests/bench/fit_undated.py. Only the standard library.
 """
 
 import math

@@ -1,7 +1,8 @@
 """Finds mentions of a catalog's titles in free text, and keeps those with enough evidence.
 
 The evidence at a place (title_evidence) is weighed by a logistic regression (mention_finder.toml), fitted on one half
-of real turns and reported on the other (tests/bench/bench_linking.py). A year beside the title decides.
+of real turns and reported on the other: tests/bench/fit_mentions.py and bench_linking.py. A year beside the title
+decides.
 """
 
 import re

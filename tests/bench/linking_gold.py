@@ -39,8 +39,8 @@ def _half(conversation: str) -> str:
     return TUNED if share("half", conversation) < 0.5 else REPORTED
 
 
-def redial_turns(folder: Path) -> list[Turn]:
-    """Every message."""
+def redial_turns(folder: Path, lower: float = 0.3, bare: float = 0.0) -> list[Turn]:
+    """Every message; a share of the titles is lower-cased, a share of those with an article loses it."""
     turns, seen = [], set()
     for path in sorted((folder / "redial").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -50,18 +50,20 @@ def redial_turns(folder: Path) -> list[Turn]:
             seen.add(row["conversationId"])
             names = {i: redial.clean(t) for i, t in dict(row["movieMentions"] or {}).items() if t and t.strip()}
             for n, message in enumerate(row["messages"]):
-                turns.append(_told(str(row["conversationId"]), n, message["text"], names))
+                turns.append(_told(str(row["conversationId"]), n, message["text"], names, (lower, bare)))
     return [turn for turn in turns if turn.text.strip()]
 
 
-def _told(conversation: str, n: int, text: str, named: dict[str, str]) -> Turn:
+def _told(conversation: str, n: int, text: str, named: dict[str, str], shares: tuple[float, float]) -> Turn:
     text_out, spans, place = "", [], 0
     for match in _ID.finditer(text):
         if match[1] not in named:
             continue
         text_out += text[place : match.start()]
         title = titles.split_year(named[match[1]])[0]
-        spelling = title.lower() if share("lower", conversation, n, match.start()) < 0.3 else title
+        spelling = title.lower() if share("lower", conversation, n, match.start()) < shares[0] else title
+        if share("bare", conversation, n, match.start()) < shares[1]:
+            spelling = re.sub(r"^(?:the|an?) (?=\w)", "", spelling, flags=re.I)
         spans.append((len(text_out), len(text_out) + len(spelling), named[match[1]]))
         text_out, place = text_out + spelling, match.end()
     return Turn(_half(conversation), text_out + text[place:], tuple(spans))

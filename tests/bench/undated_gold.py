@@ -17,6 +17,7 @@ import polars as pl
 from saferec_builder import catalog
 from saferec_builder.catalog import known_works, verdicts
 from saferec_builder.core import titles, undated
+from saferec_builder.core.undated import Known, Work
 from saferec_builder.sources import keywords, movielens, rating_reasons, redial_items
 from saferec_builder.storage import tables
 from tests import DATA
@@ -38,7 +39,9 @@ class Shown:
 
 @dataclass(frozen=True)
 class Catalog:
-    index: titles.Index
+    index: titles.Index  # with its works
+    bare: titles.Index  # without them: finds a work by its title alone
+    known: dict[str, Known]
     items: dict[str, tuple[str, int | None]]
 
 
@@ -63,14 +66,23 @@ def right(catalog: Catalog, item: str, shown: Shown) -> bool:
 
 
 def everything(folder: Path) -> Catalog:
-    """The catalog of all films: those of MovieLens, MovieTweetings and ReDial."""
-    lens, small = (movielens.read(folder / name).rows for name in ("movielens27k", "movielens_small"))
-    redial = redial_items.read(folder / "redial" / "ievalm_id2info.json").rows
-    items, links = catalog.merge(pl.concat([lens, linking_gold.tweeted(folder), redial, small]))
-    statements = verdicts.statements(items, links, _statements(folder))
-    works = known_works.works(items, known_works.familiarity(items, links, statements, conversations(folder)))
-    names = {item: (title, year) for item, title, year in items.select("item", "title", "year").iter_rows()}
-    return Catalog(catalog.index(items, works), names)
+    """The catalog of all films."""
+    small = movielens.read(folder / "movielens_small").rows
+    return made(pl.concat([*_parts(folder).values(), small]), _statements(folder), folder)
+
+
+def catalogs(folder: Path) -> list[Catalog]:
+    """Catalogs of different coverage: all films, MovieLens to 2015, ReDial's own, MovieTweetings'."""
+    statements = _statements(folder)
+    return [everything(folder), *(made(part, statements, folder) for part in _parts(folder).values())]
+
+
+def _parts(folder: Path) -> dict[str, pl.DataFrame]:
+    return {
+        "lens": movielens.read(folder / "movielens27k").rows,
+        "tweeted": linking_gold.tweeted(folder),
+        "redial": redial_items.read(folder / "redial" / "ievalm_id2info.json").rows,
+    }
 
 
 def kinds(catalog: Catalog, row: dict[str, object]) -> list[titles.Match | None]:
@@ -80,6 +92,21 @@ def kinds(catalog: Catalog, row: dict[str, object]) -> list[titles.Match | None]
     return [
         None if hits[title].match == "not_found" and not undated.is_title(title) else hits[title] for title in listed
     ]
+
+
+def made(rows: pl.DataFrame, said: pl.DataFrame, folder: Path) -> Catalog:
+    items, links = catalog.merge(rows)
+    talks = conversations(folder) if rows["source"].is_in(["redial"]).any() else conversations(folder).clear()
+    known = known_works.familiarity(items, links, verdicts.statements(items, links, said), talks)
+    works = known_works.works(items, known)
+    names = {item: (title, year) for item, title, year in items.select("item", "title", "year").iter_rows()}
+    return Catalog(catalog.index(items, works), catalog.index(items), known, names)
+
+
+def others(catalog: Catalog, shown: Shown) -> list[Work]:
+    """The works of the list's other titles, if only one work has the title."""
+    matches = [titles.find(catalog.bare, *titles.split_year(t), "film") for t in shown.listed if t != shown.title]
+    return [catalog.index.works[match.item] for match in matches if match.item]
 
 
 def conversations(folder: Path) -> pl.DataFrame:

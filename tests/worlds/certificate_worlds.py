@@ -4,6 +4,7 @@ A score is normal: mean 0 for negatives and for the positives that the proposer 
 above the threshold are proposed. Thresholds and shares were fixed before the first run.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -15,6 +16,7 @@ from annotation import confidence_bounds as certificates
 UNITS = 10_000
 RARE = (0.005, 0.006, 0.007, 0.008, 0.01, 0.012, 0.014, 0.016, 0.018)
 PREVALENCE = (*RARE, 0.02, 0.025, 0.03, 0.035, 0.04, 0.05, 0.06, 0.07, 0.08, 0.1, 0.12)
+COMMON = 0.02  # from this prevalence on, a trait's own bound is promised
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,13 @@ def certify(trait: Trait, rng: np.random.Generator, *, band: bool = True, every:
     return Outcome(read + n, certified, certified and missed > certificates.ALPHA * total + 1e-9)
 
 
+def random_order(trait: Trait, rng: np.random.Generator, every: int = 25) -> Outcome:
+    """Reads everything in random order, with the same bound: the cost without scores and proposals."""
+    outcomes = trait.truth[rng.permutation(len(trait.truth))].astype(np.int64)
+    n, certified = first(0, outcomes, every)
+    return Outcome(n, certified, certified and int(outcomes[n:].sum()) > certificates.ALPHA * outcomes.sum() + 1e-9)
+
+
 def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, bool]:
     """(units audited when the certificate first holds, whether it does); all of them where it never does."""
     seen = np.cumsum(outcomes)
@@ -91,6 +100,26 @@ def first(found: int, outcomes: NDArray[np.int64], every: int) -> tuple[int, boo
         if evidence >= -np.log(certificates.DELTA) and (found + positives >= certificates.ENOUGH or n == len(outcomes)):
             return n, True
     return len(outcomes), False
+
+
+def curve(
+    trait: Trait, rng: np.random.Generator, *, band: bool, blind: bool = False, every: int = 100
+) -> list[tuple[int, float]]:
+    """(units read, bound on the missed share) along the way; `blind`: everything in random order, no proposals."""
+    done = np.zeros(0, dtype=np.int64) if blind else np.flatnonzero(trait.proposed)
+    order = np.setdiff1d(np.arange(len(trait.truth)), done)
+    order = order[np.argsort(-trait.score[order])]
+    size = _band(trait, order, int(trait.truth[done].sum())) if band else 0
+    done, order = np.concatenate([done, order[:size]]), order[size:]
+    audit = certificates.Audit(int(trait.truth[done].sum()), len(order), ())
+    seen = np.cumsum(trait.truth[rng.permutation(order)].astype(np.int64))
+    points, lowest = [], 1.0
+    for n in [*range(every, len(order), every), len(order)]:
+        positives = int(seen[n - 1])
+        upper = certificates.upper(audit, n, positives)
+        lowest = min(lowest, (upper - positives) / max(upper + audit.found, 1))  # the best bound so far
+        points.append((len(done) + n, lowest))
+    return points
 
 
 def _band(trait: Trait, order: NDArray[np.int64], found: int) -> int:
@@ -125,3 +154,14 @@ def fitted(scores: NDArray[np.float64], truth: NDArray[np.bool_], wanted: NDArra
         if np.abs(step).max() < 1e-4:
             break
     return (1 / (1 + np.exp(-np.clip(weights[0] + weights[1] * wanted, -30, 30)))).tolist()
+
+
+def worlds(regime: Regime, seeds: range) -> Iterator[tuple[int, list[Trait]]]:
+    for seed in seeds:
+        rng = np.random.default_rng([seed, len(regime.name)])
+        yield seed, [draw(rng, regime, p) for p in PREVALENCE]
+
+
+def pooled(traits: list[Trait]) -> Trait:
+    """All units of all traits as one population, each trait's scores as they are."""
+    return Trait(*(np.concatenate([getattr(t, f) for t in traits]) for f in ("truth", "score", "proposed")))

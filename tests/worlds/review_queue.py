@@ -1,11 +1,13 @@
 """Sixty real ReDial conversations as a queue: 20 without a proposal, 20 with one, 10 with two, 10 to adjudicate.
 
 The proposals are invented, since people in ReDial hardly ever name a sensitivity: the first words of a long turn, for
-a trait that is not severe.
+a trait that is not severe. Readers accept every other single proposal and reject the rest; of two, they accept the
+first and reject the second.
 """
 
 import itertools
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,17 @@ TRAITS = ("sad_endings", "horror_scares")
 Row = dict[str, Any]
 
 
-def fill(ws: store.Workspace) -> None:
-    """Mines them, proposes, and lets ann and bo disagree about the last ten, which go to the adjudicator."""
+@dataclass(frozen=True)
+class Said:
+    """The answers to one conversation."""
+
+    kind: str
+    verdicts: dict[str, str]  # trait -> present or absent
+
+
+def fill(ws: store.Workspace) -> dict[str, Said]:
+    """Mines them, proposes, and lets ann and bo disagree about the last ten, which go to the adjudicator; returns the
+    answers to give, by the joined texts of the turns."""
     path = Path(os.environ.get("SAFEREC_REAL_DATA", "")) / FILE
     if not path.is_file():
         pytest.skip("part not run: ReDial (set SAFEREC_REAL_DATA)")
@@ -33,14 +44,18 @@ def fill(ws: store.Workspace) -> None:
     sr.mine(ws, "redial", [subset])
     review_settings(ws.root, audit=0, held_back=0)
     kinds = [kind for kind, count in COUNTS.items() for _ in range(count)]
-    claims, reviews = list[Row](), list[Row]()
-    for kind, row in zip(kinds, store.read(ws, tables.CONVERSATIONS).iter_rows(named=True), strict=True):
+    expected, claims, reviews = dict[str, Said](), list[Row](), list[Row]()
+    texts = store.read(ws, tables.CONVERSATIONS).iter_rows(named=True)
+    for n, (kind, row) in enumerate(zip(kinds, texts, strict=True)):
+        verdicts = ("absent", "present") if n % 2 and kind != "two" else ("present", "absent")
         slugs = TRAITS[: {"none": 0, "two": 2}.get(kind, 1)]
+        expected["".join(turn["text"] for turn in row["turns"])] = Said(kind, dict(zip(slugs, verdicts, strict=False)))
         own_claims = [_claim(row, trait, span) for trait, span in zip(slugs, _spans(row["turns"]), strict=False)]
         claims += own_claims
         reviews += _dispute(own_claims[0], ws.taxonomy.digest) if kind == "ruling" else []
     for table, rows in ((tables.PROPOSALS, claims), (tables.REVIEWS, reviews)):
         store.append(ws, table, pl.DataFrame([dict.fromkeys(table.columns) | row for row in rows], schema=table.schema))
+    return expected
 
 
 def _spans(turns: list[Row]) -> list[Row]:
